@@ -79,6 +79,7 @@ mod waits;
 #[path = "support/wiki.rs"]
 mod wiki;
 
+mod apm_absent;
 mod apm_calls;
 mod apm_ends;
 mod apm_shapes;

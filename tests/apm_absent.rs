@@ -1,0 +1,73 @@
+//! The plugin apm: nothing of it is there while it is off.
+#![cfg(feature = "php")]
+
+use std::collections::BTreeSet;
+
+use crate::fetched::fetched;
+use crate::spans::Spans;
+use crate::support::c;
+
+/// What `apm` replaces, in the extensions that PHP has here: one of each kind at least.
+const REPLACED: [&str; 24] = [
+    "curlhandle::(clone)",
+    "pdo::__construct",
+    "pdo::query",
+    "pdo::exec",
+    "pdo::prepare",
+    "pdo::begintransaction",
+    "pdo::commit",
+    "pdo::rollback",
+    "pdostatement::execute",
+    "mysqli::query",
+    "mysqli_query",
+    "mysqli_stmt::execute",
+    "pg_query",
+    "pg_execute",
+    "redis::get",
+    "redis::rawcommand",
+    "memcached::get",
+    "curl_exec",
+    "curl_setopt",
+    "curl_copy_handle",
+    "curl_multi_add_handle",
+    "curl_multi_info_read",
+    "http",
+    "https",
+];
+
+/// Calls that become spans, or say what is sent with them.
+fn is_a_client_s(name: &str) -> bool {
+    ["pdo", "mysqli", "pg_", "redis", "memcached", "curl", "http"].iter().any(|of| name.starts_with(of))
+}
+
+#[test]
+fn handlers_are_replaced_only_with_the_plugin() {
+    let Some(extensions) = fetched("php-extensions") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("handlers.so");
+    c::extension(include_str!("php/handlers.c"), &library);
+    let all =
+        [library.to_str().unwrap(), &format!("{extensions}/redis.so"), &format!("{extensions}/memcached.so")];
+    let directives = all.map(|library| format!("extension={library}"));
+    let directives: Vec<_> = directives.iter().map(String::as_str).collect();
+    let spans = Spans::collect();
+    let worker = "<?php Svc\\Worker::serve(function () { echo json_encode(test_handlers()); });";
+    for (script, mode) in [("<?php echo json_encode(test_handlers());", "false"), (worker, "true")] {
+        let ours = |plugins: &[(&str, &str)]| -> BTreeSet<String> {
+            let settings = [&[("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "index.php")], plugins].concat();
+            let svc = spans.svc_with(&[("index.php", script)], &settings, &directives);
+            let names: Vec<String> = serde_json::from_slice(&svc.get("/").body).unwrap();
+            names.into_iter().map(|name| name.to_lowercase()).collect()
+        };
+        let (without, with) = (ours(&[]), ours(&[("PLUGINS", "apm")]));
+        let clients: Vec<_> = without.iter().filter(|name| is_a_client_s(name)).collect();
+        assert!(clients.is_empty(), "{clients:?}");
+        for name in REPLACED {
+            let is_there = with.contains(name);
+            assert!(is_there, "{name} in {with:?}");
+        }
+        let others: Vec<_> = with.difference(&without).filter(|name| !is_a_client_s(name)).collect();
+        assert!(others.is_empty(), "{others:?}");
+        assert!(!with.contains("(observers)"), "PHP's observers cost every call");
+    }
+}
