@@ -14,7 +14,7 @@ use super::question::PluginQuestion;
 
 /// What a plugin's thread does next.
 #[derive(Debug)]
-pub(super) enum PluginWork {
+pub enum PluginWork {
     /// Start.
     Start,
     /// Answer a request for a page.
@@ -34,7 +34,7 @@ pub(super) enum PluginWork {
 /// A flag is set with Release and taken with Acquire: whoever sees it sees what came before it. `closing` is looked at
 /// first and the queues after that, so what was put in before the inbox was closed is found.
 #[derive(Debug)]
-pub(super) struct PluginInbox {
+pub struct PluginInbox {
     starting: AtomicBool,
     round: AtomicBool,
     closing: AtomicBool,
@@ -47,41 +47,43 @@ pub(super) struct PluginInbox {
 
 impl PluginInbox {
     /// Makes an empty one.
-    pub(super) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "it is one of a kind, and no default of anything")]
+    pub fn new() -> Self {
         Self {
             starting: AtomicBool::new(false),
             round: AtomicBool::new(false),
             closing: AtomicBool::new(false),
-            questions: ArrayQueue::new(PLUGIN_REQUESTS_MAX),
-            facts: ArrayQueue::new(PLUGIN_FACTS_MAX),
+            questions: ArrayQueue::new(bounded(PLUGIN_REQUESTS_MAX)),
+            facts: ArrayQueue::new(bounded(PLUGIN_FACTS_MAX)),
             lost: Counter::new(),
             work: EventCount::new(),
         }
     }
 
     /// The plugin is to start.
-    pub(super) fn start(&self) {
+    pub fn start(&self) {
         self.raise(&self.starting);
     }
 
     /// The round of questions is due; it is asked once, however often this is said meanwhile.
-    pub(super) fn order_round(&self) {
+    pub fn order_round(&self) {
         self.raise(&self.round);
     }
 
     /// Nothing more is coming.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.raise(&self.closing);
     }
 
     fn raise(&self, flag: &AtomicBool) {
-        // Release: pairs with the Acquire in `lower`, and in `take`.
-        flag.store(true, Ordering::Release);
+        // Release: pairs with the Acquire in `lower`, and in `take`. A swap, because loom does not know that a store cannot
+        // come between what a swap has read and what it has written.
+        flag.swap(true, Ordering::Release);
         self.work.notify_all();
     }
 
     /// Puts in a request for a page; returns whether it fits.
-    pub(super) fn ask(&self, question: Arc<PluginQuestion>) -> bool {
+    pub fn ask(&self, question: Arc<PluginQuestion>) -> bool {
         let fits = self.questions.push(question).is_ok();
         if fits {
             self.work.notify_one();
@@ -90,7 +92,7 @@ impl PluginInbox {
     }
 
     /// Puts in facts about a request, or drops and counts them.
-    pub(super) fn tell(&self, facts: Arc<RequestFacts>) {
+    pub fn tell(&self, facts: Arc<RequestFacts>) {
         if self.facts.push(facts).is_err() {
             self.lost.incr();
         } else {
@@ -99,12 +101,12 @@ impl PluginInbox {
     }
 
     /// Facts that were dropped.
-    pub(super) fn lost_total(&self) -> u64 {
+    pub fn lost_total(&self) -> u64 {
         self.lost.value()
     }
 
     /// Sleeps until there is something to do. For the one thread only.
-    pub(super) fn next(&self) -> PluginWork {
+    pub fn next(&self) -> PluginWork {
         loop {
             if let Some(work) = self.take() {
                 return work;
@@ -140,6 +142,11 @@ impl PluginInbox {
         // Acquire: pairs with the Release in `raise`.
         flag.swap(false, Ordering::Acquire)
     }
+}
+
+/// A model of loom fills a queue in two steps.
+const fn bounded(max: usize) -> usize {
+    if cfg!(loom) { 2 } else { max }
 }
 
 #[cfg(test)]

@@ -38,18 +38,18 @@ enum QuestionState {
 
 impl PluginQuestion {
     /// Asks for a page.
-    pub(super) fn new(path: &[u8], query: &[u8]) -> Self {
+    pub fn new(path: &[u8], query: &[u8]) -> Self {
         let state = ShortLock::new(QuestionState::Open);
         Self { path: path.to_vec(), query: query.to_vec(), state }
     }
 
     /// Whether somebody waits for the answer.
-    pub(super) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         matches!(*self.state.lock(), QuestionState::Open)
     }
 
     /// Answers, if somebody waits; returns whether that is so.
-    pub(super) fn answer(&self, outcome: PageOutcome) -> bool {
+    pub fn answer(&self, outcome: PageOutcome) -> bool {
         let mut state = self.state.lock();
         let is_open = matches!(*state, QuestionState::Open);
         if is_open {
@@ -59,7 +59,7 @@ impl PluginQuestion {
     }
 
     /// Takes the answer, once there is one.
-    pub(super) fn take(&self) -> Option<PageOutcome> {
+    pub fn take(&self) -> Option<PageOutcome> {
         let mut state = self.state.lock();
         if matches!(*state, QuestionState::Answered(_))
             && let QuestionState::Answered(outcome) = std::mem::replace(&mut *state, QuestionState::Over)
@@ -70,7 +70,7 @@ impl PluginQuestion {
     }
 
     /// Nobody waits any more.
-    pub(super) fn give_up(&self) {
+    pub fn give_up(&self) {
         // What was answered is freed outside of the section.
         drop(std::mem::replace(&mut *self.state.lock(), QuestionState::Over));
     }
