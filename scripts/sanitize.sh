@@ -19,7 +19,7 @@ case ${1:-} in debug | asan) kinds=("$1"); shift ;; esac
 files=("$@")
 if [ ${#files[@]} = 0 ]; then
     # PHP's own tests are left out: they compare output, and these builds print more.
-    mapfile -t files < <(basename -s .rs -a tests/async_*.rs tests/hooks_*.rs tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
+    mapfile -t files < <(basename -s .rs -a tests/apm_*.rs tests/async_*.rs tests/hooks_*.rs tests/plugins_*.rs tests/trace_*.rs tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
     files+=(chaos)
 fi
 # The name of a test begins with the name of its file.

@@ -179,13 +179,17 @@ static zend_object *clone_object(zend_object *object)
 
 void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
 {
-    char line[96];
+    static const char name[] = "traceparent: ";
+    enum { LENGTH = sizeof(name) - 1 };
+    char line[96] = {0};
     struct curl_slist *extended = NULL;
     bool is_whole = handle->fields == NULL || !handle->fields->is_fixed;
-    if (!is_whole || traceparent.length == 0 || traceparent.length > sizeof(line) - sizeof("traceparent: ")) {
+    if (!is_whole || traceparent.length == 0 || traceparent.length >= sizeof(line) - LENGTH) {
         return;
     }
-    snprintf(line, sizeof(line), "traceparent: %.*s", (int)traceparent.length, traceparent.bytes);
+    /* The view has no end that PHP's snprintf() would stop at. */
+    memcpy(line, name, LENGTH);
+    memcpy(line + LENGTH, traceparent.bytes, traceparent.length);
     for (const struct curl_slist *own = list_of(handle); own != NULL && is_whole; own = own->next) {
         is_whole = append(&extended, own->data);
     }

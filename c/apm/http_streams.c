@@ -65,9 +65,12 @@ static bool extend(zval *extended, zval *header, zend_string *line)
 {
     if (header == NULL || Z_TYPE_P(header) != IS_ARRAY) {
         const bool has_text = header != NULL && Z_TYPE_P(header) == IS_STRING && Z_STRLEN_P(header) > 0;
+        if (!has_text && header != NULL && Z_TYPE_P(header) != IS_STRING) {
+            return false;
+        }
         if (!has_text) {
             ZVAL_STR_COPY(extended, line);
-            return header == NULL || Z_TYPE_P(header) == IS_STRING;
+            return true;
         }
         /* In front: what follows an empty line of the script's is no field any more. */
         ZVAL_STR(extended, zend_string_concat3(ZSTR_VAL(line), ZSTR_LEN(line), "\r\n", 2, Z_STRVAL_P(header), Z_STRLEN_P(header)));

@@ -68,6 +68,11 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
         return;
     }
     zval *host = &observed->held[0], number;
+    /* The others promise a text and a number, and have none without a connection. */
+    shim_observed_ask(object, "redis", "isconnected", &number);
+    if (Z_TYPE(number) != IS_TRUE) {
+        return;
+    }
     shim_observed_ask(object, "redis", "gethost", host);
     if (Z_TYPE_P(host) != IS_STRING) {
         return;
