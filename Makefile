@@ -18,7 +18,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,9 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 
 loom: packages ## check concurrent code against all interleavings (loom)
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_helpers --test loom_plugins --test loom_pool --test loom_tasks
+
+jaeger: test-packages ## export traces to a Jaeger and read them back; builds it once, which takes some minutes
+	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace_jaeger::
 
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
