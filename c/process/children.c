@@ -31,29 +31,43 @@ DECLARE_LIBC(fork);
 
 /* ---- the log of a child ---- */
 
+typedef struct log_line {
+    char text[1024];
+    size_t length;
+} log_line;
+
+/* Views have no end that PHP's snprintf() would stop at. */
+static void append(log_line *line, const char *before, shim_view what, size_t length_max)
+{
+    /* The end of the line has its place. */
+    const size_t room = sizeof(line->text) - 1 - line->length, gap = strlen(before);
+    size_t length = MIN(what.length, length_max);
+    if (length == 0 || room <= gap) {
+        return;
+    }
+    length = MIN(length, room - gap);
+    memcpy(line->text + line->length, before, gap);
+    memcpy(line->text + line->length + gap, what.bytes, length);
+    line->length += gap + length;
+}
+
 /* The thread that writes the log exists in the parent only. */
 static void write_log(void *request, const shim_log *record)
 {
     (void)request;
-    char line[1024];
-    int length = snprintf(line, sizeof(line), "svc: forked process %d: %.*s", (int)getpid(),
-                          (int)(record->message.length < 800 ? record->message.length : 800), record->message.bytes);
-    if (length > 0 && record->context.length > 0 && (size_t)length < sizeof(line)) {
-        int more = snprintf(line + length, sizeof(line) - (size_t)length, " %.*s",
-                            (int)(record->context.length < 800 ? record->context.length : 800), record->context.bytes);
-        length += more > 0 ? more : 0;
+    log_line line = {.length = 0};
+    char text[64];
+    const int begun = snprintf(text, sizeof(text), "svc: forked process %d: ", (int)getpid());
+    append(&line, "", shim_view_of(text, (size_t)begun), sizeof(text));
+    append(&line, "", record->message, 800);
+    append(&line, " ", record->context, 800);
+    if (record->file.length > 0) {
+        append(&line, " in ", record->file, 512);
+        const int number = snprintf(text, sizeof(text), "%u", record->line);
+        append(&line, ":", shim_view_of(text, (size_t)number), sizeof(text));
     }
-    if (length > 0 && record->file.length > 0 && (size_t)length < sizeof(line)) {
-        int more = snprintf(line + length, sizeof(line) - (size_t)length, " in %.*s:%u",
-                            (int)(record->file.length < 512 ? record->file.length : 512), record->file.bytes, record->line);
-        length += more > 0 ? more : 0;
-    }
-    if (length <= 0) {
-        return;
-    }
-    size_t size = (size_t)length < sizeof(line) - 1 ? (size_t)length : sizeof(line) - 2;
-    line[size++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, size);
+    line.text[line.length++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line.text, line.length);
     (void)written;
 }
 
