@@ -23,9 +23,12 @@ DESTDIR ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# The first thing of every build, which says what is missing: it runs on systems without bash too.
+packages: SHELL := /bin/sh
+packages: .SHELLFLAGS := -euc
 packages:
-	@command -v cargo >/dev/null || { echo "make: cargo is missing; install a Rust toolchain first" >&2; exit 1; }
-	@scripts/system-packages.sh build-essential libclang-dev
+	@scripts/toolchain.sh
+	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 build: packages ## build the server; install missing packages and PHP
 	@$(with_php); cargo build --release --bin svc

@@ -15,15 +15,17 @@
 #   scripts/php-zts.sh --source        path of the sources of that PHP (PHP's own tests); fetched if they are not there
 #   scripts/php-zts.sh --debug         path of the php-config of a build with PHP's own assertions and leak reports
 #   scripts/php-zts.sh --asan          the same, and with AddressSanitizer in libphp
+#   scripts/php-zts.sh --packages      Debian packages that a build would need; nothing if there is a PHP that fits
 #   scripts/php-zts.sh --archives      URLs of the machine's archives, as the other options use them
 #
 # --debug and --asan are for `make sanitize`: they include little more than the tests need. They, and those of --version,
 # are always built by this script. If the machine's archive lacks a series, it comes from another distribution's archive,
-# with signatures checked, if SVC_DEBIAN_ARCHIVE or SVC_UBUNTU_ARCHIVE names one.
+# with signatures checked, if SVC_DEBIAN_ARCHIVE or SVC_UBUNTU_ARCHIVE names one. Without any archive, for example on Fedora
+# or Arch, the sources are those of a folder php-src-8.x.y that is in the cache folder: a release of PHP, unpacked.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
+cache=${XDG_CACHE_HOME:-${HOME:-~}/.cache}/svc
 started=$SECONDS
 # shellcheck source-path=SCRIPTDIR source=archives.sh
 . "$here/archives.sh"
@@ -35,7 +37,7 @@ main_recipe=$recipe
 
 # What WordPress, Symfony and Laravel use: Debian packages, then the matching flags of configure.
 build_packages=(
-    build-essential bison dpkg-dev patch pkg-config re2c
+    build-essential bison patch pkg-config re2c
     libcurl4-openssl-dev libfreetype-dev libicu-dev libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev
     libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libzip-dev zlib1g-dev
 )
@@ -47,6 +49,8 @@ configure_flags=(
     --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
     --with-zip --with-zlib
 )
+# What unpacks Debian's source packages.
+if command -v apt-get >/dev/null; then build_packages+=(dpkg-dev); fi
 
 # The flags for --debug and --asan, with fewer extensions so that they build faster.
 plain_flags=(
@@ -62,7 +66,7 @@ die() { say "$*"; exit 1; }
 
 verb=${1:-} variant='' series=''
 case $verb in
-'' | --archives | --source | --update) ;;
+'' | --archives | --packages | --source | --update) ;;
 --debug) variant=-debug recipe=$plain_recipe ;;
 --asan) variant=-asan recipe=$plain_recipe ;;
 --version)
@@ -203,11 +207,13 @@ tree_version() { sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$1/main/php_ve
 fetch_source() {
     make_apt_home
     if [ -n "$1" ] && kept_source "$1"; then return; fi
-    newest_source '' && return
-    tail -n 20 "$apt_home/log" >&2
+    if command -v apt-get >/dev/null; then
+        newest_source '' && return
+        tail -n 20 "$apt_home/log" >&2
+    fi
     # Without a network, the sources in the cache are used.
     kept_source '' ||
-        die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; set SVC_PHP_CONFIG to the php-config of a ZTS build"
+        die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
 # Compiles and reports progress: a line per 100 compiled files.
@@ -264,7 +270,7 @@ kept_build() {
             echo "$prefix/bin/php-config"
             return
         fi
-    done < <(find "$cache" -maxdepth 1 -type d -name "php-${series:-8}.*-zts$variant-r$recipe" | sort -rV)
+    done < <(find "$cache" -maxdepth 1 -type d -name "php-${series:-8}.*-zts$variant-r$recipe" 2>/dev/null | sort -rV)
     return 1
 }
 
@@ -306,6 +312,11 @@ elif [ -n "${SVC_PHP_CONFIG:-}" ]; then
 elif onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
     given=$onpath
 fi
+# What is needed is named before anything is created.
+if [ "$verb" = --packages ]; then
+    if [ -z "$given" ] && ! kept_build >/dev/null; then printf '%s\n' "${build_packages[@]}"; fi
+    exit
+fi
 case $verb,$given in
 --update,"$cache"/* | --update,) ;;
 --update,*) die "$given was not built by this script; update it the way it was installed" ;;
@@ -313,7 +324,6 @@ case $verb,$given in
 esac
 
 # An existing build is found without waiting for another process that builds.
-mkdir -p "$cache"
 kept=$(kept_build || true)
 version=''
 case $verb in
@@ -330,6 +340,8 @@ case $verb in
     ;;
 esac
 
+mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] ||
+    die "$cache cannot be written; svc is a folder of XDG_CACHE_HOME, or of .cache in the home folder"
 # One process builds, and others that need the same build wait for it.
 exec 9>"$cache/lock$variant"
 flock 9

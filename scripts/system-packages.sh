@@ -1,19 +1,22 @@
 #!/bin/sh
 # Ensures that the Debian packages named as arguments are installed. Services that come with them are not started; systemd
-# starts those of database servers when the machine boots again, unless they are disabled.
+# starts those of database servers when the machine boots again, unless they are disabled. Without arguments, it fails on
+# systems that svc cannot run on.
 #
 # As root, or if sudo needs no password, missing packages are installed. Otherwise the script fails and prints the command
 # that installs them. On Fedora and Arch it always only prints that command. SVC_OS_RELEASE is for the test of the names.
 set -eu
 
 os_release=${SVC_OS_RELEASE:-/etc/os-release}
-case $(uname -s) in
+system=$(uname -s)
+case $system in
 Linux) ;;
-*)
-    echo "system-packages: svc runs on Linux only; elsewhere, build it in a container or a virtual machine" >&2
-    exit 1
-    ;;
+Darwin) system=macOS ;;
 esac
+if [ "$system" != Linux ]; then
+    echo "system-packages: svc cannot run on $system: it needs epoll, openat2 and other calls that only Linux has; build it in a container or a virtual machine with Debian or Ubuntu" >&2
+    exit 1
+fi
 # What the system is, or what it is derived from.
 family=debian
 if ! command -v apt-get >/dev/null 2>&1 || [ -n "${SVC_OS_RELEASE:-}" ]; then
@@ -21,7 +24,7 @@ if ! command -v apt-get >/dev/null 2>&1 || [ -n "${SVC_OS_RELEASE:-}" ]; then
     family=" $(. "$os_release" 2>/dev/null && echo "${ID:-} ${ID_LIKE:-}") "
     case $family in
     *' alpine '*)
-        echo "system-packages: svc requires glibc, and Alpine has musl; use an image of Debian or Ubuntu" >&2
+        echo "system-packages: svc cannot run on Alpine: it requires glibc, whose calls it replaces for PHP, and Alpine has musl; build it in an image of Debian or Ubuntu" >&2
         exit 1
         ;;
     *' debian '* | *' ubuntu '*) family=debian ;;
@@ -89,15 +92,25 @@ has() {
 missing=''
 for package in "$@"; do
     for name in $(name_here "$package"); do
+        case "$missing " in *" $name "*) continue ;; esac
         has "$name" || missing="$missing $name"
     done
 done
 [ -n "$missing" ] || exit 0
 
+# Says what the command $1 would have to install, for whoever may run it.
+missing_here() {
+    if command -v sudo >/dev/null 2>&1; then
+        echo "system-packages: missing packages; run: sudo $1$missing" >&2
+    else
+        echo "system-packages: missing packages; run as root, or ask an administrator to: $1$missing" >&2
+    fi
+}
+
 case $family in
 debian) ;;
-fedora) echo "system-packages: missing packages; run: sudo dnf install$missing" >&2 && exit 1 ;;
-arch) echo "system-packages: missing packages; run: sudo pacman -S --needed$missing" >&2 && exit 1 ;;
+fedora) missing_here "dnf install" && exit 1 ;;
+arch) missing_here "pacman -S --needed" && exit 1 ;;
 *) echo "system-packages: apt-get is not here; install what your system calls:$missing" >&2 && exit 1 ;;
 esac
 if [ "$(id -u)" = 0 ]; then
@@ -105,7 +118,7 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
     as_root='sudo'
 else
-    echo "system-packages: missing packages; run: sudo apt-get install$missing" >&2
+    missing_here "apt-get install"
     exit 1
 fi
 

@@ -149,6 +149,7 @@ mod kubernetes;
 mod lifecycle;
 mod listeners;
 mod log;
+mod machines;
 mod ops_alerts;
 mod ops_board;
 mod ops_page;
