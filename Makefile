@@ -18,7 +18,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help packages build install uninstall deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,7 +35,10 @@ build: packages ## build the server; install missing packages and PHP
 
 # Who installs as root what another user has built needs no toolchain.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
-	@SVC=$(svc) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
+	@SVC='$(svc)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh
+
+uninstall: ## remove what make install has put below PREFIX; a php.ini that was edited stays
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh --remove
 
 deb: build ## build a Debian package for this release in target/deb
 	@$(with_php); SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh

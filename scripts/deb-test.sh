@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs the package DEB in a fresh root of the machine's release and uses it as its unit does: ExecStart as the unit's
-# user with a notification socket, a page, a reload, the end, an upgrade over itself, and a purge. Takes minutes, and root.
+# user with a notification socket, a page, a reload, the end; then an upgrade, a removal and a purge, as an administrator
+# would see them who has edited files in /etc. Takes minutes, and root.
 set -euo pipefail
+umask 022
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 deb=$(realpath "${1:?usage: deb-test.sh DEB}")
@@ -41,9 +43,13 @@ inside apt-get -qq update
 inside apt-get -qq -y --no-install-recommends install /tmp/svc.deb >"$root/tmp/apt.log" 2>&1 ||
     { tail "$root/tmp/apt.log"; die "the package cannot be installed"; }
 inside svc version
-inside sh -c 'set -a; . /etc/svc/svc.env; svc check' | grep -E '^ *(DOCUMENT_ROOT|LISTEN_ADDR)'
+inside svc check --env-file /etc/svc/svc.env | grep -E '^ *(DOCUMENT_ROOT|LISTEN_ADDR)'
 inside getent passwd svc
 inside sh -c 'ls -ld /etc/svc/* /var/lib/svc /usr/lib/svc/etc'
+# Whoever works on the command line has them too.
+for file in man/man1/svc.1.gz bash-completion/completions/svc zsh/vendor-completions/_svc fish/vendor_completions.d/svc.fish; do
+    [ -s "$root/usr/share/$file" ] || die "/usr/share/$file is missing"
+done
 
 unit=$root/lib/systemd/system/svc.service
 [ -e "$unit" ] || unit=$root/usr/lib/systemd/system/svc.service
@@ -54,12 +60,51 @@ cp "$here/scripts/deb-test.php" "$root/tmp/test.php"
 echo '<?php echo PHP_SAPI, " ", get_current_user(), " ", php_ini_loaded_file(), " ", extension_loaded("Zend OPcache") ? "opcache" : "";' \
     >"$root/usr/share/svc/welcome/page.php"
 inside /usr/lib/svc/bin/php -d error_reporting=-1 /tmp/test.php "$user" "$start"
+rm "$root/usr/share/svc/welcome/page.php"
 
-say "installing it again"
-echo 'changed=1' >>"$root/etc/svc/php.ini"
-inside apt-get -qq -y reinstall /tmp/svc.deb >>"$root/tmp/apt.log" 2>&1 || { tail "$root/tmp/apt.log"; die "no reinstallation"; }
-grep -q '^changed=1' "$root/etc/svc/php.ini" || die "the administrator's php.ini was replaced"
+# What the scripts of the package ask of systemd is recorded.
+cat >"$root/usr/bin/systemctl" <<'SYSTEMCTL'
+#!/bin/sh
+echo "$*" >>/tmp/systemctl.log
+case "$*" in *is-enabled*svc.service*) echo enabled ;; *is-enabled*) echo disabled ;; esac
+SYSTEMCTL
+chmod 755 "$root/usr/bin/systemctl"
+mkdir -p "$root/run/systemd/system"
+# Lets the package manager do something, and checks what was asked of systemd: starts, stops and restarts, one a line.
+manage() {
+    local asked
+    : >"$root/tmp/systemctl.log"
+    inside apt-get -qq -y -o Dpkg::Options::=--force-confold --allow-downgrades "${@:2}" >>"$root/tmp/apt.log" 2>&1 ||
+        { tail "$root/tmp/apt.log"; die "apt-get $2 failed"; }
+    asked=$(sed -nE 's/^(.* )?((start|restart|stop) svc.*)/\2/p' "$root/tmp/systemctl.log" | tr '\n' ';')
+    [ "$asked" = "$1" ] || die "apt-get $2 asked systemd: $asked"
+}
+
+say "upgrading it"
+newer=$root/tmp/newer
+dpkg-deb --raw-extract "$deb" "$newer"
+sed -i 's/^Version: .*/&.1/' "$newer/DEBIAN/control"
+echo '# The next version says more.' | tee -a "$newer/etc/svc/svc.env" >>"$newer/etc/svc/conf.d/00-extension-dir.ini"
+dpkg-deb -Zgzip -z1 --root-owner-group --build "$newer" "$root/tmp/newer.deb" >/dev/null
+for file in php.ini svc.env; do echo '# edited' >>"$root/etc/svc/$file"; done
+chgrp 0 "$root/etc/svc/svc.env"
+manage 'restart svc.service;' install /tmp/newer.deb
+for file in php.ini svc.env; do grep -q '^# edited' "$root/etc/svc/$file" || die "the administrator's $file was replaced"; done
+grep -q 'next version' "$root/etc/svc/svc.env.dpkg-dist" || die "the new svc.env is nowhere"
+grep -q 'next version' "$root/etc/svc/conf.d/00-extension-dir.ini" || die "a file that nobody has edited is not the new one"
+[ "$(stat -c '%a %g' "$root/etc/svc/svc.env")" = '640 0' ] || die "the rights of svc.env have changed"
+
+say "going back, with files removed by the administrator"
+rm "$root/etc/svc/svc.env" "$root/etc/svc/svc.env.dpkg-dist"
+manage 'restart svc.service;' install /tmp/svc.deb
+[ ! -e "$root/etc/svc/svc.env" ] || die "a file that the administrator has removed is back"
+inside svc version >/dev/null
+
+say "removing it"
+manage 'stop svc.socket svc-ops.socket;stop svc.service;' remove svc
+grep -q '^# edited' "$root/etc/svc/php.ini" || die "the administrator's php.ini is gone"
+[ ! -e "$root/usr/bin/svc" ] && [ ! -e "$root/usr/lib/svc/libphp.so" ] && [ -d "$root/var/lib/svc" ] || die "it is not removed"
 say "purging it"
-inside apt-get -qq -y purge svc >>"$root/tmp/apt.log" 2>&1 || { tail "$root/tmp/apt.log"; die "no purge"; }
-[ ! -e "$root/etc/svc" ] && [ ! -e "$root/usr/lib/svc" ] && [ ! -e "$root/usr/bin/svc" ] || die "something is left: $(ls -d "$root"/etc/svc "$root"/usr/lib/svc)"
+manage '' purge svc
+for path in etc/svc usr/lib/svc usr/share/svc var/lib/svc; do [ ! -e "$root/$path" ] || die "/$path is left"; done
 say "passed"

@@ -2,6 +2,7 @@
 # Builds a Debian package of the server for the machine's release, and prints its path. SVC is the binary
 # (target/release/svc), OUT the folder for the package (target/deb).
 set -euo pipefail
+umask 022
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 SVC=$(realpath "${SVC:-$here/target/release/svc}")
@@ -27,7 +28,9 @@ rm -rf "$work"
 mkdir -p "$work"
 cp -r "$here/deploy/debian" "$work/debian"
 sed -i "s/^Maintainer: .*/Maintainer: $maintainer/" "$work/debian/control"
-cp "$here/deploy/svc.service" "$work/debian/svc.service"
+# debhelper's names of units: those of the package, and further ones.
+cp "$here/deploy/svc.service" "$here/deploy/svc.socket" "$work/debian/"
+cp "$here/deploy/svc-ops.socket" "$work/debian/svc.svc-ops.socket"
 
 cat >"$work/debian/changelog" <<CHANGELOG
 svc ($package_version) unstable; urgency=medium
@@ -42,7 +45,6 @@ license() {
     printf '\nLicense: %s\n' "$1"
     sed 's/[[:space:]]*$//; s/^$/./; s/^/ /' "$2"
 }
-runpath=$(readelf -d "$SVC" | sed -n 's/.*(RUNPATH).*:\(.*\)\]$/\1/p')
 php_license=$("$here/scripts/php-zts.sh" --source 2>/dev/null)/LICENSE
 {
     license Expat "$here/LICENSE-MIT"
@@ -53,16 +55,6 @@ php_license=$("$here/scripts/php-zts.sh" --source 2>/dev/null)/LICENSE
         printf '\nLicense: PHP-3.01\n The PHP License, version 3.01: https://www.php.net/license/3_01.txt\n'
     fi
 } >>"$work/debian/copyright"
-
-# The page of the manual is the help of the command line.
-{
-    printf '.TH SVC 8 "" "svc %s" "System Administration"\n.SH NAME\nsvc \\- PHP application server\n' "$version"
-    printf '.SH DESCRIPTION\n.nf\n'
-    LD_LIBRARY_PATH=$runpath "$SVC" help | sed 's/\\/\\\\/g; s/-/\\-/g; s/^\([.'\'']\)/\\\&\1/'
-    printf '.fi\n.SH FILES\n.TP\n.I /etc/svc/svc.env\nThe settings of the service.\n'
-    printf '.TP\n.I /etc/svc/php.ini\nThe directives of PHP.\n'
-} >"$work/debian/svc.8"
-echo debian/svc.8 >"$work/debian/svc.manpages"
 
 (
     cd "$work"

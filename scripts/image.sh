@@ -6,6 +6,7 @@
 #   scripts/image.sh --replay DEB   carries out the Containerfile in a fresh root instead, and tries the result: as its user,
 #                                   with a root that cannot be written. Needs root, and no builder; takes minutes.
 set -euo pipefail
+umask 022
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 IMAGE=${IMAGE:-localhost/svc}

@@ -11,18 +11,25 @@ use tempfile::TempDir;
 use crate::support;
 use crate::support::Svc;
 
+/// The script that installs the binary of the tests below `prefix` of a scratch root.
+fn installer(root: &Path, prefix: &str) -> Command {
+    let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/install.sh"));
+    command.env("SVC", env!("CARGO_BIN_EXE_svc")).env("DESTDIR", root).env("PREFIX", prefix);
+    // Root installs what another user has built.
+    command.env("HOME", "/nonexistent").env_remove("SVC_PHP_CONFIG").env_remove("XDG_CACHE_HOME");
+    command
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Installs the binary of the tests below `/opt/site` of a scratch root, and moves that to another folder.
 fn moved_tree() -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/install.sh");
-    let output = Command::new(script)
-        .env("SVC", env!("CARGO_BIN_EXE_svc"))
-        .env("DESTDIR", scratch.path().join("stage"))
-        .env("PREFIX", "/opt/site")
-        .env_remove("SVC_PHP_CONFIG")
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeeds(&mut installer(&scratch.path().join("stage"), "/opt/site"));
     let tree = scratch.path().join("elsewhere");
     std::fs::rename(scratch.path().join("stage/opt/site"), &tree).unwrap();
     std::fs::remove_dir_all(scratch.path().join("stage")).unwrap();
@@ -108,6 +115,122 @@ fn nothing_points_to_the_machine_that_built_it() {
     let dynamic = String::from_utf8(output.stdout).unwrap();
     assert!(dynamic.contains("Library runpath: [$ORIGIN/../lib/svc]"), "{dynamic}");
     assert!(tree.join("lib/svc/plugins").is_dir());
+    let manual = std::fs::read_to_string(tree.join("share/man/man1/svc.1")).unwrap();
+    assert!(manual.starts_with(".TH SVC 1 ") && manual.contains("MAX_CONNECTIONS"), "{manual}");
+    for completions in
+        ["bash-completion/completions/svc", "zsh/site-functions/_svc", "fish/vendor_completions.d/svc.fish"]
+    {
+        let text = std::fs::read_to_string(tree.join("share").join(completions)).unwrap();
+        assert!(text.contains("healthcheck"), "{text}");
+    }
+}
+
+/// All files below a folder, and their modes.
+fn files(folder: &Path) -> Vec<(String, u32)> {
+    let mut find = Command::new("find");
+    let output = find.arg(folder).args(["!", "-type", "d", "-printf", "%P %m\\n"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut files: Vec<_> = text
+        .lines()
+        .map(|line| {
+            let (path, mode) = line.rsplit_once(' ').unwrap();
+            (path.to_owned(), u32::from_str_radix(mode, 8).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn strange_circumstances_are_none() {
+    let scratch = tempfile::tempdir().unwrap();
+    let prefix = "/opt/our & their|sites/ä";
+    let tree = scratch.path().join("stage").join(prefix.trim_start_matches('/'));
+    let private = || {
+        let mut shell = Command::new("/bin/sh");
+        let plain = installer(Path::new("stage"), prefix);
+        shell.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(plain.get_program());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell.current_dir(scratch.path());
+        shell
+    };
+    succeeds(&mut private());
+    for (path, mode) in files(&tree) {
+        assert_eq!(mode & 0o044, 0o044, "{path} can be read by nobody else");
+    }
+    open_to_all(scratch.path());
+    let mut command = Command::new(tree.join("bin/svc"));
+    command.args(["php", "-r", "echo ini_get('extension_dir'), ' ', extension_loaded('Zend OPcache');"]);
+    let output = by_nobody(&command).output().unwrap();
+    let expected = format!("{}/lib/svc/extensions 1", tree.display());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+    // An extension that this build no longer has goes away with the next installation; those of others stay.
+    let home = tree.join("lib/svc");
+    for name in ["dropped.so", "redis.so"] {
+        std::fs::write(home.join("extensions").join(name), "").unwrap();
+    }
+    let list = home.join("installed-files");
+    let installed = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(&list, format!("lib/svc/extensions/dropped.so\n{installed}")).unwrap();
+    std::fs::write(home.join("etc/php.ini"), "precision=5\n").unwrap();
+    succeeds(&mut private());
+    assert_eq!(std::fs::read_to_string(&list).unwrap(), installed);
+    let left =
+        |files: &[&str]| files.iter().map(|name| (format!("lib/svc/{name}"), 0o644)).collect::<Vec<_>>();
+    succeeds(private().arg("--remove"));
+    assert_eq!(files(&tree), left(&["etc/php.ini", "extensions/redis.so"]));
+    let again = private().arg("--remove").output().unwrap();
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(said.starts_with("install: nothing was installed in "), "{said}");
+}
+
+#[test]
+fn a_place_that_cannot_be_used_is_said_before_anything_is_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    for (root, prefix, why) in [
+        (scratch.path(), "opt/site", "PREFIX=opt/site is not an absolute path"),
+        (scratch.path(), "/opt/a:b", "PREFIX=/opt/a:b has a character that PHP's ini files cannot have"),
+        (Path::new("/proc"), "/opt/site", "/proc/opt/site cannot be written by "),
+    ] {
+        let output = installer(root, prefix).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.starts_with(&format!("install: {why}")), "{said}");
+    }
+    assert_eq!(files(scratch.path()), []);
+}
+
+#[test]
+fn a_php_in_lib64_is_installed_like_any_other() {
+    let scratch = tempfile::tempdir().unwrap();
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_svc")).unwrap();
+    let origin = b"$ORIGIN/../lib/svc:";
+    let place = binary.windows(origin.len()).position(|bytes| bytes == origin).unwrap() + origin.len();
+    let end = place + binary[place..].iter().position(|byte| *byte == 0).unwrap();
+    let libraries = std::str::from_utf8(&binary[place..end]).unwrap();
+    let php = Path::new(libraries).parent().unwrap();
+    let other = tempfile::Builder::new().prefix("p").rand_bytes(3).tempdir().unwrap();
+    let elsewhere = format!("{}/lib64", other.path().display());
+    if elsewhere.len() > libraries.len() {
+        return support::skip::skipped("the path of PHP is too short to be replaced");
+    }
+    std::os::unix::fs::symlink(libraries, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(php.join("bin"), other.path().join("bin")).unwrap();
+    let mut changed = binary.clone();
+    let slashes = "/".repeat(libraries.len() - elsewhere.len());
+    let path = format!("{}{slashes}/lib64", other.path().display());
+    changed[place..end].copy_from_slice(path.as_bytes());
+    let svc = scratch.path().join("svc");
+    std::fs::write(&svc, changed).unwrap();
+    std::fs::set_permissions(&svc, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let stage = scratch.path().join("stage");
+    succeeds(installer(&stage, "/usr").env("SVC", &svc));
+    let output = Command::new(stage.join("usr/bin/svc")).arg("version").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }
 
 #[test]
