@@ -13,6 +13,11 @@ die() { printf 'deb: %s\n' "$*" >&2; exit 1; }
 [ -x "$SVC" ] || die "$SVC is not there; run make build first"
 "$here/scripts/system-packages.sh" debhelper dpkg-dev fakeroot lintian >&2 || exit 1
 
+# Two at a time would build in the same folder.
+mkdir -p "$OUT"
+exec 9>"$OUT/lock"
+flock 9
+
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml")
 # A package of one release does not suit the libraries of another.
 release=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
