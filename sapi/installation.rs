@@ -4,6 +4,7 @@
 //! installation; its PHP knows its own files.
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// The files of an installed server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,27 @@ impl Installation {
         self.home.join("extensions")
     }
 
+    /// Why a file of directives would be left out. PHP says nothing about one that it may not read, and would start without
+    /// what an administrator has forbidden in it.
+    pub fn fault(&self) -> Option<String> {
+        let unset = |name: &str| std::env::var_os(name).is_none();
+        let etc = self.home.join("etc");
+        let mut files = Vec::new();
+        if unset("PHPRC") {
+            files.push(etc.join("php.ini"));
+        }
+        if unset("PHP_INI_SCAN_DIR") {
+            let folder = etc.join("conf.d");
+            match fs::read_dir(&folder) {
+                Ok(entries) => files.extend(entries.flatten().map(|entry| entry.path())),
+                Err(error) => return unreadable(&folder, &error),
+            }
+        }
+        let found =
+            files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ini"));
+        found.map(PathBuf::as_path).find_map(|file| unreadable(file, &fs::File::open(file).err()?))
+    }
+
     /// The variables by which both the server's PHP and the command-line PHP find their files. What the environment has
     /// already is the operator's, and stays.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
@@ -43,6 +65,11 @@ impl Installation {
             ("PHP_EXTENSION_DIR", self.extensions()),
         ]
     }
+}
+
+/// Says that something is there and cannot be read.
+fn unreadable(path: &Path, error: &io::Error) -> Option<String> {
+    (error.kind() != io::ErrorKind::NotFound).then(|| format!("{path:?} cannot be read: {error}"))
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
     });
     let php = php.map_err(|error| vec![format!("cannot start PHP: {error}")])?;
     let mut errors = faults.end();
+    errors.extend(installation.as_ref().and_then(Installation::fault));
     if has_workers && let Err(error) = php::fit_for_workers(&php) {
         errors.push(error.to_string());
     }

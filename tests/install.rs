@@ -243,3 +243,30 @@ fn only_root_can_run_it_as_somebody_else() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("RUN_AS: \"nobody\" cannot be used (only root can become another user)"), "{said}");
 }
+
+#[test]
+fn directives_that_the_user_may_not_read_stop_the_start() {
+    let (_scratch, tree) = moved_tree();
+    let home = tree.join("lib/svc");
+    let root = support::written(&[]);
+    open_to_all(root.path());
+    for (path, mode) in [("etc/php.ini", 0o644), ("etc/conf.d/10-opcache.ini", 0o644), ("etc/conf.d", 0o755)]
+    {
+        let path = home.join(path);
+        let change = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        // It is part of some versions of PHP.
+        if !path.exists() {
+            continue;
+        }
+        change(0);
+        for (word, code) in [("serve", 1), ("check", 2)] {
+            let mut command = Command::new(tree.join("bin/svc"));
+            command.arg(word).envs([("LISTEN_ADDR", "127.0.0.1:0"), ("INTERNAL_ADDR", "127.0.0.1:0")]);
+            let output = by_nobody(command.env("DOCUMENT_ROOT", root.path())).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(code), "{said}");
+            assert!(said.contains(&format!("{path:?} cannot be read: Permission denied")), "{said}");
+        }
+        change(mode);
+    }
+}
