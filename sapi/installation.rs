@@ -49,8 +49,7 @@ impl Installation {
                 Err(error) => return unreadable(&folder, &error),
             }
         }
-        let found =
-            files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ini"));
+        let found = files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ini"));
         found.map(PathBuf::as_path).find_map(|file| unreadable(file, &fs::File::open(file).err()?))
     }
 

@@ -147,6 +147,10 @@ write lib/svc/etc/conf.d/00-extension-dir.ini <<INI
 ; Both find their extensions beside them, unless the environment says otherwise.
 extension_dir="\${PHP_EXTENSION_DIR:-$PREFIX/lib/svc/extensions}"
 INI
+write lib/svc/etc/conf.d/20-sessions.ini <<'INI'
+; The unit for systemd names a folder: sessions survive a restart there, and would not in the unit's own /tmp.
+session.save_path="${PHP_SESSION_DIR:-}"
+INI
 if [ -e "$("$config" --extension-dir)/opcache.so" ]; then
     write lib/svc/etc/conf.d/10-opcache.ini <<<'zend_extension=opcache'
 fi

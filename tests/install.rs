@@ -165,9 +165,10 @@ fn strange_circumstances_are_none() {
     }
     open_to_all(scratch.path());
     let mut command = Command::new(tree.join("bin/svc"));
-    command.args(["php", "-r", "echo ini_get('extension_dir'), ' ', extension_loaded('Zend OPcache');"]);
+    let facts = "echo ini_get('extension_dir'), ' ', extension_loaded('Zend OPcache'), ' ', ini_get('session.save_path');";
+    command.args(["php", "-r", facts]).env("PHP_SESSION_DIR", "/var/lib/site");
     let output = by_nobody(&command).output().unwrap();
-    let expected = format!("{}/lib/svc/extensions 1", tree.display());
+    let expected = format!("{}/lib/svc/extensions 1 /var/lib/site", tree.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
     // An extension that this build no longer has goes away with the next installation; those of others stay.
     let home = tree.join("lib/svc");

@@ -194,6 +194,11 @@ fn the_unit_grants_what_the_defaults_need() {
     assert_eq!(unit("NotifyAccess"), ["main"]);
     assert_eq!(unit("EnvironmentFile"), ["-/etc/svc/svc.env"]);
     assert_eq!(unit("AmbientCapabilities"), ["CAP_NET_BIND_SERVICE"]);
+    // The exit code of settings that were refused.
+    assert_eq!(unit("RestartPreventExitStatus"), ["2"]);
+    // Sessions outlive the unit's own /tmp, where the unit may write.
+    assert_eq!(unit("StateDirectory"), ["svc"]);
+    assert_eq!(unit("Environment"), ["PHP_SESSION_DIR=%S/svc"]);
     let raw = RawConfig::new([("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/")]);
     let config = Config::resolve(&raw).unwrap();
     let drain = config.timeouts.drain_delay + config.timeouts.drain;
