@@ -120,6 +120,9 @@ fn compile(c: &Path, php: &Php) {
         .files(sources(c))
         .include(c)
         .std("gnu11")
+        // Before any header, in whatever order: PHP's call functions of glibc, and GCC 14 takes them only if declared.
+        .define("_GNU_SOURCE", None)
+        .flag("-Werror=implicit-function-declaration")
         .warnings(true)
         .extra_warnings(true)
         .define("ZEND_ENABLE_STATIC_TSRMLS_CACHE", "1")
