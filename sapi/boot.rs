@@ -11,7 +11,7 @@ use std::time::Duration;
 use svc_core::config::ServiceManagerConfig;
 use svc_core::config::{Activation, Config, EnvFile, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
-use svc_core::observe::{Event, Log};
+use svc_core::observe::{Event, Hint, Log};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
@@ -148,7 +148,10 @@ fn become_user(
     prepared: &PreparedServer,
 ) -> Result<(), Exit> {
     let Some(user) = user else { return Ok(()) };
-    run_as::assume(user, config, log).map_err(|problem| fail(&problem, Exit::Misused))?;
+    let unreadable = run_as::assume(user, config).map_err(|problem| fail(&problem, Exit::Misused))?;
+    for path in unreadable {
+        log.emit(&Event::Hint(Hint::UnreadableAtReload { path: &path.to_string_lossy() }));
+    }
     prepared.check_spool().map_err(|error| fail(&error, Exit::Misused))
 }
 
@@ -190,7 +193,7 @@ mod executor {
 
     use crate::installation::Installation;
     use crate::invocation::{RecordOrigin, write_log};
-    use crate::php;
+    use crate::php::{self, PhpStartError};
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
     use crate::watch;
@@ -214,7 +217,10 @@ mod executor {
         }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
-            Err(error) => return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed),
+            Err(PhpStartError::Directives(faults)) => return fail(&php::told(&faults), Exit::Misused),
+            Err(PhpStartError::Php(error)) => {
+                return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
+            }
         };
         match run_with(&php, prepared, until) {
             Ok(true) => Exit::Well,

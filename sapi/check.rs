@@ -1,35 +1,48 @@
 //! `svc check`: refuses what the server would refuse at its start.
 //!
-//! Promises: settings, the files that they name, the spool directory, plugins, PHP's directives, ini files and extensions
-//! are looked at by the code that the start uses, and all errors that do not depend on each other are told. Refuses: it
-//! opens no port, runs no script, and initialises no plugin.
+//! Promises: settings, the files that they name, ports, the spool directory, plugins, PHP's directives, ini files and
+//! extensions are looked at by the code that the start uses, in its order, and all errors that do not depend on each other
+//! are told. Refuses: it keeps no port and no file, runs no script, and initialises no plugin.
 
 use svc_core::config::{Config, Executor, RawConfig, page};
 use svc_core::policy::Policy;
+use svc_core::serve::unavailable_ports;
 use svc_core::spool::Spool;
 use svc_core::time;
 use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};
+use crate::occupant::Occupant;
 use crate::php_inspection;
 use crate::php_report::PhpInspection;
+use crate::pid_file::{self, PidFileError};
 use crate::plugins;
 use crate::run_as;
 
+/// What was found.
+#[derive(Debug, Default)]
+struct Findings {
+    errors: Vec<String>,
+    warnings: Vec<String>,
+}
+
 /// Prints every setting with its source, and what PHP has loaded; or all errors.
 pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
-    let (config, inspection, errors) = match Config::resolve(raw) {
+    let mut found = Findings::default();
+    let (config, inspection) = match Config::resolve(raw) {
         Ok(config) => {
-            let mut errors = errors(&config);
-            let inspection = inspect(&config, &mut errors);
-            (Some(config), inspection, errors)
+            found.warnings.extend(config.warnings.iter().map(ToString::to_string));
+            found.look(&config);
+            let inspection = found.inspect(&config);
+            (Some(config), inspection)
         }
-        Err(error) => (None, None, error.to_string().lines().map(str::to_owned).collect()),
+        Err(error) => {
+            found.errors.extend(error.to_string().lines().map(str::to_owned));
+            (None, None)
+        }
     };
-    let noticed = config.iter().flat_map(|config| &config.warnings).map(ToString::to_string);
-    let of_php = inspection.iter().flat_map(|inspection| inspection.warnings.clone());
-    let warnings: Vec<String> = noticed.chain(of_php).collect();
+    let Findings { errors, warnings } = found;
     warnings.iter().for_each(|warning| commands::warn(warning));
     errors.iter().for_each(|error| commands::complain(error));
     let shown = match config.filter(|_| errors.is_empty()) {
@@ -44,44 +57,70 @@ pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
     if errors.is_empty() { printed } else { Exit::Misused }
 }
 
-/// Everything but PHP.
-fn errors(config: &Config) -> Vec<String> {
-    let mut errors = Vec::new();
-    if let Err(error) = Policy::load(&config.clients, &config.serving.document_root, time::now()) {
-        errors.push(error.to_string());
-    }
-    if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref())
-        && let Err(problem) = client_config(export)
-    {
-        errors.push(problem.to_string());
-    }
-    if let Err(error) = SessionConfig::open(&config.tls) {
-        errors.push(error.to_string());
-    }
-    let bodies = &config.bodies;
-    if let Err(error) = Spool::new(bodies.spool_dir.clone(), bodies.spool_max_bytes).create() {
-        errors.push(format!("SPOOL_DIR: {:?}: {error}; accepted: a writable directory", bodies.spool_dir));
-    }
-    if let Err(problem) = run_as::look_up(config) {
-        errors.push(problem.to_string());
-    }
-    if let Err(error) = plugins::load(config, None) {
-        errors.push(error.to_string());
-    }
-    errors
-}
-
-/// Starts PHP, unless no PHP would be started.
-fn inspect(config: &Config, errors: &mut Vec<String>) -> Option<PhpInspection> {
-    if config.serving.executor == Executor::Stub {
-        return None;
-    }
-    match php_inspection::inspect(config) {
-        Ok(inspection) => Some(inspection),
-        Err(found) => {
-            errors.extend(found);
-            None
+impl Findings {
+    /// Looks at everything but PHP.
+    fn look(&mut self, config: &Config) {
+        let user = run_as::prepare(config);
+        self.note(Policy::load(&config.clients, &config.serving.document_root, time::now()));
+        if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref()) {
+            self.note(client_config(export));
         }
+        self.note(SessionConfig::open(&config.tls));
+        self.look_for_rivals(config);
+        // What comes now is done by the user that the server becomes.
+        if let Some(user) = self.note(user).flatten()
+            && let Some(unreadable) = self.note(run_as::assume(&user, config))
+        {
+            self.warnings.extend(unreadable.iter().map(|path| {
+                format!("RUN_AS: the user cannot read {path:?}, so that reloading certificates will fail")
+            }));
+        }
+        let bodies = &config.bodies;
+        if let Err(error) = Spool::new(bodies.spool_dir.clone(), bodies.spool_max_bytes).create() {
+            let dir = &bodies.spool_dir;
+            self.errors.push(format!("SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory"));
+        }
+        self.note(plugins::load(config, None));
+    }
+
+    /// Looks at what only one server can have. If that is the one which will reload, or be replaced, it may go on.
+    fn look_for_rivals(&mut self, config: &Config) {
+        let unavailable = unavailable_ports(config);
+        if !unavailable.is_empty() {
+            let occupant = Occupant::find(config);
+            for error in unavailable {
+                match occupant.excuse(&error) {
+                    Some(excuse) => self.warnings.push(excuse),
+                    None => self.errors.push(error.to_string()),
+                }
+            }
+        }
+        match config.serving.pid_file.as_deref().map(pid_file::try_out) {
+            Some(Err(taken @ PidFileError::Taken(..))) => self.warnings.push(taken.to_string()),
+            Some(Err(error)) => self.errors.push(error.to_string()),
+            Some(Ok(())) | None => {}
+        }
+    }
+
+    /// Starts PHP, unless no PHP would be started.
+    fn inspect(&mut self, config: &Config) -> Option<PhpInspection> {
+        if config.serving.executor == Executor::Stub {
+            return None;
+        }
+        match php_inspection::inspect(config) {
+            Ok(inspection) => {
+                self.warnings.extend(inspection.warnings.iter().cloned());
+                Some(inspection)
+            }
+            Err(errors) => {
+                self.errors.extend(errors);
+                None
+            }
+        }
+    }
+
+    fn note<T, E: ToString>(&mut self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| self.errors.push(error.to_string())).ok()
     }
 }
 

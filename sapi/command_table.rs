@@ -102,8 +102,9 @@ pub static COMMANDS: &[CliCommand] = &[
         summary: "Refuse what serve would refuse, else print the settings",
         details: &[
             "Prints each setting with its value and source, the ini files that PHP has read and its extensions. Errors in the \
-             settings, in the files that they name, in PHP directives, extensions or plugins are printed instead, with exit \
-             code 2. Nothing is served, no port is opened, and plugins are loaded but not initialised.",
+             settings, in the files that they name, in ini files, PHP directives, extensions or plugins, and ports that cannot be \
+             had, are printed instead, with exit code 2. The ports of a server that runs with the same PID_FILE or \
+             INTERNAL_ADDR are a warning. Nothing is served, and plugins are loaded but not initialised.",
         ],
         options: &[SETTING_OPTIONS, CHECK_OPTIONS],
     },

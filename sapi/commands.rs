@@ -45,7 +45,8 @@ impl From<Exit> for ExitCode {
 
 /// Queries the server that runs with the same settings.
 ///
-/// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1.
+/// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1. A
+/// wrong word on the command line is invalid usage: whoever writes it sees that at once.
 pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,

@@ -55,7 +55,7 @@ impl fmt::Display for Unwell {
 }
 
 /// Replaces the address of a listener on all interfaces with one that can be connected to.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -84,7 +84,12 @@ fn exchange(address: SocketAddr, probe: ProbeKind, deadline: Instant) -> io::Res
     Ok(line)
 }
 
-fn left(deadline: Instant) -> io::Result<Duration> {
+/// The time that is left.
+///
+/// # Errors
+///
+/// If there is none.
+pub(crate) fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(svc_core::time::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }

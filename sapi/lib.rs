@@ -29,6 +29,7 @@ mod hooks;
 pub mod installation;
 #[cfg(feature = "php")]
 mod invocation;
+mod occupant;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;

@@ -24,13 +24,20 @@ fn main() -> ExitCode {
             return Exit::Misused.into();
         }
     };
-    let exit = match parsed {
+    let exit = run(parsed, environment);
+    exit.into()
+}
+
+fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
+    match command {
         Subcommand::Check(overrides, style) => {
             with_settings(overrides, environment, |raw| check::check(raw, style))
         }
         Subcommand::Completions(shell) => commands::print(&shell_completions::script(shell)),
         Subcommand::Healthcheck(probe, overrides) => {
-            with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe))
+            let exit = with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe));
+            // Container runtimes know no other code of a health check.
+            if exit == Exit::Well { exit } else { Exit::Failed }
         }
         Subcommand::Help(topic) => commands::print(&help_pages::help(topic)),
         Subcommand::Man => commands::print(&help_pages::manual()),
@@ -42,8 +49,7 @@ fn main() -> ExitCode {
         }
         Subcommand::Stop(overrides) => with_settings(overrides, environment, commands::stop),
         Subcommand::Version => commands::print(&boot::version()),
-    };
-    exit.into()
+    }
 }
 
 /// Runs a command with the settings of the environment, of the files that the command line names, and of its options.

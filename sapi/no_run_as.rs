@@ -1,7 +1,8 @@
 //! `RUN_AS` in a build without PHP, which has no bindings to change the user with.
 
+use std::path::Path;
+
 use svc_core::config::{Config, Fault, Problem};
-use svc_core::observe::Log;
 
 /// Nobody can be looked up.
 pub(crate) use std::convert::Infallible as ProcessUser;
@@ -11,7 +12,7 @@ pub(crate) use std::convert::Infallible as ProcessUser;
 /// # Errors
 ///
 /// If they name one.
-pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     match &config.serving.run_as {
         None => Ok(None),
         Some(text) => Err(Problem {
@@ -23,16 +24,7 @@ pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     }
 }
 
-/// The same.
-///
-/// # Errors
-///
-/// If they name one.
-pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
-    look_up(config)
-}
-
 /// Cannot be called: there is no such user.
-pub(crate) fn assume(user: &ProcessUser, _config: &Config, _log: &Log) -> Result<(), Problem> {
+pub(crate) fn assume<'a>(user: &ProcessUser, _config: &'a Config) -> Result<Vec<&'a Path>, Problem> {
     match *user {}
 }

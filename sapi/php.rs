@@ -57,7 +57,8 @@ const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
     ("opcache.enable_file_override", "0"),
 ];
 
-/// What PHP has complained about at its start that would make requests fail: an extension that cannot be loaded.
+/// What PHP has complained about at its start that would make requests fail: an extension that cannot be loaded, and
+/// directives that it did not understand. It would take the lines in front of those, and not the rest of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartupFaults(Arc<ShortLock<Noted>>);
 
@@ -71,12 +72,16 @@ struct Noted {
 impl StartupFaults {
     /// Keeps a message if it is about such a fault; returns whether it is.
     pub(crate) fn note(&self, message: &str) -> bool {
-        if !FAULTS.iter().any(|part| message.contains(part)) {
+        let is_malformed = message.starts_with(MALFORMED);
+        if !is_malformed && !FAULTS.iter().any(|part| message.contains(part)) {
             return false;
         }
         let mut noted = self.0.lock();
         if !noted.is_over {
-            noted.faults.push(message.to_owned());
+            // PHP has no name for the text that the directives of the command line are put together to.
+            let known = message.split_once(" in Unknown on line ").filter(|_| is_malformed);
+            let named = known.map(|(what, _)| format!("{what} in the directives of -d"));
+            noted.faults.push(named.unwrap_or_else(|| message.to_owned()));
         }
         true
     }
@@ -91,6 +96,29 @@ impl StartupFaults {
 
 /// How such messages begin, after the words that PHP puts before them.
 const FAULTS: [&str; 2] = ["Unable to load dynamic library", "Failed loading "];
+
+/// How messages begin about what stands in ini files (c/sapi/ini_errors.c).
+const MALFORMED: &str = "malformed directives: ";
+
+/// Why PHP does not start for the server.
+#[derive(Debug)]
+pub(crate) enum PhpStartError {
+    /// Its directives cannot be carried out, as PHP says.
+    Directives(Vec<String>),
+    /// PHP, or what svc adds to it.
+    Php(PhpError),
+}
+
+/// Such faults, one a line.
+pub(crate) fn told(faults: &[String]) -> String {
+    faults.iter().map(|fault| format!("cannot start PHP: {fault}\n")).collect()
+}
+
+impl From<PhpError> for PhpStartError {
+    fn from(error: PhpError) -> Self {
+        Self::Php(error)
+    }
+}
 
 /// The directives that php.ini overrides, with the directory of the tree that the server is installed in.
 pub(crate) fn ini_defaults(extensions: Option<&Path>) -> Vec<(&str, &str)> {
@@ -110,7 +138,7 @@ pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(Strin
 /// # Errors
 ///
 /// The error reported by PHP.
-pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpError> {
+pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpStartError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
@@ -136,8 +164,9 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         }),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
-    if let Some(fault) = faults.end().into_iter().next() {
-        return Err(PhpError::NotStarted(fault));
+    let faults = faults.end();
+    if !faults.is_empty() {
+        return Err(PhpStartError::Directives(faults));
     }
     let bytes_max = shared.config.background.async_max_value_bytes;
     php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
@@ -79,6 +79,31 @@ impl PidFile {
             writeln!(file, "{}", getpid().as_raw_pid()).map_err(unusable)?;
             return Ok(Self { path: path.clone(), _file: file });
         }
+    }
+}
+
+/// Finds out whether a server could have this file, without creating it.
+///
+/// # Errors
+///
+/// As [`PidFile::create`].
+pub fn try_out(path: &Path) -> Result<(), PidFileError> {
+    let unusable = |error: io::Error| PidFileError::Unusable(path.to_owned(), error);
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(()),
+            Err(Errno::WOULDBLOCK) => {
+                let text = contents(&file).unwrap_or_default();
+                Err(PidFileError::Taken(path.to_owned(), text.trim().to_owned()))
+            }
+            Err(error) => Err(unusable(error.into())),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let path = std::path::absolute(path).map_err(unusable)?;
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| unusable(error.into()))
+        }
+        Err(error) => Err(unusable(error)),
     }
 }
 
@@ -209,6 +234,23 @@ mod tests {
         drop(own);
         assert!(find(&path).contains("does not exist"));
         drop(PidFile::create(&path).unwrap());
+    }
+
+    #[test]
+    fn a_file_is_tried_out_without_creating_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.pid");
+        try_out(&path).unwrap();
+        assert!(!path.exists());
+        let own = PidFile::create(&path).unwrap();
+        assert!(matches!(try_out(&path), Err(PidFileError::Taken(..))));
+        drop(own);
+        fs::write(&path, "").unwrap();
+        try_out(&path).unwrap();
+        for path in [folder.path().to_owned(), folder.path().join("nowhere/svc.pid")] {
+            assert!(matches!(try_out(&path), Err(PidFileError::Unusable(..))), "{path:?}");
+            assert!(PidFile::create(&path).is_err());
+        }
     }
 
     #[test]

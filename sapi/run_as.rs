@@ -3,19 +3,15 @@
 //! Promises: what cannot work is found before the ports are bound. Refuses: the system calls are in the bindings.
 
 use std::fs::File;
+use std::path::Path;
 
 use svc_core::config::{Config, Fault, Problem};
-use svc_core::observe::{Event, Hint, Log};
 use svc_ffi::process_user::is_superuser;
 
 pub(crate) use svc_ffi::process_user::ProcessUser;
 
 /// Looks up the user, if the settings name one.
-///
-/// # Errors
-///
-/// When there is no such user.
-pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     let Some(text) = &config.serving.run_as else { return Ok(None) };
     let found = ProcessUser::look_up(text);
     found
@@ -23,7 +19,7 @@ pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
         .map_err(|error| problem(text, error.to_string(), "user or user:group, as names or numbers"))
 }
 
-/// The same for a server that is about to become that user.
+/// Looks up the user that the process is about to become, if the settings name one.
 ///
 /// # Errors
 ///
@@ -39,22 +35,18 @@ pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     }
 }
 
-/// Becomes that user, on all threads.
+/// Becomes that user, on all threads. Returns the files of certificates that it cannot read.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(crate) fn assume(user: &ProcessUser, config: &Config, log: &Log) -> Result<(), Problem> {
+pub(crate) fn assume<'a>(user: &ProcessUser, config: &'a Config) -> Result<Vec<&'a Path>, Problem> {
     let text = config.serving.run_as.as_deref().unwrap_or_default();
     user.assume().map_err(|error| {
         problem(text, format!("the system does not allow it: {error}"), "unset, or what the system allows")
     })?;
-    for path in config.tls.certificates.iter().flat_map(|files| [&files.cert, &files.key]) {
-        if File::open(path).is_err() {
-            log.emit(&Event::Hint(Hint::UnreadableAtReload { path: &path.to_string_lossy() }));
-        }
-    }
-    Ok(())
+    let files = config.tls.certificates.iter().flat_map(|files| [&*files.cert, &*files.key]);
+    Ok(files.filter(|path| File::open(path).is_err()).collect())
 }
 
 fn problem(text: &str, why: String, accepted: &str) -> Problem {

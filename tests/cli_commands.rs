@@ -136,17 +136,17 @@ fn check_shows_what_differs_and_all_of_it_as_json() {
     let environment = [STUB, ("IO_WORKERS", "3"), ("LOG_LEVEL", "info")];
     let (page, _) = accepted(&["check", "/tmp", "--changed"], &environment);
     let names: Vec<_> = page.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert_eq!(names, ["DOCUMENT_ROOT", "EXECUTOR", "IO_WORKERS"], "{page}");
+    assert_eq!(names, ["LISTEN_ADDR", "DOCUMENT_ROOT", "EXECUTOR", "IO_WORKERS"], "{page}");
     let (page, _) = accepted(&["check", "/tmp", "--changed", "--json", "-d", "a=1"], &environment);
     let report: serde_json::Value = serde_json::from_str(&page).unwrap();
     let rows = report["settings"].as_array().unwrap();
     assert_eq!(
-        rows[2],
+        rows[3],
         serde_json::json!({"name": "IO_WORKERS", "value": "3", "source": "environment", "is_default": false})
     );
     assert_eq!(
-        (rows.len(), rows[3]["value"].as_str(), &report["php"]),
-        (4, Some("a=1"), &serde_json::Value::Null)
+        (rows.len(), rows[4]["value"].as_str(), &report["php"]),
+        (5, Some("a=1"), &serde_json::Value::Null)
     );
     let output = svc(&["check", "--json"], &[STUB, ("IO_WORKERS", "x")]);
     assert_eq!(output.status.code(), Some(2));

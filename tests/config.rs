@@ -144,7 +144,7 @@ fn a_wrong_word_is_named_with_what_is_accepted() {
 fn check_prints_settings_values_and_sources() {
     let executor = if cfg!(feature = "php") { "sapi" } else { "stub" };
     let environment = [("EXECUTOR", executor), ("LOG_LEVEL", "warn"), ("PHP_WORKERS", "3")];
-    let page = answer(&["check", "/tmp", "-d", "memory_limit=1G"], &environment);
+    let page = answer(&["check", "/tmp", "-d", "memory_limit=1G", "--listen", "127.0.0.1:0"], &environment);
     let row = |name: &str| -> Vec<&str> {
         let line = page.lines().find(|line| line.split_whitespace().next() == Some(name));
         line.unwrap_or_else(|| panic!("{name} is missing")).split_whitespace().skip(1).collect()

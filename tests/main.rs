@@ -107,6 +107,7 @@ mod async_shapes;
 mod async_transfer;
 mod async_values;
 mod circles;
+mod cli_check;
 mod cli_commands;
 mod cli_settings;
 #[cfg(feature = "php")]

@@ -30,6 +30,7 @@
 #include "sapi/errors.h"
 #include "sapi/extension.h"
 #include "sapi/functions.h"
+#include "sapi/ini_errors.h"
 #include "sapi/overrides.h"
 #include "sapi/sapi_module.h"
 #include "sapi/sleeps.h"
@@ -129,9 +130,13 @@ const char *shim_startup(const shim_options *options)
     shim_sapi.ini_entries = ini_overrides;
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
+    if (!shim_ini_errors_begin()) {
+        return "out of memory";
+    }
     lend_environment(options->environment, options->environment_count);
     int started = shim_sapi.startup(&shim_sapi);
     shim_environment_clear();
+    shim_ini_errors_end();
     if (started == FAILURE) {
         return "cannot start PHP's modules";
     }

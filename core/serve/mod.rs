@@ -43,7 +43,7 @@ mod shared;
 
 pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
-pub use ports::{InheritedSockets, PortError};
+pub use ports::{InheritedSockets, PortError, unavailable_ports};
 pub use prepared::{PreparedServer, StartError};
 pub use server::Server;
 pub use shared::{ExecutorFacts, Shared};

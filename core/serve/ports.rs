@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use mio::net::TcpListener;
 
-use crate::config::{ListenAddr, ServingConfig};
+use crate::config::{Config, ListenAddr, ServingConfig};
 use crate::serve::io_thread::arrival::Door;
 use crate::serve::net::listener::Listener;
 
@@ -118,10 +118,23 @@ pub(super) fn open_ops(
     Ok(Some((listener, addr)))
 }
 
+/// Finds out which ports a server with this configuration could not have, without taking any.
+pub fn unavailable_ports(config: &Config) -> Vec<PortError> {
+    let tcp = |variable, addr: Option<SocketAddr>| addr.map(|addr| (variable, ListenAddr::Tcp(addr)));
+    let main = config.serving.listen_addr.iter().map(|place| ("LISTEN_ADDR", place.clone()));
+    let redirect = tcp("REDIRECT_ADDR", config.serving.redirect_addr);
+    let all = main.chain(redirect).chain(tcp("INTERNAL_ADDR", config.operations.addr));
+    all.filter_map(|(variable, place)| refused(variable, &place, Listener::try_out(&place)).err()).collect()
+}
+
 fn inherit(name: &'static str, descriptor: OwnedFd) -> Result<Listener, PortError> {
     Listener::inherit(descriptor).map_err(|error| PortError::Inherited { name, error })
 }
 
 pub(super) fn bind(variable: &'static str, place: &ListenAddr, mode: u32) -> Result<Listener, PortError> {
-    Listener::bind(place, mode).map_err(|error| PortError::Bind { variable, addr: place.to_string(), error })
+    refused(variable, place, Listener::bind(place, mode))
+}
+
+fn refused<T>(variable: &'static str, place: &ListenAddr, result: io::Result<T>) -> Result<T, PortError> {
+    result.map_err(|error| PortError::Bind { variable, addr: place.to_string(), error })
 }

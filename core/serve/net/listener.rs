@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Interest, Registry, Token};
+use rustix::fs::{Access, access};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use crate::config::ListenAddr;
 use crate::descriptor;
@@ -88,6 +90,31 @@ impl Listener {
         Ok(Self { socket, place, is_inherited: false })
     }
 
+    /// Finds out whether it is possible to listen at a place, without doing so: nobody can connect meanwhile, and a server
+    /// that starts now does not notice.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Self::bind).
+    pub(in crate::serve) fn try_out(place: &ListenAddr) -> io::Result<()> {
+        match place {
+            ListenAddr::Tcp(addr) => {
+                let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+                let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+                // As for a listener: what is left of closed connections is not in the way, only another listener is.
+                net::sockopt::set_socket_reuseaddr(&socket, true)?;
+                Ok(net::bind(&socket, addr)?)
+            }
+            ListenAddr::Unix(path) => {
+                // The path may be too long.
+                std::os::unix::net::SocketAddr::from_pathname(path)?;
+                is_stale(path)?;
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+            }
+        }
+    }
+
     /// Takes over a socket that somebody else has bound and listens on.
     ///
     /// # Errors
@@ -95,10 +122,10 @@ impl Listener {
     /// If it is no such socket.
     pub(in crate::serve) fn inherit(descriptor: OwnedFd) -> io::Result<Self> {
         let descriptor = descriptor::move_up(descriptor);
-        if !rustix::net::sockopt::socket_acceptconn(&descriptor)? {
+        if !net::sockopt::socket_acceptconn(&descriptor)? {
             return Err(io::Error::other("nobody listens on this socket"));
         }
-        if rustix::net::sockopt::socket_domain(&descriptor)? == rustix::net::AddressFamily::UNIX {
+        if net::sockopt::socket_domain(&descriptor)? == AddressFamily::UNIX {
             let listener = std::os::unix::net::UnixListener::from(descriptor);
             listener.set_nonblocking(true)?;
             let path = listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
@@ -171,21 +198,26 @@ impl Listener {
 
 /// The library uses a backlog of its own; calling listen again only changes that.
 fn deepen(listener: &impl AsFd) -> io::Result<()> {
-    Ok(rustix::net::listen(listener, LISTEN_BACKLOG)?)
+    Ok(net::listen(listener, LISTEN_BACKLOG)?)
 }
 
 /// Removes the file of a socket that nobody listens on.
 fn remove_stale(path: &Path) -> io::Result<()> {
+    if is_stale(path)? { fs::remove_file(path) } else { Ok(()) }
+}
+
+/// Whether there is the file of a socket that nobody listens on. What must stay is an error.
+fn is_stale(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {}
         Ok(_) => {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(error),
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
         // A full backlog has a listener too.
         Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::AddrInUse.into()),
@@ -246,6 +278,32 @@ mod tests {
         drop(first);
         assert!(Listener::bind(&place(folder.path()), 0o600).is_err());
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_place_is_tried_out_without_taking_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (unix, path) = (place(folder.path()), folder.path().join("svc.sock"));
+        let tcp = ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
+        for place in [&unix, &tcp] {
+            Listener::try_out(place).unwrap();
+            let listener = Listener::bind(place, 0o600).unwrap();
+            let error = Listener::try_out(listener.place()).expect_err("somebody listens");
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{place}");
+            let free = listener.place().clone();
+            drop(listener);
+            Listener::try_out(&free).unwrap();
+        }
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        Listener::try_out(&unix).unwrap();
+        assert!(path.exists(), "nothing is removed");
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        assert_eq!(Listener::try_out(&unix).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        let nowhere = place(&folder.path().join("nowhere"));
+        assert_eq!(Listener::try_out(&nowhere).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let long = place(&folder.path().join("x".repeat(200)));
+        assert_eq!(Listener::try_out(&long).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -1,0 +1,57 @@
+/* What PHP says about the syntax of ini files: it prints that to standard error, and goes on without the rest of the file.
+ *
+ * Promises: while PHP starts, such a line becomes a record of the log, and everything else that is printed there passes. */
+#include "compat.h"
+#include "sapi/errors.h"
+#include "sapi/ini_errors.h"
+
+#include <syslog.h>
+#include <unistd.h>
+
+/* What such a line begins with. PHP prints nothing else that begins like this, with two spaces. */
+static const char mark[] = "PHP:  ";
+
+static FILE *standard_error;
+
+static void tell(const char *text, size_t length)
+{
+    char *message = NULL;
+    while (length > 0 && text[length - 1] == '\n') {
+        length--;
+    }
+    if (asprintf(&message, "malformed directives: %.*s", (int)length, text) >= 0) {
+        shim_log_message(message, LOG_ERR);
+        free(message);
+    }
+}
+
+static ssize_t pass(void *cookie, const char *bytes, size_t size)
+{
+    (void)cookie;
+    const size_t length = sizeof(mark) - 1;
+    if (size > length && memcmp(bytes, mark, length) == 0) {
+        tell(bytes + length, size - length);
+        return (ssize_t)size;
+    }
+    return write(STDERR_FILENO, bytes, size);
+}
+
+bool shim_ini_errors_begin(void)
+{
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = pass});
+    if (stream == NULL) {
+        return false;
+    }
+    /* A call prints a line, which arrives in one piece. */
+    (void)setvbuf(stream, NULL, _IOLBF, (size_t)2 * MAXPATHLEN);
+    standard_error = stderr;
+    stderr = stream;
+    return true;
+}
+
+void shim_ini_errors_end(void)
+{
+    /* An extension may have kept the stream. */
+    (void)fflush(stderr);
+    stderr = standard_error;
+}

@@ -1,0 +1,120 @@
+//! The server that runs with the same settings already, which `svc check` finds before a reload or a restart.
+//!
+//! Promises: a port or a file that this server holds is told from one that somebody else has taken, within
+//! [`DEADLINE`]. Refuses: only a server that gives proof counts: the lock on its file of `PID_FILE`, or the address of the
+//! port in what its operations port says.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::process::Pid;
+use serde_json::Value;
+
+use svc_core::config::Config;
+use svc_core::serve::PortError;
+
+use crate::healthcheck::{DEADLINE, left, reachable};
+use crate::pid_file::RunningServer;
+
+/// What is known of the server that runs.
+#[derive(Debug)]
+pub(crate) struct Occupant {
+    pid: Option<Pid>,
+    /// Where it listens.
+    places: Vec<String>,
+}
+
+impl Occupant {
+    /// Looks for it.
+    pub(crate) fn find(config: &Config) -> Self {
+        let pid = config.serving.pid_file.clone();
+        let pid = pid.and_then(|path| RunningServer::find(Some(path)).ok()).map(|(_, pid)| pid);
+        let places = config.operations.addr.and_then(|addr| places(addr, &report(addr).ok()?));
+        Self { pid, places: places.unwrap_or_default() }
+    }
+
+    /// Says why this port is expected to be taken, if it is.
+    pub(crate) fn excuse(&self, error: &PortError) -> Option<String> {
+        let PortError::Bind { variable, addr, error } = error else { return None };
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return None;
+        }
+        if let Some(pid) = self.pid {
+            let pid = pid.as_raw_pid();
+            return Some(format!(
+                "{variable}: {addr} is in use; the server of PID_FILE runs (process {pid})"
+            ));
+        }
+        let is_its = self.places.iter().any(|place| is_same_port(place, addr));
+        is_its.then(|| format!("{variable}: {addr} is in use by the server that answers at INTERNAL_ADDR"))
+    }
+}
+
+/// Addresses may differ: a server on all interfaces has the port of each.
+fn is_same_port(one: &str, other: &str) -> bool {
+    let port = |text: &str| text.parse().ok().map(|addr: SocketAddr| addr.port());
+    one == other || port(one).is_some_and(|number| port(other) == Some(number))
+}
+
+/// Where the server listens that has this configuration report; `None` if it is the report of something else.
+fn places(ops: SocketAddr, report: &Value) -> Option<Vec<String>> {
+    let main = report.get("listen_addr")?.as_str()?.split(',');
+    let redirect = report.get("redirect_addr")?.as_str()?;
+    Some(main.chain([redirect]).map(str::to_owned).chain([ops.to_string()]).collect())
+}
+
+/// The configuration report of a server.
+fn report(addr: SocketAddr) -> io::Result<Value> {
+    let (address, deadline) = (reachable(addr), svc_core::time::now() + DEADLINE);
+    let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
+    stream.set_write_timeout(Some(left(deadline)?))?;
+    write!(stream, "GET /config HTTP/1.0\r\nHost: {address}\r\nUser-Agent: svc\r\n\r\n")?;
+    let (mut answer, mut chunk) = (Vec::new(), [0; 4096]);
+    while answer.len() < REPORT_BYTES_MAX {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        match stream.read(&mut chunk)? {
+            0 => break,
+            read => answer.extend_from_slice(&chunk[..read]),
+        }
+    }
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let body = end.and_then(|end| answer.get(end + 4..)).unwrap_or_default();
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// More than any report.
+const REPORT_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_use(addr: &str) -> PortError {
+        let error = io::ErrorKind::AddrInUse.into();
+        PortError::Bind { variable: "LISTEN_ADDR", addr: addr.to_owned(), error }
+    }
+
+    #[test]
+    fn only_its_own_ports_are_excused() {
+        let report = serde_json::json!({ "listen_addr": "0.0.0.0:80,unix:/run/a.sock", "redirect_addr": "" });
+        let ops = SocketAddr::from(([127, 0, 0, 1], 9090));
+        let found = Occupant { pid: None, places: places(ops, &report).unwrap() };
+        for addr in ["0.0.0.0:80", "127.0.0.1:80", "unix:/run/a.sock", "127.0.0.1:9090"] {
+            assert!(found.excuse(&in_use(addr)).is_some(), "{addr}");
+        }
+        for addr in ["0.0.0.0:81", "unix:/run/b.sock"] {
+            assert!(found.excuse(&in_use(addr)).is_none(), "{addr}");
+        }
+        let denied = io::ErrorKind::PermissionDenied.into();
+        let denied =
+            PortError::Bind { variable: "LISTEN_ADDR", addr: "0.0.0.0:80".to_owned(), error: denied };
+        assert!(found.excuse(&denied).is_none());
+        assert!(places(ops, &serde_json::json!({ "status": "ok" })).is_none());
+    }
+
+    #[test]
+    fn nobody_holds_nothing() {
+        let found = Occupant { pid: None, places: Vec::new() };
+        assert!(found.excuse(&in_use("0.0.0.0:80")).is_none());
+    }
+}
