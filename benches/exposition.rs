@@ -9,7 +9,7 @@ use svc_core::http::MethodKind;
 use svc_core::http::negotiate::OpenMetrics;
 use svc_core::observe::exposition::{Format, render};
 use svc_core::observe::process::ProcessFacts;
-use svc_core::observe::{CertificateFacts, Metrics, ReloadFacts, ScrapeFacts};
+use svc_core::observe::{CertificateFacts, Metrics, ReloadFacts, ScrapeFacts, StaticCacheReading};
 use svc_core::pool::{PoolFacts, SlotPhase, SlotReading};
 
 /// Counters as after some traffic, so that every series is there.
@@ -51,6 +51,8 @@ fn facts() -> ScrapeFacts<'static> {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
+        opcache: None,
+        static_cache: StaticCacheReading::default(),
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

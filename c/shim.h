@@ -675,8 +675,20 @@ bool shim_state_span(size_t index, shim_span *span);
 /* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all threads that it starts, and ignores SIGPIPE. */
 void shim_signals_block(void);
 
-/* Waits for one of the blocked signals and returns its number. */
-int shim_signals_wait(void);
+/* Waits for one of the blocked signals and returns its number; 0 after that many milliseconds, unless those are 0. */
+int shim_signals_wait(uint32_t milliseconds);
+
+/* What OPcache says of its memory. Hits and misses count from its start or last restart. Filled by C. */
+typedef struct shim_opcache {
+    uint64_t used_bytes;
+    uint64_t free_bytes;
+    uint64_t wasted_bytes;
+    uint64_t scripts;
+    uint64_t hits;
+    uint64_t misses;
+} shim_opcache;
+/* Called on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
+bool shim_opcache_read(shim_opcache *out);
 
 /* Ends the process at once with `status`, without running exit handlers: threads may still be running PHP. */
 _Noreturn void shim_exit_now(int status);

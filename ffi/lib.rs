@@ -53,8 +53,8 @@ pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
 pub use parcel::Parcel;
 pub use php::{
-    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now,
-    travelling,
+    ClientOptions, OpcacheMemory, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit,
+    exit_now, travelling,
 };
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
+use crate::bindings::{self, SHIM_ABI, shim_facts, shim_opcache, shim_options, shim_pair};
 use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
 use crate::helper::{self, HelperCall};
 use crate::hook::Hook;
@@ -91,6 +91,23 @@ pub struct PhpFacts {
     pub opcache_validates: bool,
     /// The php.ini that was read; empty if there is none.
     pub ini_path: String,
+}
+
+/// What OPcache says of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpcacheMemory {
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes of what has been replaced; they are free after a restart.
+    pub wasted_bytes: u64,
+    /// Scripts in the cache.
+    pub scripts: u64,
+    /// Scripts that were found there since the start or the last restart.
+    pub hits: u64,
+    /// Scripts that were not.
+    pub misses: u64,
 }
 
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -212,6 +229,22 @@ impl Php {
             opcache_validates: raw.opcache_validates,
             ini_path: String::from_utf8_lossy(ini_path).into_owned(),
         }
+    }
+
+    /// Asks OPcache about its memory; `None` if it is off.
+    pub fn opcache_memory(&self) -> Option<OpcacheMemory> {
+        let mut raw =
+            shim_opcache { used_bytes: 0, free_bytes: 0, wasted_bytes: 0, scripts: 0, hits: 0, misses: 0 };
+        // SAFETY: PHP has started, on this thread, and `raw` is ours to be filled.
+        let is_known = unsafe { bindings::shim_opcache_read(&raw mut raw) };
+        is_known.then_some(OpcacheMemory {
+            used_bytes: raw.used_bytes,
+            free_bytes: raw.free_bytes,
+            wasted_bytes: raw.wasted_bytes,
+            scripts: raw.scripts,
+            hits: raw.hits,
+            misses: raw.misses,
+        })
     }
 
     /// The ini files that were read, in their order.

@@ -1,5 +1,7 @@
 //! Control signals: blocked on all threads, and received by one.
 
+use std::time::Duration;
+
 use crate::bindings;
 
 /// A control signal.
@@ -23,12 +25,23 @@ pub fn block() {
 /// Sleeps until a control signal arrives. Called by one thread.
 pub fn wait() -> Signal {
     loop {
-        // SAFETY: waits on blocked signals only.
-        match unsafe { bindings::shim_signals_wait() } {
-            1 => return Signal::Hangup,
-            2 => return Signal::Interrupt,
-            15 => return Signal::Terminate,
-            _ => {}
+        if let Some(signal) = wait_for(0) {
+            return signal;
         }
+    }
+}
+
+/// The same, but not for longer than this: `None` if none has arrived.
+pub fn wait_up_to(time: Duration) -> Option<Signal> {
+    wait_for(u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1))
+}
+
+fn wait_for(milliseconds: u32) -> Option<Signal> {
+    // SAFETY: waits on blocked signals only.
+    match unsafe { bindings::shim_signals_wait(milliseconds) } {
+        1 => Some(Signal::Hangup),
+        2 => Some(Signal::Interrupt),
+        15 => Some(Signal::Terminate),
+        _ => None,
     }
 }

@@ -45,11 +45,11 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     for warning in &config.warnings {
         log.emit(&Event::Setting(warning));
     }
-    let exit = run_on(inherited, &config, &log, time::now, |server| {
+    let exit = run_on(inherited, &config, &log, time::now, |server, read| {
         if is_watching {
             executor::watch(&config, &log);
         }
-        executor::wait_for_signal(server);
+        executor::wait_for_signal(server, read);
     });
     log.shutdown();
     exit
@@ -88,15 +88,18 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
 /// Binds the ports, starts the executor, opens the main port, calls `until`, and drains when it returns. The control
 /// thread uses `clock`. The executor starts and ends on the calling thread.
 pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
-    run_on(InheritedSockets::default(), config, log, clock, until)
+    run_on(InheritedSockets::default(), config, log, clock, |server, _| until(server))
 }
+
+/// Reads what only the thread may read that has started PHP.
+type Reading<'a> = &'a dyn Fn();
 
 fn run_on(
     inherited: InheritedSockets,
     config: &Arc<Config>,
     log: &Log,
     clock: Clock,
-    until: impl FnOnce(&Server),
+    until: impl FnOnce(&Server, Reading<'_>),
 ) -> Exit {
     let user = match run_as::prepare(config) {
         Ok(user) => user,
@@ -186,10 +189,12 @@ mod executor {
     use std::thread;
 
     use svc_core::config::Executor;
+    use svc_core::limits::CONTROL_TICK;
+    use svc_core::observe::OpcacheReading;
     use svc_core::tasks::Task;
 
-    use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
+    use svc_ffi::{OpcacheMemory, Php};
 
     use crate::installation::Installation;
     use crate::invocation::{RecordOrigin, write_log};
@@ -199,18 +204,19 @@ mod executor {
     use crate::watch;
 
     use super::{
-        Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Server, commands,
-        fail, serve_until,
+        Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Reading, Server,
+        commands, fail, serve_until,
     };
 
     pub(super) fn run(
         config: &Config,
         log: &Log,
         prepared: PreparedServer,
-        until: impl FnOnce(&Server),
+        until: impl FnOnce(&Server, Reading<'_>),
     ) -> Exit {
         if config.serving.executor == Executor::Stub {
-            return match serve_until(prepared, ExecutorFacts::default(), None, until) {
+            return match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &|| {}))
+            {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
             };
@@ -233,7 +239,11 @@ mod executor {
         }
     }
 
-    fn run_with(php: &Php, prepared: PreparedServer, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
+    fn run_with(
+        php: &Php,
+        prepared: PreparedServer,
+        until: impl FnOnce(&Server, Reading<'_>),
+    ) -> Result<bool, Exit> {
         let facts = php.facts();
         let engine: Arc<dyn Engine<Exchange>> =
             Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
@@ -242,7 +252,20 @@ mod executor {
         prepared.start_tasks(&tasks).map_err(|error| fail(&error, Exit::Failed))?;
         let report = php::report(&facts);
         let facts = ExecutorFacts { php_version: Some(facts.version), report };
-        serve_until(prepared, facts, Some(&engine), until)
+        let shared = Arc::clone(prepared.shared());
+        let read = || {
+            if let Some(memory) = php.opcache_memory() {
+                shared.opcache.lock().note(opcache_reading(memory));
+            }
+        };
+        // The first scrape of a server that is ready finds it.
+        read();
+        serve_until(prepared, facts, Some(&engine), |server| until(server, &read))
+    }
+
+    fn opcache_reading(memory: OpcacheMemory) -> OpcacheReading {
+        let OpcacheMemory { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses } = memory;
+        OpcacheReading { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses }
     }
 
     /// Ends the process without an orderly exit.
@@ -255,10 +278,15 @@ mod executor {
         watch::start(config, log);
     }
 
-    /// Waits for the signal to stop. After that, another one ends the process immediately.
-    pub(super) fn wait_for_signal(server: &Server) {
-        while signals::wait() == Signal::Hangup {
-            server.reload();
+    /// Waits for the signal to stop, and reads once a second. After that, another signal ends the process immediately.
+    pub(super) fn wait_for_signal(server: &Server, read: Reading<'_>) {
+        loop {
+            read();
+            match signals::wait_up_to(CONTROL_TICK) {
+                Some(Signal::Hangup) => server.reload(),
+                Some(_) => break,
+                None => {}
+            }
         }
         let force = || {
             while signals::wait() == Signal::Hangup {}
@@ -305,13 +333,13 @@ mod executor {
 mod executor {
     use svc_core::config::Executor;
 
-    use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Server, fail, serve_until};
+    use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Reading, Server, fail, serve_until};
 
     pub(super) fn run(
         config: &Config,
         _log: &Log,
         prepared: PreparedServer,
-        until: impl FnOnce(&Server),
+        until: impl FnOnce(&Server, Reading<'_>),
     ) -> Exit {
         if config.serving.executor == Executor::Sapi {
             return fail(
@@ -319,7 +347,7 @@ mod executor {
                 Exit::Misused,
             );
         }
-        match serve_until(prepared, ExecutorFacts::default(), None, until) {
+        match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &|| {})) {
             Ok(_) => Exit::Well,
             Err(exit) => exit,
         }
@@ -332,7 +360,7 @@ mod executor {
     pub(super) fn watch(_config: &Config, _log: &Log) {}
 
     /// Signals keep their default action in a build without PHP: they end the process immediately.
-    pub(super) fn wait_for_signal(_server: &Server) {
+    pub(super) fn wait_for_signal(_server: &Server, _read: Reading<'_>) {
         loop {
             std::thread::park();
         }

@@ -153,6 +153,7 @@ mod log;
 mod machines;
 mod ops_alerts;
 mod ops_board;
+mod ops_caches;
 mod ops_page;
 mod ops_port;
 mod ops_status;

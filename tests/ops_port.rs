@@ -148,6 +148,7 @@ fn both_formats_are_strictly_valid_and_only_grow() {
 
 /// Every label, and all values that it may have.
 const CLOSED_SETS: &[(&str, &str, &[&str])] = &[
+    ("svc_opcache_memory_bytes", "state", &["used", "free", "wasted"]),
     (
         "svc_requests_by_method",
         "method",
@@ -480,6 +481,8 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
+        opcache: None,
+        static_cache: svc_core::observe::StaticCacheReading::default(),
         reply_memory_bytes: 0,
         spool_bytes: 0,
         spool_bytes_max: 0,

@@ -14,6 +14,7 @@
 #include "context/own_worker.h"
 #include "engine/tsrm.h"
 #include "opcache/cache.h"
+#include "opcache/functions.h"
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -204,17 +205,6 @@ static ZEND_FUNCTION(reset_and_tell)
     }
 }
 
-/* opcache_reset(), whether scripts may call it or not. */
-static zif_handler find_reset(void)
-{
-    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
-    const zend_function_entry *function = module != NULL ? module->functions : NULL;
-    while (function != NULL && function->fname != NULL && strcmp(function->fname, "opcache_reset") != 0) {
-        function++;
-    }
-    return function != NULL && function->fname != NULL ? function->handler : NULL;
-}
-
 static void hear_of_restarts(void)
 {
     void (**hook)(int) = (void (**)(int))dlsym(RTLD_DEFAULT, "zend_accel_schedule_restart_hook");
@@ -238,7 +228,7 @@ void shim_cache_refresh(void)
 /* Has the cache emptied at the next opportunity; requests that start up before that do without it. */
 static void reset(void)
 {
-    zif_handler handler = find_reset();
+    zif_handler handler = shim_opcache_function("opcache_reset");
     if (handler == NULL || at_in_use == 0) {
         return;
     }

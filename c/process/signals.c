@@ -30,12 +30,11 @@ void shim_signals_block(void)
     pthread_atfork(NULL, NULL, unblock_in_child);
 }
 
-int shim_signals_wait(void)
+int shim_signals_wait(uint32_t milliseconds)
 {
     sigset_t set;
-    int number = 0;
+    const struct timespec time = {.tv_sec = milliseconds / 1000, .tv_nsec = (long)(milliseconds % 1000) * 1000000};
     control_signals(&set);
-    while (sigwait(&set, &number) != 0) {
-    }
-    return number;
+    const int number = milliseconds > 0 ? sigtimedwait(&set, NULL, &time) : sigwaitinfo(&set, NULL);
+    return number > 0 ? number : 0;
 }

@@ -99,6 +99,21 @@ impl StaticCache {
         self.entries.is_some()
     }
 
+    /// Returns the number of its entries.
+    pub fn files(&self) -> u64 {
+        self.entries.as_ref().map_or(0, |entries| entries.len() as u64)
+    }
+
+    /// Returns the memory that its entries account for.
+    pub fn bytes(&self) -> u64 {
+        self.entries.as_ref().map_or(0, Cache::weight)
+    }
+
+    /// Returns its capacity; 0 if it is disabled.
+    pub fn bytes_max(&self) -> u64 {
+        self.entries.as_ref().map_or(0, Cache::capacity)
+    }
+
     /// Returns the size of the largest file that is read into memory.
     pub fn memory_file_max(&self) -> u64 {
         let share = self.entries.as_ref().map(|entries| entries.capacity() / STATIC_CACHE_SHARE / 2);

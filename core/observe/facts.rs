@@ -41,6 +41,10 @@ pub struct ScrapeFacts<'a> {
     pub tracing: Option<TraceFacts>,
     /// The plugins.
     pub plugins: Vec<PluginReading>,
+    /// OPcache; `None` if it is off, before PHP is up, and without PHP.
+    pub opcache: Option<OpcacheReading>,
+    /// The cache of static files.
+    pub static_cache: StaticCacheReading,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
@@ -74,6 +78,34 @@ pub struct TaskFacts {
     pub in_flight: Option<u64>,
     /// The most that may be.
     pub in_flight_limit: u64,
+}
+
+/// What OPcache says of its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpcacheReading {
+    /// Bytes in use.
+    pub used_bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes of scripts that have been replaced; they are free after a restart.
+    pub wasted_bytes: u64,
+    /// Scripts in the cache.
+    pub scripts: u64,
+    /// Scripts that were loaded from there.
+    pub hits: u64,
+    /// Scripts that were not.
+    pub misses: u64,
+}
+
+/// How full the cache of static files is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StaticCacheReading {
+    /// Its files, with those that are known but not kept in memory.
+    pub files: u64,
+    /// What it accounts for.
+    pub bytes: u64,
+    /// The most that it may; 0 if it is off.
+    pub bytes_max: u64,
 }
 
 /// What became of the spans, as far as nobody else counts it.

@@ -349,6 +349,22 @@ families! {
         "Whether OPcache is disabled while its restart waits for long-running scripts (1) or not (0).",
         "1 while scripts run without OPcache because other scripts run too long for it to restart, or because old workers of worker mode or old threads for tasks have not ended.",
         cell opcache_restart_delayed: Flag;
+    OPCACHE_MEMORY: Gauge "svc_opcache_memory_bytes" in Workers if Php,
+        "Memory of OPcache, in bytes, by state.",
+        "Label `state`: `used`, `free`, and `wasted` by scripts that have been replaced, which is free again after a restart. Read once a second. Absent while OPcache is off. If little is free, raise `opcache.memory_consumption`.",
+        source |facts, _, series| opcache_memory(series, facts);
+    OPCACHE_SCRIPTS: Gauge "svc_opcache_scripts" in Workers if Php,
+        "Number of scripts that OPcache holds.",
+        "Scripts in OPcache. Absent while it is off.",
+        source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.scripts));
+    OPCACHE_HITS: Counter "svc_opcache_hits_total" in Workers if Php,
+        "Number of scripts that were loaded from OPcache.",
+        "Scripts that were loaded from OPcache. Absent while it is off.",
+        source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.hits));
+    OPCACHE_MISSES: Counter "svc_opcache_misses_total" in Workers if Php,
+        "Number of scripts that had to be compiled because OPcache did not have them.",
+        "Scripts that OPcache did not have and that were compiled. Absent while it is off.",
+        source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.misses));
     OTEL_EXPORT_FAILURES: Counter "svc_otel_export_failures_total" in Tracing if Tracing,
         "Number of span exports that failed, after the retry where one was made.",
         "Exports (batches of spans) that failed, after the retry where one was made. Their spans are not sent again. An export that is counted here may still have reached the collector.",
@@ -401,6 +417,14 @@ families! {
         "Number of static file requests that required a disk read.",
         "Static file requests that needed the disk: the first request for a file, the first one after it changed, and each request for a file too large for the memory cache.",
         cell static_misses: Counter;
+    STATIC_CACHE_BYTES: Gauge "svc_static_cache_bytes" in Responses,
+        "Memory that the cache of static files accounts for, in bytes.",
+        "Bytes of the static files in memory, with what was compressed of them and what is known about them. Read once a second.",
+        source |facts, _, series| series.one(facts.static_cache.bytes);
+    STATIC_CACHE_LIMIT_BYTES: Gauge "svc_static_cache_limit_bytes" in Responses,
+        "Maximum memory of the cache of static files, in bytes.",
+        "`STATIC_CACHE_BYTES`; 0 if the cache is off.",
+        source |facts, _, series| series.one(facts.static_cache.bytes_max);
     COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" in Responses,
         "Number of responses that the server sent compressed.",
         "Responses that the server compressed with Brotli, zstd or gzip. Responses compressed by the application are not included, nor are responses to `HEAD`, which have no body.",
@@ -500,6 +524,15 @@ fn stuck(series: &mut Series<'_>, slots: &[SlotReading]) {
             let labels = [("worker_id", number), ("kind", kind.as_str())];
             series.labelled(&labels, slot.stuck[kind as usize]);
         }
+    }
+}
+
+fn opcache_memory(series: &mut Series<'_>, facts: &ScrapeFacts<'_>) {
+    let Some(opcache) = facts.opcache else { return };
+    let states =
+        [("used", opcache.used_bytes), ("free", opcache.free_bytes), ("wasted", opcache.wasted_bytes)];
+    for (state, bytes) in states {
+        series.labelled(&[("state", state)], bytes);
     }
 }
 

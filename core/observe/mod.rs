@@ -39,6 +39,7 @@ mod history;
 mod label;
 mod log;
 mod metrics;
+mod opcache;
 mod plugin_event;
 pub mod process;
 pub mod record;
@@ -53,13 +54,16 @@ mod worker_event;
 
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
-pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts, TraceFacts};
+pub use facts::{
+    CertificateFacts, OpcacheReading, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts, TraceFacts,
+};
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
 pub use history::{History, Latency, Sample, Window};
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
+pub use opcache::OpcacheBook;
 pub use plugin_event::PluginEvent;
 pub use status::StatusFacts;
 pub use trace_event::TraceEvent;

@@ -220,13 +220,26 @@ impl StatusFacts<'_> {
     }
 
     fn caches(&self, metrics: &Metrics) -> Value {
+        let (opcache, files) = (self.scrape.opcache, self.scrape.static_cache);
         json!({
             "opcache": self.opcache_enabled.map(|enabled| json!({
                 "enabled": enabled,
                 "restarts": metrics.opcache_restarts.value(),
                 "restart_delayed": metrics.opcache_restart_delayed.is_set(),
+                "used_bytes": opcache.map(|known| known.used_bytes),
+                "free_bytes": opcache.map(|known| known.free_bytes),
+                "wasted_bytes": opcache.map(|known| known.wasted_bytes),
+                "scripts": opcache.map(|known| known.scripts),
+                "hits": opcache.map(|known| known.hits),
+                "misses": opcache.map(|known| known.misses),
             })),
-            "static": { "hits": metrics.static_hits.value(), "misses": metrics.static_misses.value() },
+            "static": {
+                "hits": metrics.static_hits.value(),
+                "misses": metrics.static_misses.value(),
+                "files": files.files,
+                "bytes": files.bytes,
+                "bytes_max": files.bytes_max,
+            },
         })
     }
 

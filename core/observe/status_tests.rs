@@ -7,8 +7,8 @@ use crate::admission::GateFacts;
 use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History, ReloadFacts, Sample,
-    TaskFacts, TraceFacts,
+    CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History, OpcacheReading,
+    ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
 };
 use crate::pool::{HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
@@ -48,6 +48,15 @@ fn facts() -> StatusFacts<'static> {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
+        opcache: Some(OpcacheReading {
+            used_bytes: 21,
+            free_bytes: 22,
+            wasted_bytes: 23,
+            scripts: 24,
+            hits: 25,
+            misses: 26,
+        }),
+        static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
         reply_memory_bytes: 11,
         spool_bytes: 12,
         spool_bytes_max: 13,
@@ -266,9 +275,15 @@ fn caches_and_memory_and_the_process_are_told() {
     let report = read(&facts(), &metrics);
     assert_eq!(
         report["caches"]["opcache"],
-        json!({ "enabled": true, "restarts": 1, "restart_delayed": true })
+        json!({
+            "enabled": true, "restarts": 1, "restart_delayed": true,
+            "used_bytes": 21, "free_bytes": 22, "wasted_bytes": 23, "scripts": 24, "hits": 25, "misses": 26,
+        })
     );
-    assert_eq!(report["caches"]["static"], json!({ "hits": 1, "misses": 0 }));
+    assert_eq!(
+        report["caches"]["static"],
+        json!({ "hits": 1, "misses": 0, "files": 27, "bytes": 28, "bytes_max": 29 })
+    );
     let memory = &report["memory"];
     assert_eq!((&memory["replies_bytes"], &memory["spool_bytes_max"]), (&11.into(), &13.into()));
     assert_eq!((&memory["resident_bytes"], &report["log"]["records_dropped"]), (&15.into(), &14.into()));

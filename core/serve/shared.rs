@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
-use crate::observe::{History, Log, Metrics, ReloadFacts, WorkerHealth};
+use crate::observe::{History, Log, Metrics, OpcacheBook, ReloadFacts, StaticCacheReading, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::PoolFacts;
@@ -78,6 +78,10 @@ pub struct Shared {
     pub stream_permits: Arc<Permits>,
     /// The last seconds; locked only to add a sample or to read them.
     pub history: ShortLock<History>,
+    /// What OPcache says of its memory; locked only to note a reading or to copy the last one.
+    pub opcache: ShortLock<OpcacheBook>,
+    /// How full the cache of static files was last; locked only to copy or replace it.
+    pub static_cache: ShortLock<StaticCacheReading>,
     executor: OnceLock<ExecutorFacts>,
     /// The port number by which clients reach the main port over TLS.
     https_port: OnceLock<u16>,
@@ -117,6 +121,8 @@ impl Shared {
             spans,
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             history: ShortLock::default(),
+            opcache: ShortLock::default(),
+            static_cache: ShortLock::default(),
             executor: OnceLock::new(),
             https_port: OnceLock::new(),
             started_at,

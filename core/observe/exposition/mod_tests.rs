@@ -12,7 +12,9 @@ use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, FamilyHead, MetricKind, MetricUnit};
 use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, ReloadFacts, TaskFacts, TraceFacts};
+use crate::observe::{
+    CertificateFacts, OpcacheReading, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
+};
 use crate::plugins::{PluginFamily, PluginHealth, PluginMetricKind, PluginReading, PluginSample};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
 use crate::sync::counter::Flag;
@@ -50,6 +52,9 @@ fn plugin_reading() -> PluginReading {
         }]),
     }
 }
+
+const OPCACHE: OpcacheReading =
+    OpcacheReading { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
 
 fn facts() -> ScrapeFacts<'static> {
     ScrapeFacts {
@@ -103,6 +108,8 @@ fn facts() -> ScrapeFacts<'static> {
         tasks: Some(task_facts()),
         tracing: Some(TraceFacts { dropped: 17 }),
         plugins: vec![plugin_reading()],
+        opcache: Some(OPCACHE),
+        static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -164,6 +171,24 @@ fn every_family_of_the_table_appears_once_and_in_order() {
     sorted.1.sort_unstable();
     assert_eq!(sorted.0, sorted.1);
     assert_eq!(types, table);
+}
+
+#[test]
+fn caches_show_what_was_read_of_them() {
+    let page = text(&Metrics::new(), &facts(), Format::Text);
+    for line in [
+        r#"svc_opcache_memory_bytes{state="used"} 21"#,
+        r#"svc_opcache_memory_bytes{state="wasted"} 23"#,
+        "svc_opcache_scripts 24",
+        "svc_opcache_hits_total 25",
+        "svc_opcache_misses_total 26",
+        "svc_static_cache_bytes 28",
+        "svc_static_cache_limit_bytes 29",
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line} is missing: {page}");
+    }
+    let off = text(&Metrics::new(), &ScrapeFacts { opcache: None, ..facts() }, Format::Text);
+    assert!(!off.contains("svc_opcache_memory_bytes"));
 }
 
 #[test]

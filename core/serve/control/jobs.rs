@@ -38,7 +38,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
             due: None,
         }),
         Box::new(PluginJob { shared: Arc::clone(shared), due: now }),
-        Box::new(SampleJob { shared: Arc::clone(shared), due: now }),
+        Box::new(SampleJob { machinery: Arc::clone(machinery), due: now }),
         Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
         Box::new(ServiceManagerJob::new(Arc::clone(machinery), now)),
     ]
@@ -135,18 +135,21 @@ impl PeriodicJob for PluginJob {
     }
 }
 
-/// Takes a sample of the metrics once a second, if anybody can ask for it.
+/// Takes a sample of the metrics and of the cache of static files once a second, if anybody can ask for it.
 struct SampleJob {
-    shared: Arc<Shared>,
+    machinery: Arc<Machinery>,
     due: Instant,
 }
 
 impl PeriodicJob for SampleJob {
     fn run(&mut self, now: Instant) {
-        if now >= self.due && self.shared.config.operations.addr.is_some() {
+        let Machinery { shared, site, .. } = &*self.machinery;
+        if now >= self.due && shared.config.operations.addr.is_some() {
             self.due = now + CONTROL_TICK;
-            let sample = Sample::read(&self.shared.metrics, ProcessFacts::read_cpu(), now);
-            self.shared.history.lock().note(sample);
+            let sample = Sample::read(&shared.metrics, ProcessFacts::read_cpu(), now);
+            shared.history.lock().note(sample);
+            let files = site.cache_reading();
+            *shared.static_cache.lock() = files;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::files::{
     SendfileRoots, StaticCache, StaticFile,
 };
 use crate::http::{Coding, NamedFile};
+use crate::observe::StaticCacheReading;
 use crate::policy::deny::Denial;
 use crate::policy::{Policy, Rules};
 use crate::pool::Script;
@@ -195,6 +196,15 @@ impl Site {
     pub(in crate::serve) fn code(asset: &Asset, coding: Coding) {
         let copy = asset.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
         asset.keep(coding, copy);
+    }
+
+    /// Reads how full the cache of files is.
+    pub(in crate::serve) fn cache_reading(&self) -> StaticCacheReading {
+        StaticCacheReading {
+            files: self.cache.files(),
+            bytes: self.cache.bytes(),
+            bytes_max: self.cache.bytes_max(),
+        }
     }
 
     /// Empties the cache of files; returns whether there is one.

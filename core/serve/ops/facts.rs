@@ -63,6 +63,8 @@ impl OpsFacts {
                 dropped: shared.spans.as_ref().map_or(0, |sink| sink.dropped_total()),
             }),
             plugins: shared.plugins.readings(),
+            opcache: shared.opcache.lock().reading(),
+            static_cache: *shared.static_cache.lock(),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.bodies.spool_max_bytes,

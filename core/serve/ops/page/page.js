@@ -182,10 +182,16 @@ function showLists(s) {
     ...Object.entries(s.requests.responses).map(([status, n]) => [`ended with ${status}`, count(n)]),
     ...Object.entries(s.requests.cancelled).map(([why, n]) => [`cancelled: ${words(why)}`, count(n)]),
     ['lost with their worker', count(s.requests.dropped)], ['worked on for nobody', count(s.requests.abandoned)]]);
-  const op = s.caches.opcache, files = s.caches.static, looks = files.hits + files.misses;
+  const op = s.caches.opcache, files = s.caches.static;
+  const share = (part, all) => all ? `${Math.round(100 * part / all)} % of ${count(all)}` : NONE;
   list('cache-list', [['OPcache', op ? (!op.enabled ? 'off' : op.restart_delayed ? 'waits for its restart' : 'on') : NONE],
     ...(op ? [['OPcache restarts', count(op.restarts)]] : []),
-    ['static files from memory', looks ? `${Math.round(100 * files.hits / looks)} % of ${count(looks)}` : NONE]]);
+    ...(op && op.used_bytes !== null ? [
+      ['OPcache memory', `${size(op.used_bytes)} of ${size(op.used_bytes + op.free_bytes + op.wasted_bytes)}`],
+      ['wasted by replaced scripts', size(op.wasted_bytes)], ['scripts in OPcache', count(op.scripts)],
+      ['scripts from OPcache', share(op.hits, op.hits + op.misses)]] : []),
+    ['static files from memory', share(files.hits, files.hits + files.misses)],
+    ['memory of static files', files.bytes_max ? `${size(files.bytes)} of ${size(files.bytes_max)}` : 'off']]);
   const memory = s.memory, process = s.process;
   list('memory-list', [['resident', size(memory.resident_bytes)], ...(memory.workers_bytes === null ? [] : [['PHP heaps of the workers', size(memory.workers_bytes)]]),
     ['replies in memory', `${size(memory.replies_bytes)} of ${size(memory.replies_bytes_max)}`],
