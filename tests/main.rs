@@ -85,6 +85,7 @@ mod apm_ends;
 mod apm_shapes;
 mod apm_shared;
 mod apm_tasks;
+mod applications;
 mod architecture;
 mod async_api;
 mod async_awaiting;

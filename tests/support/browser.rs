@@ -91,8 +91,8 @@ impl Browser {
             let target = match location.split_once("://") {
                 Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
                 None => location,
-            }
-            .to_owned();
+            };
+            let target = target.split('#').next().unwrap_or(target).to_owned();
             response = self.exchange("GET", &target, "", b"");
         }
         panic!("too many redirects; the last response is {response:?}");
