@@ -40,6 +40,7 @@ fn each_dialect_has_quotes_of_its_own() {
     assert_eq!(mask(r"select E'a\'secret', 'x\', 1", PostgreSql), "select ?, ?, ?");
     assert_eq!(mask("select /* a /* b */ secret */ 1", PostgreSql), "select  ?");
     assert_eq!(mask("select [a b], arr[1]", Standard), "select [a b], arr[?]");
+    assert_eq!(mask("select array[ 'secret', 1 ]", Standard), "select array[ ?, ? ]");
     assert_eq!(mask("select a # secret\n, _utf8'x'", MySql), "select a \n, ?");
     assert_eq!(mask("select a #> '{b}'", PostgreSql), "select a #> ?");
 }

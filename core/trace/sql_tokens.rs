@@ -171,7 +171,8 @@ impl<'a> Tokens<'a> {
             b'\'' => self.literal(b'\'', is_mysql),
             b'"' if is_mysql => self.literal(b'"', true),
             b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
-            b'[' if self.dialect == SqlDialect::Standard && (is_word_start(second) || second == b' ') => {
+            // A space follows where an array begins, or where a comment was.
+            b'[' if self.dialect == SqlDialect::Standard && is_word_start(second) => {
                 Token::Name(self.take(self.quoted(0, b']', false)))
             }
             b'$' if self.dialect == SqlDialect::PostgreSql && !second.is_ascii_digit() => {
