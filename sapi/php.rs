@@ -144,7 +144,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
     let installation = Installation::of_this_binary();
     if let Some(fault) = installation.as_ref().and_then(Installation::fault) {
-        return Err(PhpError::NotStarted(fault));
+        return Err(PhpStartError::Directives(vec![fault]));
     }
     let extensions = installation.as_ref().map(Installation::extensions);
     let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
