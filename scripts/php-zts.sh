@@ -138,7 +138,7 @@ in_suites() {
         for package in "${packages[@]}"; do
             for version in $(source_versions "$package"); do
                 is_newer "$version" "$have" || return 2
-                unpack_source && return
+                unpack_source download_listed && return
                 say "$package $version of $suite is listed, but cannot be downloaded"
             done
         done
@@ -167,14 +167,30 @@ apply_security_patches() {
     echo "$count"
 }
 
-# Prints the folder with $version of $package; downloads and unpacks it if it is not present.
+# Downloads $version of $package, which the suite in use lists.
+download_listed() { private_apt apt-get source -qq --download-only "$package=$version"; }
+
+# Downloads what download_listed would, from the archive $uri, which may have the files of versions that it lists no more.
+# The .dsc file has the checksum $checksum, and contains those of the others.
+download_known() {
+    local pool=$uri/pool/main/${package:0:1}/$package dsc=${package}_$version.dsc sum name
+    download_file "$pool/$dsc" "$checksum" || return 1
+    while read -r sum _ name; do
+        case $name in *.asc) continue ;; esac
+        download_file "$pool/$name" "$sum" || return 1
+    done < <(sed -n '/^Checksums-Sha256:/,/^[^ ]/s/^ //p' "$dsc")
+}
+
+download_file() { private_apt /usr/lib/apt/apt-helper download-file "$1" "${1##*/}" "SHA256:$2"; }
+
+# Prints the folder with $version of $package; downloads it by the command $1 and unpacks it if it is not present.
 unpack_source() {
     local tree patches upstream label
     for tree in "$cache"/php-src-8.*; do
         case $(cat "$tree/.source" 2>/dev/null) in "$package $version "*) echo "$tree" && return ;; esac
     done
     say "downloading $package $version of $suite"
-    (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package=$version" >>log 2>&1) || return 1
+    (cd "$apt_home" && rm -f ./*.dsc && "$1" >>log 2>&1) || return 1
     (cd "$apt_home" && rm -rf tree && dpkg-source --no-check --skip-patches -x ./"${package}"_*.dsc tree >>log 2>&1) || return 1
     patches=$(cd "$apt_home/tree" && apply_security_patches) || return 1
     upstream=$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
@@ -188,6 +204,17 @@ unpack_source() {
     rm -rf "$tree"
     mv "$apt_home/tree" "$tree"
     echo "$tree"
+}
+
+# Prints the folder of sources that are known to build. An archive can list newer ones before it has them.
+known_source() {
+    local package=php8.4 version=8.4.24-1~deb13u1 suite=trixie uri
+    local checksum=fd84ce153abc1af23514100a25d04acd3c728f5c4b5c30c3e1a0788ef9c780eb
+    case php$series in php | "$package") ;; *) return 1 ;; esac
+    for uri in $(archive_uris | grep '/debian$') "$(debian_archive)"; do
+        unpack_source download_known && return
+    done
+    return 1
 }
 
 # Prints the newest sources in the cache folder, of PHP $1 if that is not empty.
@@ -212,7 +239,7 @@ fetch_source() {
         tail -n 20 "$apt_home/log" >&2
     fi
     # Without a network, the sources in the cache are used.
-    kept_source '' ||
+    kept_source '' || known_source ||
         die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
