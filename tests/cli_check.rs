@@ -1,12 +1,12 @@
 //! `svc check` refuses what the start refuses: ports, files and directories that cannot be had, and malformed ini files.
 
-#[cfg(feature = "php")]
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
 use crate::cli_settings::{accepted, refusal, svc};
-use crate::support::{self, Svc};
+use crate::support::Svc;
 
 const STUB: (&str, &str) = ("EXECUTOR", "stub");
 
@@ -46,12 +46,27 @@ fn an_address_of_another_machine_is_an_error() {
     let expected =
         "LISTEN_ADDR: cannot listen on 192.0.2.1:8080: Cannot assign requested address (os error 99)\n";
     assert_eq!(said, format!("svc: error: {expected}"));
-    if rustix::process::geteuid().is_root() {
-        support::skip::skipped("root may bind every port");
+}
+
+#[test]
+fn a_port_that_needs_a_privilege_is_an_error() {
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
+    if first.trim().parse::<u16>().unwrap() <= 1 {
+        // Whoever may do anything on this machine may bind every port.
         return;
     }
-    let said = refusal(&["check", "/tmp"], &[STUB, ("LISTEN_ADDR", "127.0.0.1:1")]);
-    assert!(said.contains("LISTEN_ADDR: cannot listen on 127.0.0.1:1: Permission denied (os error 13)"));
+    let svc = env!("CARGO_BIN_EXE_svc");
+    let mut command = Command::new(svc);
+    if rustix::process::geteuid().is_root() {
+        command = Command::new("setpriv");
+        command.args(["--bounding-set", "-net_bind_service", "--inh-caps", "-net_bind_service", svc]);
+    }
+    command.args(["check", "/tmp"]);
+    let output = command.env_clear().envs([STUB, ("LISTEN_ADDR", "127.0.0.1:1")]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = "LISTEN_ADDR: cannot listen on 127.0.0.1:1: Permission denied (os error 13)\n";
+    assert_eq!(said, format!("svc: error: {expected}"));
 }
 
 #[test]
