@@ -5,6 +5,8 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+# It is meant for tests; the server would warn that it does not know it.
+unset SVC_NO_SKIP
 svc=${SVC:-${CARGO_TARGET_DIR:-target}/release/svc}
 work=$(mktemp -d)
 pid=''
