@@ -14,21 +14,8 @@ use crate::support::client::eventually;
 /// Every case of these tests.
 const PROGRAM: &str = include_str!("php/apm_ends.php");
 
-/// Answers every request; who asks for something late has to wait.
 fn server() -> Backend {
-    Backend::tcp(|visit| {
-        loop {
-            let request = visit.request()?;
-            let line = request.lines().next().unwrap_or_default();
-            if line.contains("/late") {
-                visit.hold()?;
-            }
-            visit.answer(line)?;
-            if request.contains("Connection: close") {
-                return Ok(());
-            }
-        }
-    })
+    Backend::http(|request| request.lines().next().unwrap_or_default().to_owned())
 }
 
 fn constants(backend: &Backend) -> Value {

@@ -90,19 +90,10 @@ fn memcached_is_called_in_any_way() {
     }
 }
 
-/// Answers with the fields of the request that are a script's own.
 fn server() -> Backend {
-    Backend::tcp(|visit| {
-        loop {
-            let request = visit.request()?;
-            let own = |line: &&str| line.starts_with("X-");
-            let body =
-                request.lines().take(1).chain(request.lines().filter(own)).collect::<Vec<_>>().join(",");
-            visit.answer(&body)?;
-            if request.contains("Connection: close") {
-                return Ok(());
-            }
-        }
+    Backend::http(|request| {
+        let own = request.lines().filter(|line| line.starts_with("X-"));
+        request.lines().take(1).chain(own).collect::<Vec<_>>().join(",")
     })
 }
 

@@ -13,21 +13,8 @@ const PROGRAM: &str = include_str!("php/apm_tasks.php");
 /// One thread, on which tasks wait for each other's turns, or more.
 const TASKS: [(&str, &str); 2] = [("ASYNC_WORKERS", "1"), ("RUNTIME_HOOKS", "all")];
 
-/// Answers every request; who asks for something late has to wait.
 fn server() -> Backend {
-    Backend::tcp(|visit| {
-        loop {
-            let request = visit.request()?;
-            let line = request.lines().next().unwrap_or_default();
-            if line.contains("/late") {
-                visit.hold()?;
-            }
-            visit.answer(line)?;
-            if request.contains("Connection: close") {
-                return Ok(());
-            }
-        }
-    })
+    Backend::http(|request| request.lines().next().unwrap_or_default().to_owned())
 }
 
 fn constants(backend: &Backend) -> Value {

@@ -369,24 +369,8 @@ fn as_index(place: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::harness::{data, head};
     use crate::limits::OUTPUT_BYTES_MAX;
-    use crate::pool::Origin;
-
-    fn head(content_length: Option<u64>) -> Part {
-        let fields = Fields::new();
-        Part::Head(ReplyHead {
-            status: 200,
-            reason: None,
-            fields,
-            content_length,
-            origin: Origin::Script,
-            file: None,
-        })
-    }
-
-    fn data(text: &str) -> Part {
-        Part::Data(text.as_bytes().to_vec())
-    }
 
     fn written(out: &mut Output) -> String {
         let mut bytes = Vec::new();

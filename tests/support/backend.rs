@@ -60,6 +60,22 @@ impl Backend {
         Self::start(Listener::tcp(), None, script)
     }
 
+    /// Starts an HTTP server that answers each request by what `answer` makes of it. Who asks for something late has to wait.
+    pub(crate) fn http(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        Self::tcp(move |visit| {
+            loop {
+                let request = visit.request()?;
+                if request.lines().next().is_some_and(|line| line.contains("/late")) {
+                    visit.hold()?;
+                }
+                visit.answer(&answer(&request))?;
+                if request.contains("Connection: close") {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
     /// Starts one on a Unix socket.
     pub(crate) fn unix(
         path: PathBuf,
