@@ -56,7 +56,7 @@ fn a_reload_replaces_them_or_changes_nothing() {
     svc.signal(Signal::HUP);
     let record = svc.log().expect("reload failed; the previous state stays in effect");
     let error = record["fields"]["error"].as_str().unwrap();
-    assert!(error.contains(".svcheaders:3: \"nonsense\" is not valid"), "{error}");
+    assert!(error.contains(".svcheaders:3: \"nonsense\" is not a valid rule"), "{error}");
     assert_eq!((record["level"].as_str(), value().as_deref()), (Some("ERROR"), Some("1")));
     fs::remove_file(&path).unwrap();
     svc.signal(Signal::HUP);

@@ -11,16 +11,15 @@
 //! complete. Refuses: paths that are not normalized, and files that contain an invalid rule.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use globset::GlobMatcher;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
 use super::never_public::{has_vendor, is_in_vendor, is_never_public};
+use super::rules_file::{InvalidLines, RulesFile, RulesFileError};
 use crate::config::glob::url_path_glob;
 use crate::limits::{DENY_DEPTH_MAX, DENY_FILE_BYTES_MAX, FILE_PATH_BYTES_MAX};
 
@@ -48,37 +47,14 @@ pub enum Denial {
     Builtin,
 }
 
-/// Why the rules cannot be loaded.
-#[derive(Debug)]
-pub enum DenyFileError {
-    /// Invalid lines, each with its number, its text and the reason.
-    Lines(PathBuf, Vec<(usize, String, String)>),
-    /// The file is larger than the limit.
-    TooLong(PathBuf),
-    /// The file exists and cannot be read.
-    Unreadable(PathBuf, io::Error),
-}
-
 impl DenyRules {
     /// Reads the rules of a document root. Without a file, there are no rules.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or a line is invalid.
-    pub fn read(root: &Path) -> Result<Self, DenyFileError> {
-        let path = root.join(DENY_FILE);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self { rules: None, has_vendor: has_vendor(root) });
-            }
-            Err(error) => return Err(DenyFileError::Unreadable(path, error)),
-        };
-        if text.len() > DENY_FILE_BYTES_MAX {
-            return Err(DenyFileError::TooLong(path));
-        }
-        let rules = parse(&text).map_err(|lines| DenyFileError::Lines(path, lines))?;
-        Ok(Self { rules: Some(rules), has_vendor: has_vendor(root) })
+    pub fn read(root: &Path) -> Result<Self, RulesFileError> {
+        Ok(Self { rules: DENY_FILE.read(root, parse)?, has_vendor: has_vendor(root) })
     }
 
     /// Returns whether there is a file of rules, even if it contains none.
@@ -117,7 +93,7 @@ impl DenyRules {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Gitignore, Vec<(usize, String, String)>> {
+fn parse(text: &[u8]) -> Result<Gitignore, InvalidLines> {
     let mut builder = GitignoreBuilder::new("");
     builder.allow_unclosed_class(false);
     let mut wrong = Vec::new();
@@ -170,7 +146,8 @@ impl PhpDenyPaths {
 }
 
 /// The name of the file of rules.
-const DENY_FILE: &str = ".svcdeny";
+const DENY_FILE: RulesFile =
+    RulesFile { name: ".svcdeny", bytes_max: DENY_FILE_BYTES_MAX, accepted: ".gitignore syntax" };
 
 /// The maximum number of script names in a path that are checked before one of them is found.
 const SCRIPTS_JUDGED: usize = 8;
@@ -214,36 +191,6 @@ fn reason(error: &ignore::Error) -> String {
         other => other.to_string(),
     }
 }
-
-impl fmt::Display for DenyFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lines(path, lines) => {
-                for (n, (number, text, reason)) in lines.iter().enumerate() {
-                    let feed = if n > 0 { "\n" } else { "" };
-                    write!(
-                        f,
-                        "{feed}{}:{number}: {text:?} is not a valid rule ({reason}); accepted: .gitignore syntax",
-                        path.display()
-                    )?;
-                }
-                Ok(())
-            }
-            Self::TooLong(path) => {
-                write!(f, "{}: is too large; accepted: up to {DENY_FILE_BYTES_MAX} bytes", path.display())
-            }
-            Self::Unreadable(path, error) => {
-                write!(
-                    f,
-                    "{}: cannot be read ({error}); accepted: a readable file, or no file",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for DenyFileError {}
 
 #[cfg(test)]
 mod tests {
@@ -382,10 +329,10 @@ mod tests {
     fn a_file_that_cannot_be_read_is_no_missing_one() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join(".svcdeny")).unwrap();
-        assert!(matches!(DenyRules::read(root.path()), Err(DenyFileError::Unreadable(..))));
+        assert!(matches!(DenyRules::read(root.path()), Err(RulesFileError::Unreadable(..))));
         std::fs::remove_dir(root.path().join(".svcdeny")).unwrap();
         std::fs::write(root.path().join(".svcdeny"), vec![b'\n'; DENY_FILE_BYTES_MAX + 1]).unwrap();
-        assert!(matches!(DenyRules::read(root.path()), Err(DenyFileError::TooLong(_))));
+        assert!(matches!(DenyRules::read(root.path()), Err(RulesFileError::TooLong { .. })));
     }
 
     #[test]

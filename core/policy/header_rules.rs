@@ -17,13 +17,12 @@
 //! connection or the body.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use globset::GlobMatcher;
 
+use super::rules_file::{InvalidLines, RulesFile, RulesFileError};
 use crate::config::glob::url_path_glob;
 use crate::http::{Fields, NamedFile, encode};
 use crate::limits::HEADERS_FILE_BYTES_MAX;
@@ -42,34 +41,14 @@ struct Block {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Why the rules cannot be loaded.
-#[derive(Debug)]
-pub enum HeadersFileError {
-    /// Invalid lines, each with its number, its text and the reason.
-    Lines(PathBuf, Vec<(usize, String, String)>),
-    /// The file is larger than the limit.
-    TooLong(PathBuf),
-    /// The file exists and cannot be read.
-    Unreadable(PathBuf, io::Error),
-}
-
 impl HeaderRules {
     /// Reads the rules of a document root. Without a file, there are no rules.
     ///
     /// # Errors
     ///
     /// If the file cannot be read, or a line is invalid.
-    pub fn read(root: &Path) -> Result<Self, HeadersFileError> {
-        let path = root.join(HEADERS_FILE);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(HeadersFileError::Unreadable(path, error)),
-        };
-        if text.len() > HEADERS_FILE_BYTES_MAX {
-            return Err(HeadersFileError::TooLong(path));
-        }
-        Self::parse(&text).map_err(|lines| HeadersFileError::Lines(path, lines))
+    pub fn read(root: &Path) -> Result<Self, RulesFileError> {
+        Ok(HEADERS_FILE.read(root, Self::parse)?.unwrap_or_default())
     }
 
     /// Parses the text of a file.
@@ -77,7 +56,7 @@ impl HeaderRules {
     /// # Errors
     ///
     /// The invalid lines, each with its number, its text and the reason.
-    pub fn parse(text: &[u8]) -> Result<Self, Vec<(usize, String, String)>> {
+    pub fn parse(text: &[u8]) -> Result<Self, InvalidLines> {
         let (mut blocks, mut wrong): (Vec<Block>, _) = (Vec::new(), Vec::new());
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -131,7 +110,11 @@ impl Block {
 }
 
 /// The name of the file of rules.
-const HEADERS_FILE: &str = ".svcheaders";
+const HEADERS_FILE: RulesFile = RulesFile {
+    name: ".svcheaders",
+    bytes_max: HEADERS_FILE_BYTES_MAX,
+    accepted: "a pattern such as /assets/**, and below it indented fields",
+};
 
 /// Takes a line into the block that it belongs to.
 fn take_line(blocks: &mut Vec<Block>, line: &[u8]) -> Result<(), String> {
@@ -186,37 +169,6 @@ const RESERVED: [&[u8]; 9] = [
 fn has(fields: &[(Vec<u8>, Vec<u8>)], name: &[u8]) -> bool {
     fields.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
 }
-
-impl fmt::Display for HeadersFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lines(path, lines) => {
-                for (n, (number, text, reason)) in lines.iter().enumerate() {
-                    let feed = if n > 0 { "\n" } else { "" };
-                    write!(
-                        f,
-                        "{feed}{}:{number}: {text:?} is not valid ({reason}); accepted: a pattern such as /assets/**, \
-                         and below it indented fields",
-                        path.display()
-                    )?;
-                }
-                Ok(())
-            }
-            Self::TooLong(path) => {
-                write!(f, "{}: is too large; accepted: up to {HEADERS_FILE_BYTES_MAX} bytes", path.display())
-            }
-            Self::Unreadable(path, error) => {
-                write!(
-                    f,
-                    "{}: cannot be read ({error}); accepted: a readable file, or no file",
-                    path.display()
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for HeadersFileError {}
 
 #[cfg(test)]
 mod tests {
@@ -279,11 +231,11 @@ mod tests {
         assert!(HeaderRules::read(root.path()).unwrap().is_loaded());
         std::fs::write(&path, "/a\nx").unwrap();
         let text = HeaderRules::read(root.path()).expect_err("a line is wrong").to_string();
-        assert!(text.contains("/.svcheaders:2: \"x\" is not valid (a pattern begins"), "{text}");
+        assert!(text.contains("/.svcheaders:2: \"x\" is not a valid rule (a pattern begins"), "{text}");
         std::fs::write(&path, vec![b'\n'; HEADERS_FILE_BYTES_MAX + 1]).unwrap();
-        assert!(matches!(HeaderRules::read(root.path()), Err(HeadersFileError::TooLong(_))));
+        assert!(matches!(HeaderRules::read(root.path()), Err(RulesFileError::TooLong { .. })));
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert!(matches!(HeaderRules::read(root.path()), Err(HeadersFileError::Unreadable(..))));
+        assert!(matches!(HeaderRules::read(root.path()), Err(RulesFileError::Unreadable(..))));
     }
 }

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::client::TrustedProxies;
-use super::deny::{DenyFileError, DenyRules, PhpDenyPaths};
+use super::deny::{DenyRules, PhpDenyPaths};
 use super::error_pages::{ErrorPages, ErrorPagesError};
-use super::header_rules::{HeaderRules, HeadersFileError};
+use super::header_rules::HeaderRules;
 use super::rate::RateLimiter;
+use super::rules_file::RulesFileError;
 use crate::config::ClientConfig;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -46,12 +47,10 @@ pub struct Rules {
 /// An error in one of the files.
 #[derive(Debug)]
 pub enum PolicyError {
-    /// In the deny rules of the document root.
-    DenyFile(DenyFileError),
     /// In the error pages.
     ErrorPages(ErrorPagesError),
-    /// In the fields for responses.
-    HeadersFile(HeadersFileError),
+    /// In the rules of the document root.
+    RulesFile(RulesFileError),
 }
 
 impl Policy {
@@ -87,7 +86,7 @@ impl Policy {
     ///
     /// If they cannot be read; the previous rules stay in effect.
     pub fn read_deny_rules(&self) -> Result<bool, PolicyError> {
-        let deny = Arc::new(DenyRules::read(&self.document_root).map_err(PolicyError::DenyFile)?);
+        let deny = Arc::new(DenyRules::read(&self.document_root).map_err(PolicyError::RulesFile)?);
         let before = self.rules();
         let concerns = deny.is_loaded() || before.deny.is_loaded();
         self.replace(Rules { deny, ..Rules::clone(&before) });
@@ -100,7 +99,7 @@ impl Policy {
     ///
     /// If they cannot be read; the previous ones stay in use.
     pub fn read_header_rules(&self) -> Result<bool, PolicyError> {
-        let headers = Arc::new(HeaderRules::read(&self.document_root).map_err(PolicyError::HeadersFile)?);
+        let headers = Arc::new(HeaderRules::read(&self.document_root).map_err(PolicyError::RulesFile)?);
         let before = self.rules();
         let concerns = headers.is_loaded() || before.headers.is_loaded();
         self.replace(Rules { headers, ..Rules::clone(&before) });
@@ -129,9 +128,8 @@ impl Policy {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DenyFile(error) => error.fmt(f),
             Self::ErrorPages(error) => error.fmt(f),
-            Self::HeadersFile(error) => error.fmt(f),
+            Self::RulesFile(error) => error.fmt(f),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`never_public`] | whether a file is one that must never be public |
 //! | [`error_pages`] | which page replaces the body of an error |
 //! | [`header_rules`] | which fields the operator adds to a response |
+//! | `rules_file` | whether a file of rules can be read |
 //! | `load` | whether all of this can be loaded |
 
 pub mod client;
@@ -21,5 +22,7 @@ mod load;
 pub mod never_public;
 pub mod rate;
 pub mod rate_table;
+mod rules_file;
 
 pub use self::load::{Policy, PolicyError, Rules};
+pub use self::rules_file::{InvalidLines, RulesFileError};
