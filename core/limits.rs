@@ -100,6 +100,9 @@ pub const SPAN_TEXT_BYTES_MAX: usize = 16 * 1024;
 /// The maximum length of everything that a script gives a span, in bytes; the rest is dropped and counted.
 pub const SPAN_BYTES_MAX: usize = 64 * 1024;
 
+/// The capacity of the buffer of an exported span up to which it is kept for another one, in bytes.
+pub const SPAN_BUFFER_KEPT_MAX: usize = 4 * 1024;
+
 /// The stack of a thread that runs PHP, in bytes. Scripts may use 8 MiB of it (`zend.max_allowed_stack_size`); the rest
 /// is for recursion that the engine does not check, such as freeing deeply nested structures. Only touched pages use
 /// memory.

@@ -93,7 +93,7 @@ impl Invocation {
         if !matches!(outcome, PhpOutcome::Complete | PhpOutcome::Aborted) {
             run.status = SpanStatus::Error(Cow::Borrowed(""));
         }
-        own.tracer().offer(run);
+        own.tracer().offer(&run);
     }
 
     /// The position in the trace of what the script does in this span; 0 stands for the request's own.

@@ -32,7 +32,7 @@ pub(crate) struct OpenSpans {
     root: SpanContext,
     recorder: Option<Recorder>,
     /// What `traceparent` has handed out.
-    text: Traceparent,
+    text: Option<Traceparent>,
 }
 
 /// What a trace that is recorded needs in addition.
@@ -78,8 +78,7 @@ impl OpenSpans {
     }
 
     fn new(root: SpanContext, recorder: Option<Recorder>) -> Self {
-        let text = Traceparent::new(root.trace_id.get(), root.span_id.get(), root.flags);
-        Self { root, recorder, text }
+        Self { root, recorder, text: None }
     }
 
     /// Ends the spans that are still open, because the request has ended.
@@ -89,7 +88,7 @@ impl OpenSpans {
         for OpenSpan { mut span, .. } in recorder.open.drain(..) {
             span.set("svc.unfinished", true, recorder.tracer.limits());
             span.end = now.max(span.start);
-            recorder.tracer.offer(span);
+            recorder.tracer.offer(&span);
         }
     }
 
@@ -161,7 +160,7 @@ impl OpenSpans {
             let OpenSpan { mut span, mut bytes_left } = recorder.open.remove(index);
             span.end = recorder.now().max(span.start);
             conclude(&recorder.tracer, &mut span, &mut bytes_left);
-            recorder.tracer.offer(span);
+            recorder.tracer.offer(&span);
         }
     }
 }
@@ -265,8 +264,8 @@ impl ScriptSpans for OpenSpans {
 
     fn traceparent(&mut self, span: u64) -> &[u8] {
         let span_id = SpanId::new(span).unwrap_or(self.root.span_id);
-        self.text = Traceparent::new(self.root.trace_id.get(), span_id.get(), self.root.flags);
-        self.text.as_bytes()
+        let text = Traceparent::new(self.root.trace_id.get(), span_id.get(), self.root.flags);
+        self.text.insert(text).as_bytes()
     }
 
     fn seat(&mut self, span: u64) -> Option<TraceSeat> {

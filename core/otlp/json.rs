@@ -6,13 +6,22 @@
 use std::fmt::Display;
 use std::io::Write as _;
 
-use crate::trace::{Attribute, AttributeValue, Attributes, Span, SpanEvent, SpanLink, SpanStatus};
+use crate::trace::{
+    Attribute, AttributeValue, Attributes, EncodedSpan, Span, SpanEvent, SpanLink, SpanStatus,
+};
 
 use super::protobuf::{flags, kind};
 use super::{Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// Writes the message.
-pub(super) fn encode(resource: &Resource, spans: &[Span]) -> Vec<u8> {
+/// Writes a span behind `buffer`.
+pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
+    let mut out = JsonWriter(buffer);
+    out.object(|message| span(message, one));
+    out.0
+}
+
+/// Writes the message around spans that have been encoded.
+pub(super) fn encode(resource: &Resource, spans: &[EncodedSpan]) -> Vec<u8> {
     let mut out = JsonWriter(Vec::new());
     out.object(|message| {
         message.list("resourceSpans", [()], |resource_spans, ()| {
@@ -26,7 +35,7 @@ pub(super) fn encode(resource: &Resource, spans: &[Span]) -> Vec<u8> {
                                 scope.text("version", SCOPE_VERSION);
                             });
                         });
-                        message.list("spans", spans, |value, one| value.object(|message| span(message, one)));
+                        message.list("spans", spans, |value, one| value.0.extend_from_slice(one.as_bytes()));
                         message.text("schemaUrl", SCHEMA_URL);
                     });
                 });

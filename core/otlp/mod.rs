@@ -1,8 +1,8 @@
 //! OTLP: what is said to a collector, and what it answers, without sockets.
 //!
-//! Promises: spans become the messages of OpenTelemetry's protocol, in one pass and without copies of them; bytes and the
-//! end of the stream go in, an answer comes out. What a collector can make us keep is bounded. Refuses: it owns no socket,
-//! reads no clock and decides nothing about a second attempt.
+//! Promises: spans become the messages of OpenTelemetry's protocol; bytes and the end of the stream go in, an answer comes
+//! out. What a collector can make us keep is bounded. Refuses: it owns no socket, reads no clock and decides nothing about a
+//! second attempt.
 //!
 //! | file | about |
 //! |---|---|
@@ -30,7 +30,7 @@ mod wire;
 pub use answer::{CollectorAnswer, PartialSuccess};
 pub use conversation::Conversation;
 pub use lost::Lost;
-pub use payload::{BatchEncoder, Payload};
+pub use payload::{BatchEncoder, Payload, span_format};
 
 /// Whom the spans are from: the attributes of the resource.
 pub type Resource = crate::trace::Attributes;

@@ -12,16 +12,23 @@ use flate2::write::GzEncoder;
 
 use crate::config::{ExportConfig, ExportProtocol};
 use crate::limits::EXPORT_BYTES_MAX;
-use crate::trace::Span;
+use crate::trace::{EncodedSpan, SpanFormat};
 
 use super::{Resource, json, protobuf};
 
 /// Makes payloads of batches.
 #[derive(Debug)]
 pub struct BatchEncoder {
-    resource: Resource,
-    protocol: ExportProtocol,
+    frame: Frame,
+    is_grpc: bool,
     has_gzip: bool,
+}
+
+/// What stands around the spans of each batch.
+#[derive(Debug)]
+enum Frame {
+    Protobuf(protobuf::Frame),
+    Json(Resource),
 }
 
 /// The body of a request.
@@ -38,22 +45,26 @@ pub struct TooLarge {
 impl BatchEncoder {
     /// Makes payloads for a collector, of spans that are from `resource`.
     pub fn new(config: &ExportConfig, resource: Resource) -> Self {
-        Self { resource, protocol: config.protocol, has_gzip: config.has_gzip }
+        let frame = match config.protocol {
+            ExportProtocol::HttpJson => Frame::Json(resource),
+            ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
+                Frame::Protobuf(protobuf::Frame::new(&resource))
+            }
+        };
+        Self { frame, is_grpc: config.protocol == ExportProtocol::Grpc, has_gzip: config.has_gzip }
     }
 
-    /// Encodes a batch.
+    /// Encodes a batch of spans that have the [format](span_format) of the same protocol.
     ///
     /// # Errors
     ///
     /// If it is too large.
-    pub fn encode(&self, spans: &[Span]) -> Result<Payload, TooLarge> {
+    pub fn encode(&self, spans: &[EncodedSpan]) -> Result<Payload, TooLarge> {
         // A message of gRPC begins with whether it is compressed, and its length.
-        let room = if self.protocol == ExportProtocol::Grpc { GRPC_PREFIX_BYTES } else { 0 };
-        let plain = match self.protocol {
-            ExportProtocol::HttpJson => json::encode(&self.resource, spans),
-            ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
-                protobuf::encode(&self.resource, spans, vec![0; room])
-            }
+        let room = if self.is_grpc { GRPC_PREFIX_BYTES } else { 0 };
+        let plain = match &self.frame {
+            Frame::Json(resource) => json::encode(resource, spans),
+            Frame::Protobuf(frame) => frame.around(spans, vec![0; room]),
         };
         let bytes = plain.len() - room;
         if bytes > EXPORT_BYTES_MAX {
@@ -66,6 +77,14 @@ impl BatchEncoder {
             body[1..room].copy_from_slice(&length.to_be_bytes());
         }
         Ok(Payload(body.into()))
+    }
+}
+
+/// Returns what encodes a span for a collector that is spoken to by this protocol.
+pub fn span_format(protocol: ExportProtocol) -> SpanFormat {
+    match protocol {
+        ExportProtocol::HttpJson => json::encode_span,
+        ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => protobuf::encode_span,
     }
 }
 

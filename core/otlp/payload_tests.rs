@@ -7,8 +7,8 @@ use super::*;
 use crate::config::{AttributeLimits, ExportEndpoint, SpanLimits};
 use crate::sync::primitive::Arc;
 use crate::trace::{
-    AttributeValue, Attributes, ParentSpan, SpanContext, SpanEvent, SpanId, SpanKind, SpanLink, SpanStatus,
-    TraceId, UnixNanos,
+    AttributeValue, Attributes, ParentSpan, Span, SpanContext, SpanEvent, SpanId, SpanKind, SpanLink,
+    SpanStatus, TraceId, UnixNanos,
 };
 
 #[path = "../tests/support/otlp.rs"]
@@ -88,7 +88,8 @@ fn encoder(protocol: ExportProtocol, has_gzip: bool) -> BatchEncoder {
 }
 
 fn encoded(protocol: ExportProtocol, has_gzip: bool) -> Bytes {
-    encoder(protocol, has_gzip).encode(&[full(), bare()]).unwrap().0
+    let spans = [full(), bare()].map(|span| EncodedSpan::of(&span, span_format(protocol)));
+    encoder(protocol, has_gzip).encode(&spans).unwrap().0
 }
 
 fn unzipped(bytes: &[u8]) -> Vec<u8> {
@@ -184,6 +185,7 @@ fn a_message_of_grpc_begins_with_its_length() {
 fn a_batch_that_is_too_large_is_not_sent() {
     let mut span = bare();
     span.name = "x".repeat(EXPORT_BYTES_MAX).into();
-    let refused = encoder(ExportProtocol::HttpProtobuf, true).encode(&[span]);
+    let protocol = ExportProtocol::HttpProtobuf;
+    let refused = encoder(protocol, true).encode(&[EncodedSpan::of(&span, span_format(protocol))]);
     assert!(refused.unwrap_err().to_string().contains("too large"));
 }

@@ -2,30 +2,69 @@
 //!
 //! Promises: the field numbers are those of OpenTelemetry's definitions. Why it is written by hand: types that a compiler
 //! makes of the definitions would first want a copy of each span, and the five messages below are all there is.
+//!
+//! A span is encoded by the thread that ends it, as a field of the message around it; a batch puts those fields together.
 
 use crate::trace::{
-    Attribute, AttributeValue, Attributes, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus,
+    Attribute, AttributeValue, Attributes, EncodedSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink,
+    SpanStatus,
 };
 
-use super::wire::Writer;
+use super::wire::{DELIMITED, Writer, delimited, encode};
 use super::{HAS_IS_REMOTE, IS_REMOTE, Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// Writes the message behind `buffer`.
-pub(super) fn encode(resource: &Resource, spans: &[Span], buffer: Vec<u8>) -> Vec<u8> {
+/// What stands around the spans of each batch.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// The resource, as a field of `ResourceSpans`.
+    resource: Vec<u8>,
+    /// The scope, as a field of `ScopeSpans`.
+    scope: Vec<u8>,
+    /// The URL of the schema, as a field of the same.
+    schema: Vec<u8>,
+}
+
+impl Frame {
+    /// For spans that are from `resource`.
+    pub(super) fn new(resource: &Resource) -> Self {
+        let written = |write: &dyn Fn(&mut Writer)| {
+            let mut writer = Writer::default();
+            write(&mut writer);
+            writer.into_bytes()
+        };
+        Self {
+            resource: written(&|fields| fields.message(1, |message| attributes(message, 1, resource))),
+            scope: written(&|fields| {
+                fields.message(1, |scope| {
+                    scope.text(1, SCOPE_NAME);
+                    scope.text(2, SCOPE_VERSION);
+                });
+            }),
+            schema: written(&|fields| fields.text(3, SCHEMA_URL)),
+        }
+    }
+
+    /// Writes the message behind `buffer`.
+    pub(super) fn around(&self, spans: &[EncodedSpan], mut buffer: Vec<u8>) -> Vec<u8> {
+        let spans_bytes: usize = spans.iter().map(|span| span.as_bytes().len()).sum();
+        let scope_spans = self.scope.len() + spans_bytes + self.schema.len();
+        let resource_spans = self.resource.len() + delimited(scope_spans);
+        buffer.reserve_exact(delimited(resource_spans));
+        let mut writer = Writer::behind(buffer);
+        writer.begin(1, resource_spans);
+        writer.encoded(&self.resource);
+        writer.begin(2, scope_spans);
+        writer.encoded(&self.scope);
+        spans.iter().for_each(|span| writer.encoded(span.as_bytes()));
+        writer.encoded(&self.schema);
+        writer.into_bytes()
+    }
+}
+
+/// Writes a span behind `buffer`, as a field of `ScopeSpans`.
+pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
     let mut writer = Writer::behind(buffer);
-    writer.message(1, |resource_spans| {
-        resource_spans.message(1, |message| attributes(message, 1, resource));
-        resource_spans.message(2, |scope_spans| {
-            scope_spans.message(1, |scope| {
-                scope.text(1, SCOPE_NAME);
-                scope.text(2, SCOPE_VERSION);
-            });
-            for one in spans {
-                scope_spans.message(2, |message| span(message, one));
-            }
-            scope_spans.text(3, SCHEMA_URL);
-        });
-    });
+    writer.message(2, |message| span(message, one));
     writer.into_bytes()
 }
 
@@ -79,11 +118,41 @@ fn link(message: &mut Writer, link: &SpanLink) {
 
 fn attributes(message: &mut Writer, field: u32, attributes: &Attributes) {
     for Attribute { key, value: one } in attributes {
-        message.message(field, |message| {
-            message.text(1, key);
-            message.message(2, |message| value(message, one));
-        });
+        let is_written = match one {
+            AttributeValue::Text(text) => {
+                short_attribute(message, field, key, &[0x0a, text.len() as u8], text.as_bytes())
+            }
+            AttributeValue::Int(number) => {
+                let mut digits = [0; 10];
+                let count = encode(*number as u64, &mut digits);
+                short_attribute(message, field, key, &[0x18], &digits[..count])
+            }
+            _ => false,
+        };
+        if !is_written {
+            message.message(field, |message| {
+                message.text(1, key);
+                message.message(2, |message| value(message, one));
+            });
+        }
     }
+}
+
+/// Writes an attribute as above if each length in it fits into one byte, as nearly all of them do: a span consists of
+/// little else. The value is the bytes `tag` and `payload`.
+#[inline]
+fn short_attribute(message: &mut Writer, field: u32, key: &str, tag: &[u8], payload: &[u8]) -> bool {
+    let value_bytes = tag.len() + payload.len();
+    let bytes = key.len() + value_bytes + 4;
+    if bytes >= 0x80 || key.is_empty() {
+        return false;
+    }
+    message.encoded(&[(field << 3 | DELIMITED) as u8, bytes as u8, 0x0a, key.len() as u8]);
+    message.encoded(key.as_bytes());
+    message.encoded(&[0x12, value_bytes as u8]);
+    message.encoded(tag);
+    message.encoded(payload);
+    true
 }
 
 /// The fields of a choice are written even if they are empty: which one it is is what they say.

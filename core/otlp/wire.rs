@@ -14,7 +14,7 @@ const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 
 /// The wire type of bytes with a length: texts and messages.
-const DELIMITED: u32 = 2;
+pub(super) const DELIMITED: u32 = 2;
 
 /// The wire type of four bytes.
 const FIXED32: u32 = 5;
@@ -79,22 +79,50 @@ impl Writer {
         let length = self.0.len() - at - 1;
         let mut digits = [0; 10];
         let count = encode(length as u64, &mut digits);
-        self.0.splice(at..=at, digits[..count].iter().copied());
+        self.0.extend_from_slice(&digits[1..count]);
+        self.0.copy_within(at + 1..at + 1 + length, at + count);
+        self.0[at..at + count].copy_from_slice(&digits[..count]);
     }
 
+    /// Begins a message of so many bytes, which the caller writes next.
+    pub(super) fn begin(&mut self, field: u32, length: usize) {
+        self.tag(field, DELIMITED);
+        self.number(length as u64);
+    }
+
+    /// Writes fields that are encoded.
+    pub(super) fn encoded(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    #[inline]
     fn tag(&mut self, field: u32, wire_type: u32) {
         self.number(u64::from(field << 3 | wire_type));
     }
 
+    #[inline]
     fn number(&mut self, number: u64) {
+        match u8::try_from(number) {
+            Ok(digit @ ..0x80) => self.0.push(digit),
+            _ => self.long_number(number),
+        }
+    }
+
+    fn long_number(&mut self, number: u64) {
         let mut digits = [0; 10];
         let count = encode(number, &mut digits);
         self.0.extend_from_slice(&digits[..count]);
     }
 }
 
+/// The bytes of a field of so many bytes, with its tag and its length. The number of the field is below 16.
+pub(super) fn delimited(length: usize) -> usize {
+    let bits = (length | 1).ilog2() as usize + 1;
+    1 + bits.div_ceil(7) + length
+}
+
 /// Puts seven bits into each byte, the lowest first; returns how many bytes that took.
-fn encode(mut number: u64, digits: &mut [u8; 10]) -> usize {
+pub(super) fn encode(mut number: u64, digits: &mut [u8; 10]) -> usize {
     let mut count = 0;
     while number >= 0x80 {
         digits[count] = number as u8 | 0x80;

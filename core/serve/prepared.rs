@@ -303,7 +303,7 @@ fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
     let Some(tracing) = &config.tracing else { return Ok(None) };
     let Some(export) = &tracing.export else { return Ok(None) };
     let tls = client_config(export).map_err(StartError::Tracing)?;
-    Ok(Some(PreparedExporter::new(tracing, tls)?))
+    Ok(Some(PreparedExporter::new(&tracing.batch, export.protocol, tls)?))
 }
 
 /// The port number of the first address.

@@ -56,6 +56,15 @@ impl<T> BatchQueue<T> {
         }
     }
 
+    /// Whether the queue is full or closed now. If so, the item that the caller has not made yet counts as dropped.
+    pub fn is_refusing(&self) -> bool {
+        let is_refusing = self.closed.load(Ordering::Relaxed) || self.items.is_full();
+        if is_refusing {
+            self.dropped.incr();
+        }
+        is_refusing
+    }
+
     /// Queues an item, or drops and counts it if the queue is full or closed.
     pub fn offer(&self, item: T) -> Enqueued {
         if self.closed.load(Ordering::Relaxed) || self.items.push(item).is_err() {

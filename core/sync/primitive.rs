@@ -130,6 +130,10 @@ mod real {
             self.len() == 0
         }
 
+        pub fn is_full(&self) -> bool {
+            self.len() == self.capacity
+        }
+
         pub fn capacity(&self) -> usize {
             self.capacity
         }

@@ -55,7 +55,7 @@ fn offer(site: &Site, names: &[&'static str]) {
             SpanContext::SAMPLED,
         );
         let span = Span::new(context, *name, SpanKind::Server, UnixNanos::default());
-        site.shared().spans.as_ref().expect("spans are exported").offer(span);
+        site.shared().spans.as_ref().expect("spans are exported").offer(&span);
     }
 }
 

@@ -42,7 +42,7 @@ pub use ids::{SpanId, TraceId, UnixNanos};
 pub use news::{ExportNews, ExportWatch};
 pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, exception_event};
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
-pub use sink::TraceSink;
+pub use sink::{EncodedSpan, SpanFormat, TraceSink};
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
 pub use sql::{SqlSummary, summarize, without_literals};
 pub use sql_tokens::SqlDialect;

@@ -60,7 +60,7 @@ impl Tracer {
     }
 
     /// Takes a finished span; never waits.
-    pub fn offer(&self, span: Span) {
+    pub fn offer(&self, span: &Span) {
         if let Some(sink) = &self.sink {
             sink.offer(span);
         }
@@ -147,7 +147,7 @@ mod tests {
             ignored: Vec::new(),
         };
         change(&mut config);
-        Tracer::new(config, Some(Arc::new(TraceSink::new(4, || {}))))
+        Tracer::new(config, Some(Arc::new(TraceSink::new(4, 4, |_, buffer| buffer, || {}))))
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::config::{BatchConfig, ExportConfig};
 use crate::limits::EXPORT_IDLE_MAX;
 use crate::otlp::{BatchEncoder, CollectorAnswer, Lost, PartialSuccess, Payload, Resource};
 use crate::sync::primitive::Arc;
-use crate::trace::{AfterAttempt, AttemptEnd, Export, ExportTimeouts, Span};
+use crate::trace::{AfterAttempt, AttemptEnd, EncodedSpan, Export, ExportTimeouts};
 
 use super::link::Link;
 
@@ -90,7 +90,7 @@ impl Courier {
     /// Exports a batch. While it waits, it asks `stop` until when it may go on at the latest.
     pub(in crate::serve) fn deliver(
         &mut self,
-        spans: &[Span],
+        spans: &[EncodedSpan],
         stop: &dyn Fn() -> Option<Instant>,
     ) -> Delivery {
         let payload = match self.encoder.encode(spans) {

@@ -12,9 +12,10 @@ use rustix::net::{AddressFamily, SocketType, getsockname};
 
 use super::*;
 use crate::config::{ExportEndpoint, ExportProtocol};
+use crate::otlp::span_format;
 use crate::sync::lock::ShortLock;
 use crate::time;
-use crate::trace::{SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
+use crate::trace::{Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
 
 /// What the collector does with a connection.
 #[derive(Clone, Copy, Debug)]
@@ -199,13 +200,14 @@ fn courier(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -
     Courier::new(config, &batch, tls, Poll::new().unwrap(), Resource::default(), move || clock.now())
 }
 
-fn spans() -> Vec<Span> {
+fn spans(protocol: ExportProtocol) -> Vec<EncodedSpan> {
     let context = SpanContext::new(TraceId::new(1).unwrap(), SpanId::new(2).unwrap(), SpanContext::SAMPLED);
-    vec![Span::new(context, "GET", SpanKind::Server, UnixNanos::default())]
+    let span = Span::new(context, "GET", SpanKind::Server, UnixNanos::default());
+    vec![EncodedSpan::of(&span, span_format(protocol))]
 }
 
 fn deliver(courier: &mut Courier) -> Delivery {
-    courier.deliver(&spans(), &|| None)
+    courier.deliver(&spans(courier.config.protocol), &|| None)
 }
 
 /// Exports one batch to a collector that acts like this.
@@ -360,6 +362,6 @@ fn whoever_stops_it_sets_the_time() {
     let mut courier =
         courier(&config(ExportProtocol::HttpProtobuf, listener.local_addr().unwrap()), None, &time);
     let now = time.now();
-    let delivery = courier.deliver(&spans(), &|| Some(now));
+    let delivery = courier.deliver(&spans(ExportProtocol::HttpProtobuf), &|| Some(now));
     assert_eq!(delivery, Delivery { result: Err("timed out".to_owned()), is_retried: false });
 }

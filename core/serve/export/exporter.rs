@@ -12,11 +12,12 @@ use mio::Poll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConfig;
 
-use crate::config::TraceConfig;
+use crate::config::{BatchConfig, ExportProtocol};
 use crate::observe::{Event, TraceEvent};
+use crate::otlp::span_format;
 use crate::sync::primitive::Arc;
 use crate::time;
-use crate::trace::{BatchStep, Batcher, ExportNews, ExportWatch, Span, TraceSink};
+use crate::trace::{BatchStep, Batcher, EncodedSpan, ExportNews, ExportWatch, TraceSink};
 
 use super::courier::{Courier, Delivery};
 use super::resource::resource;
@@ -48,7 +49,7 @@ struct ExporterThread {
     courier: Courier,
     batcher: Batcher,
     watch: ExportWatch,
-    batch: Vec<Span>,
+    batch: Vec<EncodedSpan>,
 }
 
 impl PreparedExporter {
@@ -57,15 +58,20 @@ impl PreparedExporter {
     /// # Errors
     ///
     /// When the system gives no descriptor.
-    pub(in crate::serve) fn new(config: &TraceConfig, tls: Option<Arc<ClientConfig>>) -> io::Result<Self> {
+    pub(in crate::serve) fn new(
+        batch: &BatchConfig,
+        protocol: ExportProtocol,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Courier::waker(&poll)?;
         let ring = move || {
             // A thread that cannot be woken exports when the delay is over.
             let _ = waker.wake();
         };
-        let sink = Arc::new(TraceSink::new(config.batch.queue_spans_max, ring));
-        Ok(Self { sink, poll, tls })
+        let BatchConfig { queue_spans_max, batch_spans_max, .. } = *batch;
+        let sink = TraceSink::new(queue_spans_max, batch_spans_max, span_format(protocol), ring);
+        Ok(Self { sink: Arc::new(sink), poll, tls })
     }
 
     /// The queue.
@@ -137,14 +143,14 @@ impl ExporterThread {
     }
 
     fn export(&mut self, spans: usize) {
-        self.batch.extend(std::iter::from_fn(|| self.sink.queue().take()).take(spans).map(|span| *span));
+        self.batch.extend(std::iter::from_fn(|| self.sink.queue().take()).take(spans));
         if self.batch.is_empty() {
             return;
         }
         let deadline = &self.deadline;
         let delivery = self.courier.deliver(&self.batch, &|| deadline.get().copied());
         let spans = self.batch.len() as u64;
-        self.batch.clear();
+        self.batch.drain(..).for_each(|span| self.sink.reuse(span));
         self.account(spans, delivery);
     }
 

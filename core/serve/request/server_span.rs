@@ -11,7 +11,7 @@ use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text
 use crate::time;
 use crate::trace::{
     AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanContext, SpanId, SpanKind,
-    SpanLink, SpanStatus, UnixNanos, redact,
+    SpanLink, SpanStatus, redact,
 };
 
 use super::ending::RequestOutcome;
@@ -29,16 +29,18 @@ pub(super) struct RecordedEnd {
 }
 
 /// The attributes of most requests find room without growing the list.
-const ATTRIBUTES_TYPICAL: usize = 24;
+const ATTRIBUTES_TYPICAL: usize = 18;
 
 impl RequestMeta {
     /// Exports the span of the request, and that of its wait for a worker.
     pub(super) fn export(&self, own: &RequestSpan, end: RecordedEnd) {
-        let (tracer, ended_at) = (own.tracer(), self.started + end.duration);
-        if let Some(wait) = self.admission_wait(own, ended_at) {
-            tracer.offer(wait);
-        }
-        tracer.offer(self.server_span(own, end, own.clock().at(ended_at)));
+        let (wait, own_span) = self.spans(own, end);
+        wait.iter().for_each(|wait| own.tracer().offer(wait));
+        own.tracer().offer(&own_span);
+    }
+
+    fn spans(&self, own: &RequestSpan, end: RecordedEnd) -> (Option<Span>, Span) {
+        (self.admission_wait(own, self.started + end.duration), self.server_span(own, end))
     }
 
     /// The wait for a worker, which has ended at the latest when the request has.
@@ -48,11 +50,11 @@ impl RequestMeta {
         Some(own.part(RequestPart::AdmissionWait, exchange.offered_at, until))
     }
 
-    fn server_span(&self, own: &RequestSpan, end: RecordedEnd, ended_at: UnixNanos) -> Span {
+    fn server_span(&self, own: &RequestSpan, end: RecordedEnd) -> Span {
         let limits = own.tracer().limits();
         let (name, method, original) = method_of(self.asks_for().0);
         let mut span = Span::new(own.context().clone(), name, SpanKind::Server, own.clock().at(self.started));
-        span.end = ended_at;
+        span.end = own.clock().at(self.started + end.duration);
         let parent = self.client_context.trace.as_ref().and_then(|trace| SpanId::new(trace.parent_id()?));
         span.parent = parent.map(|span_id| ParentSpan { span_id, is_remote: true });
         if parent.is_none()

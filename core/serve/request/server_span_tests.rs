@@ -15,10 +15,9 @@ use crate::trace::{TraceSink, Tracer};
 
 const FRESH: FreshIds = FreshIds { trace_id: 7, span_id: 8 };
 
-/// A request that is recorded, and where its spans go.
+/// A request that is recorded.
 struct Scene {
     meta: RequestMeta,
-    sink: Arc<TraceSink>,
     metrics: Metrics,
 }
 
@@ -43,8 +42,8 @@ impl Scene {
     fn new(
         make: impl FnOnce(StreamKey, &Arc<Endpoints>, &dyn Fn(Trace) -> ClientContext) -> RequestMeta,
     ) -> Self {
-        let sink = Arc::new(TraceSink::new(8, || {}));
-        let tracer = Arc::new(Tracer::new(config(), Some(Arc::clone(&sink))));
+        let sink = TraceSink::new(8, 8, |_, buffer| buffer, || {});
+        let tracer = Arc::new(Tracer::new(config(), Some(Arc::new(sink))));
         let peer = "192.0.2.7:4711".parse().unwrap();
         let local = "127.0.0.1:8080".parse().unwrap();
         let ends = Arc::new(Endpoints { peer, local, door: Door::Main, is_tls: false, tls: OnceLock::new() });
@@ -54,7 +53,7 @@ impl Scene {
         };
         let mut meta = make(StreamKey { connection: 0, stream: 0 }, &ends, &context);
         meta.open_span(&tracer);
-        Self { meta, sink, metrics: Metrics::new() }
+        Self { meta, metrics: Metrics::new() }
     }
 
     fn answered(mut self, status: u16, origin: Origin) -> Self {
@@ -66,9 +65,8 @@ impl Scene {
     fn recorded(self, is_whole: bool) -> Span {
         let own = self.meta.span.clone().unwrap();
         let end = RecordedEnd { duration: Duration::from_millis(5), body_bytes: 3, is_whole };
-        self.meta.export(&own, end);
-        let span = *self.sink.queue().take().unwrap();
-        assert!(self.sink.queue().take().is_none(), "a request that was not offered is one span");
+        let (wait, span) = self.meta.spans(&own, end);
+        assert_eq!(wait, None, "a request that was not offered is one span");
         assert!(!own.note(|_| panic!("nobody reads it")), "it has been recorded");
         span
     }
