@@ -31,11 +31,9 @@ const EXPRESSIONS_MAX: usize = 16;
 
 /// Replaces all values of a text by `?`, and comments by nothing.
 pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
-    let mut masked = MaskedText::default();
-    for token in Tokens::of(sql, dialect) {
-        masked.push(token);
-    }
-    masked.finish()
+    let mut masking = Masking::of(sql, dialect);
+    masking.by_ref().for_each(drop);
+    masking.finish()
 }
 
 /// Says what a text does.
@@ -45,13 +43,12 @@ pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
 
 /// Does both in one pass; without `is_masked`, the text is empty.
 pub(super) fn read(sql: &[u8], dialect: SqlDialect, is_masked: bool) -> (SqlSummary, Vec<u8>) {
-    let tokens = Tokens::of(sql, dialect);
     if !is_masked {
-        return (summarize_tokens(tokens), Vec::new());
+        return (summarize(sql, dialect), Vec::new());
     }
-    let mut masked = MaskedText(Vec::with_capacity(sql.len()));
-    let summary = summarize_tokens(tokens.inspect(|&token| masked.push(token)));
-    (summary, masked.finish())
+    let mut masking = Masking::of(sql, dialect);
+    let summary = summarize_tokens(masking.by_ref());
+    (summary, masking.finish())
 }
 
 fn summarize_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> SqlSummary {
@@ -81,30 +78,49 @@ fn summarize_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> SqlSummary {
     reader.finish()
 }
 
-/// A text in which nothing is a value.
-#[derive(Debug, Default)]
-struct MaskedText(Vec<u8>);
+/// Passes the tokens of a text on, and copies it meanwhile without the values.
+struct Masking<'a> {
+    tokens: Tokens<'a>,
+    sql: &'a [u8],
+    /// Up to here, the text is in `masked`; behind it, there was nothing to replace yet.
+    copied: usize,
+    masked: Vec<u8>,
+}
 
-impl MaskedText {
-    fn push(&mut self, token: Token<'_>) {
-        match token {
-            Token::Literal | Token::Number => self.0.push(b'?'),
-            Token::Comment => {
-                if self.0.last().is_some_and(|last: &u8| !last.is_ascii_whitespace()) {
-                    self.0.push(b' ');
-                }
-            }
-            Token::Name(text)
-            | Token::Placeholder(text)
-            | Token::Space(text)
-            | Token::Symbol(text)
-            | Token::Word(text) => self.0.extend_from_slice(text),
-        }
+impl<'a> Masking<'a> {
+    fn of(sql: &'a [u8], dialect: SqlDialect) -> Self {
+        let masked = Vec::with_capacity(sql.len());
+        Self { tokens: Tokens::of(sql, dialect), sql, copied: 0, masked }
+    }
+
+    /// Copies the text up to there.
+    fn copy_to(&mut self, end: usize) {
+        self.masked.extend_from_slice(&self.sql[self.copied..end]);
     }
 
     fn finish(mut self) -> Vec<u8> {
-        self.0.truncate(self.0.trim_ascii_end().len());
-        self.0
+        self.copy_to(self.sql.len());
+        self.masked.truncate(self.masked.trim_ascii_end().len());
+        self.masked
+    }
+}
+
+impl<'a> Iterator for Masking<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let begins_at = self.sql.len() - self.tokens.bytes_left();
+        let token = self.tokens.next()?;
+        if matches!(token, Token::Literal | Token::Number | Token::Comment) {
+            self.copy_to(begins_at);
+            self.copied = self.sql.len() - self.tokens.bytes_left();
+            if token != Token::Comment {
+                self.masked.push(b'?');
+            } else if self.masked.last().is_some_and(|last| !last.is_ascii_whitespace()) {
+                self.masked.push(b' ');
+            }
+        }
+        Some(token)
     }
 }
 
@@ -245,7 +261,7 @@ impl SummaryReader {
         match std::mem::take(&mut self.awaits) {
             Awaits::Expression => {
                 if self.expressions.len() < EXPRESSIONS_MAX {
-                    self.expressions.push(word_of(path).to_ascii_lowercase());
+                    self.expressions.push(word_of(path).into_owned());
                 }
             }
             // `TRUNCATE orders`, and what is created that has no row here.
@@ -259,8 +275,8 @@ impl SummaryReader {
     }
 
     fn target(&mut self, path: &[u8]) {
-        let name = word_of(path);
-        if self.expressions.contains(&name.to_ascii_lowercase()) {
+        let name = word_of(path).into_owned();
+        if self.expressions.iter().any(|expression| name.eq_ignore_ascii_case(expression)) {
             return;
         }
         self.say(path, false);
@@ -314,16 +330,17 @@ impl SummaryReader {
 
     /// Adds a word to the summary, as a whole or not at all.
     fn say(&mut self, word: &[u8], is_keyword: bool) {
-        let mut word = word_of(word);
-        if is_keyword {
-            word.make_ascii_uppercase();
-        }
+        let word = word_of(word);
         let space = usize::from(!self.summary.is_empty());
         if self.summary.len() + space + word.len() <= SUMMARY_BYTES_MAX {
             if space == 1 {
                 self.summary.push(' ');
             }
+            let begins_at = self.summary.len();
             self.summary.push_str(&word);
+            if is_keyword {
+                self.summary[begins_at..].make_ascii_uppercase();
+            }
         }
     }
 
@@ -337,9 +354,9 @@ impl SummaryReader {
     }
 }
 
-fn word_of(bytes: &[u8]) -> String {
+fn word_of(bytes: &[u8]) -> Cow<'_, str> {
     let end = bytes.len().min(WORD_BYTES_MAX);
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
+    String::from_utf8_lossy(&bytes[..end])
 }
 
 #[cfg(test)]

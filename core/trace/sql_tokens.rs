@@ -61,6 +61,11 @@ impl<'a> Tokens<'a> {
         Self { rest: sql, dialect, is_operand: false, is_after_literal: false }
     }
 
+    /// How many bytes no token has been made of.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.rest.len()
+    }
+
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(length.clamp(1, self.rest.len()));
         self.rest = rest;
@@ -158,13 +163,17 @@ impl<'a> Tokens<'a> {
     }
 
     fn read(&mut self, first: u8) -> Token<'a> {
+        // What most of a text consists of comes first.
+        if is_word_start(first) {
+            return self.word();
+        }
+        if first == b' ' || first.is_ascii_whitespace() {
+            let length = self.span(1, |byte| byte.is_ascii_whitespace());
+            return Token::Space(self.take(length));
+        }
         let is_mysql = self.dialect == SqlDialect::MySql;
         let second = self.second();
         match first {
-            _ if first.is_ascii_whitespace() => {
-                let length = self.span(1, |byte| byte.is_ascii_whitespace());
-                Token::Space(self.take(length))
-            }
             b'-' if second == b'-' => self.comment(Self::line_comment),
             b'#' if is_mysql => self.comment(Self::line_comment),
             b'/' if second == b'*' => self.comment(Self::block_comment),
@@ -193,7 +202,6 @@ impl<'a> Tokens<'a> {
             b'0'..=b'9' => self.take_number(0),
             b'.' if second.is_ascii_digit() && !self.is_operand => self.take_number(1),
             b'-' | b'+' if second.is_ascii_digit() && !self.is_operand => self.take_number(1),
-            _ if is_word_start(first) => self.word(),
             _ => Token::Symbol(self.take(1)),
         }
     }
@@ -244,9 +252,32 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 fn is_word_start(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+    WORD_BYTES[usize::from(byte)] & STARTS != 0
 }
 
 fn is_word_part(byte: u8) -> bool {
-    is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
+    WORD_BYTES[usize::from(byte)] != 0
 }
+
+/// What each byte is in a word. A table, because this is asked about nearly every byte of a text.
+const WORD_BYTES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
+        let own = byte as u8;
+        if own.is_ascii_alphabetic() || own == b'_' || own >= 0x80 {
+            table[byte] = STARTS | CONTINUES;
+        } else if own.is_ascii_digit() || own == b'$' {
+            table[byte] = CONTINUES;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// It begins a word.
+const STARTS: u8 = 1;
+
+/// It stands in a word, behind its beginning.
+const CONTINUES: u8 = 2;

@@ -124,7 +124,9 @@ impl SqlWord {
     /// Returns what a word may be for; `None` for a name.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         let words = BY_LENGTH.get(word.len())?;
-        words.iter().find(|(known, _)| word.eq_ignore_ascii_case(known)).map(|&(_, is)| is)
+        let initial = word.first()?.to_ascii_uppercase();
+        let is_it = |known: &[u8]| known[0] == initial && word.eq_ignore_ascii_case(known);
+        words.iter().find(|(known, _)| is_it(known)).map(|&(_, is)| is)
     }
 }
 

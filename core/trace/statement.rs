@@ -31,7 +31,9 @@ impl Statement {
     /// ```
     pub fn of(sql: &[u8], dialect: SqlDialect, is_prepared: bool) -> Self {
         let (summary, masked) = read(sql, dialect, !is_prepared);
-        let text = String::from_utf8_lossy(if is_prepared { sql } else { &masked }).into_owned();
+        let text = if is_prepared { sql.to_vec() } else { masked };
+        let text = String::from_utf8(text)
+            .unwrap_or_else(|not| String::from_utf8_lossy(not.as_bytes()).into_owned());
         Self { text, summary }
     }
 }
