@@ -9,15 +9,9 @@ use serde_json::Value;
 
 use crate::chromium::Chromium;
 use crate::fetched::fetched;
+use crate::ops_status::WAITING;
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
-
-const WAITING: &str = r#"<?php
-set_time_limit(0);
-touch(__DIR__ . '/inside');
-while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
-echo 'done';
-"#;
 
 /// Opens the page of a server.
 pub(crate) fn opened(ops: std::net::SocketAddr) -> Option<Chromium> {

@@ -8,7 +8,7 @@ use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
 /// A script that says that it runs, and answers when a file appears beside it.
-const WAITING: &str = r#"<?php
+pub(crate) const WAITING: &str = r#"<?php
 set_time_limit(0);
 touch(__DIR__ . '/inside');
 while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
