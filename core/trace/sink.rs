@@ -43,7 +43,7 @@ impl TraceSink {
         Self {
             queue: BatchQueue::new(spans_max),
             format,
-            spares: ArrayQueue::new(batch_spans_max.min(spans_max)),
+            spares: ArrayQueue::new(batch_spans_max.min(SPARES_MAX)),
             ring: Box::new(ring),
         }
     }
@@ -105,6 +105,9 @@ impl fmt::Debug for TraceSink {
         f.debug_struct("TraceSink").field("queue", &self.queue.len()).finish_non_exhaustive()
     }
 }
+
+/// So many buffers are kept at most.
+const SPARES_MAX: usize = 1024;
 
 /// The span of a request finds room without growing its buffer.
 const SPAN_BYTES_TYPICAL: usize = 640;
