@@ -19,15 +19,15 @@ use super::{Resource, json, protobuf};
 /// Makes payloads of batches.
 #[derive(Debug)]
 pub struct BatchEncoder {
-    frame: Frame,
+    encoding: BatchEncoding,
     is_grpc: bool,
     has_gzip: bool,
 }
 
-/// What stands around the spans of each batch.
+/// How spans become a batch.
 #[derive(Debug)]
-enum Frame {
-    Protobuf(protobuf::Frame),
+enum BatchEncoding {
+    Protobuf(protobuf::BatchFrame),
     Json(Resource),
 }
 
@@ -45,13 +45,13 @@ pub struct TooLarge {
 impl BatchEncoder {
     /// Makes payloads for a collector, of spans that are from `resource`.
     pub fn new(config: &ExportConfig, resource: Resource) -> Self {
-        let frame = match config.protocol {
-            ExportProtocol::HttpJson => Frame::Json(resource),
+        let encoding = match config.protocol {
+            ExportProtocol::HttpJson => BatchEncoding::Json(resource),
             ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
-                Frame::Protobuf(protobuf::Frame::new(&resource))
+                BatchEncoding::Protobuf(protobuf::BatchFrame::new(&resource))
             }
         };
-        Self { frame, is_grpc: config.protocol == ExportProtocol::Grpc, has_gzip: config.has_gzip }
+        Self { encoding, is_grpc: config.protocol == ExportProtocol::Grpc, has_gzip: config.has_gzip }
     }
 
     /// Encodes a batch of spans that have the [format](span_format) of the same protocol.
@@ -62,9 +62,9 @@ impl BatchEncoder {
     pub fn encode(&self, spans: &[EncodedSpan]) -> Result<Payload, TooLarge> {
         // A message of gRPC begins with whether it is compressed, and its length.
         let room = if self.is_grpc { GRPC_PREFIX_BYTES } else { 0 };
-        let plain = match &self.frame {
-            Frame::Json(resource) => json::encode(resource, spans),
-            Frame::Protobuf(frame) => frame.around(spans, vec![0; room]),
+        let plain = match &self.encoding {
+            BatchEncoding::Json(resource) => json::encode(resource, spans),
+            BatchEncoding::Protobuf(frame) => frame.around(spans, vec![0; room]),
         };
         let bytes = plain.len() - room;
         if bytes > EXPORT_BYTES_MAX {

@@ -15,7 +15,7 @@ use super::{HAS_IS_REMOTE, IS_REMOTE, Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VE
 
 /// What stands around the spans of each batch.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct BatchFrame {
     /// The resource, as a field of `ResourceSpans`.
     resource: Vec<u8>,
     /// The scope, as a field of `ScopeSpans`.
@@ -24,7 +24,7 @@ pub(super) struct Frame {
     schema: Vec<u8>,
 }
 
-impl Frame {
+impl BatchFrame {
     /// For spans that are from `resource`.
     pub(super) fn new(resource: &Resource) -> Self {
         let written = |write: &dyn Fn(&mut Writer)| {
