@@ -30,8 +30,12 @@ packages:
 	@scripts/toolchain.sh
 	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
 
+# What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
+# crate that needs PHP fails, and the rest goes on.
 build: packages ## build the server; install missing packages and PHP
-	@$(with_php); cargo build --release --bin svc
+	@trap 'jobs -p | xargs -r kill' EXIT; if [ -n "$$(scripts/php-zts.sh --packages)" ]; then \
+	SVC_PHP_CONFIG=none cargo build --release --bin svc --keep-going >/dev/null 2>&1 & fi; \
+	$(with_php); wait; cargo build --release --bin svc
 
 # Who installs as root what another user has built needs no toolchain.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
