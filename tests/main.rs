@@ -170,6 +170,7 @@ mod php_isolation;
 mod php_limits;
 mod php_names;
 mod php_opcache;
+mod php_paths;
 mod php_programs;
 mod php_request;
 mod php_response;

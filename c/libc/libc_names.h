@@ -24,6 +24,9 @@ SHIM_LIBC_NAME(close)
 SHIM_LIBC_NAME(fcntl)
 SHIM_LIBC_NAME(fcntl64)
 SHIM_LIBC_NAME(flock)
+/* files/paths.c */
+SHIM_LIBC_NAME(virtual_access)
+SHIM_LIBC_NAME(virtual_stat)
 /* files/pauses.c */
 SHIM_LIBC_NAME(usleep)
 /* hooks/connecting.c */

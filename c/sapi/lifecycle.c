@@ -15,6 +15,7 @@
 #include "fiber/fiber_class.h"
 #include "fiber/park.h"
 #include "files/locks.h"
+#include "files/paths.h"
 #include "hooks/hooks.h"
 #include "jump/overflow.h"
 #include "instances/own_instances.h"
@@ -112,6 +113,9 @@ const char *shim_startup(const shim_options *options)
     }
     if (!shim_uncaught_prepare()) {
         return "libphp does not export the function that reports exceptions";
+    }
+    if (!shim_paths_prepare()) {
+        return "libphp does not export the functions that look for files";
     }
     if (!shim_loading_prepare()) {
         return "libphp does not export the functions that evaluate class constants";
