@@ -1,30 +1,44 @@
 #!/usr/bin/env bash
 # Benchmarks svc and the other PHP servers on this machine in one run, and prints one table.
 #
-# All servers run at the same time on 127.0.0.1, with the same pages, PHP directives and number of PHP workers. Load is
-# applied to one of them at a time, in turn (A B C, A B C), and the table shows the medians. Nothing is installed unless
-# requested, and nothing is left behind. docs/performance.md explains how to read the result.
+# All servers of a site run at the same time on 127.0.0.1, with the same pages, PHP directives and number of PHP workers.
+# Load is applied to one of them at a time, in turn (A B C, A B C), and the table shows the medians. Nothing is installed
+# unless requested, and nothing is left behind. docs/performance.md explains how to read the result.
 #
-# shellcheck disable=SC2034,SC2154 # peers/servers.sh and peers/measure.sh share their variables with this file
+# shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-usage() {
-    cat <<'TEXT'
-Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workloads LIST]
+all_workloads='hello rows coded wait task tasks static large tls connect hello-h2 static-h2 symfony dokuwiki wordpress idle'
 
-  --install         install wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first, where missing
+usage() {
+    cat <<TEXT
+Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workloads LIST] [--record DIR] [--print]
+                        [--write FILE]
+
+  --install         install what measures, and nginx, php-fpm and Apache's mod_php, from Debian first, where missing
   --keep            keep the working directory (configurations, logs, results) and print its name
   --quick           one round of one second: checks that everything works, measures nothing
-  --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,coded,wait,task,tasks,static,large,tls,connect,hello-h2,static-h2; the last
-                    two use h2load over HTTP/2 without TLS, for svc and nginx; task and tasks are for svc and Swoole
+  --servers LIST    only these, separated by commas:
+                    ${catalogue[*]:0:7}
+                    ${catalogue[*]:7}
+  --workloads LIST  only these:
+                    ${all_workloads}.
+                    Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; task and tasks are for svc and
+                    Swoole; the last but one are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
+                    idle is the memory of idle connections, for svc and nginx
+  --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
+  --print           measure nothing: print what --record has
+  --write FILE      write the table to FILE, too, between its markers: docs/performance.md has them
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers per server (2 per CPU)
   WAITING (64)      connections in the workload wait
-  STREAMS (16)      requests in flight per HTTP/2 connection, with CONNECTIONS / STREAMS connections
+  VISITORS (16)     connections in the workloads of applications
+  STREAMS (16)      requests in flight per HTTP/2 connection, with CONNECTIONS / STREAMS connections, at least 16
+  IDLE (5000)       connections in the workload idle
   SVC               the svc binary to measure (target/release/svc); it takes its other settings from the environment
   PEERS_FPM         another php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
+  PEERS_FRANKENPHP  a frankenphp; PEERS_RR  an rr (RoadRunner), PEERS_RR_PHP  the PHP of its workers (the newest on PATH)
   PEERS_SWOOLE_PHP  the PHP that loads Swoole (the newest on PATH); PEERS_SWOOLE_SO  the extension, if no php.ini has it
 TEXT
 }
@@ -35,18 +49,34 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-install=no keep=no
-servers=svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
-workloads=hello,rows,coded,wait,task,tasks,static,large,tls,connect,hello-h2,static-h2
+# shellcheck source-path=SCRIPTDIR source=peers/servers.sh
+. "$here/peers/servers.sh"
+# shellcheck source-path=SCRIPTDIR source=peers/sites.sh
+. "$here/peers/sites.sh"
+# shellcheck source-path=SCRIPTDIR source=peers/measure.sh
+. "$here/peers/measure.sh"
+# shellcheck source-path=SCRIPTDIR source=peers/idle.sh
+. "$here/peers/idle.sh"
+# shellcheck source-path=SCRIPTDIR source=peers/report.sh
+. "$here/peers/report.sh"
+
+install=no keep=no print=no write='' record=''
+servers=${catalogue[*]} servers=${servers// /,}
+workloads=${all_workloads// /,}
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
 threads=${THREADS:-2}
 waiting=${WAITING:-64}
+visitors=${VISITORS:-16}
 streams=${STREAMS:-16}
+idle_connections=${IDLE:-5000}
 workers=${WORKERS:-$((2 * $(nproc)))}
 svc=${SVC:-${CARGO_TARGET_DIR:-$(dirname "$here")/target}/release/svc}
 fpm_own=${PEERS_FPM:-}
+frankenphp=${PEERS_FRANKENPHP:-}
+rr=${PEERS_RR:-}
+rr_php=${PEERS_RR_PHP:-}
 swoole_php=${PEERS_SWOOLE_PHP:-}
 swoole_so=${PEERS_SWOOLE_SO:-}
 
@@ -54,10 +84,11 @@ while [ $# -gt 0 ]; do
     case $1 in
         --install) install=yes ;;
         --keep) keep=yes ;;
-        --quick) rounds=1 seconds_each=1 ;;
-        --servers | --workloads)
-            [ -n "${2:-}" ] || { say "$1 wants a list"; usage >&2; exit 2; }
-            if [ "$1" = --servers ]; then servers=$2; else workloads=$2; fi
+        --print) print=yes ;;
+        --quick) rounds=1 seconds_each=1 idle_connections=500 ;;
+        --servers | --workloads | --record | --write)
+            [ -n "${2:-}" ] || { say "$1 wants a value"; usage >&2; exit 2; }
+            case $1 in --servers) servers=$2 ;; --workloads) workloads=$2 ;; --record) record=$2 ;; --write) write=$2 ;; esac
             shift
             ;;
         -h | --help) usage; exit ;;
@@ -67,43 +98,48 @@ while [ $# -gt 0 ]; do
 done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
-    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
+    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html
+    [idle]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
 declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
-
-# shellcheck source-path=SCRIPTDIR source=peers/servers.sh
-. "$here/peers/servers.sh"
-# shellcheck source-path=SCRIPTDIR source=peers/measure.sh
-. "$here/peers/measure.sh"
 
 # Nothing starts unless every number is a positive integer and every name is known.
 check_options() {
     local name
-    for name in rounds seconds_each connections waiting threads streams workers; do
+    for name in rounds seconds_each connections waiting visitors threads streams idle_connections workers; do
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$name: ${!name} is not a whole number above 0"
     done
-    ((connections >= threads)) || die "connections: $connections is fewer than threads ($threads)"
-    ((waiting >= threads)) || die "waiting: $waiting is fewer than threads ($threads)"
+    for name in connections waiting visitors; do
+        ((${!name} >= threads)) || die "$name: ${!name} is fewer than threads ($threads)"
+    done
     for name in ${servers//,/ }; do
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded wait task tasks static large tls connect hello-h2 static-h2"
+        [[ " $all_workloads " = *" $name "* ]] || die "--workloads: $name is not one of $all_workloads"
     done
+    [ "$print" = no ] || [ -n "$record" ] || die '--print needs --record'
+    [ -z "$write" ] || has_markers "$write" || die "--write: $write lacks the lines between which the table is"
 }
 
 check_tools() {
     local tool
     if [ "$install" = yes ]; then
-        "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm libapache2-mod-php || exit 1
+        "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm libapache2-mod-php mariadb-server-core \
+            mariadb-client-core php-mysql php-mbstring php-xml || exit 1
     fi
     for tool in wrk curl; do
         command -v "$tool" >/dev/null || die "$tool is missing (--install installs it)"
     done
-    if [[ $workloads = *-h2* ]] && ! command -v h2load >/dev/null; then
-        say 'left out: the workloads over HTTP/2: h2load is missing (--install installs it)'
-        workloads=$(tr , '\n' <<<"$workloads" | grep -v -- -h2 | paste -sd ,)
-    fi
+    command -v h2load >/dev/null || leave_out '-h2' 'h2load is missing (--install installs it)'
+    command -v python3 >/dev/null || leave_out 'idle' 'python3 is missing'
+}
+
+# Takes the workloads that match $1 from the list, for reason $2.
+leave_out() {
+    [[ $workloads = *$1* ]] || return 0
+    say "left out: workloads with $1: $2"
+    workloads=$(tr , '\n' <<<"$workloads" | grep -v -- "$1" | paste -sd ,)
 }
 
 # Ends server $1 by the ids of its processes, including those that outlive their parent.
@@ -131,34 +167,15 @@ clean_up() {
     if [ "$keep" = yes ]; then say "left in $work"; else rm -rf "$work"; fi
 }
 
-# Creates the pages, and the expected responses, by other means than the servers use.
-prepare_pages() {
-    mkdir -p "$site" "$work/expected"
-    cp "$here"/peers/site/*.php "$site"
-    cp "$here/peers/php.ini" "$work"
-    awk 'BEGIN { while (length(text) < 10240) text = text "<p>Ten kibibytes of a page that never changes.</p>\n"
-                 printf "%s", substr(text, 1, 10240) }' >"$site/page.html"
-    for _ in {1..100}; do cat "$site/page.html"; done >"$site/large.html"
-    cp "$site/page.html" "$site/large.html" "$work/expected"
-    printf 'Hello, World!' >"$work/expected/hello.php"
-    printf 'waited' >"$work/expected/wait.php"
-    printf '5050' >"$work/expected/task.php"
-    printf '5050 20100 45150 80200' >"$work/expected/tasks.php"
-    awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
-    # Creates an ECDSA key; without openssl, the servers with TLS are left out.
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
-        -keyout "$work/tls.key" -out "$work/tls.pem" 2>/dev/null || rm -f "$work/tls.pem"
-    chmod -R a+rX "$work"
-}
-
-# Starts server $1 and waits until it answers; prints why it cannot take part.
+# Starts server $1 and waits until it answers the first page of the site; prints why it cannot take part.
 start() {
-    local id=$1 tries pid
+    local id=$1 tries pid first
+    first=$(workloads_of "$id" | head -n 1)
     port[$id]=$(free_port)
     "${id}_start"
-    for ((tries = 200; tries > 0; tries--)); do
+    for ((tries = 400; tries > 0; tries--)); do
         for pid in ${roots[$id]}; do kill -0 "$pid" 2>/dev/null || break 2; done
-        ! answers_rightly "$id" hello.php || return 0
+        ! curl -skf -m 10 -o "$work/answer" "$(address "$id")/${page[$first]}" || return 0
         sleep 0.05
     done
     say "left out: $("${id}_label"): it does not answer; its last words: $(tail -q -n 1 "$work/$id"*.log 2>/dev/null | tail -n 1)"
@@ -166,97 +183,110 @@ start() {
     return 1
 }
 
+# Prints the workloads of the current site that server $1 takes part in.
+workloads_of() {
+    local workload
+    for workload in ${workloads//,/ }; do
+        if [ "$(site_of "$workload")" = "$site_name" ] && takes_part "$1" "$workload"; then echo "$workload"; fi
+    done
+}
+
 # Starts all servers that can take part and describes each; names the others with the reason.
 start_servers() {
-    local id reason
+    local id reason completed=no
+    running=()
     for id in "${catalogue[@]}"; do
-        [[ ,$servers, = *,$id,* ]] || continue
+        [[ ,$servers, = *,$id,* && -n $(workloads_of "$id") ]] || continue
         reason=$("${id}_absent")
         if [ -n "$reason" ]; then
             say "left out: $("${id}_label"): $reason"
-        elif start "$id" && examine "$id"; then
-            running+=("$id")
+        elif start "$id"; then
+            [ "$completed" = yes ] || "${site_name}_complete" "$id"
+            completed=yes
+            if examine "$id"; then running+=("$id"); fi
         fi
     done
-    ((${#running[@]} > 0)) || die 'no server to measure'
+    if ((${#running[@]} == 0)); then say "left out: ${site_name}: no server to measure"; fi
 }
 
 # Describes server $1, and where its PHP differs from the common settings; fails if a page is wrong.
 examine() {
-    local id=$1 name facts version different
-    for name in "${page[@]}"; do
-        [[ $name != task*.php ]] || { [ -n "${defers[$id]:-}" ] && [ "$(task_workers)" != 0 ]; } || continue
-        answers_rightly "$id" "$name" && continue
-        say "left out: $("${id}_label"): its answer to /$name is wrong"
+    local id=$1 workload facts version label different
+    for workload in $(workloads_of "$id"); do
+        answers_rightly "$id" "$workload" && continue
+        say "left out: $("${id}_label"): its answer to /${page[$workload]} is wrong (workload $workload)"
+        [ "$keep" = no ] || cp "$work/answer" "$work/wrong.$workload.$id"
         stop "$id"
         return 1
     done
-    facts=$(answer "$id" facts.php || echo 'facts.php failed')
+    label="$("${id}_label")${https[$id]:+, TLS}"
     version=$("${id}_version")
-    printf '%-22s %s\n' "$("${id}_label")${https[$id]:+, TLS}" "${version:+$version, }$(head -n 1 <<<"$facts")" >>"$work/header"
+    facts=''
+    # Applications answer this path themselves.
+    [ "$site_name" != pages ] || facts=$(answer "$id" facts.php || echo 'facts.php failed')
+    describe "$label" "${version:+$version, }$(head -n 1 <<<"$facts")"
+    [ -n "$facts" ] || return 0
     different=$(grep -v '^;' "$work/php.ini" | grep -vxF -- "$facts" | grep -vE -- "$("${id}_excuse")" | tr '\n' ' ' || true)
-    [ -z "$different" ] || echo "  NOT LIKE THE OTHERS: it lacks $different" >>"$work/header"
-    [[ $facts = *'OPcache on'* ]] || echo '  NOT LIKE THE OTHERS: its OPcache is off' >>"$work/header"
+    [ -z "$different" ] || describe "$label: $unlike" "it lacks $different"
+    [[ $facts = *'OPcache on'* ]] || describe "$label: $unlike" 'its OPcache is off'
 }
 
 # Pss counts memory shared by several processes once. If it is not available, Rss is used for all servers.
 choose_memory_kind() {
-    local id ids
     memory_kind=Pss
-    for id in "${running[@]}"; do
-        ids=$(processes_of "$id")
-        # shellcheck disable=SC2086 # a list of ids
-        memory_of Pss ${ids#* } >/dev/null || memory_kind=Rss
-    done
+    memory_of Pss $$ >/dev/null || memory_kind=Rss
 }
 
 run_workload() {
     local workload=$1 round id rate able=()
-    for id in "${running[@]}"; do
-        [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] && continue
-        [[ $workload != coded || -n ${codes[$id]:-} ]] || continue
-        [[ $workload != task* || -n ${defers[$id]:-} ]] || continue
-        [[ $workload != *-h2 || -n ${h2_port[$id]:-} ]] && able+=("$id")
-    done
+    for id in "${running[@]}"; do ! takes_part "$id" "$workload" || able+=("$id"); done
     ((${#able[@]} > 0)) || return 0
+    begin_record "$workload"
     for id in "${able[@]}"; do load "$id" "$workload" 1 || true; done # warm up, not counted
     for ((round = 1; round <= rounds; round++)); do
         for id in "${able[@]}"; do
             measure "$id" "$workload"
-            rate=$(tail -n 1 "$work/results" | awk -F '\t' '{ printf "%.0f", $3 / $4 * 1e6 }')
+            rate=$(tail -n 1 "$record/results" | awk -F '\t' '{ printf "%.0f", $3 / $4 * 1e6 }')
             say "$workload, round $round of $rounds: $("${id}_label") $rate requests/s"
         done
     done
 }
 
-# The ratios are relative to nginx + php-fpm: to PEERS_FPM if it runs, because it uses the same PHP.
-base() {
-    local id
-    for id in fpm_own fpm fpm_tls; do
-        [[ " ${running[*]} " = *" $id "* ]] || continue
-        "${id}_label"
+# Creates site $1, starts its servers, runs its workloads, and stops the servers.
+run_site() {
+    local id workload site_absent=''
+    site_name=$1 site=$work/$1 front='' loop=() environment=() queue_wait='' open_connections=1024
+    "$1_create"
+    if [ -n "$site_absent" ]; then
+        say "left out: $1: $site_absent"
         return
+    fi
+    chmod -R a+rX "$work"
+    start_servers
+    for workload in ${workloads//,/ }; do
+        [ "$(site_of "$workload")" = "$1" ] || continue
+        if [ "$workload" = idle ]; then run_idle; else run_workload "$workload"; fi
     done
-}
-
-print_result() {
-    cat "$work/header"
-    echo "$rounds rounds of $seconds_each s; wrk: $connections connections ($waiting for wait), $threads threads;" \
-        "$workers PHP workers each; $(nproc) CPUs, shared with wrk; $(date -u +%F)"
-    echo
-    awk -v "base=$(base)" -v "memory_kind=$memory_kind" -v "tick=$(getconf CLK_TCK)" -v "cpus=$(nproc)" \
-        -f "$here/peers/table.awk" "$work/results"
+    for id in "${!roots[@]}"; do stop "$id"; done
 }
 
 check_options
-check_tools
+[ "$print" = yes ] || check_tools
 work=$(mktemp -d "${TMPDIR:-/tmp}/peers.XXXXXX")
-site=$work/site
+record=${record:-$work/record}
+mkdir -p "$record" "$work/expected" "$work/sessions"
 chmod 755 "$work"
+chmod 1777 "$work/sessions"
 trap clean_up EXIT
 trap 'exit 130' INT TERM
-prepare_pages
-start_servers
+fill php.ini "$work/php.ini" "WORK=$work"
 choose_memory_kind
-for workload in ${workloads//,/ }; do run_workload "$workload"; done
+if [ "$print" = no ]; then
+    for name in pages symfony dokuwiki wordpress idle; do
+        for workload in ${workloads//,/ }; do
+            [ "$(site_of "$workload")" != "$name" ] || { run_site "$name"; break; }
+        done
+    done
+fi
 print_result
+[ -z "$write" ] || write_result "$write"

@@ -107,6 +107,7 @@ mod async_sessions;
 mod async_shapes;
 mod async_transfer;
 mod async_values;
+mod benchmark;
 mod circles;
 mod cli_check;
 mod cli_commands;

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # How peers.sh examines a running server: its responses, its processes, and one run of the load generator.
 #
-# shellcheck disable=SC2154 # from the caller: work here page port https h2_port roots threads connections waiting streams seconds_each memory_kind
+# shellcheck disable=SC2154 # from the caller: work record here page phrase is_application port https h2_port roots threads connections waiting visitors streams seconds_each memory_kind
 
 # Prints a free port of the loopback address, below the range of ephemeral ports.
 free_port() {
@@ -26,8 +26,31 @@ answer() {
     [ "$status" = 200 ] && cat "$work/answer"
 }
 
-# Returns whether server $1 answers page $2 with exactly the expected bytes.
-answers_rightly() { answer "$1" "$2" | cmp -s - "$work/expected/$2"; }
+# Returns whether the response of server $1 in workload $2 is the expected one, byte by byte. That of an application has
+# the phrase, and the length of the first server's within two percent.
+answers_rightly() {
+    local length expected=$work/expected/$2.length
+    if [ -z "${phrase[$2]:-}" ]; then
+        answer "$1" "${page[$2]}" | cmp -s - "$work/expected/${page[$2]}"
+        return
+    fi
+    answer "$1" "${page[$2]}" >"$work/body" && grep -qF -- "${phrase[$2]}" "$work/body" || return 1
+    length=$(wc -c <"$work/body")
+    [ -f "$expected" ] || echo "$length" >"$expected"
+    ((length * 50 >= $(<"$expected") * 49 && length * 50 <= $(<"$expected") * 51))
+}
+
+# Prints how many bytes the response of workload $1 has at least.
+least_bytes() {
+    local all
+    if [ -n "${phrase[$1]:-}" ]; then
+        echo $(($(<"$work/expected/$1.length") * 49 / 50))
+        return
+    fi
+    all=$(wc -c <"$work/expected/${page[$1]}")
+    # Compressed, the page has about a seventh of its size; a much smaller response is not the page.
+    if [ "$1" = coded ]; then echo $((all / 20)); else echo "$all"; fi
+}
 
 # Prints the processor time of server $1 in ticks, then the ids of its processes.
 processes_of() {
@@ -47,14 +70,21 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
-# Prints the number of connections of workload $1; the workload `waiting` has more concurrent requests than workers.
-connections_of() { if [ "$1" = wait ]; then echo "$waiting"; else echo "$connections"; fi; }
+# Prints the number of connections of workload $1; the workload `wait` has more concurrent requests than workers.
+connections_of() {
+    local few=$(((connections + streams - 1) / streams))
+    case $1 in
+        wait) echo "$waiting" ;;
+        *-h2) echo $((few > 16 ? few : 16)) ;;
+        *) if [ -n "${is_application[$1]:-}" ]; then echo "$visitors"; else echo "$connections"; fi ;;
+    esac
+}
 
 # Runs workload $2 against server $1 for $3 seconds; the output of the generator goes to $work/wrk.
 load() {
     local path=${page[$2]} options=()
     if [[ $2 = *-h2 ]]; then
-        load_h2 "${h2_port[$1]}/$path" "$3"
+        load_h2 "${h2_port[$1]}/$path" "$3" "$(connections_of "$2")"
         return
     fi
     # A new connection, and a full handshake, for each request: wrk does not resume sessions.
@@ -64,21 +94,23 @@ load() {
         >"$work/wrk" 2>&1
 }
 
-# Runs load over HTTP/2 against http://127.0.0.1:$1 for $2 seconds; prints the same as peers/report.lua.
+# Runs load over HTTP/2 against http://127.0.0.1:$1 for $2 seconds on $3 connections; prints the same as
+# peers/report.lua.
 load_h2() {
-    local connections_h2=$(((connections + streams - 1) / streams))
     rm -f "$work/h2load.log"
-    h2load -D "$2" -c "$connections_h2" -m "$streams" -t "$((threads < connections_h2 ? threads : connections_h2))" \
+    h2load -D "$2" -c "$3" -m "$streams" -t "$threads" \
         --log-file="$work/h2load.log" "http://127.0.0.1:$1" >"$work/wrk" 2>&1 || return
     sort -n -k 3 "$work/h2load.log" 2>/dev/null |
         awk -v "seconds=$2" -f "$here/peers/h2load.awk" "$work/wrk" - >>"$work/wrk"
 }
 
-# One run of workload $2 against server $1: a line of $work/results. Its fields: workload, server, requests,
+# One run of workload $2 against server $1: a line of $record/results. Its fields: workload, server, requests,
 # duration, bytes, p50, p99, errors (connect, read, write, status, timeout), server ticks, ticks of others, memory, and
 # 1 if an answer was too short or wrong.
 measure() {
     local id=$1 workload=$2 file=${page[$2]} before after machine children figures requests bytes wrong=0
+    # Sessions of an earlier run are no load of this one.
+    find "$work/sessions" -type f -delete
     before=$(processes_of "$id")
     machine=$(machine_ticks) children=$(children_ticks)
     load "$id" "$workload" "$seconds_each" || say "$("${id}_label"), /$file: $(tail -n 1 "$work/wrk")"
@@ -89,14 +121,10 @@ measure() {
     figures=$(sed -n 's/^peers //p' "$work/wrk")
     figures=${figures:-0 1000000 0 0 0 1 0 0 0 0}
     read -r requests _ bytes _ <<<"$figures"
-    local least
-    least=$(wc -c <"$work/expected/$file")
-    # Compressed, the page has about a seventh of its size; a much smaller response is not the page.
-    [ "$workload" != coded ] || least=$((least / 20))
-    ((bytes >= requests * least)) && answers_rightly "$id" "$file" || wrong=1
+    ((bytes >= requests * $(least_bytes "$workload"))) && answers_rightly "$id" "$workload" || wrong=1
     local ticks=$((${after%% *} - ${before%% *}))
     # shellcheck disable=SC2086 # ids and figures are lists of words
     printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks))" \
-        "$(memory_of "$memory_kind" ${after#* })" >>"$work/results"
-    echo "$wrong" >>"$work/results"
+        "$(memory_of "$memory_kind" ${after#* })" >>"$record/results"
+    echo "$wrong" >>"$record/results"
 }

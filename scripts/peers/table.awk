@@ -1,5 +1,7 @@
-# Makes the table of the lines that measure() wrote. Given: `base`, the server that the others are compared with, may be
-# empty; `memory_kind`; `tick` in ticks a second; `cpus`. Each figure is the median over the rounds.
+# Makes the table of the lines of begin_record() and of measure(), in this order. Given: `bases`, separated by semicolons,
+# the servers that the others are compared with: the first of them that was measured in a workload; `memory_kind`; `tick`
+# in ticks a second; `cpus`; `markdown`; `order`, the workloads in the order of the table. Each figure is the median over
+# the rounds.
 
 BEGIN {
     FS = "\t"
@@ -9,6 +11,12 @@ BEGIN {
     errors[11] = "answers with a status above 399"
     errors[12] = "answers later than 2 s"
     errors[16] = "runs with a wrong or short answer"
+}
+
+# How a workload was measured: its name, date, rounds, seconds, connections, workers.
+NF == 6 {
+    how[$1] = $3 " rounds of " $4 " s, " $5 " connections, " $6 " PHP workers"
+    next
 }
 
 {
@@ -26,23 +34,55 @@ BEGIN {
 }
 
 END {
+    sort_keys()
     width = length("nginx + php-fpm")
     for (i = 1; i <= count; i++) {
         split(keys[i], names, FS)
         if (length(names[2]) > width) width = length(names[2])
     }
-    line = "%-8s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s"
-    printf line "  %s\n", "workload", "server", "requests/s", "spread", "p50 ms", "p99 ms", "CPU us", memory_kind " MiB",
-        base == "" ? "" : "ratio"
+    line = "%-9s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s  %5s"
+    if (markdown) {
+        line = "| %s | %s | %s | %s | %s | %s | %s | %s | %s |"
+        if (count) printf line "\n|---|---|---|---|---|---|---|---|---|\n", "workload", "server", "requests/s", "spread", "p50", "p99",
+            "CPU us", memory_kind " MiB", "ratio"
+    } else if (count) {
+        printf line "\n", "workload", "server", "requests/s", "spread", "p50 ms", "p99 ms", "CPU us", memory_kind " MiB", "ratio"
+    }
     for (i = 1; i <= count; i++) row(keys[i])
+    if (count) notes()
+}
 
+# Sorts the keys by workload.
+function sort_keys(    places, found, w, i, names, sorted_keys) {
+    places = split(order, workloads, " ")
+    for (w = 1; w <= places; w++)
+        for (i = 1; i <= count; i++) {
+            split(keys[i], names, FS)
+            if (names[1] == workloads[w]) sorted_keys[++found] = keys[i]
+        }
+    for (i = 1; i <= count; i++) keys[i] = sorted_keys[i]
+}
+
+# What belongs to the table, in sentences.
+function notes(    item, i, way, compared) {
+    item = markdown ? "- " : ""
     print ""
-    if (base != "") print "ratio: requests per second, " base " = 1 in the same workload"
-    printf("other processes took up to %.1f %% of this machine during a run%s\n", others_most,
+    for (i = 1; i <= split(bases, names, ";"); i++) if (names[i] in used) compared = compared (compared == "" ? "" : ", else ") names[i]
+    if (compared != "") print item "ratio: requests per second, " compared " = 1 in the same workload"
+    for (i = 1; i <= count; i++) {
+        split(keys[i], names, FS)
+        if (names[1] in told) continue
+        told[names[1]]
+        way = how[names[1]]
+        if (!(way in alike)) ways[++way_count] = way
+        alike[way] = alike[way] (alike[way] == "" ? "" : ", ") names[1]
+    }
+    for (i = 1; i <= way_count; i++) print item ways[i] ": " alike[ways[i]]
+    printf("%sother processes took up to %.1f %% of this machine during a run%s\n", item, others_most,
         others_most > 5 ? ": MEASURE AGAIN on an idle machine" : "")
     for (i = 1; i <= count; i++) if (trouble(keys[i]) != "") {
         split(keys[i], names, FS)
-        print "! " names[1] ", " names[2] ": " trouble(keys[i])
+        print item "! " names[1] ", " names[2] ": " trouble(keys[i])
     }
 }
 
@@ -55,14 +95,23 @@ function trouble(key,    kind, text) {
 
 function row(key,    names, ratio, of_base, middle) {
     split(key, names, FS)
-    if (i > 1 && names[1] != workload) print ""
+    if (!markdown && i > 1 && names[1] != workload) print ""
     workload = names[1]
     middle = median(rate, key)
-    of_base = names[1] FS base
+    of_base = base_of(names[1])
     ratio = of_base in runs ? sprintf("%.2f", middle / median(rate, of_base)) : ""
-    printf line "  %5s\n", names[1], names[2], sprintf("%.0f", middle) (trouble(key) == "" ? "  " : " !"), spread(rate, key),
+    printf line "\n", names[1], names[2], sprintf("%.0f", middle) (trouble(key) != "" ? " !" : markdown ? "" : "  "), spread(rate, key),
         sprintf("%.2f", median(p50, key)), sprintf("%.2f", median(p99, key)), sprintf("%.1f", median(cpu, key)),
         sprintf("%.1f", median(memory, key)), ratio
+}
+
+# The key that the others of a workload are compared with.
+function base_of(workload,    i, names) {
+    for (i = 1; i <= split(bases, names, ";"); i++) if ((workload FS names[i]) in runs) {
+        used[names[i]]
+        return workload FS names[i]
+    }
+    return ""
 }
 
 # Sorts the runs of a key into `sorted`; returns how many there are.
