@@ -214,8 +214,10 @@ fn names_beyond_the_threads_wait_and_beyond_the_queue_block() {
     // As many as one thread carries are not enough.
     let svc = start_with(&dns, "timeout:30", &[ON, ("PHP_WORKERS", "2")]);
     let query = |number| format!("name={}", numbered_name(number));
-    let mut clients: Vec<_> = (1..=WAITING).map(|number| send(&svc, &query(number))).collect();
+    // The queue is full sooner while the threads have not taken theirs from it.
+    let mut clients: Vec<_> = (1..=HELPER_THREADS_MAX).map(|number| send(&svc, &query(number))).collect();
     dns.gate().wait_until_held(HELPER_THREADS_MAX);
+    clients.extend((HELPER_THREADS_MAX + 1..=WAITING).map(|number| send(&svc, &query(number))));
     let parked =
         || (0..2).map(|id| svc.metric(&format!(r#"svc_worker_request_fibers_active{{worker="{id}"}}"#)));
     eventually("all wait", || parked().sum::<f64>() == WAITING as f64);

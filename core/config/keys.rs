@@ -65,7 +65,7 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             "What handles PHP requests: the PHP interpreter (`sapi`), or a fixed page without PHP and without a queue \
              (`stub`).",
         ),
-    Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
+    Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("1 per CPU"))
         .about(Chapter::Serving, "The number of threads that serve connections."),
     Key::new(Id::RunAs, "RUN_AS", ValueKind::Text, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Serving,

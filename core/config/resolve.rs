@@ -177,7 +177,7 @@ impl Resolver {
             _ => WorkerRange { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
         };
         self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
-        self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
+        self.set_if_automatic(Id::IoWorkers, cpus.clamp(1, THREADS_MAX));
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
         let async_workers = self.settings.count(Id::AsyncWorkers);
         self.set_if_automatic(Id::AsyncQueueCapacity, (async_workers * 64).min(QUEUE_CAPACITY_MAX));

@@ -24,7 +24,7 @@ fn defaults_are_those_of_the_table() {
     let config = config(&[]);
     assert_eq!(config.serving.listen_addr[0].to_string(), "127.0.0.1:8080");
     assert_eq!(config.php.workers, WorkerRange { min: 8, max: 8 });
-    assert_eq!(config.serving.io_workers, 2);
+    assert_eq!(config.serving.io_workers, 4);
     assert_eq!(config.admission.queue_capacity, 8 * 128);
     assert_eq!(
         (config.admission.queue_max_waiting, config.admission.queue_max_waiting_bytes),
