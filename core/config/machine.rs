@@ -42,22 +42,25 @@ impl Machine {
         let (Some(granted), initial) = (self.descriptors_max, settings.integer(Id::MaxConnections)) else {
             return;
         };
-        let needed = descriptors_needed(initial);
-        if needed <= granted {
+        if descriptors_needed(initial) <= granted {
             return;
         }
         let room = granted.saturating_sub(descriptors_needed(0));
-        if room > 0 && *settings.source(Id::MaxConnections) == ValueSource::Default {
+        let is_default = *settings.source(Id::MaxConnections) == ValueSource::Default;
+        if room > 0 && is_default {
             settings.set(Id::MaxConnections, Value::Integer(room));
             let descriptors = granted;
             warnings.push(Warning::FewerConnections { max_connections: room, initial, descriptors });
             return;
         }
+        // Of those that nobody has chosen, one would do.
+        let wanted = if is_default { 1 } else { initial };
+        let needed = descriptors_needed(wanted);
         let fewer = if room > 0 { format!("up to {room}, or ") } else { String::new() };
         problems.push(Problem {
             setting: KEYS[Id::MaxConnections as usize].variable,
             value: None,
-            fault: Fault::Descriptors { max_connections: initial, needed, granted },
+            fault: Fault::Descriptors { max_connections: wanted, needed, granted },
             accepted: format!("{fewer}a limit of at least {needed} (ulimit -Hn)"),
         });
     }
