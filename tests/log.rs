@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A server whose standard output nobody reads unless the test does. It is killed when the test ends.
-struct Unread {
+pub(crate) struct Unread {
     child: Child,
     main: SocketAddr,
     ops: SocketAddr,
@@ -18,7 +18,8 @@ struct Unread {
 }
 
 impl Unread {
-    fn start(settings: &[(&str, &str)]) -> Self {
+    /// Starts it without PHP.
+    pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (main, ops) = (free_port(), free_port());
         let child = command(root.path(), settings)
@@ -32,6 +33,23 @@ impl Unread {
             TcpStream::connect(ops).is_ok() && Client::connect(ops).get("/readyz").status == 200
         });
         Self { child, main, ops, _root: root }
+    }
+
+    /// The address of the operations port.
+    #[cfg(feature = "php")]
+    pub(crate) fn ops(&self) -> SocketAddr {
+        self.ops
+    }
+
+    /// Asks for more than the pipe and the queue of records hold together.
+    pub(crate) fn flood(&self) {
+        let mut client = Client::connect(self.main);
+        for _ in 0..MANY / 100 {
+            client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100));
+            for _ in 0..100 {
+                assert_eq!(client.response().status, 200);
+            }
+        }
     }
 
     fn dropped(&self) -> u64 {
@@ -69,7 +87,7 @@ impl Drop for Unread {
 }
 
 /// A port that was free a moment ago; the tests that use it fail when a stranger takes it.
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -79,16 +97,9 @@ const MANY: usize = 16_000;
 #[test]
 fn nobody_waits_for_a_log_that_nobody_reads() {
     let mut svc = Unread::start(&[("ACCESS_LOG", "all")]);
-    let mut client = Client::connect(svc.main);
-    for _ in 0..MANY / 100 {
-        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100));
-        for _ in 0..100 {
-            assert_eq!(client.response().status, 200);
-        }
-    }
+    svc.flood();
     eventually("records are dropped and counted", || svc.dropped() > 0);
     assert_eq!(Client::connect(svc.ops).get("/readyz").status, 200);
-    drop(client);
     assert_eq!(svc.stop(), Some(0), "a blocked pipe does not hold the exit");
 }
 

@@ -154,6 +154,8 @@ mod listeners;
 mod log;
 mod machines;
 mod ops_alerts;
+mod ops_alerts_clients;
+mod ops_alerts_php;
 mod ops_board;
 mod ops_caches;
 mod ops_page;
