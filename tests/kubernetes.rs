@@ -4,12 +4,15 @@
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use svc_core::config::keys::KEYS;
 use svc_core::config::{Config, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
+use svc_core::sync::counter::{Counter, Flag};
 
 use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 /// Every object in the manifests.
 fn objects() -> Vec<Value> {
@@ -72,12 +75,54 @@ fn the_end_of_a_pod_leaves_time_for_the_drain() {
     let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
     let drain = config.timeouts.drain_delay + config.timeouts.drain;
     assert!(grace >= drain + 4 * THREAD_EXIT_GRACE, "{grace:?} for {drain:?}");
-    let readiness = container()["readinessProbe"].clone();
-    let number = |name: &str| readiness[name].as_u64().unwrap();
-    let noticed = Duration::from_secs(number("periodSeconds") * number("failureThreshold"));
-    assert!(config.timeouts.drain_delay > noticed, "{noticed:?}");
+    assert!(config.timeouts.drain_delay > noticed_after(), "{:?}", noticed_after());
     // The drain begins with the signal, so that no hook has to wait.
     assert!(container()["lifecycle"].is_null());
+}
+
+/// How long the readiness probe may take to find out that requests should go elsewhere.
+fn noticed_after() -> Duration {
+    let readiness = container()["readinessProbe"].clone();
+    let number = |name: &str| readiness[name].as_u64().unwrap();
+    Duration::from_secs(number("periodSeconds") * number("failureThreshold"))
+}
+
+/// The pod has the settings of the manifest. Requests go to it until the probe has noticed, at its slowest.
+#[test]
+fn a_pod_that_is_replaced_under_load_fails_no_request() {
+    let (settings, _) = config();
+    let settings: Vec<_> = settings.iter().filter(|(name, _)| !name.ends_with("_ADDR")).collect();
+    let settings: Vec<_> = settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let mut svc = Svc::start(&[("index.php", "<?php usleep(5000); echo 'hello';")], &settings);
+    let probe = container()["readinessProbe"]["httpGet"]["path"].as_str().unwrap().to_owned();
+    let (is_removed, served) = (Flag::new(), Counter::new());
+    let (main, is_removed, served) = (svc.main(), &is_removed, &served);
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            scope.spawn(move || {
+                let mut client = Client::connect(main);
+                while !is_removed.is_set() {
+                    let answer = client.get("/");
+                    assert_eq!((answer.status, answer.text().as_str()), (200, "hello"));
+                    served.incr();
+                    // The ingress keeps some of its connections.
+                    if number % 2 == 0 || answer.field("connection") == Some("close") {
+                        client = Client::connect(main);
+                    }
+                }
+            });
+        }
+        eventually("there is load", || served.value() > 100);
+        let before = served.value();
+        svc.signal(Signal::TERM);
+        eventually("it says so", || svc.ask(&probe).status == 503);
+        let uptime = || Duration::from_secs_f64(svc.metric("svc_uptime_seconds"));
+        let end = uptime() + noticed_after();
+        eventually("the probe has noticed", || uptime() >= end);
+        assert!(served.value() > before, "it has served on");
+        is_removed.set();
+    });
+    assert_eq!(svc.wait(), Some(0));
 }
 
 #[test]
