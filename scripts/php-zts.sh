@@ -129,17 +129,22 @@ newest_source() {
 
 # Does the same in the suites $2...; returns 1 if they contain nothing.
 in_suites() {
-    local have=$1 suite package version packages=(php8.4 php8.3 php8.5)
+    local have=$1 suite package version listed packages=(php8.4 php8.3 php8.5)
     [ -z "$series" ] || packages=("php$series")
     shift
     for suite in "$@"; do
         say "looking for PHP sources in $suite"
         use_suite deb-src "$suite" "${uris[@]}"
         for package in "${packages[@]}"; do
-            for version in $(source_versions "$package"); do
+            listed=$(source_versions "$package")
+            for version in $(with_known "$listed"); do
                 is_newer "$version" "$have" || return 2
-                unpack_source download_listed && return
-                say "$package $version of $suite is listed, but cannot be downloaded"
+                if unpack_known || unpack_source download_listed; then
+                    ! is_newer "${listed%%$'\n'*}" "$version" ||
+                        say "warning: the archive lists $package ${listed%%$'\n'*} and does not have it; security fixes may be missing until --update finds it"
+                    return
+                fi
+                say "$package $version of $suite cannot be downloaded"
             done
         done
     done
@@ -206,15 +211,49 @@ unpack_source() {
     echo "$tree"
 }
 
-# Prints the folder of sources that are known to build. An archive can list newer ones before it has them.
+# Sources that are known to build: package, version, suite, archive, checksum of the .dsc file. An archive can list newer ones
+# before it has them, and its oldest ones have no security fixes.
+known_sources='
+php8.4 8.4.24-1~deb13u1 trixie debian fd84ce153abc1af23514100a25d04acd3c728f5c4b5c30c3e1a0788ef9c780eb
+php8.3 8.3.6-0ubuntu0.24.04.11 noble ubuntu e9b373de239724055b836e80ce9b5e348c195eade29891fb9d563edadaf7e276
+'
+
+# Prints the versions $1 of $package in $suite, the newest first, and among them the one that is known.
+with_known() {
+    local name version of
+    [ -n "$1" ] || return 0
+    {
+        echo "$1"
+        while read -r name version of _; do
+            case $name,$of in "$package,$suite") echo "$version" ;; esac
+        done <<<"$known_sources"
+    } | sort -rVu
+}
+
+# Prints the folder of $version of $package if it is known and not listed.
+unpack_known() {
+    case $'\n'$listed$'\n' in *$'\n'$version$'\n'*) return 1 ;; esac
+    known_source "$package $version "
+}
+
+# Prints the folder of the first known sources that the beginning of a line, $1, matches.
 known_source() {
-    local package=php8.4 version=8.4.24-1~deb13u1 suite=trixie uri
-    local checksum=fd84ce153abc1af23514100a25d04acd3c728f5c4b5c30c3e1a0788ef9c780eb
-    case php$series in php | "$package") ;; *) return 1 ;; esac
-    for uri in $(archive_uris | grep '/debian$') "$(debian_archive)"; do
-        unpack_source download_known && return
-    done
+    local package version suite archive checksum uri
+    while read -r package version suite archive checksum; do
+        case "$package $version " in "$1"*) ;; *) continue ;; esac
+        for uri in $({ archive_uris | grep -E "/$archive(-ports)?\$"; named_archive "$archive"; } | sort -u); do
+            unpack_source download_known && return
+        done
+    done < <(grep . <<<"$known_sources")
     return 1
+}
+
+# Prints the archive of the distribution $1 that the environment names.
+named_archive() {
+    case $1 in
+    debian) debian_archive ;;
+    ubuntu) echo "${SVC_UBUNTU_ARCHIVE:-}" ;;
+    esac
 }
 
 # Prints the newest sources in the cache folder, of PHP $1 if that is not empty.
@@ -239,7 +278,7 @@ fetch_source() {
         tail -n 20 "$apt_home/log" >&2
     fi
     # Without a network, the sources in the cache are used.
-    kept_source '' || known_source ||
+    kept_source '' || known_source "php$series" ||
         die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 

@@ -1,6 +1,7 @@
 //! Where `scripts/php-zts.sh` looks for PHP's sources: in the archives that the machine's own package lists name.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -76,4 +77,49 @@ fn lists_of_mirrors_are_followed() {
 #[test]
 fn a_machine_without_lists_has_none() {
     assert_eq!(archives(&[]), "");
+}
+
+/// What the script asks of apt, answered for an archive that lists a version which it does not have.
+const TOOLS: [(&str, &str); 2] = [
+    ("apt-cache", r#"printf 'Package: php8.4\nVersion: 8.4.99-2\n\nPackage: php8.4\nVersion: 8.4.98-1\n'"#),
+    ("apt-get", r#"case "$*" in update*) ;; *php8.4=8.4.98-1) cp "$POOL"/* . ;; *) exit 100 ;; esac"#),
+];
+
+/// Makes the smallest source package of PHP 8.4.98 in the folder `pool`.
+const PACK: &str = r#"mkdir -p php/debian/source php/main pool
+printf '#define PHP_VERSION "8.4.98"\n' >php/main/php_version.h
+file=php8.4_8.4.98-1.tar.gz
+tar -czf "pool/$file" php
+printf 'Format: 3.0 (native)\nSource: php8.4\nVersion: 8.4.98-1\nFiles:\n %s %s %s\n' \
+    "$(md5sum "pool/$file" | cut -d ' ' -f 1)" "$(stat -c %s "pool/$file")" "$file" >pool/php8.4_8.4.98-1.dsc"#;
+
+#[test]
+fn an_older_version_than_the_archive_lists_is_taken_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    assert!(Command::new("/bin/sh").args(["-ec", PACK]).current_dir(&dir).status().unwrap().success());
+    fs::create_dir(at("bin")).unwrap();
+    for (name, code) in TOOLS {
+        let path = at("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{code}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    fs::write(at("sources.list"), "deb http://mirror.test/debian trixie main\n").unwrap();
+    let output = Command::new(SCRIPT)
+        .arg("--source")
+        .env_clear()
+        .env("PATH", format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", at("bin").display()))
+        .env("POOL", at("pool"))
+        .env("SVC_APT_ETC", dir.path())
+        .env("XDG_CACHE_HOME", at("cache"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap().trim(),
+        at("cache/svc/php-src-8.4.98").to_str().unwrap()
+    );
+    let warning = "warning: the archive lists php8.4 8.4.99-2 and does not have it";
+    assert!(said.contains(warning), "{said}");
 }
