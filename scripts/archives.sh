@@ -25,6 +25,19 @@ archive_uris() {
     done | { grep -E '/(debian|debian-security|ubuntu|ubuntu-ports)/?$' || true; } | sed 's,/$,,' | awk '!seen[$0]++'
 }
 
+# Returns whether the machine is an Ubuntu, or derived from it.
+is_ubuntu() {
+    # shellcheck source=/dev/null
+    case $(. "${SVC_OS_RELEASE:-/etc/os-release}" && echo " ${ID:-} ${ID_LIKE:-} ") in *' ubuntu '*) ;; *) return 1 ;; esac
+}
+
+# Prints the components of the archive that packages of svc depend on, as debootstrap wants them: Ubuntu has some libraries of
+# PHP in universe.
+components() { if is_ubuntu; then echo main,universe; else echo main; fi; }
+
+# Prints the container image of the release $1, which is the machine's.
+base_image() { if is_ubuntu; then echo "ubuntu:$1"; else echo "debian:$1-slim"; fi; }
+
 # Runs an apt tool on private lists: $apt_home holds its configuration, lists and cache.
 private_apt() { APT_CONFIG="$apt_home/apt.conf" "$@"; }
 

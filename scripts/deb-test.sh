@@ -29,7 +29,7 @@ clean_up() {
 trap clean_up EXIT
 
 say "creating a $suite root in $root"
-debootstrap --variant=minbase "$suite" "$root" "${uris[0]}" >"$root.log" 2>&1 || { tail "$root.log"; die "debootstrap failed"; }
+debootstrap --variant=minbase --components="$(components)" "$suite" "$root" "${uris[0]}" >"$root.log" 2>&1 || { tail "$root.log"; die "debootstrap failed"; }
 rm -f "$root.log"
 cp -L /etc/resolv.conf "$root/etc/" 2>/dev/null || true
 for file in /etc/apt/apt.conf.d/*proxy*; do [ ! -e "$file" ] || cp "$file" "$root/etc/apt/apt.conf.d/"; done

@@ -17,6 +17,8 @@ file=$here/deploy/Containerfile
 release=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
 # shellcheck source-path=SCRIPTDIR source=archives.sh
 . "$here/scripts/archives.sh"
+# The package is for the machine's release, and so is the image that it is installed in.
+base=$(base_image "$release")
 
 say() { printf 'image: %s\n' "$*"; }
 die() { say "$*" >&2; exit 1; }
@@ -35,7 +37,7 @@ cp "$deb" "$context/svc.deb"
 if ! $replay; then
     for builder in podman docker buildah; do
         "$builder" info >/dev/null 2>&1 || continue
-        "$builder" build --tag "$IMAGE" --build-arg "RELEASE=$release" --file "$file" "$context"
+        "$builder" build --tag "$IMAGE" --build-arg "BASE=$base" --file "$file" "$context"
         say "$builder has built $IMAGE"
         exit
     done
@@ -64,9 +66,9 @@ while read -r instruction rest; do
     case $instruction in
     '' | '#'* | ARG | EXPOSE | STOPSIGNAL) ;;
     FROM)
-        say "FROM $rest"
+        say "FROM $base"
         mapfile -t uris < <(archive_uris)
-        debootstrap --variant=minbase "$release" "$root" "${uris[0]}" >"$context/log" 2>&1 || { tail "$context/log"; die "debootstrap failed"; }
+        debootstrap --variant=minbase --components="$(components)" "$release" "$root" "${uris[0]}" >"$context/log" 2>&1 || { tail "$context/log"; die "debootstrap failed"; }
         cp -L /etc/resolv.conf "$root/etc/" 2>/dev/null || true
         for proxy in /etc/apt/apt.conf.d/*proxy*; do [ ! -e "$proxy" ] || cp "$proxy" "$root/etc/apt/apt.conf.d/"; done
         # A mount of its own, so that it can be made read-only.

@@ -187,3 +187,18 @@ fn systems_without_an_archive_of_debian_are_told_where_sources_go() {
     let said = machine.complaint("scripts/php-zts.sh", &[]);
     assert!(said.starts_with(&format!("php-zts: {} cannot be written; ", cache.display())), "{said}");
 }
+
+#[test]
+fn a_package_is_tried_on_the_release_that_it_was_built_on() {
+    for (os_release, expected) in [
+        (DEBIAN, "main debian:trixie-slim\n"),
+        ("ID=ubuntu\nID_LIKE=debian\n", "main,universe ubuntu:trixie\n"),
+        ("ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", "main,universe ubuntu:trixie\n"),
+    ] {
+        let said = Machine::new(os_release, &[]).run(
+            "/bin/bash",
+            &["-euc", ". scripts/archives.sh; echo \"$(components) $(base_image trixie)\""],
+        );
+        assert_eq!(String::from_utf8(said.stdout).unwrap(), expected, "{os_release}");
+    }
+}
