@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use svc_core::config::keys::KEYS;
 use svc_core::config::{Config, RawConfig};
-use svc_core::limits::THREAD_EXIT_GRACE;
+use svc_core::limits::{REPLIES_MEMORY_MAX, THREAD_EXIT_GRACE};
 use svc_core::sync::counter::{Counter, Flag};
 
 use crate::support::Svc;
@@ -147,6 +147,23 @@ fn the_container_needs_no_rights_and_writes_only_where_it_may() {
     assert_eq!(container["volumeMounts"][0]["mountPath"], "/tmp");
     assert!(container["resources"]["limits"]["memory"].is_string());
     assert!(pod["volumes"][0]["emptyDir"].is_object());
+}
+
+/// What PHP gives a request, and OPcache, unless php.ini says otherwise.
+const PHP_DEFAULT_BYTES: u64 = 128 << 20;
+
+#[test]
+fn what_the_settings_allow_fits_into_the_memory_and_the_volume_of_the_container() {
+    let (_, config) = config();
+    let mebibytes = |quantity: &str| quantity.strip_suffix("Mi").unwrap().parse::<u64>().unwrap() << 20;
+    let limit = mebibytes(container()["resources"]["limits"]["memory"].as_str().unwrap());
+    let heaps = config.php.workers.max as u64 * PHP_DEFAULT_BYTES;
+    let allowed = heaps + PHP_DEFAULT_BYTES + config.files.cache_bytes + REPLIES_MEMORY_MAX;
+    let process = 100 << 20;
+    assert!(allowed + process <= limit, "{} MiB of {} MiB", (allowed + process) >> 20, limit >> 20);
+    let volume = object("Deployment")["spec"]["template"]["spec"]["volumes"][0]["emptyDir"].clone();
+    assert_eq!(volume["sizeLimit"], "2Gi");
+    assert!(config.bodies.spool_max_bytes <= 1 << 30, "uploads and sessions have the rest");
 }
 
 #[test]
