@@ -48,6 +48,8 @@ configure_flags=(
     --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
     --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
     --with-zip --with-zlib
+    # PHP 8.3 would name the system's own folder of libraries in libphp, which a package may not.
+    --disable-rpath
 )
 # What unpacks Debian's source packages.
 if command -v apt-get >/dev/null; then build_packages+=(dpkg-dev); fi
