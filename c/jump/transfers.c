@@ -47,8 +47,8 @@ void shim_transfer_resume(void *suspended)
 
 /* ---- PHP's callbacks ---- */
 
-/* The function that PHP passes for this option, which is always the same. After a bailout, the transfer receives
- * `refusal` without PHP being called. */
+/* The function that PHP passes for this option, the first time. After a bailout, the transfer receives `refusal` without
+ * PHP being called. */
 #define CALLBACK(name, result, refusal, parameters, arguments)         \
     static result(*php_##name) parameters;                             \
     static result name parameters                                      \
@@ -121,20 +121,20 @@ static bool is_php_s(void *function)
            one.dli_fbase == other.dli_fbase;
 }
 
-/* What libcurl receives instead of `value`. */
+/* What libcurl receives instead of `value`. Ours call the function that PHP has passed first, for all handles. PHP 8.3 passes
+ * another one to handles that it frees, which does nothing: it stays as it is, and leaves transfers of others alone. */
 static void *in_place_of(void *value, int option, const callback *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (list[i].option != option || value == NULL) {
             continue;
         }
-        if (__atomic_load_n(list[i].php, __ATOMIC_RELAXED) != value) {
-            if (!is_php_s(value)) {
-                return value;
-            }
-            __atomic_store_n(list[i].php, value, __ATOMIC_RELAXED);
+        void *first = __atomic_load_n(list[i].php, __ATOMIC_RELAXED);
+        if (first == NULL && is_php_s(value) &&
+            __atomic_compare_exchange_n(list[i].php, &first, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            first = value;
         }
-        return list[i].ours;
+        return first == value ? list[i].ours : value;
     }
     return value;
 }
