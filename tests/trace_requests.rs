@@ -302,12 +302,12 @@ fn without_workers_the_refusal_is_a_span_too() {
 fn what_the_drain_refuses_is_exported_before_the_end() {
     let spans = Spans::collect();
     let mut svc = start(&spans, &[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
-    let _busy = send(&svc, "/?do=wait&n=a");
+    let mut busy = send(&svc, "/?do=wait&n=a");
     until_inside(&svc, "a");
     let mut waiting = send(&svc, "/?b");
     svc.assert_metric("svc_queue_depth", 1.0);
     svc.signal(Signal::TERM);
-    assert_eq!(waiting.response().status, 503);
+    assert_eq!((waiting.response().status, busy.response().status), (503, 503));
     go(&svc, "a");
     svc.wait();
     let span = spans.request("b");
