@@ -2,6 +2,7 @@
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
+use crate::support::client::eventually;
 
 const WORKER: &str = r#"<?php
 $kept = [];
@@ -60,9 +61,40 @@ fn requests_that_differ_in_fields_do_not_get_each_other_s() {
         assert_eq!(ask(&svc, "/", "X-B: a\r\n"), r#"["/",null,"a",null]"#, "one is missing");
         assert_eq!(ask(&svc, "/", "X-A:\r\n"), r#"["/","",null,""]"#, "an empty one");
         assert_eq!(ask(&svc, "/", &format!("X-A: {long}\r\n")), format!(r#"["/","{long}",null,"{long}"]"#));
+        let large: String = (0..4).map(|n| format!("X-Large-{n}: {long}{long}\r\n")).collect();
+        assert_eq!(ask(&svc, "/", &format!("{large}X-A: l\r\n")), r#"["/","l",null,"l"]"#, "24 KB in all");
         let many: String = (0..90).map(|n| format!("X-{n}: {n}\r\n")).collect();
         assert_eq!(ask(&svc, "/", &format!("{many}X-A: last\r\n")), r#"["/","last",null,"last"]"#);
     }
+}
+
+#[test]
+fn a_request_that_waits_keeps_its_variables_while_others_come_with_theirs() {
+    const WAITS: &str = r#"<?php
+Svc\Worker::serve(function () {
+    if (isset($_GET['waits'])) {
+        touch(__DIR__ . '/waits');
+        while (!file_exists(__DIR__ . '/goes_on')) {
+            Svc\sleep(0.005);
+        }
+    }
+    foreach (['REQUEST_URI', 'HTTP_X_A', 'HTTP_X_B'] as $name) {
+        $seen[] = [$_SERVER[$name] ?? null, filter_input(INPUT_SERVER, $name)];
+    }
+    echo json_encode($seen, JSON_UNESCAPED_SLASHES);
+});"#;
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start(&[("worker.php", WAITS)], &settings);
+    let mut waiting = svc.client();
+    waiting.send("GET /?waits HTTP/1.1\r\nHost: x\r\nX-A: one\r\nX-B: two\r\n\r\n");
+    eventually("the request waits", || svc.root().join("waits").exists());
+    assert_eq!(
+        ask(&svc, "/", "X-A: three\r\nX-B: two\r\n"),
+        r#"[["/","/"],["three","three"],["two","two"]]"#
+    );
+    assert_eq!(ask(&svc, "/", "X-B: four\r\n"), r#"[["/","/"],[null,null],["four","four"]]"#);
+    std::fs::write(svc.root().join("goes_on"), "").unwrap();
+    assert_eq!(waiting.response().text(), r#"[["/?waits","/?waits"],["one","one"],["two","two"]]"#);
 }
 
 #[test]

@@ -2,8 +2,7 @@
  *
  * For each variable, PHP itself runs the input filter, which stores the value twice: for scripts, and for
  * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
- * worker also keeps the strings of its last request, because most variables of a request have the same value in the
- * next one.
+ * worker also keeps the variables of its last request, because most of them have the same value in the next one.
  *
  * Promises: both arrays contain what PHP itself would put there. Requires from the host: names consist of letters,
  * digits and underscores. */
@@ -52,73 +51,109 @@ static bool filter_changes_nothing(void)
     return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
 }
 
-/* The array that filter_input(INPUT_SERVER) reads. */
-static void tell_filter(const zval *array)
+/* Lets filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
+static void tell_filter(zend_array *array)
 {
     if (filter_place == 0) {
+        zend_array_release(array);
         return;
     }
     zval *raw = &TSRMG_BULK(filter_place, zend_filter_globals *)->server_array;
     zval_ptr_dtor(raw);
-    ZVAL_ARR(raw, zend_array_dup(Z_ARRVAL_P(array)));
-}
-
-/* ---- strings of the last request ---- */
-
-enum { KEPT_MAX = 64, KEPT_BYTES_MAX = 256 };
-
-/* Indexed like the variables. In the worker's own memory, so they live no longer than the boot request. */
-static __thread struct {
-    zend_string *name;
-    zend_string *value;
-} kept[KEPT_MAX];
-
-void shim_server_variables_forget(void)
-{
-    for (size_t i = 0; i < KEPT_MAX; i++) {
-        if (kept[i].name != NULL) {
-            zend_string_release(kept[i].name);
-        }
-        if (kept[i].value != NULL) {
-            zend_string_release(kept[i].value);
-        }
-    }
-    memset(kept, 0, sizeof(kept));
-}
-
-/* Returns a reference to `*own` if its text equals `view`, and otherwise a new string, which replaces it. */
-static zend_string *keep(zend_string **own, const shim_view *view)
-{
-    zend_string *old = *own;
-    if (old != NULL && zend_string_equals_cstr(old, view->bytes, view->length)) {
-        return zend_string_copy(old);
-    }
-    zend_string *new = zend_string_init_fast(view->bytes, view->length);
-    *own = view->length <= KEPT_BYTES_MAX ? zend_string_copy(new) : NULL;
-    if (old != NULL) {
-        zend_string_release(old);
-    }
-    return new;
+    ZVAL_ARR(raw, array);
 }
 
 /* ---- the arrays ---- */
 
-static void add(zval *array, size_t place, const shim_pair *pair)
+/* What a variable without a value says. */
+static const shim_view *value_of(const shim_pair *pair)
 {
     static const shim_view nothing = {.bytes = "", .length = 0};
-    const shim_view *said = pair->value.bytes != NULL ? &pair->value : &nothing;
-    zend_string *name;
-    zval value;
-    if (shim_own_worker.serving && place < KEPT_MAX) {
-        name = keep(&kept[place].name, &pair->name);
-        ZVAL_STR(&value, keep(&kept[place].value, said));
-    } else {
-        name = zend_string_init_fast(pair->name.bytes, pair->name.length);
-        ZVAL_STRINGL_FAST(&value, said->bytes, said->length);
-    }
-    zend_hash_update(Z_ARRVAL_P(array), name, &value);
-    zend_string_release(name);
+    return pair->value.bytes != NULL ? &pair->value : &nothing;
 }
+
+/* Adds the variables from `first` on to an array that may be changed. */
+static void add(zend_array *array, const shim_pairs *variables, size_t first)
+{
+    /* Room for what PHP adds. */
+    zend_hash_extend(array, (uint32_t)variables->count + 8, false);
+    for (size_t i = first; i < variables->count; i++) {
+        const shim_pair *pair = &variables->pairs[i];
+        const shim_view *said = value_of(pair);
+        zend_string *name = zend_string_init_fast(pair->name.bytes, pair->name.length);
+        zval value;
+        ZVAL_STRINGL_FAST(&value, said->bytes, said->length);
+        zend_hash_update(array, name, &value);
+        zend_string_release(name);
+    }
+}
+
+/* ---- the variables of the last request ---- */
+
+enum { KEPT_BYTES_MAX = 16 * 1024 };
+
+/* In the worker's own memory, so it lives no longer than the boot request. Without gaps, because entries are removed from
+ * its end only. Requests that are parked may share it. */
+static __thread zend_array *kept;
+
+void shim_server_variables_forget(void)
+{
+    if (kept != NULL) {
+        zend_array_release(kept);
+        kept = NULL;
+    }
+}
+
+/* One large cookie is not worth its memory. */
+static bool may_keep(const shim_pairs *variables)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < variables->count; i++) {
+        bytes += variables->pairs[i].value.length;
+    }
+    return bytes <= KEPT_BYTES_MAX;
+}
+
+/* Makes `kept` an array that may be changed. */
+static void own_kept(void)
+{
+    if (kept == NULL) {
+        kept = zend_new_array(0);
+    } else if (GC_REFCOUNT(kept) > 1) {
+        zend_array *own = zend_array_dup(kept);
+        GC_DELREF(kept);
+        kept = own;
+    }
+}
+
+/* Turns the variables of the last request into those of this one. PHP may run out of memory at any allocation, and then
+ * the array is a mixture of both, which the next request turns into its own. */
+static void keep(const shim_pairs *variables)
+{
+    own_kept();
+    size_t i = 0;
+    for (; i < variables->count && i < kept->nNumUsed; i++) {
+        const shim_pair *pair = &variables->pairs[i];
+        const shim_view *said = value_of(pair);
+        Bucket *entry = &kept->arData[i];
+        if (!zend_string_equals_cstr(entry->key, pair->name.bytes, pair->name.length)) {
+            break;
+        }
+        zend_string *old = Z_STR(entry->val);
+        if (!zend_string_equals_cstr(old, said->bytes, said->length)) {
+            ZVAL_STRINGL_FAST(&entry->val, said->bytes, said->length);
+            zend_string_release(old);
+        }
+    }
+    while (kept->nNumUsed > i) {
+        zend_hash_del_bucket(kept, &kept->arData[kept->nNumUsed - 1]);
+    }
+    if (i < variables->count) {
+        add(kept, variables, i);
+    }
+}
+
+/* ---- with an unknown input filter ---- */
 
 /* As PHP itself would do it. */
 static void add_filtered(zval *array, const shim_pair *pair)
@@ -151,12 +186,17 @@ void shim_server_variables_register(zval *array)
         }
         return;
     }
-    /* Room for what PHP adds. */
-    zend_hash_extend(Z_ARRVAL_P(array), (uint32_t)variables.count + 8, false);
-    for (size_t i = 0; i < variables.count; i++) {
-        add(array, i, &variables.pairs[i]);
+    if (!shim_own_worker.serving || !may_keep(&variables)) {
+        add(Z_ARRVAL_P(array), &variables, 0);
+        tell_filter(zend_array_dup(Z_ARRVAL_P(array)));
+        return;
     }
-    tell_filter(array);
+    keep(&variables);
+    zend_array *copy = zend_array_dup(kept);
+    zval_ptr_dtor_nogc(array);
+    ZVAL_ARR(array, copy);
+    GC_ADDREF(kept);
+    tell_filter(kept);
 }
 
 /* PHP copies the answer and does not free it: the last one is kept until the next call. */
