@@ -87,7 +87,7 @@ load() {
         load_h2 "${h2_port[$1]}/$path" "$3" "$(connections_of "$2")"
         return
     fi
-    # A new connection, and a full handshake, for each request: wrk does not resume sessions.
+    # A new connection for each request: all but the first of each client resume its session.
     [ "$2" != connect ] || options=(-H 'Connection: close')
     [ "$2" != coded ] || options=(-H 'Accept-Encoding: gzip')
     wrk -t "$threads" -c "$(connections_of "$2")" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
