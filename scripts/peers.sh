@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-all_workloads='hello rows coded wait task tasks static large tls connect hello-h2 static-h2 symfony dokuwiki wordpress idle'
+all_workloads='hello rows coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress idle'
 
 usage() {
     cat <<TEXT
@@ -23,7 +23,8 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
                     ${catalogue[*]:7}
   --workloads LIST  only these:
                     ${all_workloads}.
-                    Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; task and tasks are for svc and
+                    Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
+                    and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
                     Swoole; the last but one are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
                     idle is the memory of idle connections, for svc and nginx
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
@@ -98,9 +99,9 @@ while [ $# -gt 0 ]; do
 done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
-    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html
-    [idle]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
-declare -A over_tls=([tls]=yes [connect]=yes)
+    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
+    [static-h2]=page.html [idle]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
+declare -A over_tls=([tls]=yes [connect]=yes [handshake]=yes)
 running=()
 
 # Nothing starts unless every number is a positive integer and every name is known.
@@ -132,7 +133,10 @@ check_tools() {
         command -v "$tool" >/dev/null || die "$tool is missing (--install installs it)"
     done
     command -v h2load >/dev/null || leave_out '-h2' 'h2load is missing (--install installs it)'
-    command -v python3 >/dev/null || leave_out 'idle' 'python3 is missing'
+    if ! python3 -c 'import ssl' 2>/dev/null; then
+        leave_out handshake 'there is no python3 with ssl'
+        leave_out idle 'there is no python3 with ssl'
+    fi
 }
 
 # Takes the workloads that match $1 from the list, for reason $2.

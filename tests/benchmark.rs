@@ -5,6 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::Svc;
+use crate::support::skip::skipped;
+use crate::support::tls::Certificates;
+
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const MARKERS: [&str; 2] = ["<!-- peers.sh: start -->\n", "<!-- peers.sh: end -->\n"];
 
@@ -81,6 +85,45 @@ fn the_table_replaces_what_is_between_the_markers() {
     let output = peers(&["--print", "--record", folder, "--write", page.to_str().unwrap()]);
     assert!(!output.status.success());
     assert_eq!(fs::read_to_string(&page).unwrap(), "no markers\n");
+}
+
+/// What the generator of handshakes prints after a run of two clients: requests, microseconds, bytes, p50, p99, then errors
+/// (connect, read, write, status, timeout).
+fn handshakes(port: u16, path: &str, seconds: &str) -> Vec<u64> {
+    let script = Path::new(ROOT).join("scripts/peers/handshake.py");
+    let arguments = [&port.to_string(), path, "2", seconds];
+    let output = Command::new("python3").arg(script).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let figures = text.strip_prefix("peers ").unwrap_or_else(|| panic!("{output:?}"));
+    figures.split_whitespace().map(|figure| figure.parse().unwrap()).collect()
+}
+
+#[test]
+fn handshakes_of_the_benchmark_are_full() {
+    let has_ssl =
+        Command::new("python3").args(["-c", "import ssl"]).output().is_ok_and(|run| run.status.success());
+    if !has_ssl {
+        skipped("there is no python3 with ssl");
+        return;
+    }
+    let certificates = Certificates::new(&[&["a.test"]]);
+    let own = certificates.settings(1);
+    let settings: Vec<_> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let page = "a page ".repeat(1_000);
+    let svc = Svc::start(&[("page.txt", &page)], &settings);
+    let figures = handshakes(svc.main().port(), "page.txt", "0.3");
+    let [requests, duration, bytes, p50, p99, errors @ ..] = &figures[..] else { panic!("{figures:?}") };
+    assert!(*requests > 0 && errors == [0; 5], "{figures:?}");
+    assert!(*duration >= 300_000 && (1..=*p99).contains(p50), "{figures:?}");
+    assert!(*bytes > requests * page.len() as u64, "{figures:?}");
+    svc.assert_metric("svc_tls_handshakes_total{result=\"full\"}", *requests as f64);
+    svc.assert_metric("svc_tls_handshakes_total{result=\"resumed\"}", 0.0);
+
+    let missing = handshakes(svc.main().port(), "missing", "0.1");
+    assert!(missing[0] > 0 && missing[5..] == [0, 0, 0, missing[0], 0], "{missing:?}");
+    // No TLS there.
+    let refused = handshakes(svc.ops().port(), "page.txt", "0.1");
+    assert!(refused[0] == 0 && refused[5] > 0 && refused[6..] == [0; 4], "{refused:?}");
 }
 
 #[test]

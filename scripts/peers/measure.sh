@@ -83,10 +83,10 @@ connections_of() {
 # Runs workload $2 against server $1 for $3 seconds; the output of the generator goes to $work/wrk.
 load() {
     local path=${page[$2]} options=()
-    if [[ $2 = *-h2 ]]; then
-        load_h2 "${h2_port[$1]}/$path" "$3" "$(connections_of "$2")"
-        return
-    fi
+    case $2 in
+        *-h2) load_h2 "${h2_port[$1]}/$path" "$3" "$(connections_of "$2")"; return ;;
+        handshake) load_handshakes "${port[$1]}" "$path" "$3" "$(connections_of "$2")"; return ;;
+    esac
     # A new connection for each request: all but the first of each client resume its session.
     [ "$2" != connect ] || options=(-H 'Connection: close')
     [ "$2" != coded ] || options=(-H 'Accept-Encoding: gzip')
@@ -103,6 +103,9 @@ load_h2() {
     sort -n -k 3 "$work/h2load.log" 2>/dev/null |
         awk -v "seconds=$2" -f "$here/peers/h2load.awk" "$work/wrk" - >>"$work/wrk"
 }
+
+# Runs load of full handshakes against https://127.0.0.1:$1/$2 for $3 seconds on $4 connections.
+load_handshakes() { python3 "$here/peers/handshake.py" "$1" "$2" "$4" "$3" >"$work/wrk" 2>&1; }
 
 # One run of workload $2 against server $1: a line of $record/results. Its fields: workload, server, requests,
 # duration, bytes, p50, p99, errors (connect, read, write, status, timeout), server ticks, ticks of others, memory, and

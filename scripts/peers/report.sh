@@ -41,7 +41,8 @@ machine() {
     printf 'CPU\t%s × %s\n' "$(nproc)" "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)"
     printf 'Memory\t%s GiB\n' "$(awk '/^MemTotal/ { printf "%.0f", $2 / 1048576 }' /proc/meminfo)"
     printf 'System\t%s, Linux %s\n' "$(. /etc/os-release && echo "${PRETTY_NAME:-}")" "$(uname -r)"
-    printf 'Load\t%s, %s\n' "$(wrk -v 2>&1 | sed -n 's/^\(wrk .*\) \[.*/\1/p')" "$(h2load --version 2>/dev/null)"
+    printf 'Load\t%s, %s%s\n' "$(wrk -v 2>&1 | sed -n 's/^\(wrk .*\) \[.*/\1/p')" "$(h2load --version 2>/dev/null)" \
+        "$(python3 -c 'import platform, ssl; print(", Python", platform.python_version(), "with", ssl.OPENSSL_VERSION)' 2>/dev/null)"
 }
 
 # Prints the tables, as text, or as Markdown if $1 is yes. The ratios are relative to nginx + php-fpm: to PEERS_FPM where it
