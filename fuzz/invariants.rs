@@ -15,7 +15,7 @@ use svc_core::http::{
 };
 use svc_core::limits::RANGES_MAX;
 use svc_core::policy::header_rules::HeaderRules;
-use svc_core::trace::{SqlDialect, summarize, without_literals};
+use svc_core::trace::{SqlDialect, Statement, Statements, summarize, without_literals};
 
 /// The limit on decoded bodies.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -150,6 +150,11 @@ pub(super) fn query(bytes: &[u8]) -> String {
         let masked = without_literals(bytes, dialect);
         assert!(masked.len() <= bytes.len());
         assert_eq!(without_literals(&masked, dialect), masked, "a value was left, or made");
+        let mut statements = Statements::default();
+        for text in [bytes, &masked] {
+            let expected = Statement::of(text, dialect, false);
+            assert_eq!(*statements.describe(text, dialect, false), expected, "a kept one differs");
+        }
         let summary = summarize(bytes, dialect);
         assert!(summary.text.len() <= 255 && summary.operation.len() <= 3 * 128);
     }

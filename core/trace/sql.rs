@@ -1,6 +1,6 @@
 //! SQL as far as traces need it: what a statement does, to which tables, and its text without the values in it.
 //!
-//! Promises: one pass over the text; whatever may be a value is replaced, also where the text is no valid SQL, and a
+//! Promises: one pass over the text each; whatever may be a value is replaced, also where the text is no valid SQL, and a
 //! literal that does not end takes the rest with it. Refuses: it is no parser. A statement that it does not understand has
 //! a poorer summary, never a wrong number of literals.
 
@@ -31,29 +31,16 @@ const EXPRESSIONS_MAX: usize = 16;
 
 /// Replaces all values of a text by `?`, and comments by nothing.
 pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
-    let mut masking = Masking::of(sql, dialect);
-    masking.by_ref().for_each(drop);
-    masking.finish()
+    let mut masked = Vec::with_capacity(sql.len());
+    let _ = mask(sql, dialect, &mut masked);
+    masked.truncate(masked.trim_ascii_end().len());
+    masked
 }
 
 /// Says what a text does.
 pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
-    summarize_tokens(Tokens::of(sql, dialect))
-}
-
-/// Does both in one pass; without `is_masked`, the text is empty.
-pub(super) fn read(sql: &[u8], dialect: SqlDialect, is_masked: bool) -> (SqlSummary, Vec<u8>) {
-    if !is_masked {
-        return (summarize(sql, dialect), Vec::new());
-    }
-    let mut masking = Masking::of(sql, dialect);
-    let summary = summarize_tokens(masking.by_ref());
-    (summary, masking.finish())
-}
-
-fn summarize_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> SqlSummary {
     let mut reader = SummaryReader::default();
-    let mut tokens = tokens.filter(|token| !matches!(token, Token::Comment)).peekable();
+    let mut tokens = Tokens::of(sql, dialect).filter(|token| !matches!(token, Token::Comment)).peekable();
     while let Some(token) = tokens.next() {
         match token {
             Token::Word(word) if reader.continues(word) => {}
@@ -78,50 +65,35 @@ fn summarize_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> SqlSummary {
     reader.finish()
 }
 
-/// Passes the tokens of a text on, and copies it meanwhile without the values.
-struct Masking<'a> {
-    tokens: Tokens<'a>,
-    sql: &'a [u8],
-    /// Up to here, the text is in `masked`; behind it, there was nothing to replace yet.
-    copied: usize,
-    masked: Vec<u8>,
-}
-
-impl<'a> Masking<'a> {
-    fn of(sql: &'a [u8], dialect: SqlDialect) -> Self {
-        let masked = Vec::with_capacity(sql.len());
-        Self { tokens: Tokens::of(sql, dialect), sql, copied: 0, masked }
-    }
-
-    /// Copies the text up to there.
-    fn copy_to(&mut self, end: usize) {
-        self.masked.extend_from_slice(&self.sql[self.copied..end]);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        self.copy_to(self.sql.len());
-        self.masked.truncate(self.masked.trim_ascii_end().len());
-        self.masked
-    }
-}
-
-impl<'a> Iterator for Masking<'a> {
-    type Item = Token<'a>;
-
-    fn next(&mut self) -> Option<Token<'a>> {
-        let begins_at = self.sql.len() - self.tokens.bytes_left();
-        let token = self.tokens.next()?;
+/// Writes a text into `masked`, with values and comments replaced. What this leaves is all that [`summarize`] looks at, so
+/// that texts which become the same have the same summary. Returns false if that is not so for this one.
+#[must_use]
+pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> bool {
+    let mut is_told = true;
+    let mut tokens = Tokens::of(sql, dialect);
+    // Up to here, the text is in `masked`; behind it, there was nothing to replace yet.
+    let mut copied = 0;
+    masked.clear();
+    loop {
+        tokens.skip_plain();
+        let begins_at = sql.len() - tokens.bytes_left();
+        let Some(token) = tokens.next() else { break };
         if matches!(token, Token::Literal | Token::Number | Token::Comment) {
-            self.copy_to(begins_at);
-            self.copied = self.sql.len() - self.tokens.bytes_left();
+            masked.extend_from_slice(&sql[copied..begins_at]);
+            copied = sql.len() - tokens.bytes_left();
             if token != Token::Comment {
-                self.masked.push(b'?');
-            } else if self.masked.last().is_some_and(|last| !last.is_ascii_whitespace()) {
-                self.masked.push(b' ');
+                masked.push(b'?');
+                continue;
+            }
+            // `shop/**/.orders` is one name, `shop .orders` is not read as one.
+            is_told &= sql[..begins_at].last() != Some(&b'.') && sql.get(copied) != Some(&b'.');
+            if masked.last().is_some_and(|last| !last.is_ascii_whitespace()) {
+                masked.push(b' ');
             }
         }
-        Some(token)
     }
+    masked.extend_from_slice(&sql[copied..]);
+    is_told
 }
 
 /// What the next name is.

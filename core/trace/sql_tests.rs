@@ -113,21 +113,72 @@ fn a_summary_is_bounded_and_ends_between_words() {
     assert!(summarize(balanced.as_bytes(), MySql).text.ends_with("DELETE t"));
 }
 
-#[test]
-fn any_bytes_have_an_end_and_no_value() {
-    let alphabet = b"a1'\"`$\\-/*[]():;.,#? \n\xc3E";
+/// Texts of some of these parts each, in any order.
+fn texts<'a>(parts: &'a [&'a str], count: usize) -> impl Iterator<Item = String> + 'a {
     let mut state = 7_u32;
-    for _ in 0..5000 {
-        let bytes: Vec<u8> = (0..24)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                alphabet[(state >> 16) as usize % alphabet.len()]
-            })
-            .collect();
+    let mut draw = move |below: usize| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) as usize % below
+    };
+    (0..count).map(move |_| (0..=draw(24)).map(|_| parts[draw(parts.len())]).collect())
+}
+
+const PARTS: [&str; 40] = [
+    "a", "t", "1", "'", "\"", "`", "$", "\\", "/", "*", "-", "[", "]", "(", ")", ":", ";", ".", ",", "#",
+    "?", "@", "=", " ", "\n", "é", "E", "_x", "--", "/*", "*/", "/**/", "'x'", "1.5", "from ", "select ",
+    "update ", "join ", "with ", "into ",
+];
+
+#[test]
+fn any_text_has_an_end_and_no_value() {
+    for text in texts(&PARTS, 5000) {
         for dialect in ALL {
-            let masked = without_literals(&bytes, dialect);
-            assert!(masked.len() <= bytes.len());
-            let _ = summarize(&bytes, dialect);
+            let masked = without_literals(text.as_bytes(), dialect);
+            assert!(masked.len() <= text.len());
+            assert_eq!(without_literals(&masked, dialect), masked, "{dialect:?}: {text}");
         }
     }
 }
+
+#[test]
+fn a_text_without_its_values_has_the_same_summary() {
+    let mut told = 0;
+    for text in texts(&PARTS, ROUNDS) {
+        for dialect in ALL {
+            let mut masked = Vec::new();
+            if super::mask(text.as_bytes(), dialect, &mut masked) {
+                told += 1;
+                assert_eq!(
+                    summarize(&masked, dialect),
+                    summarize(text.as_bytes(), dialect),
+                    "{dialect:?}: {text}"
+                );
+            }
+        }
+    }
+    assert!(told > ROUNDS, "{told}");
+}
+
+#[test]
+fn tokens_that_are_passed_over_are_those_that_are_read() {
+    for text in texts(&PARTS, ROUNDS) {
+        for dialect in ALL {
+            let mut skipping = Tokens::of(text.as_bytes(), dialect);
+            let mut reading = skipping.clone();
+            loop {
+                skipping.skip_plain();
+                while reading.bytes_left() > skipping.bytes_left() {
+                    let token = reading.next();
+                    let is_plain = matches!(token, Some(Token::Space(_) | Token::Symbol(_) | Token::Word(_)));
+                    assert!(is_plain, "{token:?} in {dialect:?}: {text}");
+                }
+                assert_eq!(format!("{skipping:?}"), format!("{reading:?}"), "{dialect:?}: {text}");
+                if (skipping.next(), reading.next()) == (None, None) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+const ROUNDS: usize = 5_000;

@@ -66,6 +66,43 @@ impl<'a> Tokens<'a> {
         self.rest.len()
     }
 
+    /// Passes over words, white space and symbols up to what may be something else.
+    ///
+    /// Most of a text is that. Who needs no tokens gets over it in a few steps a byte.
+    pub(super) fn skip_plain(&mut self) {
+        let text = self.rest;
+        let mut at = 0;
+        while let Some(&byte) = text.get(at) {
+            let kind = BYTES[usize::from(byte)];
+            if kind & STARTS != 0 {
+                let begins_at = at;
+                while text.get(at).is_some_and(|&byte| is_word_part(byte)) {
+                    at += 1;
+                }
+                let next = text.get(at).copied().unwrap_or_default();
+                if self.is_after_literal || next == b'\'' {
+                    at = begins_at;
+                    break;
+                }
+                self.is_operand = ends_as_operand(next);
+            } else if kind & SPACES != 0 {
+                at += 1;
+                self.is_after_literal = false;
+            } else if kind & STANDS_ALONE != 0 {
+                at += 1;
+                self.is_operand = byte == b')' || byte == b']';
+                self.is_after_literal = false;
+            } else if byte == b'.' && (self.is_operand || !text.get(at + 1).is_some_and(u8::is_ascii_digit)) {
+                at += 1;
+                self.is_operand = false;
+                self.is_after_literal = false;
+            } else {
+                break;
+            }
+        }
+        self.rest = text.get(at..).unwrap_or_default();
+    }
+
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(length.clamp(1, self.rest.len()));
         self.rest = rest;
@@ -167,8 +204,8 @@ impl<'a> Tokens<'a> {
         if is_word_start(first) {
             return self.word();
         }
-        if first == b' ' || first.is_ascii_whitespace() {
-            let length = self.span(1, |byte| byte.is_ascii_whitespace());
+        if is_space(first) {
+            let length = self.span(1, is_space);
             return Token::Space(self.take(length));
         }
         let is_mysql = self.dialect == SqlDialect::MySql;
@@ -244,40 +281,59 @@ impl<'a> Iterator for Tokens<'a> {
                 self.is_operand = true;
             }
             // `a-1`, but `select -1`.
-            Token::Word(_) => self.is_operand = matches!(self.rest.first(), Some(b'.' | b'-' | b'+')),
+            Token::Word(_) => {
+                self.is_operand = ends_as_operand(self.rest.first().copied().unwrap_or_default());
+            }
             Token::Symbol(_) => self.is_operand = false,
         }
         Some(token)
     }
 }
 
+/// Whether a word is one before this byte: `a-1`, but `select -1`.
+fn ends_as_operand(next: u8) -> bool {
+    matches!(next, b'.' | b'-' | b'+')
+}
+
 fn is_word_start(byte: u8) -> bool {
-    WORD_BYTES[usize::from(byte)] & STARTS != 0
+    BYTES[usize::from(byte)] & STARTS != 0
 }
 
 fn is_word_part(byte: u8) -> bool {
-    WORD_BYTES[usize::from(byte)] != 0
+    BYTES[usize::from(byte)] & (STARTS | CONTINUES) != 0
 }
 
-/// What each byte is in a word. A table, because this is asked about nearly every byte of a text.
-const WORD_BYTES: [u8; 256] = {
+fn is_space(byte: u8) -> bool {
+    BYTES[usize::from(byte)] & SPACES != 0
+}
+
+/// What each byte may be. A table, because this is asked about nearly every byte of a text.
+const BYTES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < table.len() {
         #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
         let own = byte as u8;
-        if own.is_ascii_alphabetic() || own == b'_' || own >= 0x80 {
-            table[byte] = STARTS | CONTINUES;
-        } else if own.is_ascii_digit() || own == b'$' {
-            table[byte] = CONTINUES;
-        }
+        table[byte] = match own {
+            b'A'..=b'Z' | b'a'..=b'z' | b'_' | 0x80.. => STARTS,
+            b'0'..=b'9' | b'$' => CONTINUES,
+            b',' | b'(' | b')' | b'=' | b'*' | b'<' | b'>' | b';' | b'!' | b'%' | b']' => STANDS_ALONE,
+            _ if own.is_ascii_whitespace() => SPACES,
+            _ => 0,
+        };
         byte += 1;
     }
     table
 };
 
-/// It begins a word.
+/// It begins a word, and stands in words.
 const STARTS: u8 = 1;
 
 /// It stands in a word, behind its beginning.
 const CONTINUES: u8 = 2;
+
+/// White space.
+const SPACES: u8 = 4;
+
+/// A symbol whatever follows it.
+const STANDS_ALONE: u8 = 8;

@@ -3,9 +3,7 @@
 //! Promises: a statement that was kept is described as one that was not; what is kept is bounded. Refuses: nothing is kept
 //! about what a statement did.
 
-use std::hash::{DefaultHasher, Hasher};
-
-use super::sql::{SqlSummary, read};
+use super::sql::{SqlSummary, mask, summarize};
 use super::sql_tokens::SqlDialect;
 
 /// What is said about one.
@@ -30,27 +28,36 @@ impl Statement {
     /// assert_eq!(statement.summary.text, "SELECT users");
     /// ```
     pub fn of(sql: &[u8], dialect: SqlDialect, is_prepared: bool) -> Self {
-        let (summary, masked) = read(sql, dialect, !is_prepared);
-        let text = if is_prepared { sql.to_vec() } else { masked };
-        let text = String::from_utf8(text)
-            .unwrap_or_else(|not| String::from_utf8_lossy(not.as_bytes()).into_owned());
-        Self { text, summary }
+        let mut masked = Vec::new();
+        if !is_prepared {
+            masked.reserve_exact(sql.len());
+            let _ = mask(sql, dialect, &mut masked);
+        }
+        Self::told(sql, dialect, if is_prepared { sql } else { masked.trim_ascii_end() })
+    }
+
+    /// With its text as it is told.
+    fn told(sql: &[u8], dialect: SqlDialect, text: &[u8]) -> Self {
+        Self { text: String::from_utf8_lossy(text).into_owned(), summary: summarize(sql, dialect) }
     }
 }
 
-/// Statements that were read, because applications repeat theirs. Each has one place, which the next one for that place
-/// takes.
+/// Statements that were read, because applications repeat theirs, if with other values. Each has one place, which the next
+/// one for that place takes.
 #[derive(Debug, Default)]
 pub struct Statements {
     /// Empty before the first statement.
     places: Vec<Option<KeptStatement>>,
-    /// One that is too long to be kept.
-    long: Statement,
+    /// One that is not kept.
+    other: Statement,
+    /// The text of the last one without its values.
+    masked: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct KeptStatement {
-    sql: Box<[u8]>,
+    /// Its text without values.
+    masked: Box<[u8]>,
     dialect: SqlDialect,
     is_prepared: bool,
     statement: Statement,
@@ -66,27 +73,41 @@ impl Statements {
     /// Returns what [`Statement::of`] would.
     pub fn describe(&mut self, sql: &[u8], dialect: SqlDialect, is_prepared: bool) -> &Statement {
         if sql.len() > Self::SQL_BYTES_MAX {
-            self.long = Statement::of(sql, dialect, is_prepared);
-            return &self.long;
+            self.other = Statement::of(sql, dialect, is_prepared);
+            return &self.other;
+        }
+        let is_told = is_prepared || mask(sql, dialect, &mut self.masked);
+        let masked = if is_prepared { sql } else { &self.masked[..] };
+        let text = if is_prepared { sql } else { masked.trim_ascii_end() };
+        if !is_told {
+            self.other = Statement::told(sql, dialect, text);
+            return &self.other;
         }
         if self.places.is_empty() {
             self.places.resize_with(Self::PLACES, || None);
         }
-        let mut hasher = DefaultHasher::new();
-        hasher.write(sql);
-        #[expect(clippy::cast_possible_truncation, reason = "any of its bits will do")]
-        let place = &mut self.places[hasher.finish() as usize % Self::PLACES];
-        let kept = place
-            .take()
-            .filter(|kept| kept.dialect == dialect && kept.is_prepared == is_prepared && *kept.sql == *sql);
-        let kept = kept.unwrap_or_else(|| KeptStatement {
-            sql: sql.into(),
-            dialect,
-            is_prepared,
-            statement: Statement::of(sql, dialect, is_prepared),
-        });
-        &place.insert(kept).statement
+        let place = &mut self.places[place_of(masked)];
+        let is_it = |kept: &KeptStatement| {
+            kept.dialect == dialect && kept.is_prepared == is_prepared && *kept.masked == *masked
+        };
+        if !place.as_ref().is_some_and(is_it) {
+            let statement = Statement::told(sql, dialect, text);
+            *place = Some(KeptStatement { masked: masked.into(), dialect, is_prepared, statement });
+        }
+        place.as_ref().map_or(&self.other, |kept| &kept.statement)
     }
+}
+
+/// The place of a text. Who can choose texts can have them share one, which only costs reading them.
+fn place_of(text: &[u8]) -> usize {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, part: u64| (hash.rotate_left(5) ^ part).wrapping_mul(FACTOR);
+    let (parts, rest) = text.as_chunks();
+    let hash = parts.iter().fold(text.len() as u64, |hash, part| mix(hash, u64::from_le_bytes(*part)));
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    // Its highest bits depend on all of the text.
+    (mix(hash, u64::from_le_bytes(last)) >> (u64::BITS - Statements::PLACES.ilog2())) as usize
 }
 
 #[cfg(test)]
@@ -95,12 +116,25 @@ mod tests {
     use SqlDialect::{MySql, PostgreSql, Standard};
 
     #[test]
+    fn one_that_comes_with_other_values_is_not_read_again() {
+        let mut statements = Statements::default();
+        let first = statements.describe(b"select 'a', 1 from t -- x", MySql, false).text.as_ptr();
+        let second = statements.describe(b"select  'bcd', 2 from t", MySql, false).text.as_ptr();
+        let third = statements.describe(b"select 'bcd', 2 from t -- y", MySql, false).text.as_ptr();
+        assert!(first != second && first == third, "by its text without values");
+    }
+
+    #[test]
     fn what_is_kept_is_what_would_be_read() {
         let mut statements = Statements::default();
         let long = format!("select '{}' from t", "x".repeat(Statements::SQL_BYTES_MAX));
         let mut texts: Vec<String> =
-            (0..500).map(|i| format!("select \"a{i}\" from t{i} where b = {i}")).collect();
+            (0..500).map(|i| format!("select \"a{i}\" from t{} where b = {i}", i / 2)).collect();
         texts.extend([String::new(), long]);
+        texts.extend(
+            ["select 1 from a/**/.b", "select 1 from a .b", "select 1 from \"a ", "select 1 from \"a"]
+                .map(Into::into),
+        );
         for text in texts.iter().chain(&texts) {
             for dialect in [MySql, PostgreSql, Standard, MySql] {
                 for is_prepared in [true, false, false] {
@@ -111,7 +145,9 @@ mod tests {
             }
         }
         assert_eq!(statements.places.len(), Statements::PLACES);
-        assert!(statements.places.iter().flatten().all(|kept| kept.sql.len() <= Statements::SQL_BYTES_MAX));
+        assert!(
+            statements.places.iter().flatten().all(|kept| kept.masked.len() <= Statements::SQL_BYTES_MAX)
+        );
     }
 
     #[test]
