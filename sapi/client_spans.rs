@@ -19,6 +19,9 @@ thread_local! {
     static STATEMENTS: RefCell<Statements> = RefCell::default();
 }
 
+/// So many attributes a call of a database has, unless it fails.
+const ATTRIBUTES_USUAL: usize = 8;
+
 /// Says what a span stands for.
 pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, call: &CalledClient<'_>) {
     let call = ClientCall {
@@ -32,6 +35,7 @@ pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize,
         port: call.port,
         namespace: cut(call.database),
     };
+    span.attributes.reserve(ATTRIBUTES_USUAL);
     let mut teller = ToldClient { tracer, span, bytes_left };
     STATEMENTS.with_borrow_mut(|statements| {
         call.tell(&tracer.config().redacted_parameters, statements, &mut teller);

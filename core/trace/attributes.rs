@@ -50,6 +50,11 @@ impl Attributes {
         Self { entries: Vec::with_capacity(capacity), dropped: 0 }
     }
 
+    /// Makes room for so many more.
+    pub fn reserve(&mut self, count: usize) {
+        self.entries.reserve(count);
+    }
+
     /// Sets an attribute. A value of the same key is replaced; beyond the limit, a new one is dropped.
     pub fn set(
         &mut self,

@@ -9,7 +9,7 @@ use crate::http::uri;
 
 use super::attributes::AttributeValue;
 use super::sql_tokens::SqlDialect;
-use super::statement::Statements;
+use super::statement::{Statement, Statements};
 
 /// A call that has begun.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,34 +84,33 @@ impl ClientCall<'_> {
 
     fn tell_database(&self, statements: &mut Statements, teller: &mut dyn ClientTeller) {
         let (system, dialect) = system_of(self.system);
-        let source = ServerPlace::of(self, &system);
-        let mut operation = text(self.operation);
+        let source = ServerPlace::of(self, system);
+        let mut operation: Cow<'static, str> = Cow::Owned(text(self.operation).into_owned());
         let mut name = None;
         let mut collection = None;
         if !self.text.is_empty() {
-            let statement = statements.describe(self.text, dialect, self.is_prepared);
-            let summary = &statement.summary;
-            teller.say("db.query.text", statement.text.clone().into());
+            let Statement { text, summary } = statements.describe(self.text, dialect, self.is_prepared);
+            teller.say("db.query.text", text.clone().into());
             if operation.is_empty() {
                 operation.clone_from(&summary.operation);
             }
             if let Some(table) = &summary.collection {
                 teller.say("db.collection.name", table.clone().into());
-                collection = Some(table.clone());
+                collection = Some(&**table);
             }
             if !summary.text.is_empty() {
                 teller.say("db.query.summary", summary.text.clone().into());
                 name = Some(summary.text.clone());
             }
         }
-        let target = collection.or_else(|| source.target());
-        let name = name.unwrap_or_else(|| match target {
-            Some(target) if !operation.is_empty() => format!("{operation} {target}"),
-            _ if !operation.is_empty() => operation.clone(),
-            _ => system.to_string(),
+        let target = || collection.map(Cow::Borrowed).or_else(|| source.target());
+        let name = name.unwrap_or_else(|| match (&*operation, target()) {
+            ("", _) => system.to_owned(),
+            (operation, Some(target)) => format!("{operation} {target}"),
+            (operation, None) => operation.to_owned(),
         });
         teller.name(name);
-        teller.say("db.system.name", AttributeValue::Text(system));
+        teller.say("db.system.name", system.into());
         if !operation.is_empty() {
             teller.say("db.operation.name", operation.into());
         }
@@ -121,9 +120,9 @@ impl ClientCall<'_> {
     fn tell_url(&self, redacted: &[String], teller: &mut dyn ClientTeller) {
         let url = Url::of(self.text);
         teller.name("HTTP".to_owned());
-        teller.say("url.full", text(&url.without_secrets(redacted)).into());
+        teller.say("url.full", text(&url.without_secrets(redacted)).into_owned().into());
         if !url.host.is_empty() {
-            teller.say("server.address", text(url.host).into());
+            teller.say("server.address", text(url.host).into_owned().into());
             teller.say("server.port", url.port.into());
         }
     }
@@ -135,18 +134,18 @@ impl ClientEnd<'_> {
         if kind == ClientKind::Http {
             self.tell_response(teller);
         } else if !self.code.is_empty() {
-            teller.say("db.response.status_code", text(self.code).into());
+            teller.say("db.response.status_code", text(self.code).into_owned().into());
         }
         let is_refused = self.status >= 400;
-        let what = if is_refused && !self.is_failed {
-            self.status.to_string()
-        } else if !self.code.is_empty() {
-            text(self.code)
-        } else {
-            text(self.error)
-        };
         let is_failed = self.is_failed || is_refused;
         if is_failed {
+            let what = if is_refused && !self.is_failed {
+                self.status.to_string()
+            } else if !self.code.is_empty() {
+                text(self.code).into_owned()
+            } else {
+                text(self.error).into_owned()
+            };
             teller.say("error.type", if what.is_empty() { "_OTHER".into() } else { what.into() });
         }
         is_failed
@@ -154,7 +153,7 @@ impl ClientEnd<'_> {
 
     fn tell_response(&self, teller: &mut dyn ClientTeller) {
         if !self.method.is_empty() {
-            let method = text(self.method);
+            let method = text(self.method).into_owned();
             if METHODS.contains(&method.as_str()) {
                 teller.name(method.clone());
                 teller.say("http.request.method", method.into());
@@ -176,33 +175,32 @@ impl ClientEnd<'_> {
 const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
 /// The name of a database in the conventions, and what its texts look like.
-fn system_of(name: &[u8]) -> (Cow<'static, str>, SqlDialect) {
-    let known = |name: &'static str, dialect| (Cow::Borrowed(name), dialect);
+fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
     match name {
-        b"mysql" => known("mysql", SqlDialect::MySql),
-        b"pgsql" => known("postgresql", SqlDialect::PostgreSql),
-        b"sqlite" => known("sqlite", SqlDialect::Standard),
-        b"redis" => known("redis", SqlDialect::Standard),
-        b"memcached" => known("memcached", SqlDialect::Standard),
-        b"sqlsrv" | b"dblib" => known("microsoft.sql_server", SqlDialect::Standard),
-        b"oci" => known("oracle.db", SqlDialect::Standard),
-        b"firebird" => known("firebirdsql", SqlDialect::Standard),
-        b"ibm" => known("ibm.db2", SqlDialect::Standard),
+        b"mysql" => ("mysql", SqlDialect::MySql),
+        b"pgsql" => ("postgresql", SqlDialect::PostgreSql),
+        b"sqlite" => ("sqlite", SqlDialect::Standard),
+        b"redis" => ("redis", SqlDialect::Standard),
+        b"memcached" => ("memcached", SqlDialect::Standard),
+        b"sqlsrv" | b"dblib" => ("microsoft.sql_server", SqlDialect::Standard),
+        b"oci" => ("oracle.db", SqlDialect::Standard),
+        b"firebird" => ("firebirdsql", SqlDialect::Standard),
+        b"ibm" => ("ibm.db2", SqlDialect::Standard),
         // Drivers whose database nobody knows.
-        _ => known("other_sql", SqlDialect::Standard),
+        _ => ("other_sql", SqlDialect::Standard),
     }
 }
 
 /// Where a database is.
 #[derive(Debug, Default)]
-struct ServerPlace {
-    host: String,
+struct ServerPlace<'a> {
+    host: Cow<'a, str>,
     port: u16,
-    namespace: String,
+    namespace: Cow<'a, str>,
 }
 
-impl ServerPlace {
-    fn of(call: &ClientCall<'_>, system: &str) -> Self {
+impl<'a> ServerPlace<'a> {
+    fn of(call: &ClientCall<'a>, system: &str) -> Self {
         let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
         if system == "sqlite" {
             source.namespace = text(call.source);
@@ -210,7 +208,7 @@ impl ServerPlace {
             source.read(call.source);
         }
         if source.host.is_empty() && system == "mysql" && !call.source.is_empty() {
-            "localhost".clone_into(&mut source.host);
+            source.host = "localhost".into();
         }
         if source.port == 0 && !source.host.is_empty() && !source.host.starts_with('/') {
             source.port = match system {
@@ -225,7 +223,7 @@ impl ServerPlace {
     }
 
     /// Reads `host=a;port=1`, or the same with spaces; values may be in quotes.
-    fn read(&mut self, source: &[u8]) {
+    fn read(&mut self, source: &'a [u8]) {
         let mut socket = None;
         for pair in source.split(|&byte| byte == b';' || byte.is_ascii_whitespace()) {
             let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
@@ -246,25 +244,25 @@ impl ServerPlace {
         }
     }
 
-    fn target(&self) -> Option<String> {
+    fn target(&self) -> Option<Cow<'_, str>> {
         if !self.namespace.is_empty() {
-            Some(self.namespace.clone())
+            Some(Cow::Borrowed(&self.namespace))
         } else if self.host.is_empty() {
             None
         } else if self.port == 0 || self.host.starts_with('/') {
-            Some(self.host.clone())
+            Some(Cow::Borrowed(&self.host))
         } else {
-            Some(format!("{}:{}", self.host, self.port))
+            Some(format!("{}:{}", self.host, self.port).into())
         }
     }
 
     fn tell(self, teller: &mut dyn ClientTeller) {
         if !self.namespace.is_empty() {
-            teller.say("db.namespace", self.namespace.into());
+            teller.say("db.namespace", self.namespace.into_owned().into());
         }
         if !self.host.is_empty() {
             let is_socket = self.host.starts_with('/');
-            teller.say("server.address", self.host.into());
+            teller.say("server.address", self.host.into_owned().into());
             if self.port != 0 && !is_socket {
                 teller.say("server.port", self.port.into());
             }
@@ -350,8 +348,9 @@ pub fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
     Cow::Owned(redacted)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// Text is UTF-8, but for few; to look at all of it at once is faster than to look for what is not.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::sql_words::SqlWord;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlSummary {
     /// The first operation, in upper case; empty if there is none.
-    pub operation: String,
+    pub operation: Cow<'static, str>,
     /// The table, if it is one operation on one table.
     pub collection: Option<String>,
     /// All operations, each followed by its targets.
@@ -24,6 +24,8 @@ pub struct SqlSummary {
 const SUMMARY_BYTES_MAX: usize = 255;
 /// An operation or a name that is longer is no word of SQL.
 const WORD_BYTES_MAX: usize = 128;
+/// Their names are not copied.
+const USUAL_OPERATIONS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
 /// How deep parentheses are told apart.
 const DEPTH_MAX: usize = 64;
 /// How many names of common table expressions are told from tables.
@@ -112,7 +114,7 @@ enum Awaits {
 #[derive(Debug, Default)]
 struct SummaryReader {
     summary: String,
-    operation: String,
+    operation: Cow<'static, str>,
     operations: usize,
     targets: Vec<String>,
     expressions: Vec<String>,
@@ -209,7 +211,11 @@ impl SummaryReader {
         }
         self.say(word, true);
         if self.operation.is_empty() {
-            self.operation = word_of(word).to_ascii_uppercase();
+            let usual = USUAL_OPERATIONS.iter().find(|usual| word.eq_ignore_ascii_case(usual.as_bytes()));
+            self.operation = match usual {
+                Some(usual) => Cow::Borrowed(usual),
+                None => word_of(word).to_ascii_uppercase().into(),
+            };
         }
     }
 
@@ -318,8 +324,8 @@ impl SummaryReader {
 
     fn finish(mut self) -> SqlSummary {
         let is_single = self.operations == 1 && self.targets.len() == 1;
-        let is_call = matches!(self.operation.as_str(), "CALL" | "EXEC" | "EXECUTE");
-        let is_other = matches!(self.operation.as_str(), "CREATE" | "ALTER" | "DROP")
+        let is_call = matches!(&*self.operation, "CALL" | "EXEC" | "EXECUTE");
+        let is_other = matches!(&*self.operation, "CREATE" | "ALTER" | "DROP")
             && self.summary.split(' ').nth(1) != Some("TABLE");
         let collection = (is_single && !is_call && !is_other).then(|| self.targets.remove(0));
         SqlSummary { operation: self.operation, collection, text: self.summary }

@@ -47,7 +47,7 @@ fn each_dialect_has_quotes_of_its_own() {
 
 fn summary(sql: &str) -> (String, String, Option<String>) {
     let summary = summarize(sql.as_bytes(), PostgreSql);
-    (summary.text, summary.operation, summary.collection)
+    (summary.text, summary.operation.into_owned(), summary.collection)
 }
 
 #[test]
