@@ -120,12 +120,12 @@ fn attributes(message: &mut Writer, field: u32, attributes: &Attributes) {
     for Attribute { key, value: one } in attributes {
         let is_written = match one {
             AttributeValue::Text(text) => {
-                short_attribute(message, field, key, &[0x0a, text.len() as u8], text.as_bytes())
+                short_attribute(message, field, key, [0x0a, text.len() as u8], text.as_bytes())
             }
             AttributeValue::Int(number) => {
                 let mut digits = [0; 10];
                 let count = encode(*number as u64, &mut digits);
-                short_attribute(message, field, key, &[0x18], &digits[..count])
+                short_attribute(message, field, key, [0x18], &digits[..count])
             }
             _ => false,
         };
@@ -141,16 +141,23 @@ fn attributes(message: &mut Writer, field: u32, attributes: &Attributes) {
 /// Writes an attribute as above if each length in it fits into one byte, as nearly all of them do: a span consists of
 /// little else. The value is the bytes `tag` and `payload`.
 #[inline]
-fn short_attribute(message: &mut Writer, field: u32, key: &str, tag: &[u8], payload: &[u8]) -> bool {
+fn short_attribute<const TAG_BYTES: usize>(
+    message: &mut Writer,
+    field: u32,
+    key: &str,
+    tag: [u8; TAG_BYTES],
+    payload: &[u8],
+) -> bool {
     let value_bytes = tag.len() + payload.len();
     let bytes = key.len() + value_bytes + 4;
     if bytes >= 0x80 || key.is_empty() {
         return false;
     }
+    message.reserve(bytes + 2);
     message.encoded(&[(field << 3 | DELIMITED) as u8, bytes as u8, 0x0a, key.len() as u8]);
     message.encoded(key.as_bytes());
     message.encoded(&[0x12, value_bytes as u8]);
-    message.encoded(tag);
+    message.encoded(&tag);
     message.encoded(payload);
     true
 }

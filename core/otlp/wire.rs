@@ -90,7 +90,13 @@ impl Writer {
         self.number(length as u64);
     }
 
+    /// Makes room for so many bytes at once.
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.0.reserve(bytes);
+    }
+
     /// Writes fields that are encoded.
+    #[inline]
     pub(super) fn encoded(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
