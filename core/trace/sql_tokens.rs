@@ -71,36 +71,39 @@ impl<'a> Tokens<'a> {
     /// Most of a text is that. Who needs no tokens gets over it in a few steps a byte.
     pub(super) fn skip_plain(&mut self) {
         let text = self.rest;
+        let (mut is_operand, mut is_after_literal) = (self.is_operand, self.is_after_literal);
         let mut at = 0;
         while let Some(&byte) = text.get(at) {
-            let kind = BYTES[usize::from(byte)];
-            if kind & STARTS != 0 {
-                let begins_at = at;
-                while text.get(at).is_some_and(|&byte| is_word_part(byte)) {
+            match BYTES[usize::from(byte)] {
+                STARTS if !is_after_literal => {
+                    let end = self.span(at + 1, is_word_part);
+                    let next = text.get(end).copied().unwrap_or_default();
+                    if next == b'\'' {
+                        break;
+                    }
+                    is_operand = ends_as_operand(next);
+                    // Mostly, a space follows.
+                    at = end + usize::from(next == b' ');
+                }
+                SPACE => {
                     at += 1;
+                    is_after_literal = false;
                 }
-                let next = text.get(at).copied().unwrap_or_default();
-                if self.is_after_literal || next == b'\'' {
-                    at = begins_at;
-                    break;
+                kind @ (CLOSES | STANDS_ALONE) => {
+                    at += 1;
+                    is_operand = kind == CLOSES;
+                    is_after_literal = false;
                 }
-                self.is_operand = ends_as_operand(next);
-            } else if kind & SPACES != 0 {
-                at += 1;
-                self.is_after_literal = false;
-            } else if kind & STANDS_ALONE != 0 {
-                at += 1;
-                self.is_operand = byte == b')' || byte == b']';
-                self.is_after_literal = false;
-            } else if byte == b'.' && (self.is_operand || !text.get(at + 1).is_some_and(u8::is_ascii_digit)) {
-                at += 1;
-                self.is_operand = false;
-                self.is_after_literal = false;
-            } else {
-                break;
+                DOT if is_operand || !text.get(at + 1).is_some_and(u8::is_ascii_digit) => {
+                    at += 1;
+                    is_operand = false;
+                    is_after_literal = false;
+                }
+                _ => break,
             }
         }
         self.rest = text.get(at..).unwrap_or_default();
+        (self.is_operand, self.is_after_literal) = (is_operand, is_after_literal);
     }
 
     fn take(&mut self, length: usize) -> &'a [u8] {
@@ -296,20 +299,20 @@ fn ends_as_operand(next: u8) -> bool {
 }
 
 fn is_word_start(byte: u8) -> bool {
-    BYTES[usize::from(byte)] & STARTS != 0
+    BYTES[usize::from(byte)] == STARTS
 }
 
 fn is_word_part(byte: u8) -> bool {
-    BYTES[usize::from(byte)] & (STARTS | CONTINUES) != 0
+    BYTES[usize::from(byte)] <= CONTINUES
 }
 
 fn is_space(byte: u8) -> bool {
-    BYTES[usize::from(byte)] & SPACES != 0
+    BYTES[usize::from(byte)] == SPACE
 }
 
 /// What each byte may be. A table, because this is asked about nearly every byte of a text.
 const BYTES: [u8; 256] = {
-    let mut table = [0; 256];
+    let mut table = [OTHER; 256];
     let mut byte = 0;
     while byte < table.len() {
         #[expect(clippy::cast_possible_truncation, reason = "it is below 256")]
@@ -317,9 +320,11 @@ const BYTES: [u8; 256] = {
         table[byte] = match own {
             b'A'..=b'Z' | b'a'..=b'z' | b'_' | 0x80.. => STARTS,
             b'0'..=b'9' | b'$' => CONTINUES,
-            b',' | b'(' | b')' | b'=' | b'*' | b'<' | b'>' | b';' | b'!' | b'%' | b']' => STANDS_ALONE,
-            _ if own.is_ascii_whitespace() => SPACES,
-            _ => 0,
+            b')' | b']' => CLOSES,
+            b',' | b'(' | b'=' | b'*' | b'<' | b'>' | b';' | b'!' | b'%' => STANDS_ALONE,
+            b'.' => DOT,
+            _ if own.is_ascii_whitespace() => SPACE,
+            _ => OTHER,
         };
         byte += 1;
     }
@@ -327,13 +332,22 @@ const BYTES: [u8; 256] = {
 };
 
 /// It begins a word, and stands in words.
-const STARTS: u8 = 1;
+const STARTS: u8 = 0;
 
-/// It stands in a word, behind its beginning.
-const CONTINUES: u8 = 2;
+/// It stands in a word, behind its beginning. What is greater does not.
+const CONTINUES: u8 = 1;
 
 /// White space.
-const SPACES: u8 = 4;
+const SPACE: u8 = 2;
 
 /// A symbol whatever follows it.
-const STANDS_ALONE: u8 = 8;
+const STANDS_ALONE: u8 = 3;
+
+/// The same, and the end of an operand.
+const CLOSES: u8 = 4;
+
+/// A symbol, or the beginning of a number.
+const DOT: u8 = 5;
+
+/// Whatever its neighbours make of it.
+const OTHER: u8 = 6;
