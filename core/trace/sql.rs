@@ -22,6 +22,8 @@ pub struct SqlSummary {
 
 /// A summary is no longer than this; the conventions want it short enough for a name.
 const SUMMARY_BYTES_MAX: usize = 255;
+/// Most are not longer.
+const SUMMARY_BYTES_USUAL: usize = 64;
 /// An operation or a name that is longer is no word of SQL.
 const WORD_BYTES_MAX: usize = 128;
 /// Their names are not copied.
@@ -42,20 +44,19 @@ pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
 /// Says what a text does.
 pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
     let mut reader = SummaryReader::default();
-    let mut tokens = Tokens::of(sql, dialect).filter(|token| !matches!(token, Token::Comment)).peekable();
-    while let Some(token) = tokens.next() {
+    let mut tokens = Tokens::of(sql, dialect);
+    while let Some(token) = tokens.next_in_clause() {
         match token {
             Token::Word(word) if reader.continues(word) => {}
             Token::Word(_) | Token::Name(_) => {
                 let mut path = Cow::Borrowed(token.name().unwrap_or_default());
                 // `shop`.orders is one name.
-                while let Some(Token::Symbol(b".")) = tokens.peek() {
-                    let _ = tokens.next();
-                    let Some(part) = tokens.peek().and_then(|part| part.name()) else { break };
-                    let whole = path.to_mut();
-                    whole.push(b'.');
-                    whole.extend_from_slice(part);
-                    let _ = tokens.next();
+                while let Some(part) = tokens.next_of_path() {
+                    if reader.awaits != Awaits::Nothing {
+                        let whole = path.to_mut();
+                        whole.push(b'.');
+                        whole.extend_from_slice(part);
+                    }
                 }
                 reader.name(&path);
             }
@@ -310,6 +311,9 @@ impl SummaryReader {
     fn say(&mut self, word: &[u8], is_keyword: bool) {
         let word = word_of(word);
         let space = usize::from(!self.summary.is_empty());
+        if space == 0 {
+            self.summary.reserve(SUMMARY_BYTES_USUAL);
+        }
         if self.summary.len() + space + word.len() <= SUMMARY_BYTES_MAX {
             if space == 1 {
                 self.summary.push(' ');
@@ -333,8 +337,8 @@ impl SummaryReader {
 }
 
 fn word_of(bytes: &[u8]) -> Cow<'_, str> {
-    let end = bytes.len().min(WORD_BYTES_MAX);
-    String::from_utf8_lossy(&bytes[..end])
+    let word = &bytes[..bytes.len().min(WORD_BYTES_MAX)];
+    std::str::from_utf8(word).map_or_else(|_| String::from_utf8_lossy(word), Cow::Borrowed)
 }
 
 #[cfg(test)]

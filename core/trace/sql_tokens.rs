@@ -66,6 +66,38 @@ impl<'a> Tokens<'a> {
         self.rest.len()
     }
 
+    /// The next token that is neither white space nor a comment.
+    pub(super) fn next_in_clause(&mut self) -> Option<Token<'a>> {
+        loop {
+            while let Some((&byte, rest)) = self.rest.split_first()
+                && is_space(byte)
+            {
+                self.rest = rest;
+                self.is_after_literal = false;
+            }
+            match self.next() {
+                Some(Token::Comment) => {}
+                token => return token,
+            }
+        }
+    }
+
+    /// After a name: the next part of its path, behind a dot. There may be comments around the dot, and no white space.
+    pub(super) fn next_of_path(&mut self) -> Option<&'a [u8]> {
+        // Nothing else is a dot, or a comment.
+        if !matches!(self.rest.first(), Some(b'.' | b'/' | b'-' | b'#')) {
+            return None;
+        }
+        let mut ahead = self.clone();
+        if ahead.find(|token| *token != Token::Comment) != Some(Token::Symbol(b".")) {
+            return None;
+        }
+        *self = ahead.clone();
+        let part = ahead.find(|token| *token != Token::Comment)?.name()?;
+        *self = ahead;
+        Some(part)
+    }
+
     /// Passes over words, white space and symbols up to what may be something else.
     ///
     /// Most of a text is that. Who needs no tokens gets over it in a few steps a byte.

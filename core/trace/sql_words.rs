@@ -120,11 +120,35 @@ const BY_LENGTH: [&[(&[u8], SqlWord)]; WORD_BYTES_MAX + 1] = [
 
 const WORD_BYTES_MAX: usize = 12;
 
+/// The bits of the initials of the words of each length.
+const INITIALS: [u32; WORD_BYTES_MAX + 1] = {
+    let mut initials = [0; WORD_BYTES_MAX + 1];
+    let mut length = 0;
+    while length < initials.len() {
+        let mut index = 0;
+        while index < BY_LENGTH[length].len() {
+            initials[length] |= bit_of(BY_LENGTH[length][index].0[0]);
+            index += 1;
+        }
+        length += 1;
+    }
+    initials
+};
+
+/// Each letter has a bit of its own.
+const fn bit_of(initial: u8) -> u32 {
+    1 << (initial & 31)
+}
+
 impl SqlWord {
     /// Returns what a word may be for; `None` for a name.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         let words = BY_LENGTH.get(word.len())?;
         let initial = word.first()?.to_ascii_uppercase();
+        // Most words are names.
+        if INITIALS[word.len()] & bit_of(initial) == 0 {
+            return None;
+        }
         let is_it = |known: &[u8]| known[0] == initial && word.eq_ignore_ascii_case(known);
         words.iter().find(|(known, _)| is_it(known)).map(|&(_, is)| is)
     }
