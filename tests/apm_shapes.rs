@@ -109,6 +109,15 @@ fn curl_is_called_in_any_way() {
 }
 
 #[test]
+fn curl_goes_on_with_what_is_set_when_php_refuses_more() {
+    let backend = server();
+    for pair in pairs(&json!({ "URL": format!("http://{}", backend.address()) }), &[]) {
+        let calls = pair.same("curl-refused");
+        assert_eq!(calls.carried(&backend, "/reset"), 6, "what a reset that was refused has not reset");
+    }
+}
+
+#[test]
 fn streams_are_opened_in_any_way() {
     let backend = server();
     for pair in pairs(&json!({ "URL": format!("http://{}", backend.address()) }), &[]) {

@@ -27,7 +27,7 @@ static bool is_header_option(zval *option)
     return Z_TYPE_P(option) <= IS_STRING && zval_get_long(option) == SHIM_CURLOPT_HTTPHEADER;
 }
 
-static HashTable *lines_of(zval *value)
+static HashTable *array_of(zval *value)
 {
     ZVAL_DEREF(value);
     return Z_TYPE_P(value) == IS_ARRAY ? Z_ARRVAL_P(value) : NULL;
@@ -35,28 +35,41 @@ static HashTable *lines_of(zval *value)
 
 static ZEND_NAMED_FUNCTION(set_option)
 {
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (ZEND_CALL_NUM_ARGS(execute_data) == 3 && is_header_option(ZEND_CALL_ARG(execute_data, 2)) &&
-        Z_TYPE_P(return_value) == IS_TRUE) {
-        shim_curl_handle_set(object_at(execute_data, 1), lines_of(ZEND_CALL_ARG(execute_data, 3)));
+    if (ZEND_CALL_NUM_ARGS(execute_data) != 3 || !is_header_option(ZEND_CALL_ARG(execute_data, 2))) {
+        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
     }
+    zend_object *object = object_at(execute_data, 1);
+    zval *value = ZEND_CALL_ARG(execute_data, 3);
+    shim_curl_handle_prepare(object, array_of(value));
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
 }
 
 /* Options are set one by one until one of them fails; whether the header fields are then set is not known. */
 static ZEND_NAMED_FUNCTION(set_options)
 {
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? lines_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
+    HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? array_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
     zval *value = options != NULL ? zend_hash_index_find(options, SHIM_CURLOPT_HTTPHEADER) : NULL;
-    if (value != NULL) {
-        shim_curl_handle_set(object_at(execute_data, 1), Z_TYPE_P(return_value) == IS_TRUE ? lines_of(value) : NULL);
+    if (value == NULL) {
+        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
     }
+    zend_object *object = object_at(execute_data, 1);
+    shim_curl_handle_prepare(object, array_of(value));
+    shim_curl_handle_unsettle(object);
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
 }
 
+/* PHP refuses it in a callback of the handle, with an exception. */
 static ZEND_NAMED_FUNCTION(reset)
 {
+    const zend_object *before = EG(exception);
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    shim_curl_handle_reset(object_at(execute_data, 1));
+    if (EG(exception) == before) {
+        shim_curl_handle_reset(object_at(execute_data, 1));
+    }
 }
 
 static ZEND_NAMED_FUNCTION(copy)

@@ -30,6 +30,7 @@ static void (*leave_all)(const zend_object *multi);
 static void let_go(shim_curl_fields *fields)
 {
     if (fields != NULL && --fields->references == 0) {
+        let_go(fields->former);
         shim_libcurl.free_all(fields->list);
         free(fields);
     }
@@ -89,6 +90,7 @@ static void free_record(zval *entry)
 {
     shim_curl_handle *handle = Z_PTR_P(entry);
     let_go(handle->fields);
+    let_go(handle->prepared);
     shim_libcurl.free_all(handle->extended);
     free(handle);
 }
@@ -129,11 +131,73 @@ static void set(shim_curl_handle *handle, shim_curl_fields *fields)
     handle->is_extended = false;
 }
 
-void shim_curl_handle_set(zend_object *object, HashTable *lines)
+static struct curl_slist *list_of(const shim_curl_handle *handle)
+{
+    return handle->fields != NULL ? handle->fields->list : NULL;
+}
+
+/* libcurl gets the list that the script has set. The other one is kept: a transfer may be using it. */
+static void unextend(shim_curl_handle *handle)
+{
+    if (handle->is_extended) {
+        handle->is_extended = false;
+        (void)shim_libcurl.setopt(handle->easy, SHIM_CURLOPT_HTTPHEADER, list_of(handle));
+    }
+}
+
+/* Not even a call that is cut off leaves libcurl with a list that has been freed. */
+void shim_curl_handle_unsettle(zend_object *object)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, true);
+    if (handle == NULL || (handle->fields != NULL && handle->fields->former != NULL)) {
+        return;
+    }
+    unextend(handle);
+    shim_curl_fields *unknown = fields_of(NULL);
+    if (unknown != NULL) {
+        unknown->former = handle->fields;
+        handle->fields = unknown;
+    }
+}
+
+/* A script runs while PHP asks objects for their texts, and may set the fields itself, or change these behind a reference. */
+static bool is_still(const shim_curl_fields *prepared, HashTable *lines)
+{
+    shim_curl_fields *now = fields_of(lines);
+    bool is_same = prepared != NULL && now != NULL;
+    const struct curl_slist *one = is_same ? prepared->list : NULL, *other = is_same ? now->list : NULL;
+    for (; one != NULL && other != NULL && strcmp(one->data, other->data) == 0; one = one->next) {
+        other = other->next;
+    }
+    is_same = is_same && one == NULL && other == NULL;
+    let_go(now);
+    return is_same;
+}
+
+void shim_curl_handle_prepare(zend_object *object, HashTable *lines)
 {
     shim_curl_handle *handle = shim_curl_handle_of(object, true);
     if (handle != NULL) {
-        set(handle, fields_of(lines));
+        let_go(handle->prepared);
+        handle->prepared = fields_of(lines);
+    }
+}
+
+void shim_curl_handle_settle(zend_object *object, HashTable *lines, bool is_set)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    if (handle == NULL) {
+        return;
+    }
+    shim_curl_fields *prepared = handle->prepared;
+    handle->prepared = NULL;
+    if (is_set && is_still(prepared, lines)) {
+        set(handle, prepared);
+        return;
+    }
+    let_go(prepared);
+    if (is_set) {
+        set(handle, fields_of(NULL));
     }
 }
 
@@ -143,11 +207,6 @@ void shim_curl_handle_reset(zend_object *object)
     if (handle != NULL) {
         set(handle, NULL);
     }
-}
-
-static struct curl_slist *list_of(const shim_curl_handle *handle)
-{
-    return handle->fields != NULL ? handle->fields->list : NULL;
 }
 
 void shim_curl_handle_copied(zend_object *object, zend_object *copy)
@@ -205,10 +264,7 @@ void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
 
 void shim_curl_handle_retract(shim_curl_handle *handle)
 {
-    if (handle->is_extended) {
-        handle->is_extended = false;
-        (void)shim_libcurl.setopt(handle->easy, SHIM_CURLOPT_HTTPHEADER, list_of(handle));
-    }
+    unextend(handle);
     shim_libcurl.free_all(handle->extended);
     handle->extended = NULL;
 }

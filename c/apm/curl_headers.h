@@ -30,9 +30,11 @@ extern shim_curl shim_libcurl;
 /* What a script has set, as a list of our own; copies of a handle share it. */
 typedef struct shim_curl_fields {
     unsigned references;
-    /* It cannot be known, or the script passes a trace on itself. */
+    /* It cannot be known, or the script passes a trace on itself: libcurl's option is left alone. */
     bool is_fixed;
     struct curl_slist *list;
+    /* NULL, or what libcurl may still have, because nobody knows whether the script has set something else. */
+    struct shim_curl_fields *former;
 } shim_curl_fields;
 
 /* What is known of a handle, beside its object. */
@@ -40,6 +42,8 @@ typedef struct shim_curl_handle {
     void *easy;
     /* NULL without. */
     shim_curl_fields *fields;
+    /* What PHP is just setting. */
+    shim_curl_fields *prepared;
     /* What libcurl has in addition, until the call is over. */
     struct curl_slist *extended;
     bool is_extended;
@@ -52,8 +56,12 @@ typedef struct shim_curl_handle {
 
 /* The record of a handle; NULL if it is none, or has none and none is to be made. */
 shim_curl_handle *shim_curl_handle_of(zend_object *object, bool is_made);
-/* The script has set the header fields; NULL if nobody knows to what. */
-void shim_curl_handle_set(zend_object *object, HashTable *lines);
+/* The script is about to set the header fields to these lines; NULL if nobody knows to what. */
+void shim_curl_handle_prepare(zend_object *object, HashTable *lines);
+/* Whether it will have set them may remain unknown. */
+void shim_curl_handle_unsettle(zend_object *object);
+/* It has set them to these lines, or PHP has refused to. */
+void shim_curl_handle_settle(zend_object *object, HashTable *lines, bool is_set);
 /* It has reset the handle. */
 void shim_curl_handle_reset(zend_object *object);
 /* It has made a copy. */

@@ -192,6 +192,37 @@ function cases(): array { return [
         $seen[] = [curl_multi_add_handle($multi, $all[0]), curl_multi_add_handle($two, $all[0]), curl_multi_remove_handle($two, $all[0]), curl_multi_remove_handle($multi, $all[0]), curl_multi_add_handle($two, $all[0]), $many($two, [$all[0]]), curl_multi_close($two), $run($all[0]), what(fn () => curl_multi_add_handle($two, $all[0])), curl_multi_close($two), $run($all[0])];
         return $seen;
     },
+    // Options that PHP refuses, all or some of them: libcurl must not be left with a list of fields that is no more.
+    'curl-refused' => function () {
+        $seen = [];
+        $new = function (string $path) { $curl = curl_init(URL . $path); curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_HTTPHEADER => ['X-One: 1']]); return $curl; };
+        // Takes the place of what was freed.
+        $others = fn () => array_map(function () use ($new) { $curl = $new('/other'); curl_setopt($curl, CURLOPT_HTTPHEADER, array_fill(0, 20, 'X-Other: ' . str_repeat('o', random_int(1, 200)))); return $curl; }, range(1, 50));
+        $more = function ($curl) use (&$seen, $others) {
+            curl_setopt($curl, CURLOPT_WRITEFUNCTION, null);
+            curl_setopt($curl, CURLOPT_RETURNTRANSFER, true);
+            $kept = $others();
+            $copy = curl_copy_handle($curl);
+            array_push($seen, curl_exec($curl), curl_exec($copy), curl_exec($curl));
+            curl_setopt($curl, CURLOPT_HTTPHEADER, ['X-Three: 3']);
+            array_push($seen, curl_exec($curl), curl_exec($copy), count($kept));
+        };
+        $refused = [
+            [CURLOPT_SSLVERSION => 99, CURLOPT_HTTPHEADER => ['X-Two: 2']], [CURLOPT_HTTPHEADER => ['X-Two: 2'], CURLOPT_SSLVERSION => 99], [CURLOPT_HTTPHEADER => ['X-Two: 2'], 'bad' => 1], ['bad' => 1, CURLOPT_HTTPHEADER => ['X-Two: 2']],
+            [CURLOPT_HTTPHEADER => 'X-Two: 2'], [CURLOPT_HTTPHEADER => ['X-Two: 2'], CURLOPT_URL => itself()], [CURLOPT_HTTPHEADER => ['X-Two: 2', new Text('X-Text: 1', fn () => throw new DomainException('no text'))], CURLOPT_SSLVERSION => 99],
+        ];
+        foreach ($refused as $index => $options) {
+            $set = fn ($curl) => what(fn () => curl_setopt_array($curl, $options));
+            // Before a transfer, twice; then in one, and while the handle is among others.
+            $curl = $new("/before$index"); array_push($seen, curl_exec($curl), $set($curl), $set($curl)); $more($curl);
+            $curl = $new("/inside$index"); curl_setopt($curl, CURLOPT_WRITEFUNCTION, function ($curl, $data) use (&$seen, $set) { $seen[] = $set($curl); return strlen($data); }); $seen[] = curl_exec($curl); $more($curl);
+            $curl = $new("/among$index"); curl_multi_add_handle($multi = curl_multi_init(), $curl); array_push($seen, $set($curl), curl_multi_remove_handle($multi, $curl)); $more($curl);
+        }
+        $curl = $new('/reset'); curl_setopt($curl, CURLOPT_WRITEFUNCTION, function ($curl, $data) use (&$seen) { $seen[] = what(fn () => curl_reset($curl)); return strlen($data); }); $seen[] = curl_exec($curl); $more($curl);
+        // The list changes while PHP reads it.
+        $lines = ['X-Five: 5']; $curl = $new('/changed'); $options = [CURLOPT_USERAGENT => new Text('a', function () use (&$lines) { $lines = ['X-Six: 6']; }), CURLOPT_HTTPHEADER => &$lines]; $seen[] = curl_setopt_array($curl, $options); $more($curl);
+        return $seen;
+    },
     'streams' => function () {
         $context = stream_context_create(['http' => ['header' => "X-One: 1\r\n"]]);
         $seen = [
