@@ -83,7 +83,10 @@ impl ClientCall<'_> {
     }
 
     fn tell_database(&self, statements: &mut Statements, teller: &mut dyn ClientTeller) {
-        let (system, dialect) = system_of(self.system);
+        let (system, mut dialect) = system_of(self.system);
+        if !self.is_prepared && dialect == SqlDialect::Standard {
+            dialect = SqlDialect::Loose;
+        }
         let source = ServerPlace::of(self, system);
         let mut operation: Cow<'static, str> = Cow::Owned(text(self.operation).into_owned());
         let mut name = None;
@@ -282,23 +285,22 @@ struct Url<'a> {
 }
 
 impl<'a> Url<'a> {
+    /// Takes too much for names and passwords rather than too little: clients read URLs that are not quite right in ways of
+    /// their own.
     fn of(url: &'a [u8]) -> Self {
-        let scheme_end = memchr::memmem::find(url, b"://").map_or(0, |at| at + 3);
-        let (before_user, rest) = url.split_at(scheme_end);
-        let authority_end =
-            rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
-        let user_end = rest[..authority_end].iter().rposition(|&byte| byte == b'@');
-        let host_start = user_end.map_or(0, |at| at + 1);
-        let authority = &rest[host_start..authority_end];
+        let (before_user, rest) = url.split_at(authority_start(url));
+        let user_end = user_end(rest);
+        let rest = &rest[user_end.map_or(0, |at| at + 1)..];
+        let authority = authority_of(rest);
         let colon = authority.iter().rposition(|&byte| byte == b':');
         let port_at = colon.filter(|&at| authority[at + 1..].iter().all(u8::is_ascii_digit));
         let port = port_at.and_then(|at| text(&authority[at + 1..]).parse().ok());
         let host = &authority[..port_at.unwrap_or(authority.len())];
-        let is_https = before_user.eq_ignore_ascii_case(b"https://");
+        let is_https = before_user.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"https:"));
         Self {
             before_user,
             has_user: user_end.is_some(),
-            rest: &rest[host_start..],
+            rest,
             host: host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host),
             port: port.unwrap_or(if is_https { 443 } else { 80 }),
         }
@@ -321,6 +323,32 @@ impl<'a> Url<'a> {
         url.extend_from_slice(fragment);
         url
     }
+}
+
+/// Where the authority begins: behind the scheme, and all the slashes that follow. libcurl takes one to three.
+fn authority_start(url: &[u8]) -> usize {
+    let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
+    let scheme_end = url.iter().position(|byte| matches!(byte, b':' | b'/' | b'\\' | b'?' | b'#' | b'@'));
+    let is_scheme = |&end: &usize| url[end] == b':' && url.get(end + 1).is_some_and(is_slash);
+    let start = scheme_end.filter(is_scheme).map_or(0, |end| end + 1);
+    start + url[start..].iter().take_while(|byte| is_slash(byte)).count()
+}
+
+fn authority_of(rest: &[u8]) -> &[u8] {
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    &rest[..end.unwrap_or(rest.len())]
+}
+
+/// Where the name and the password of a user end.
+fn user_end(rest: &[u8]) -> Option<usize> {
+    let last_at = |text: &[u8]| text.iter().rposition(|&byte| byte == b'@');
+    let authority = authority_of(rest);
+    last_at(authority).or_else(|| {
+        // What follows the colon is no port, but a password with a slash in it.
+        let colon = authority.iter().rposition(|&byte| byte == b':')?;
+        let is_host = authority.ends_with(b"]") || authority[colon + 1..].iter().all(u8::is_ascii_digit);
+        if is_host { None } else { last_at(rest) }
+    })
 }
 
 /// Replaces the values of these parameters in a query, however their names are escaped.

@@ -98,6 +98,29 @@ fn a_file_is_the_namespace_of_sqlite() {
 }
 
 #[test]
+fn double_quotes_enclose_values_where_they_may() {
+    for (system, is_prepared, text, name) in [
+        ("sqlite", false, "delete from t where a = ?", "DELETE t"),
+        ("dblib", false, "delete from t where a = ?", "DELETE t"),
+        ("sqlite", true, r#"delete from t where a = "secret""#, "DELETE t"),
+        ("pgsql", false, r#"delete from t where a = "secret""#, "DELETE t"),
+    ] {
+        let sql = br#"delete from t where a = "secret""#;
+        let call = ClientCall { system: system.as_bytes(), text: sql, is_prepared, ..ClientCall::default() };
+        let (told_name, attributes) = told(call);
+        assert_eq!(told_name, name, "{system}");
+        assert!(attributes.contains(&("db.query.text".into(), text.into())), "{system}: {attributes:?}");
+    }
+    let call = ClientCall {
+        system: b"sqlite",
+        text: br#"select * from "users""#,
+        is_prepared: true,
+        ..ClientCall::default()
+    };
+    assert_eq!(told(call).0, "SELECT users", "what is prepared is recorded anyway");
+}
+
+#[test]
 fn a_url_says_no_secrets() {
     let call = |url| told(ClientCall { kind: ClientKind::Http, text: url, ..ClientCall::default() });
     for (url, full, host, port) in [
@@ -111,6 +134,19 @@ fn a_url_says_no_secrets() {
         ("https://[::1]/?s%69g=x", "https://[::1]/?s%69g=REDACTED", "::1", "443"),
         ("http://a@b@c:1?q", "http://REDACTED:REDACTED@c:1?q", "c", "1"),
         ("a:90/x@y", "a:90/x@y", "a", "90"),
+        ("http://[::1]/x@y", "http://[::1]/x@y", "::1", "80"),
+        ("http://a/x:y@z", "http://a/x:y@z", "a", "80"),
+        ("a/?u=http://b:c@d", "a/?u=http://b:c@d", "a", "80"),
+        // What libcurl takes as well.
+        ("https:/u:p@a:1/x", "https:/REDACTED:REDACTED@a:1/x", "a", "1"),
+        ("HTTPS:///u:p@a/x", "HTTPS:///REDACTED:REDACTED@a/x", "a", "443"),
+        ("u:p@a/x", "REDACTED:REDACTED@a/x", "a", "80"),
+        // What it refuses.
+        ("//u:p@a/x", "//REDACTED:REDACTED@a/x", "a", "80"),
+        ("http:/\\u:p@a/x", "http:/\\REDACTED:REDACTED@a/x", "a", "80"),
+        ("http://u:p/p@a/x", "http://REDACTED:REDACTED@a/x", "a", "80"),
+        ("http://u:p?p@a:2/x", "http://REDACTED:REDACTED@a:2/x", "a", "2"),
+        ("http://u:p#p@a", "http://REDACTED:REDACTED@a", "a", "80"),
     ] {
         let expected = pairs(&[("server.address", host), ("server.port", port), ("url.full", full)]);
         assert_eq!(call(url.as_bytes()), ("HTTP".to_owned(), expected), "{url}");

@@ -1,7 +1,7 @@
 use super::*;
-use SqlDialect::{MySql, PostgreSql, Standard};
+use SqlDialect::{Loose, MySql, PostgreSql, Standard};
 
-const ALL: [SqlDialect; 3] = [MySql, PostgreSql, Standard];
+const ALL: [SqlDialect; 4] = [MySql, PostgreSql, Standard, Loose];
 
 fn mask(sql: &str, dialect: SqlDialect) -> String {
     String::from_utf8(without_literals(sql.as_bytes(), dialect)).unwrap()
@@ -39,7 +39,11 @@ fn each_dialect_has_quotes_of_its_own() {
     assert_eq!(mask("select $$secret$$, $x$ $$ $x$, $1", PostgreSql), "select ?, ?, $1");
     assert_eq!(mask(r"select E'a\'secret', 'x\', 1", PostgreSql), "select ?, ?, ?");
     assert_eq!(mask("select /* a /* b */ secret */ 1", PostgreSql), "select  ?");
-    assert_eq!(mask("select [a b], arr[1]", Standard), "select [a b], arr[?]");
+    assert_eq!(mask(text, Standard), r#"select "a", ? , ?"#);
+    assert_eq!(mask(r#"select "se""cret", 'b\', "open"#, Loose), "select ?, ?, ?");
+    for dialect in [Standard, Loose] {
+        assert_eq!(mask("select [a b], arr[1]", dialect), "select [a b], arr[?]");
+    }
     assert_eq!(mask("select array[ 'secret', 1 ]", Standard), "select array[ ?, ? ]");
     assert_eq!(mask("select a # secret\n, _utf8'x'", MySql), "select a \n, ?");
     assert_eq!(mask("select a #> '{b}'", PostgreSql), "select a #> ?");

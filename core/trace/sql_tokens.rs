@@ -12,6 +12,8 @@ pub enum SqlDialect {
     PostgreSql,
     /// Double quotes, backticks and brackets enclose names.
     Standard,
+    /// As `Standard`, but double quotes may enclose values, too: SQLite takes what is no name for one.
+    Loose,
 }
 
 /// A token; texts are those of the statement.
@@ -251,9 +253,12 @@ impl<'a> Tokens<'a> {
             b'/' if second == b'*' => self.comment(Self::block_comment),
             b'\'' => self.literal(b'\'', is_mysql),
             b'"' if is_mysql => self.literal(b'"', true),
+            b'"' if self.dialect == SqlDialect::Loose => self.literal(b'"', false),
             b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
             // A space follows where an array begins, or where a comment was.
-            b'[' if self.dialect == SqlDialect::Standard && is_word_start(second) => {
+            b'[' if matches!(self.dialect, SqlDialect::Standard | SqlDialect::Loose)
+                && is_word_start(second) =>
+            {
                 Token::Name(self.take(self.quoted(0, b']', false)))
             }
             b'$' if self.dialect == SqlDialect::PostgreSql && !second.is_ascii_digit() => {

@@ -117,7 +117,7 @@ fn place_of(text: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use SqlDialect::{MySql, PostgreSql, Standard};
+    use SqlDialect::{Loose, MySql, PostgreSql, Standard};
 
     #[test]
     fn one_that_comes_with_other_values_is_not_read_again() {
@@ -140,7 +140,7 @@ mod tests {
                 .map(Into::into),
         );
         for text in texts.iter().chain(&texts) {
-            for dialect in [MySql, PostgreSql, Standard, MySql] {
+            for dialect in [MySql, PostgreSql, Standard, Loose, MySql] {
                 for is_prepared in [true, false, false] {
                     let sql = text.as_bytes();
                     let expected = Statement::of(sql, dialect, is_prepared);
