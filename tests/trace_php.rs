@@ -15,6 +15,17 @@ use function Svc\Trace\{current, span, start, traceparent};
 class Kept { public static $span; public static $own; }
 class Doomed { public function __destruct() { span('in a destructor', fn () => 1); error_log('destructed in ' . traceparent()); } }
 
+class Sessions implements SessionHandlerInterface {
+    public function __construct(private Closure $write) {}
+    public function open($path, $name): bool { return true; }
+    public function close(): bool { return true; }
+    public function read($id): string { return ''; }
+    #[ReturnTypeWillChange]
+    public function write($id, $data) { return ($this->write)(); }
+    public function destroy($id): bool { return true; }
+    public function gc($lifetime): int { return 0; }
+}
+
 function cases(): array
 {
     return [
@@ -85,6 +96,15 @@ function cases(): array
         'exit' => fn () => span('exits', function () { echo '"exited"'; exit; }),
         'memory' => fn () => span('exhausts', function () { ini_set('memory_limit', '6M'); $all = []; while (true) { $all[] = str_repeat('x', 4096); } }),
         'uncaught' => fn () => span('escapes', fn () => throw new LogicException('to the end')),
+        'thrown-at-shutdown' => function () { register_shutdown_function(fn () => throw new LogicException('at the end')); return 1; },
+        'thrown-by-destructor' => function () { global $doomed; $doomed = new class { public function __destruct() { throw new LogicException('at the end'); } }; return 1; },
+        'thrown-by-header-callback' => function () { header_register_callback(fn () => throw new LogicException('at the end')); return 1; },
+        'thrown-by-buffer' => function () { ob_start(fn () => throw new LogicException('at the end')); return 1; },
+        'thrown-by-handler' => function () { set_exception_handler(fn ($first) => throw new LogicException('at the end')); throw new Exception('first'); },
+        'thrown-by-session' => function () { session_set_save_handler(new Sessions(fn () => throw new LogicException('at the end'))); session_start(); $_SESSION['a'] = 1; return 1; },
+        'thrown-for-session' => function () { session_set_save_handler(new Sessions(fn () => 'no bool')); session_start(); $_SESSION['a'] = 1; return 1; },
+        'thrown-twice' => function () { foreach (['one', 'two'] as $message) { register_shutdown_function(fn () => throw new DomainException($message)); } throw new LogicException('at the end'); },
+        'thrown-and-handled' => function () { set_exception_handler(fn () => 1); register_shutdown_function(fn () => throw new LogicException('not at the end')); return 1; },
         'shutdown' => function () { register_shutdown_function(fn () => span('at shutdown', fn () => 1)); return 'later'; },
         'shutdown-fatal' => function () {
             register_shutdown_function(fn () => start('after the jump')->end());
@@ -204,6 +224,44 @@ fn what_a_body_throws_is_an_event_and_goes_on() {
         assert_eq!((answer, request.says("error.type")), (json!(500), json!("LogicException")));
         assert!(spans.beside(&request, "escapes").is_error());
         assert_eq!(request.exceptions().len(), 1);
+    }
+}
+
+/// PHP reports what is thrown at the end of a script in another way than what leaves the script itself.
+#[test]
+fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
+    for is_worker in MODES {
+        let spans = Spans::collect();
+        let svc = start(&spans, is_worker, &[]);
+        for by in
+            ["at-shutdown", "by-destructor", "by-header-callback", "by-buffer", "by-handler", "by-session"]
+        {
+            // In worker mode, a global variable outlives the response.
+            if is_worker && by == "by-destructor" {
+                continue;
+            }
+            let (_, request) = run(&spans, &svc, &format!("thrown-{by}"));
+            assert_eq!(request.says("error.type"), "LogicException", "{by}, {is_worker}");
+            let exceptions = request.exceptions();
+            let [[class, message, place]] = &exceptions[..] else { panic!("{by}: {exceptions:?}") };
+            assert_eq!((&**class, &**message), ("LogicException", "at the end"), "{by}");
+            assert!(place.ends_with("{main}"), "{by}: {place}");
+        }
+        let (_, request) = run(&spans, &svc, "thrown-for-session");
+        let exceptions = request.exceptions();
+        assert!(exceptions.len() == 1 && exceptions[0][0] == "TypeError", "{exceptions:?}");
+        assert!(exceptions[0][1].contains("must have a return value of type bool"), "{exceptions:?}");
+        let (_, request) = run(&spans, &svc, "thrown-twice");
+        let messages: Vec<_> = request.exceptions().into_iter().map(|[_, message, _]| message).collect();
+        // The second function is not called in a process that ends with its script.
+        let expected: &[&str] =
+            if is_worker { &["at the end", "one", "two"] } else { &["at the end", "one"] };
+        assert_eq!(
+            (messages, request.says("error.type")),
+            (expected.iter().map(|text| (*text).to_owned()).collect(), json!("LogicException"))
+        );
+        let (_, request) = run(&spans, &svc, "thrown-and-handled");
+        assert!(request.exceptions().is_empty());
     }
 }
 

@@ -92,7 +92,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
         shim_execution_timer_taken();
-        /* Those of exceptions are the only ones that do not bail out. */
+        /* Those of exceptions do not bail out. */
         shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
     }
     shim_executor_shorten_backtrace();

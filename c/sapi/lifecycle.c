@@ -112,7 +112,7 @@ const char *shim_startup(const shim_options *options)
         return "libphp does not export the functions that free objects and arrays";
     }
     if (!shim_uncaught_prepare()) {
-        return "libphp does not export the function that reports exceptions";
+        return "libphp does not export the functions that throw and report exceptions";
     }
     if (!shim_paths_prepare()) {
         return "libphp does not export the functions that look for files";

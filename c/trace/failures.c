@@ -7,6 +7,8 @@
 #include "trace/exception_text.h"
 #include "trace/failures.h"
 
+#include <ctype.h>
+
 static bool is_wanted(void)
 {
     return shim_request_host() != NULL && !shim_is_quiet() && shim_host.span.own(shim_current->host) != 0;
@@ -43,16 +45,41 @@ static const char *name_of(int type)
     }
 }
 
+static bool is_in_names(char byte)
+{
+    return isalnum((unsigned char)byte) || byte == '_' || byte == '\\' || (unsigned char)byte >= 0x80;
+}
+
+/* The class in the text of an uncaught exception; empty if it is no such text. */
+static shim_view class_in(shim_view text)
+{
+    static const char before[] = "Uncaught ";
+    const size_t skipped = sizeof(before) - 1;
+    if (text.length < skipped || memcmp(text.bytes, before, skipped) != 0) {
+        return (shim_view){0};
+    }
+    size_t end = skipped;
+    while (end < text.length && is_in_names(text.bytes[end])) {
+        end++;
+    }
+    return shim_view_of(text.bytes + skipped, end - skipped);
+}
+
 void shim_failure_note(const shim_log *error, bool is_of_exception)
 {
-    if (is_of_exception || !is_wanted()) {
+    const bool was_told = shim_uncaught_was_told();
+    if ((is_of_exception && was_told) || !is_wanted()) {
         return;
     }
     smart_str trace = {0};
-    const char *class = name_of(error->error_type);
+    shim_view class = is_of_exception ? class_in(error->message) : (shim_view){0};
+    const bool has_class = class.length > 0;
+    if (!has_class) {
+        const char *name = name_of(error->error_type);
+        class = shim_view_of(name, strlen(name));
+    }
     shim_execution_trace(&trace, error->file, error->line);
-    shim_host.span.fail(shim_current->host, shim_view_of(class, strlen(class)), error->message,
-                        shim_trace_text_view(&trace), false);
+    shim_host.span.fail(shim_current->host, class, error->message, shim_trace_text_view(&trace), has_class);
     shim_trace_text_free(&trace);
 }
 

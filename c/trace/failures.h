@@ -5,7 +5,7 @@
 #include "compat.h"
 #include "shim.h"
 
-/* A fatal error is about to be reported. */
+/* A fatal error is about to be reported. That of an exception counts if only its text is known. */
 void shim_failure_note(const shim_log *error, bool is_of_exception);
 /* From now on, uncaught exceptions are noted. */
 void shim_failures_install(void);
