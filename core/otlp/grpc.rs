@@ -140,8 +140,9 @@ impl Grpc {
             let library = self.poll_library(&mut context);
             let has_moved = self.poll_call(&mut context);
             let has_said = self.pipe.drain_into(&mut self.output);
-            // After the call: what has come before the end may be an answer.
             if let Err(lost) = library {
+                // What has come before the end may be an answer, whose parts the call takes one by one.
+                while self.poll_call(&mut context) {}
                 self.library = Library::Over;
                 if !matches!(self.call, GrpcCall::Idle) {
                     self.conclude(Err(lost));

@@ -214,6 +214,48 @@ fn an_answer_that_came_before_the_end_counts() {
 }
 
 #[test]
+fn an_answer_counts_wherever_the_collector_says_goodbye() {
+    let grpc = || response(200, &[("content-type", "application/grpc")]);
+    let trailers = |code| Some(fields(&[("grpc-status", code)]));
+    let accepted = Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())));
+    // The last stream is the one that is answered; no error.
+    let goodbye = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0";
+    for (data, code, expected) in
+        [(Some(&b"\0\0\0\0\0"[..]), "0", accepted), (None, "14", refused("gRPC UNAVAILABLE"))]
+    {
+        for order in [
+            "answer, goodbye",
+            "goodbye, answer",
+            "goodbye; answer",
+            "goodbye; answer; end",
+            "answer, goodbye; end",
+        ] {
+            let (mut client, mut collector) = called();
+            collector.body();
+            collector.poll();
+            client.receive(&std::mem::take(&mut collector.out));
+            client.output().clear();
+            collector.answer(grpc(), data, trailers(code));
+            collector.poll();
+            let answer = std::mem::take(&mut collector.out);
+            for segment in order.split("; ") {
+                let parts = segment.split(", ").map(|part| match part {
+                    "answer" => &answer[..],
+                    "goodbye" => goodbye,
+                    _ => b"",
+                });
+                match parts.collect::<Vec<_>>().concat() {
+                    bytes if bytes.is_empty() => client.end(),
+                    bytes => client.receive(&bytes),
+                }
+            }
+            assert_eq!(client.take_answer(), expected, "{order}");
+            assert!(!client.is_reusable());
+        }
+    }
+}
+
+#[test]
 fn one_connection_carries_many_calls_until_the_collector_leaves() {
     let (mut client, mut collector) = called();
     for call in 2..5 {
