@@ -94,7 +94,7 @@ pub const SCRIPT_SPANS_MAX: usize = 10_000;
 /// How many of them may be open at the same time.
 pub const SCRIPT_SPANS_OPEN_MAX: usize = 256;
 
-/// The maximum length of a text that a script gives a span, in bytes; longer texts are truncated.
+/// The maximum length of a text, or of a list, that a script gives a span, in bytes; longer ones are truncated.
 pub const SPAN_TEXT_BYTES_MAX: usize = 16 * 1024;
 
 /// The maximum length of everything that a script gives a span, in bytes; the rest is dropped and counted.

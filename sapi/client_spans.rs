@@ -101,7 +101,7 @@ impl ClientTeller for ToldClient<'_> {
                 *self.bytes_left = left;
                 self.span.set(key, value, self.tracer.limits());
             }
-            None => self.span.attributes.add_dropped(),
+            None => self.span.attributes.add_dropped(1),
         }
     }
 }

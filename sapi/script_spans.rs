@@ -18,7 +18,7 @@ use svc_core::trace::{
 };
 
 use crate::client_spans;
-use crate::span_text::{ATTRIBUTE_BYTES, cut};
+use crate::span_text::{LISTED_TEXT_BYTES, attribute_bytes, text};
 
 use svc_ffi::{
     CalledClient, CalledEnd, ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans,
@@ -218,15 +218,20 @@ impl ScriptSpans for OpenSpans {
         let limits_for = |bytes_left: usize| {
             if bytes_left > 0 { limits } else { SpanLimits { events: 0, ..limits } }
         };
+        // Events that are only counted take no room.
+        let nothing_left = &mut 0;
         if let Some(index) = recorder.index_of(span) {
             let OpenSpan { span, bytes_left } = &mut recorder.open[index];
+            let bytes_left = if span.events.len() < limits.events { bytes_left } else { nothing_left };
             let limits = limits_for(*bytes_left);
             span.add_event(event_of(bytes_left), &limits);
         } else if let Some(own) = recorder.own_of(span).cloned() {
             let bytes_left = &mut recorder.own_bytes_left;
-            let limits = limits_for(*bytes_left);
-            let event = event_of(bytes_left);
-            own.note(|notes| notes.add_event(event, &limits));
+            own.note(|notes| {
+                let bytes_left = if notes.events.len() < limits.events { bytes_left } else { nothing_left };
+                let limits = limits_for(*bytes_left);
+                notes.add_event(event_of(bytes_left), &limits);
+            });
         }
     }
 
@@ -281,13 +286,12 @@ impl ScriptSpans for OpenSpans {
         let time = recorder.now();
         let limits = *recorder.tracer.limits();
         let ScriptFailure { class, message, trace, is_exception } = *failure;
-        let [message, trace] = [message, trace].map(cut);
-        let event = exception_event(time, class, message, trace, &limits.event_attributes());
+        let event = exception_event(time, [class, message, trace].map(text), &limits.event_attributes());
         let Some(own) = &recorder.own else { return };
         let mut event = Some(event);
         own.note(|notes| {
             if is_exception {
-                notes.exception.get_or_insert_with(|| String::from_utf8_lossy(class).into_owned());
+                notes.exception.get_or_insert_with(|| text(class));
             }
             if let Some(event) = event.take() {
                 notes.add_event(event, &limits);
@@ -304,7 +308,8 @@ const FAILURES_MAX: usize = 8;
 /// What an event takes in addition to its texts.
 const EVENT_BYTES: usize = 64;
 
-/// Sets an attribute, or has it counted as dropped if there is no room for it.
+/// Sets an attribute. If there is no room for it, it is dropped and counted; an earlier value, which is no longer true, goes
+/// with it.
 fn set(
     attributes: &mut Attributes,
     attribute: &ScriptAttribute<'_>,
@@ -312,51 +317,47 @@ fn set(
     bytes_left: &mut usize,
 ) {
     let name = text(attribute.name);
-    let (value, value_bytes) = value_of(&attribute.value);
-    let bytes = ATTRIBUTE_BYTES + name.len() + value_bytes;
-    if bytes <= *bytes_left {
-        *bytes_left -= bytes;
+    let value = value_of(&attribute.value).within(limits);
+    let known = attributes.get(&name);
+    // The value that is replaced makes room.
+    let room = *bytes_left + known.map_or(0, |known| attribute_bytes(&name, known));
+    let has_place = known.is_some() || attributes.len() < limits.count;
+    if let Some(left) = room.checked_sub(attribute_bytes(&name, &value)).filter(|_| has_place) {
+        *bytes_left = left;
         attributes.set(name, value, limits);
-    } else if attributes.get(&name).is_none() {
-        attributes.set(name, false, &AttributeLimits { count: 0, ..*limits });
+    } else {
+        *bytes_left = room;
+        attributes.remove(&name);
+        attributes.add_dropped(1);
     }
 }
 
-/// The value and the memory that it takes, of which there is at most [`SPAN_TEXT_BYTES_MAX`].
-fn value_of(value: &ScriptValue<'_>) -> (AttributeValue, usize) {
+/// The value, of which [`SPAN_TEXT_BYTES_MAX`] are kept.
+fn value_of(value: &ScriptValue<'_>) -> AttributeValue {
     fn some<T: Copy>(list: &[T]) -> Vec<T> {
         list[..list.len().min(SPAN_TEXT_BYTES_MAX / size_of::<T>())].to_vec()
     }
     match value {
-        ScriptValue::Bool(value) => (AttributeValue::Bool(*value), 0),
-        ScriptValue::Int(value) => (AttributeValue::Int(*value), 0),
-        ScriptValue::Float(value) => (AttributeValue::Double(*value), 0),
-        ScriptValue::Text(value) => {
-            let value = text(value);
-            let bytes = value.len();
-            (AttributeValue::Text(Cow::Owned(value)), bytes)
-        }
-        ScriptValue::Bools(list) => (AttributeValue::Bools(some(list)), list.len()),
-        ScriptValue::Ints(list) => (AttributeValue::Ints(some(list)), size_of_val(&list[..])),
-        ScriptValue::Floats(list) => (AttributeValue::Doubles(some(list)), size_of_val(&list[..])),
+        ScriptValue::Bool(value) => AttributeValue::Bool(*value),
+        ScriptValue::Int(value) => AttributeValue::Int(*value),
+        ScriptValue::Float(value) => AttributeValue::Double(*value),
+        ScriptValue::Text(value) => AttributeValue::Text(Cow::Owned(text(value))),
+        ScriptValue::Bools(list) => AttributeValue::Bools(some(list)),
+        ScriptValue::Ints(list) => AttributeValue::Ints(some(list)),
+        ScriptValue::Floats(list) => AttributeValue::Doubles(some(list)),
         ScriptValue::Texts(list) => {
             let (mut kept, mut bytes) = (Vec::new(), 0);
             for one in list {
                 let one = text(one);
-                bytes += one.len() + size_of::<String>();
+                bytes += one.len() + LISTED_TEXT_BYTES;
                 if bytes > SPAN_TEXT_BYTES_MAX {
                     break;
                 }
                 kept.push(Cow::Owned(one));
             }
-            (AttributeValue::Texts(kept), bytes)
+            AttributeValue::Texts(kept)
         }
     }
-}
-
-/// Makes text of bytes: not too much, and what is not UTF-8 is replaced.
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(cut(bytes)).into_owned()
 }
 
 fn span_kind(kind: ScriptSpanKind) -> SpanKind {

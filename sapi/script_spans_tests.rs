@@ -1,3 +1,5 @@
+use crate::span_text::{ATTRIBUTE_BYTES, cut};
+
 use super::*;
 
 const LIMITS: AttributeLimits = AttributeLimits { count: 128, value_chars: None };
@@ -16,34 +18,62 @@ fn a_text_is_cut_between_characters() {
     }
     let continuations = vec![0x80; 2 * SPAN_TEXT_BYTES_MAX];
     assert!(cut(&continuations).len() <= SPAN_TEXT_BYTES_MAX);
+    // What stands for a byte that is not UTF-8 takes three.
+    assert_eq!(text(&continuations).len(), SPAN_TEXT_BYTES_MAX / 3 * 3);
 }
 
 #[test]
 fn a_list_holds_no_more_than_a_text() {
     let texts = vec![&b"0123456789"[..]; 10_000];
-    let (AttributeValue::Texts(kept), _) = value_of(&ScriptValue::Texts(texts)) else { panic!("no texts") };
+    let AttributeValue::Texts(kept) = value_of(&ScriptValue::Texts(texts)) else { panic!("no texts") };
     assert!((100..SPAN_TEXT_BYTES_MAX / 10).contains(&kept.len()), "{}", kept.len());
-    let (AttributeValue::Ints(kept), _) = value_of(&ScriptValue::Ints(vec![1; 10_000])) else {
+    let AttributeValue::Ints(kept) = value_of(&ScriptValue::Ints(vec![1; 10_000])) else {
         panic!("no integers")
     };
     assert_eq!(kept.len(), SPAN_TEXT_BYTES_MAX / 8);
-    assert_eq!(value_of(&ScriptValue::Bools(Vec::new())), (AttributeValue::Bools(Vec::new()), 0));
+    assert_eq!(value_of(&ScriptValue::Bools(Vec::new())), AttributeValue::Bools(Vec::new()));
 }
 
 #[test]
-fn what_does_not_fit_is_counted_and_what_is_there_stays() {
+fn what_is_cut_or_dropped_takes_no_room() {
+    let (mut attributes, mut bytes_left) = (Attributes::default(), SPAN_BYTES_MAX);
+    for name in ["a", "b", "c"] {
+        set(&mut attributes, &given(name, ScriptValue::Ints(vec![1; 100_000])), &LIMITS, &mut bytes_left);
+    }
+    let taken = 3 * (SPAN_TEXT_BYTES_MAX + ATTRIBUTE_BYTES + 1);
+    assert_eq!((attributes.len(), attributes.dropped(), SPAN_BYTES_MAX - bytes_left), (3, 0, taken));
+    let few = AttributeLimits { count: 3, value_chars: Some(5) };
+    set(&mut attributes, &given("d", ScriptValue::Bool(true)), &few, &mut bytes_left);
+    assert_eq!((attributes.dropped(), SPAN_BYTES_MAX - bytes_left), (1, taken));
+    set(&mut attributes, &given("c", ScriptValue::Text(&[b'x'; 1000])), &few, &mut bytes_left);
+    assert_eq!(SPAN_BYTES_MAX - bytes_left, taken - SPAN_TEXT_BYTES_MAX + 5);
+}
+
+#[test]
+fn an_attribute_that_is_set_again_takes_the_room_of_its_last_value() {
+    let (mut attributes, mut bytes_left) = (Attributes::default(), 1000);
+    for i in 0..2000 {
+        set(&mut attributes, &given("rows", ScriptValue::Int(i)), &LIMITS, &mut bytes_left);
+    }
+    for length in (0..800).rev() {
+        let text = vec![b'x'; length];
+        set(&mut attributes, &given("text", ScriptValue::Text(&text)), &LIMITS, &mut bytes_left);
+    }
+    assert_eq!((attributes.get("rows"), attributes.dropped()), (Some(&AttributeValue::Int(1999)), 0));
+    assert_eq!((attributes.get("text"), attributes.len()), (Some(&AttributeValue::lossy(b"")), 2));
+    assert_eq!(bytes_left, 1000 - 2 * ATTRIBUTE_BYTES - "rows".len() - "text".len());
+}
+
+#[test]
+fn what_does_not_fit_is_counted_and_no_earlier_value_stands_for_it() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), 300);
     let long = [b'x'; 200];
     set(&mut attributes, &given("a", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
     set(&mut attributes, &given("b", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
-    set(
-        &mut attributes,
-        &given("a", ScriptValue::Text(b"again, and longer than what is left")),
-        &LIMITS,
-        &mut bytes_left,
-    );
     assert_eq!((attributes.len(), attributes.dropped()), (1, 1));
     assert_eq!(attributes.get("a"), Some(&AttributeValue::lossy(&long)));
+    set(&mut attributes, &given("a", ScriptValue::Text(&[b'y'; 300])), &LIMITS, &mut bytes_left);
+    assert_eq!((attributes.len(), attributes.dropped(), bytes_left), (0, 2, 300));
     set(&mut attributes, &given("c", ScriptValue::Bool(true)), &LIMITS, &mut bytes_left);
     assert_eq!(attributes.get("c"), Some(&AttributeValue::Bool(true)));
 }

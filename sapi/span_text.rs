@@ -1,11 +1,35 @@
 //! What spans hold, in bytes.
 //!
-//! Promises: a text is cut between two characters. Refuses: it keeps no account of a span.
+//! Promises: a text is cut between two characters, and is not longer once it is UTF-8. Refuses: it keeps no account of a span.
 
 use svc_core::limits::SPAN_TEXT_BYTES_MAX;
+use svc_core::trace::AttributeValue;
 
 /// What an attribute takes in addition to its texts.
 pub(crate) const ATTRIBUTE_BYTES: usize = 48;
+
+/// What a text in a list takes in addition.
+pub(crate) const LISTED_TEXT_BYTES: usize = size_of::<String>();
+
+/// What an attribute takes.
+pub(crate) fn attribute_bytes(name: &str, value: &AttributeValue) -> usize {
+    let value_bytes = match value {
+        AttributeValue::Bool(_) | AttributeValue::Double(_) | AttributeValue::Int(_) => 0,
+        AttributeValue::Bools(list) => size_of_val(&list[..]),
+        AttributeValue::Doubles(list) => size_of_val(&list[..]),
+        AttributeValue::Ints(list) => size_of_val(&list[..]),
+        AttributeValue::Text(text) => text.len(),
+        AttributeValue::Texts(list) => list.iter().map(|text| text.len() + LISTED_TEXT_BYTES).sum(),
+    };
+    ATTRIBUTE_BYTES + name.len() + value_bytes
+}
+
+/// Makes text of bytes: not too much, and what is not UTF-8 is replaced.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(cut(bytes)).into_owned();
+    text.truncate(cut(text.as_bytes()).len());
+    text
+}
 
 /// Cuts bytes off that are too many, between two characters.
 pub(crate) fn cut(bytes: &[u8]) -> &[u8] {

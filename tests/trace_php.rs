@@ -124,6 +124,10 @@ function cases(): array
             $big = start('big');
             for ($i = 0; $i < 500; $i++) { $big->setAttribute("key $i", str_repeat('x', 100000)); }
             $big->end();
+            $again = start('again');
+            for ($i = 0; $i < 2000; $i++) { $again->setAttribute('rows', $i); }
+            $again->setAttribute('done', true)->setAttribute('list', range(1, 10_000))->end();
+            for ($i = 0; $i < 8; $i++) { current()->setAttribute("key $i", str_repeat("\xff", 100_000)); }
             for ($i = 0; $i < 12000; $i++) { start('many')->end(); }
             return $i;
         },
@@ -384,11 +388,23 @@ fn a_request_has_so_many_spans_and_a_span_holds_so_much() {
     let svc = start(&spans, false, &[("OTEL_BSP_MAX_QUEUE_SIZE", "20000")]);
     let (_, request) = run(&spans, &svc, "bounds");
     let run = spans.beside(&request, "PHP run");
-    let made = spans.all().iter().filter(|span| ["open", "big", "many"].contains(&span.name())).count();
-    assert_eq!((made, run.says("svc.spans_dropped")), (10_000, json!(300 + 1 + 12_000 - 10_000)));
+    let made =
+        spans.all().iter().filter(|span| ["open", "big", "again", "many"].contains(&span.name())).count();
+    assert_eq!((made, run.says("svc.spans_dropped")), (10_000, json!(300 + 2 + 12_000 - 10_000)));
     let big = spans.beside(&request, "big");
     let held: usize = big.attributes().values().map(|value| value.as_str().unwrap().len()).sum();
     assert!((32 * 1024..=64 * 1024).contains(&held), "{held}");
+    assert_eq!(big.attributes_dropped() as usize, 500 - big.attributes().len());
+    // The last value stands and takes no more room than the first one; a list is cut as a text is.
+    let again = spans.beside(&request, "again");
+    assert_eq!(
+        (again.says("rows"), again.says("done"), again.attributes_dropped()),
+        (json!(1999), json!(true), 0)
+    );
+    assert_eq!(again.says("list").as_array().unwrap().len(), 2048);
+    // Each byte of these became three.
+    assert_eq!(request.says("key 0").as_str().unwrap().len(), 16 * 1024 / 3 * 3);
+    assert_eq!(request.attributes_dropped(), 5);
 }
 
 /// A task continues its requester's trace, wherever it was dispatched.

@@ -81,13 +81,18 @@ impl Attributes {
         if self.entries.len() < limits.count {
             self.entries.push(Attribute { key, value: value.into().within(limits) });
         } else {
-            self.dropped = self.dropped.saturating_add(1);
+            self.add_dropped(1);
         }
     }
 
-    /// Counts an attribute for which there is no room.
-    pub fn add_dropped(&mut self) {
-        self.dropped = self.dropped.saturating_add(1);
+    /// Removes an attribute, if it is there.
+    pub fn remove(&mut self, key: &str) {
+        self.entries.retain(|entry| entry.key != key);
+    }
+
+    /// Counts attributes for which there is no room.
+    pub fn add_dropped(&mut self, count: u32) {
+        self.dropped = self.dropped.saturating_add(count);
     }
 
     /// Returns the value of a key.
@@ -137,7 +142,7 @@ impl AttributeValue {
     }
 
     /// Cuts text off that is too long.
-    fn within(mut self, limits: &AttributeLimits) -> Self {
+    pub fn within(mut self, limits: &AttributeLimits) -> Self {
         if let Some(chars_max) = limits.value_chars {
             match &mut self {
                 Self::Text(text) => cut(text, chars_max),

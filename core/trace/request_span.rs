@@ -13,7 +13,7 @@ use crate::config::{AttributeLimits, SpanLimits};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-use super::attributes::{AttributeValue, Attributes};
+use super::attributes::Attributes;
 use super::ids::{SpanId, UnixNanos};
 use super::span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanStatus};
 use super::tracer::Tracer;
@@ -143,6 +143,7 @@ impl ScriptNotes {
     /// Puts what the script has said into the span. What the server says comes first and is not replaced by a weaker
     /// statement: an error stays one.
     pub fn tell(self, span: &mut Span, limits: &SpanLimits) {
+        span.attributes.add_dropped(self.attributes.dropped());
         for entry in self.attributes.into_entries() {
             span.set(entry.key, entry.value, limits);
         }
@@ -157,14 +158,12 @@ impl ScriptNotes {
 /// Describes an exception as an event: its class, its message, and where it was thrown.
 pub fn exception_event(
     time: UnixNanos,
-    class: &[u8],
-    message: &[u8],
-    trace: &[u8],
+    [class, message, trace]: [String; 3],
     limits: &AttributeLimits,
 ) -> SpanEvent {
     let mut attributes = Attributes::with_capacity(3);
-    attributes.set("exception.type", AttributeValue::lossy(class), limits);
-    attributes.set("exception.message", AttributeValue::lossy(message), limits);
-    attributes.set("exception.stacktrace", AttributeValue::lossy(trace), limits);
+    attributes.set("exception.type", class, limits);
+    attributes.set("exception.message", message, limits);
+    attributes.set("exception.stacktrace", trace, limits);
     SpanEvent { name: Cow::Borrowed("exception"), time, attributes }
 }

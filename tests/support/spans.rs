@@ -157,6 +157,11 @@ impl ExportedSpan {
         attributes(&self.0["attributes"])
     }
 
+    /// How many attributes were dropped.
+    pub(crate) fn attributes_dropped(&self) -> u64 {
+        self.0["droppedAttributesCount"].as_u64().unwrap_or_default()
+    }
+
     pub(crate) fn events(&self) -> Vec<ExportedEvent> {
         let event =
             |event: &Value| (event["name"].as_str().unwrap().to_owned(), attributes(&event["attributes"]));
