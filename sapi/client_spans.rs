@@ -49,7 +49,7 @@ pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, e
     let lasted = Duration::from_nanos(span.end.get().saturating_sub(span.start.get()));
     let said = ClientEnd {
         is_failed: end.is_failed,
-        error: cut(end.error),
+        error: cut(class_name(end.error)),
         code: cut(end.code),
         status: end.status,
         method: cut(end.method),
@@ -72,6 +72,11 @@ pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, e
     if is_failed {
         span.status = SpanStatus::Error("".into());
     }
+}
+
+/// The name of a class. That of an anonymous one goes on behind a NUL, with where it is.
+fn class_name(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
 fn kind_of(kind: CalledKind) -> ClientKind {

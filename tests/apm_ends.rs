@@ -56,6 +56,9 @@ fn fibers_end_in_the_middle_of_calls() {
         }
         let thrown = pair.same("thrown");
         assert!(thrown.calls.iter().any(|span| span.says("error.type") == "DomainException"));
+        let anonymous = pair.same("anonymous");
+        let errors: Vec<_> = anonymous.calls.iter().map(|span| span.says("error.type")).collect();
+        assert!(errors.contains(&json!("DomainException@anonymous")), "{errors:?}");
         let reused = pair.same("reused");
         let seen: Vec<_> = reused.to("/reused").iter().map(|span| span.says("svc.unfinished")).collect();
         assert_eq!(seen, [json!(true), Value::Null]);

@@ -96,6 +96,7 @@ function cases(): array
         'exit' => fn () => span('exits', function () { echo '"exited"'; exit; }),
         'memory' => fn () => span('exhausts', function () { ini_set('memory_limit', '6M'); $all = []; while (true) { $all[] = str_repeat('x', 4096); } }),
         'uncaught' => fn () => span('escapes', fn () => throw new LogicException('to the end')),
+        'anonymous' => fn () => (new class { public function go() { span('fails', fn () => throw new class('nameless') extends LogicException {}); } })->go(),
         'thrown-at-shutdown' => function () { register_shutdown_function(fn () => throw new LogicException('at the end')); return 1; },
         'thrown-by-destructor' => function () { global $doomed; $doomed = new class { public function __destruct() { throw new LogicException('at the end'); } }; return 1; },
         'thrown-by-header-callback' => function () { header_register_callback(fn () => throw new LogicException('at the end')); return 1; },
@@ -266,6 +267,22 @@ fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
         );
         let (_, request) = run(&spans, &svc, "thrown-and-handled");
         assert!(request.exceptions().is_empty());
+    }
+}
+
+/// PHP's name of such a class goes on behind a NUL, with the path of its file.
+#[test]
+fn an_anonymous_class_is_named_without_its_place() {
+    for is_worker in MODES {
+        let spans = Spans::collect();
+        let svc = start(&spans, is_worker, &[]);
+        let (_, request) = run(&spans, &svc, "anonymous");
+        assert_eq!(request.says("error.type"), "LogicException@anonymous");
+        for span in [&request, &spans.beside(&request, "fails")] {
+            let [class, message, place] = &span.exceptions()[0];
+            assert_eq!((&**class, &**message), ("LogicException@anonymous", "nameless"));
+            assert!(place.contains("class@anonymous->go()") && !place.contains('\0'), "{place:?}");
+        }
     }
 }
 

@@ -17,6 +17,18 @@ static zval *member(zend_object *exception, const char *name, zval *held)
     return value;
 }
 
+/* As far as a name can be read. */
+static size_t length_of_name(const zend_string *name)
+{
+    return strnlen(ZSTR_VAL(name), ZSTR_LEN(name));
+}
+
+shim_view shim_exception_class(const zend_object *exception)
+{
+    const zend_string *name = exception->ce->name;
+    return shim_view_of(ZSTR_VAL(name), length_of_name(name));
+}
+
 shim_view shim_exception_message(zend_object *exception)
 {
     zval held;
@@ -59,11 +71,16 @@ static const zval *entry(HashTable *frame, const char *name)
     return zend_hash_str_find_deref(frame, name, strlen(name));
 }
 
+static void put_name(smart_str *text, const zend_string *name)
+{
+    put(text, ZSTR_VAL(name), length_of_name(name));
+}
+
 static void put_entry(smart_str *text, HashTable *frame, const char *name)
 {
     const zval *value = entry(frame, name);
     if (value != NULL && Z_TYPE_P(value) == IS_STRING) {
-        put(text, Z_STRVAL_P(value), Z_STRLEN_P(value));
+        put_name(text, Z_STR_P(value));
     }
 }
 
@@ -97,10 +114,10 @@ void shim_exception_trace(smart_str *text, zend_object *exception)
 static void put_function(smart_str *text, const zend_function *function)
 {
     if (function->common.scope != NULL) {
-        put(text, ZSTR_VAL(function->common.scope->name), ZSTR_LEN(function->common.scope->name));
+        put_name(text, function->common.scope->name);
         put(text, function->common.fn_flags & ZEND_ACC_STATIC ? "::" : "->", 2);
     }
-    put(text, ZSTR_VAL(function->common.function_name), ZSTR_LEN(function->common.function_name));
+    put_name(text, function->common.function_name);
     put(text, "()\n", 3);
 }
 

@@ -7,6 +7,8 @@
 
 #include <zend_smart_str.h>
 
+/* The name of the class. That of an anonymous one goes on behind a NUL, with where it is, which is left out. */
+shim_view shim_exception_class(const zend_object *exception);
 /* The message; empty if it is no text. A view of the exception's own. */
 shim_view shim_exception_message(zend_object *exception);
 /* The trace as getTraceAsString() has it, without the arguments of calls; `text` is not the request's memory, and freed

@@ -20,10 +20,9 @@ static void note_exception(zend_object *exception)
         return;
     }
     smart_str trace = {0};
-    const zend_string *class = exception->ce->name;
     shim_exception_trace(&trace, exception);
-    shim_host.span.fail(shim_current->host, shim_view_of(ZSTR_VAL(class), ZSTR_LEN(class)),
-                        shim_exception_message(exception), shim_trace_text_view(&trace), true);
+    shim_host.span.fail(shim_current->host, shim_exception_class(exception), shim_exception_message(exception),
+                        shim_trace_text_view(&trace), true);
     shim_trace_text_free(&trace);
 }
 

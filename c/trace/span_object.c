@@ -128,11 +128,10 @@ ZEND_METHOD(Svc_Trace_Span, addEvent)
 void shim_span_record(uint64_t span, zend_object *exception, const shim_attribute *attributes, size_t count)
 {
     static const char event[] = "exception";
-    const zend_string *name = exception->ce->name;
     smart_str trace = {0};
     shim_exception_trace(&trace, exception);
     const shim_scalar texts[] = {
-        {.text = text_of(name)}, {.text = shim_exception_message(exception)}, {.text = shim_trace_text_view(&trace)}};
+        {.text = shim_exception_class(exception)}, {.text = shim_exception_message(exception)}, {.text = shim_trace_text_view(&trace)}};
     static const char *const names[] = {"exception.type", "exception.message", "exception.stacktrace"};
     enum { TOLD = sizeof(names) / sizeof(names[0]) };
     shim_attribute *all = malloc((TOLD + count) * sizeof(*all));

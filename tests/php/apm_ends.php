@@ -68,6 +68,11 @@ function cases(): array { return [
         foreach (calls() as $name => $call) { $fiber = begun(fn () => what($call), $seen); while (!$fiber->isTerminated()) $seen[] = $fiber->throw(new DomainException("into $name")); }
         return $seen;
     },
+    'anonymous' => function () {
+        $db = new PDO('sqlite::memory:');
+        $db->sqliteCreateFunction('fails', fn () => throw new class('nameless') extends DomainException {});
+        try { return $db->query('select fails()'); } catch (DomainException $thrown) { return $thrown->getMessage(); }
+    },
     'left' => function () {
         $seen = $left = [];
         foreach (calls() as $name => $call) { $left[] = begun($call, $seen); }
