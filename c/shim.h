@@ -257,8 +257,9 @@ typedef struct shim_span_callbacks {
     void (*set_attribute)(void *request, uint64_t span, const shim_attribute *attribute);
     void (*add_event)(void *request, uint64_t span, shim_view name, const shim_attribute *attributes, size_t count);
     void (*set_status)(void *request, uint64_t span, shim_span_status status, shim_view description);
-    /* Ends it; the host ends those that are left when the request has ended. */
-    void (*end)(void *request, uint64_t span);
+    /* Ends it, because it is over, or because what it stands for was broken off; the host ends those that are left when the
+     * request has ended. */
+    void (*end)(void *request, uint64_t span, bool is_cut);
     /* What to pass on to others: the `traceparent` of the span, or of the request if that is 0. Empty without a trace. */
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
     /* An exception that nobody has caught, or a fatal error: its class, its message, and where it was. */

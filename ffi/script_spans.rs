@@ -91,8 +91,8 @@ pub trait ScriptSpans {
     fn add_event(&mut self, span: u64, name: &[u8], attributes: &[ScriptAttribute<'_>]);
     /// Sets the status.
     fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]);
-    /// Ends a span. The request's own span goes on.
-    fn end(&mut self, span: u64);
+    /// Ends a span, which says so if it was cut off. The request's own span goes on.
+    fn end(&mut self, span: u64, is_cut: bool);
     /// Says what a span stands for: a call of a client.
     fn describe(&mut self, span: u64, call: &CalledClient<'_>);
     /// Ends the span of such a call.

@@ -101,8 +101,8 @@ unsafe extern "C" fn set_status(
     with_spans(request, (), |spans| spans.set_status(span, status, description));
 }
 
-unsafe extern "C" fn end(request: *mut c_void, span: u64) {
-    with_spans(request, (), |spans| spans.end(span));
+unsafe extern "C" fn end(request: *mut c_void, span: u64, is_cut: bool) {
+    with_spans(request, (), |spans| spans.end(span, is_cut));
 }
 
 unsafe extern "C" fn traceparent(request: *mut c_void, span: u64, out: *mut shim_view) {

@@ -86,7 +86,7 @@ impl OpenSpans {
         let Some(recorder) = &mut self.recorder else { return };
         let now = recorder.clock.at(ended_at);
         for OpenSpan { mut span, .. } in recorder.open.drain(..) {
-            span.set("svc.unfinished", true, recorder.tracer.limits());
+            mark_unfinished(&mut span, &recorder.tracer);
             span.end = now.max(span.start);
             recorder.tracer.offer(&span);
         }
@@ -249,8 +249,12 @@ impl ScriptSpans for OpenSpans {
         }
     }
 
-    fn end(&mut self, span: u64) {
-        self.conclude(span, |_, _, _| {});
+    fn end(&mut self, span: u64, is_cut: bool) {
+        self.conclude(span, |tracer, span, _| {
+            if is_cut {
+                mark_unfinished(span, tracer);
+            }
+        });
     }
 
     fn describe(&mut self, span: u64, call: &CalledClient<'_>) {
@@ -307,6 +311,11 @@ const FAILURES_MAX: usize = 8;
 
 /// What an event takes in addition to its texts.
 const EVENT_BYTES: usize = 64;
+
+/// Says of a span that it ends before what it stands for was over.
+fn mark_unfinished(span: &mut Span, tracer: &Tracer) {
+    span.set("svc.unfinished", true, tracer.limits());
+}
 
 /// Sets an attribute. If there is no room for it, it is dropped and counted; an earlier value, which is no longer true, goes
 /// with it.

@@ -92,7 +92,7 @@ fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
     spans.add_event(8, b"event", &[]);
     spans.set_status(8, ScriptSpanStatus::Error, b"");
     spans.fail(&ScriptFailure { class: b"E", message: b"", trace: b"", is_exception: true });
-    spans.end(8);
+    spans.end(8, true);
     spans.end_all(time::now());
     assert_eq!(spans.traceparent(0), b"00-00000000000000000000000000000007-0000000000000008-00");
     assert_eq!(spans.seat(0).and_then(|seat| seat.downcast::<SpanContext>().ok()).as_deref(), Some(&root));

@@ -94,6 +94,15 @@ function cases(): array
             return [is_int(span('f', 'time')), span('m', [$magic, 'anything']), span('s', [$magic::class, 'fixed']), span('d', fn ($optional = 'left out') => $optional)];
         },
         'exit' => fn () => span('exits', function () { echo '"exited"'; exit; }),
+        'suspended' => function () {
+            $begin = function ($name) { $fiber = new Fiber(fn () => span("around $name", fn () => span($name, fn () => Fiber::suspend()))); $fiber->start(); return $fiber; };
+            $freed = $begin('freed');
+            unset($freed);
+            $GLOBALS['left'] = $begin('left');
+            register_shutdown_function(function () use (&$left) { unset($GLOBALS['left']); });
+            $left = $begin('held');
+            return 1;
+        },
         'memory' => fn () => span('exhausts', function () { ini_set('memory_limit', '6M'); $all = []; while (true) { $all[] = str_repeat('x', 4096); } }),
         'uncaught' => fn () => span('escapes', fn () => throw new LogicException('to the end')),
         'anonymous' => fn () => (new class { public function go() { span('fails', fn () => throw new class('nameless') extends LogicException {}); } })->go(),
@@ -338,7 +347,12 @@ fn spans_end_whatever_ends_their_request() {
         let (answer, request) = run(&spans, &svc, "exit");
         assert_eq!(answer, json!("exited"));
         let exits = spans.beside(&request, "exits");
-        assert!(!exits.is_error() && exits.says("svc.unfinished").is_null() && exits.events().is_empty());
+        assert!(!exits.is_error() && exits.says("svc.unfinished") == true && exits.events().is_empty());
+        let (_, request) = run(&spans, &svc, "suspended");
+        for name in ["freed", "around freed", "left", "around left", "held", "around held"] {
+            let span = spans.beside(&request, name);
+            assert_eq!((span.says("svc.unfinished"), span.is_error()), (json!(true), false), "{name}");
+        }
         let (_, request) = run(&spans, &svc, "memory");
         assert_eq!(spans.beside(&request, "exhausts").says("svc.unfinished"), true);
         assert_eq!(request.exceptions()[0][0], "E_ERROR");

@@ -21,15 +21,17 @@ static uint64_t begin(const zend_string *name, const shim_attributes *attributes
     return span;
 }
 
-/* After the body has thrown; exit() is no failure. */
-static void note_thrown(uint64_t span)
+/* Ends the span of a body that has returned or thrown. After exit(), or with a fiber that is freed before it has ended, it
+ * has done neither, which is no failure. */
+static void end(uint64_t span)
 {
     zend_object *exception = EG(exception);
-    if (exception == NULL || zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
-        return;
+    const bool is_cut = exception != NULL && (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception));
+    if (exception != NULL && !is_cut) {
+        shim_span_record(span, exception, NULL, 0);
+        shim_host.span.set_status(shim_current->host, span, SHIM_SPAN_ERROR, shim_view_of("", 0));
     }
-    shim_span_record(span, exception, NULL, 0);
-    shim_host.span.set_status(shim_current->host, span, SHIM_SPAN_ERROR, shim_view_of("", 0));
+    shim_host.span.end(shim_current->host, span, is_cut);
 }
 
 /* Calls the body in the span. A bailout leaves the span open; it ends with its request. */
@@ -53,8 +55,7 @@ static void call_in(uint64_t span, zend_fcall_info *call, zend_fcall_info_cache 
     (void)zend_call_function(call, cache);
     shim_current_span = before;
     if (span != 0 && shim_request_host() != NULL) {
-        note_thrown(span);
-        shim_host.span.end(shim_current->host, span);
+        end(span);
     }
     zval_ptr_dtor(&object);
 }

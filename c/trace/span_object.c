@@ -204,7 +204,7 @@ ZEND_METHOD(Svc_Trace_Span, end)
     ZEND_PARSE_PARAMETERS_NONE();
     const uint64_t span = own(ZEND_THIS);
     if (span != 0) {
-        shim_host.span.end(shim_current->host, span);
+        shim_host.span.end(shim_current->host, span, false);
     }
 }
 
