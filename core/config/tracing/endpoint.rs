@@ -47,6 +47,19 @@ impl ExportEndpoint {
         is_sound.then(|| Self { is_tls, host: host.to_owned(), port, target })
     }
 
+    /// What may be shown of text that is not a URL, but may have been meant to be one: without what is before the host,
+    /// and without the query. Rather too little than a password with an `@` in it.
+    pub(in crate::config) fn without_credentials(text: &str) -> String {
+        let after_scheme = text.find("://").map(|at| at + "://".len());
+        let (scheme, rest) = text.split_at(after_scheme.unwrap_or(0));
+        let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("REDACTED@", rest));
+        let (shown, query) = match rest.find(['?', '#']) {
+            Some(at) => (&rest[..=at], "REDACTED"),
+            None => (rest, ""),
+        };
+        format!("{scheme}{user}{shown}{query}")
+    }
+
     /// The endpoint for traces of a collector that has one for each kind of data.
     #[must_use]
     pub(in crate::config) fn for_traces(mut self) -> Self {

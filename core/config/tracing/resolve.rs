@@ -118,7 +118,7 @@ impl TraceResolver<'_> {
             Some(url) => self.settings.set(id, Value::Text(url.to_string())),
             None => self.problems.push(Problem {
                 setting: self.variable(id),
-                value: Some(text),
+                value: Some(ExportEndpoint::without_credentials(&text)),
                 fault: Fault::NotAUrl,
                 accepted: "a URL such as http://localhost:4318".to_owned(),
             }),

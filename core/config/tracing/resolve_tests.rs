@@ -132,6 +132,25 @@ fn a_bad_endpoint_and_an_unreadable_file_stop_the_start() {
 }
 
 #[test]
+fn a_bad_endpoint_is_shown_without_its_credentials() {
+    for (endpoint, shown) in [
+        ("http://u:SECRET@h:x?token=SECRET", "http://REDACTED@h:x?REDACTED"),
+        ("ftp://SE@CR/ET:SECRET@h/path", "ftp://REDACTED@h/path"),
+        ("u:SECRET@h", "REDACTED@h"),
+        ("u:SECRET//SECRET@h", "REDACTED@h"),
+        ("//h:x/a?b=SECRET&c=d@e", "REDACTED@e"),
+        ("ftp://h#SECRET", "ftp://h#REDACTED"),
+        ("ftp://h/?SECRET#SECRET", "ftp://h/?REDACTED"),
+    ] {
+        for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+            let refused = resolve(&[(variable, endpoint)]).unwrap_err();
+            assert!(refused.contains(&format!("{variable}: \"{shown}\" is not")), "{refused}");
+            assert!(!refused.contains("SECRET"), "{refused}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_followed_is_listed_and_counts_as_unset() {
     let table = [
         (
