@@ -14,18 +14,18 @@ use crate::config::{ExportConfig, ExportProtocol, Fault, PemFile, Problem};
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
-/// Loads what connections to the collector need; `None` if they are not encrypted.
+/// Loads what connections to the collector need; `None` if they are not encrypted. Files that are set are read all the same:
+/// a mistake in them should not wait for the day on which the endpoint is changed.
 ///
 /// # Errors
 ///
 /// Which file cannot be used, and why.
 pub fn client_config(export: &ExportConfig) -> Result<Option<Arc<ClientConfig>>, Problem> {
-    if !export.endpoint.is_tls {
-        return Ok(None);
-    }
+    let is_tls = export.endpoint.is_tls;
     let roots = match &export.trusted {
         Some(file) => roots_of(file)?,
-        None => system_roots(),
+        None if is_tls => system_roots(),
+        None => RootCertStore::empty(),
     };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(rustls::ALL_VERSIONS)
@@ -43,7 +43,7 @@ pub fn client_config(export: &ExportConfig) -> Result<Option<Arc<ClientConfig>>,
         ExportProtocol::Grpc => vec![b"h2".to_vec()],
         ExportProtocol::HttpJson | ExportProtocol::HttpProtobuf => vec![b"http/1.1".to_vec()],
     };
-    Ok(Some(Arc::new(config)))
+    Ok(is_tls.then(|| Arc::new(config)))
 }
 
 fn roots_of(file: &PemFile) -> Result<RootCertStore, Problem> {
@@ -132,10 +132,12 @@ mod tests {
         let identity = Some((cert.clone(), key.clone()));
         let config = client_config(&export(true, Some(cert.clone()), identity)).unwrap().unwrap();
         assert_eq!(config.alpn_protocols, [b"h2".to_vec()]);
-        assert!(client_config(&export(false, Some(junk.clone()), None)).unwrap().is_none(), "not looked at");
+        assert!(client_config(&export(false, Some(cert.clone()), None)).unwrap().is_none());
         assert!(client_config(&export(true, None, None)).unwrap().is_some());
         for bad in [
             export(true, Some(junk.clone()), None),
+            export(false, Some(junk.clone()), None),
+            export(false, None, Some((cert.clone(), junk.clone()))),
             export(true, Some(key), None),
             export(true, None, Some((junk.clone(), junk.clone()))),
             export(true, None, Some((cert.clone(), junk.clone()))),
