@@ -128,7 +128,8 @@ typedef struct svc_label {
 /* The plugin as svc knows it. */
 typedef struct svc_host svc_host;
 
-/* Where callbacks put their answers. Each is valid until its callback returns, on the thread that called it. */
+/* Where callbacks put their answers. Each is valid until its callback returns, on the thread that called it; anywhere
+   else, and in place of another kind, it is refused with SVC_NOT_NOW. It is a number and no address: do not follow it. */
 typedef struct svc_health svc_health;
 typedef struct svc_config svc_config;
 typedef struct svc_page svc_page;

@@ -180,6 +180,7 @@ mod php_response;
 mod php_streams;
 mod php_transfers;
 mod plugins_abi;
+mod plugins_answers;
 mod plugins_examples;
 mod plugins_hostile;
 mod plugins_load;

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::answer::{ConfigSlot, HealthAnswer, HealthSlot, MetricSink, MetricSlot, PageAnswer, PageSlot};
+use super::answer::{AnswerHandle, AnswerSlot, HealthAnswer, MetricSink, PageAnswer, expecting};
 use super::bindings::{SVC_OK, SVC_PLUGIN_ABI, svc_page_request, svc_plugin, svc_request_facts};
 use super::fault::PluginFault;
 use super::library::load;
@@ -167,11 +167,13 @@ impl LoadedPlugin {
     /// What the plugin has explained, or that it has not answered.
     pub fn health(&mut self) -> Result<HealthAnswer, String> {
         let health = self.raw.health.ok_or_else(missing)?;
-        let mut slot = HealthSlot::default();
-        let answer = (&raw mut slot).cast();
-        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
-        self.called(|state| unsafe { health(state, answer) })?;
-        slot.0.ok_or_else(unanswered)
+        let mut slot = AnswerSlot::Health(None);
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        self.asked(&mut slot, |state, answer| unsafe { health(state, answer.as_raw()) })?;
+        match slot {
+            AnswerSlot::Health(Some(answer)) => Ok(answer),
+            _ => Err(unanswered()),
+        }
     }
 
     /// Calls `config`.
@@ -181,11 +183,13 @@ impl LoadedPlugin {
     /// What the plugin has explained, or that it has not answered.
     pub fn config(&mut self) -> Result<Vec<u8>, String> {
         let config = self.raw.config.ok_or_else(missing)?;
-        let mut slot = ConfigSlot::default();
-        let answer = (&raw mut slot).cast();
-        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
-        self.called(|state| unsafe { config(state, answer) })?;
-        slot.0.ok_or_else(unanswered)
+        let mut slot = AnswerSlot::Config(None);
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        self.asked(&mut slot, |state, answer| unsafe { config(state, answer.as_raw()) })?;
+        match slot {
+            AnswerSlot::Config(Some(answer)) => Ok(answer),
+            _ => Err(unanswered()),
+        }
     }
 
     /// Calls `serve`.
@@ -195,16 +199,18 @@ impl LoadedPlugin {
     /// What the plugin has explained, or that it has not answered.
     pub fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PageAnswer, String> {
         let serve = self.raw.serve.ok_or_else(missing)?;
-        let mut slot = PageSlot::default();
-        let answer = (&raw mut slot).cast();
+        let mut slot = AnswerSlot::Page(None);
         let request = svc_page_request {
             size: size_of::<svc_page_request>(),
             path: text_of(path),
             query: text_of(query),
         };
-        // SAFETY: the plugin's own callback and state; the request and the slot are valid for the call.
-        self.called(|state| unsafe { serve(state, &raw const request, answer) })?;
-        slot.0.ok_or_else(unanswered)
+        // SAFETY: the plugin's own callback and state, a request that is valid for the call, and a handle of its answer.
+        self.asked(&mut slot, |state, answer| unsafe { serve(state, &raw const request, answer.as_raw()) })?;
+        match slot {
+            AnswerSlot::Page(Some(answer)) => Ok(answer),
+            _ => Err(unanswered()),
+        }
     }
 
     /// Calls `metrics`.
@@ -214,10 +220,9 @@ impl LoadedPlugin {
     /// What the plugin has explained.
     pub fn metrics(&mut self, sink: &mut dyn MetricSink) -> Result<(), String> {
         let metrics = self.raw.metrics.ok_or_else(missing)?;
-        let mut slot = MetricSlot(sink);
-        let answer = (&raw mut slot).cast();
-        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
-        self.called(|state| unsafe { metrics(state, answer) })
+        let mut slot = AnswerSlot::Metrics(sink);
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        self.asked(&mut slot, |state, answer| unsafe { metrics(state, answer.as_raw()) })
     }
 
     /// Calls `request_ended`.
@@ -244,6 +249,15 @@ impl LoadedPlugin {
         };
         // SAFETY: the plugin's own callback and state; the facts are valid for the call.
         self.called(|state| unsafe { request_ended(state, &raw const facts) })
+    }
+
+    /// Calls a callback whose answer goes to `slot`.
+    fn asked(
+        &mut self,
+        slot: &mut AnswerSlot<'_>,
+        callback: impl FnOnce(*mut c_void, AnswerHandle) -> i32,
+    ) -> Result<(), String> {
+        expecting(slot, |answer| self.called(|state| callback(state, answer)))
     }
 
     /// Calls a callback, and fetches the reason of an error.

@@ -1,0 +1,140 @@
+/*
+ * A plugin that answers when and what it must not, and tells with which codes that was refused.
+ *
+ *   each callback               tries its handle as every other kind, and all handles that it has kept, as every kind
+ *   GET /plugins/answers/thread lets other threads answer, one before serve has returned and one after another callback
+ *   GET /plugins/answers/tally  what came of all that
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "svc_plugin.h"
+
+enum { HEALTH, CONFIG, PAGE, METRICS, KINDS };
+
+static const svc_host_api *host;
+static void *kept[KINDS];
+static atomic_int tried, taken, threads, rounds;
+
+static svc_text text(const char *string)
+{
+    svc_text text = {string, strlen(string)};
+    return text;
+}
+
+static void count(int32_t code)
+{
+    tried++;
+    taken += code != SVC_NOT_NOW;
+}
+
+/* Answers with a handle as every kind but `own`. */
+static void misuse(void *handle, int own)
+{
+    if (own != HEALTH) {
+        count(host->answer_health(handle, SVC_HEALTH_FAILED, text("misused")));
+    }
+    if (own != CONFIG) {
+        count(host->answer_config(handle, text("{\"misused\": true}")));
+    }
+    if (own != PAGE) {
+        count(host->answer_page(handle, 500, text("text/plain"), text("misused")));
+    }
+    if (own != METRICS) {
+        count(host->add_family(handle, SVC_GAUGE, text("misused"), text("Help.")));
+        count(host->add_sample(handle, NULL, 0, 1));
+    }
+}
+
+static void misuse_all(void *handle, int own)
+{
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (kept[kind]) {
+            misuse(kept[kind], KINDS);
+        }
+    }
+    misuse(handle, own);
+    kept[own] = handle;
+}
+
+static int32_t health(void *state, svc_health *answer)
+{
+    (void)state;
+    misuse_all(answer, HEALTH);
+    rounds++;
+    return host->answer_health(answer, SVC_HEALTH_OK, text("well"));
+}
+
+static int32_t config(void *state, svc_config *answer)
+{
+    (void)state;
+    misuse_all(answer, CONFIG);
+    return host->answer_config(answer, text("{\"own\": true}"));
+}
+
+static int32_t metrics(void *state, svc_metrics *answer)
+{
+    (void)state;
+    misuse_all(answer, METRICS);
+    host->add_family(answer, SVC_GAUGE, text("own"), text("Help."));
+    return host->add_sample(answer, NULL, 0, 1);
+}
+
+static void *answer_meanwhile(void *handle)
+{
+    misuse(handle, KINDS);
+    threads++;
+    return NULL;
+}
+
+static void *answer_afterwards(void *handle)
+{
+    for (int round = rounds; rounds == round;) {
+        usleep(1000);
+    }
+    return answer_meanwhile(handle);
+}
+
+static int32_t say(svc_page *answer, const char *body)
+{
+    return host->answer_page(answer, 200, text("text/plain"), text(body));
+}
+
+static int32_t serve(void *state, const svc_page_request *request, svc_page *answer)
+{
+    pthread_t thread;
+    char path[128] = "";
+    (void)state;
+    misuse_all(answer, PAGE);
+    snprintf(path, sizeof path, "%.*s", (int)request->path.size, request->path.data);
+    if (!strcmp(path, "thread")) {
+        if (pthread_create(&thread, NULL, answer_meanwhile, answer) || pthread_join(thread, NULL)) {
+            return SVC_FAILED;
+        }
+        if (pthread_create(&thread, NULL, answer_afterwards, answer) || pthread_detach(thread)) {
+            return SVC_FAILED;
+        }
+        return say(answer, "own");
+    }
+    if (!strcmp(path, "tally")) {
+        snprintf(path, sizeof path, "%s, %d threads, %d taken", tried >= 100 ? "many" : "few", threads, taken);
+    }
+    return say(answer, path);
+}
+
+int32_t svc_plugin_entry(const svc_host_api *given, svc_plugin *plugin)
+{
+    host = given;
+    plugin->size = sizeof *plugin;
+    plugin->abi = SVC_PLUGIN_ABI;
+    plugin->name = text("answers");
+    plugin->version = text("1.0.0");
+    plugin->health = health;
+    plugin->config = config;
+    plugin->serve = serve;
+    plugin->metrics = metrics;
+    return SVC_OK;
+}
