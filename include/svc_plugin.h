@@ -82,7 +82,7 @@ extern "C" {
 enum {
     SVC_OK = 0,
     SVC_FAILED = 1,     /* it did not work */
-    SVC_INVALID = 2,    /* an argument is malformed: NULL, not UTF-8, a name or a number against the rules */
+    SVC_INVALID = 2,    /* an argument is malformed: NULL, not UTF-8, not JSON, a name or a number against the rules */
     SVC_TOO_LARGE = 3,  /* an argument is longer than its bound */
     SVC_DUPLICATE = 4,  /* a family or a series is there already */
     SVC_NOT_NOW = 5,    /* not at this time: a sample without a family, an answer of another callback */
@@ -155,6 +155,9 @@ typedef struct svc_host_api {
     /* Says why the callback that runs (or svc_plugin_entry) is going to return SVC_FAILED. */
     void (*explain)(svc_host *host, svc_text reason);
 
+    /* The functions below answer callbacks. Where there is one answer, the last counts that was not refused; a callback
+       that returns without one has failed. */
+
     /* Answers health: an SVC_HEALTH_ status, and what an operator should know; the text goes to the log when the status
        changes. */
     int32_t (*answer_health)(svc_health *answer, int32_t status, svc_text text);
@@ -162,7 +165,8 @@ typedef struct svc_host_api {
     /* Answers config: a JSON object. Keep secrets out of it. */
     int32_t (*answer_config)(svc_config *answer, svc_text json);
 
-    /* Answers serve: a status from 200 to 599, the value of Content-Type, the body. */
+    /* Answers serve: a status from 200 to 599, the value of Content-Type (a slash among printable ASCII characters, up to
+       256 of them), the body. */
     int32_t (*answer_page)(svc_page *answer, int32_t status, svc_text type, svc_text body);
 
     /* Begins a family of metrics: SVC_COUNTER or SVC_GAUGE, the part of its name after svc_plugin_<name>_

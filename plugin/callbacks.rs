@@ -110,7 +110,7 @@ unsafe extern "C" fn config<P: Plugin>(state: *mut c_void, answer: *mut c_void) 
     unsafe {
         with(state, |state: &mut State<P>| {
             let json = state.plugin()?.config()?;
-            taken(state.host.answer_config(answer, &json), "the configuration")
+            taken(state.host.answer_config(answer, &json), "the configuration", "it is no JSON object")
         })
     }
 }
@@ -124,7 +124,8 @@ unsafe extern "C" fn serve<P: Plugin>(
         // SAFETY: svc's struct and its texts are valid for the call.
         let request = unsafe { PageRequest::of(request) };
         let page = state.plugin()?.serve(&request)?;
-        taken(state.host.answer_page(answer, page.status, &page.kind, &page.body), "the page")
+        let code = state.host.answer_page(answer, page.status, &page.kind, &page.body);
+        taken(code, "the page", "its status or its content type is not valid")
     };
     // SAFETY: as of `init`.
     unsafe { with(state, serve) }
@@ -179,10 +180,11 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
 }
 
 /// What svc has said about an answer.
-fn taken(code: i32, what: &str) -> Result<i32, Error> {
+fn taken(code: i32, what: &str, malformed: &str) -> Result<i32, Error> {
     match code {
         abi::SVC_OK => Ok(code),
         abi::SVC_TOO_LARGE => Err(Error::new(format!("{what} is too large"))),
+        abi::SVC_INVALID => Err(Error::new(format!("{what} was refused: {malformed}"))),
         _ => Err(Error::new(format!("{what} was refused"))),
     }
 }

@@ -5,7 +5,8 @@
 
 use svc_core::config::{Config, PluginSource};
 use svc_core::plugins::{
-    HealthReport, Plugin, PluginAbout, PluginCallbacks, PluginHealth, PluginMetrics, PluginPage, RequestFacts,
+    HealthReport, Plugin, PluginAbout, PluginCallbacks, PluginConfig, PluginHealth, PluginMetrics,
+    PluginPage, RequestFacts,
 };
 
 use svc_ffi::ClientOptions;
@@ -103,8 +104,9 @@ impl Plugin for Apm {
         Ok(())
     }
 
-    fn config(&mut self) -> Result<Vec<u8>, String> {
-        Ok(format!("{{\"slow_query_ms\":{}}}", self.slow_query_ms).into_bytes())
+    fn config(&mut self) -> Result<PluginConfig, String> {
+        let json = format!("{{\"slow_query_ms\":{}}}", self.slow_query_ms);
+        PluginConfig::checked(json.as_bytes()).map_err(|refusal| refusal.to_string())
     }
 
     fn serve(&mut self, _path: &[u8], _query: &[u8]) -> Result<PluginPage, String> {

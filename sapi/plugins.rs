@@ -1,6 +1,6 @@
 //! Plugins as the core calls them, made of those that the bindings load.
 //!
-//! Promises: whatever a plugin answers reaches the core unchanged, and the core's verdict on a metric reaches the plugin.
+//! Promises: whatever a plugin answers reaches the core unchanged, and the core's verdict on it reaches the plugin.
 //! Refuses: it decides nothing about a plugin; where a name leads is the only thing that it knows.
 
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use svc_core::config::{Config, Level, PluginSource};
 use svc_core::observe::{Event, Log};
 use svc_core::plugins::{
-    HealthReport, MetricRefusal, Plugin, PluginAbout, PluginCallbacks, PluginHealth, PluginMetricKind,
-    PluginMetrics, PluginPage, RequestFacts,
+    AnswerRefusal, HealthReport, MetricRefusal, Plugin, PluginAbout, PluginCallbacks, PluginConfig,
+    PluginHealth, PluginMetricKind, PluginMetrics, PluginPage, RequestFacts,
 };
 use svc_ffi::plugin::{
-    EndedRequest, HealthStatus, LoadedPlugin, MetricSink, MetricType, PluginLevel, PluginServices,
-    SinkRefusal,
+    AnswerFault, EndedRequest, HealthStatus, LoadedPlugin, MetricSink, MetricType, PluginLevel,
+    PluginServices, SinkRefusal,
 };
 
 use crate::apm::{self, Apm};
@@ -149,13 +149,14 @@ impl Plugin for CalledPlugin {
         self.0.metrics(&mut Collected(metrics))
     }
 
-    fn config(&mut self) -> Result<Vec<u8>, String> {
-        self.0.config()
+    fn config(&mut self) -> Result<PluginConfig, String> {
+        self.0.config(|json| PluginConfig::checked(json).map_err(fault))
     }
 
     fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String> {
-        let page = self.0.serve(path, query)?;
-        PluginPage::checked(page.status.into(), &page.content_type, page.body)
+        self.0.serve(path, query, |status, content_type, body| {
+            PluginPage::checked(status.into(), content_type, body.to_vec()).map_err(fault)
+        })
     }
 
     fn request_ended(&mut self, facts: &RequestFacts) -> Result<(), String> {
@@ -193,6 +194,13 @@ impl MetricSink for Collected<'_> {
 
     fn sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), SinkRefusal> {
         self.0.add_sample(labels, value).map_err(refusal)
+    }
+}
+
+fn fault(refusal: AnswerRefusal) -> AnswerFault {
+    match refusal {
+        AnswerRefusal::Invalid(why) => AnswerFault { refusal: SinkRefusal::Invalid, why },
+        AnswerRefusal::TooLarge(why) => AnswerFault { refusal: SinkRefusal::TooLarge, why },
     }
 }
 

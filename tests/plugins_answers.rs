@@ -8,6 +8,8 @@ use crate::support::Svc;
 use crate::support::c;
 use crate::support::client::eventually;
 
+const ERRORS: &str = r#"svc_plugins_callback_errors_total{plugin="answers"}"#;
+
 /// A server with the plugin `answers`.
 fn start() -> (Plugins, Svc) {
     let plugins = Plugins::none();
@@ -36,5 +38,36 @@ fn a_handle_is_good_for_one_callback_on_its_thread() {
     assert_eq!(json(&svc, "/config")["plugins"]["answers"]["misused"], Value::Null);
     let metrics = svc.ask("/metrics").text();
     assert!(metrics.contains("svc_plugin_answers_own 1\n") && !metrics.contains("misused"), "{metrics}");
-    svc.assert_metric(r#"svc_plugins_callback_errors_total{plugin="answers"}"#, 0.0);
+    svc.assert_metric(ERRORS, 0.0);
+}
+
+#[test]
+fn what_is_malformed_is_refused_at_once_and_changes_nothing() {
+    let (_plugins, svc) = start();
+    let get = |path: &str| svc.ask(&format!("/plugins/answers/{path}"));
+    assert_eq!(get("codes").text(), "2 2 2, 2 2 2 2 3; 2 2 2 2; 2 2");
+    let kept = get("kept");
+    assert_eq!((kept.status, kept.text().as_str()), (200, "kept"));
+    assert_eq!((kept.field("content-type"), kept.field("x-evil")), (Some("text/plain"), None));
+    assert_eq!(json(&svc, "/health")["plugins"], json!({ "answers": "ok" }));
+    assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
+    assert_eq!(svc.metric(ERRORS), 0.0);
+    // One that is refused is no answer.
+    assert_eq!(get("none").status, 500);
+    let why = svc.log().expect("plugin callback failed")["fields"]["error"].clone();
+    assert_eq!(why, "it returned without an answer: the content type is not valid");
+    svc.assert_metric(ERRORS, 1.0);
+}
+
+#[test]
+fn a_configuration_is_shown_until_there_is_another_one() {
+    let (_plugins, svc) = start();
+    assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
+    assert_eq!(svc.ask("/plugins/answers/worse").status, 200);
+    let why = svc.log().expect("plugin callback failed")["fields"]["error"].clone();
+    assert!(
+        why.as_str().unwrap().starts_with("it returned without an answer: the configuration is not"),
+        "{why}"
+    );
+    assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
 }

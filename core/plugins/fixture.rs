@@ -6,7 +6,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::answers::PluginPage;
+use super::answers::{PluginConfig, PluginPage};
 use super::call::PluginCall;
 use super::families::{PluginMetricKind, PluginMetrics};
 use super::health::{HealthChange, HealthReport, PluginHealth};
@@ -184,14 +184,16 @@ impl Plugin for ScriptedPlugin {
         self.script.called(PluginCall::Metrics)
     }
 
-    fn config(&mut self) -> Result<Vec<u8>, String> {
+    fn config(&mut self) -> Result<PluginConfig, String> {
         self.script.called(PluginCall::Config)?;
-        Ok(self.script.0.state.lock().config.clone())
+        let json = self.script.0.state.lock().config.clone();
+        PluginConfig::checked(&json).map_err(|refusal| refusal.to_string())
     }
 
     fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String> {
         self.script.called(PluginCall::Serve)?;
         PluginPage::checked(200, b"text/plain", [path, b"?", query].concat())
+            .map_err(|refusal| refusal.to_string())
     }
 
     fn request_ended(&mut self, _facts: &RequestFacts) -> Result<(), String> {

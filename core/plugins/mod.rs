@@ -37,7 +37,7 @@ mod signal;
 mod thread;
 mod trouble;
 
-pub use answers::PluginPage;
+pub use answers::{AnswerRefusal, PluginConfig, PluginPage};
 pub use call::PluginCall;
 pub use families::{MetricRefusal, PluginFamily, PluginMetricKind, PluginMetrics, PluginSample};
 pub use handle::PluginReading;

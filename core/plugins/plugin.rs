@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::answers::PluginPage;
+use super::answers::{PluginConfig, PluginPage};
 use super::families::PluginMetrics;
 use super::health::HealthReport;
 
@@ -42,12 +42,12 @@ pub trait Plugin: Send {
     /// Why there are none; those that were added are dropped.
     fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String>;
 
-    /// What it shows of its configuration, as a JSON object.
+    /// What it shows of its configuration.
     ///
     /// # Errors
     ///
-    /// Why there is none.
-    fn config(&mut self) -> Result<Vec<u8>, String>;
+    /// Why there is nothing new to show.
+    fn config(&mut self) -> Result<PluginConfig, String>;
 
     /// Its page for a path and a query, as a client wrote them.
     ///

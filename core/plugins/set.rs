@@ -111,10 +111,8 @@ impl PluginSet {
         for plugin in plugins {
             let (events, waker, names) = (Arc::clone(events), Arc::clone(waker), names.clone());
             let handle = Arc::new(PluginHandle::new(plugin.about()));
-            let (trouble, config_seen) = (TroubleLog::default(), Vec::new());
-            let own = Arc::clone(&handle);
-            let thread =
-                PluginThread { plugin, handle: own, names, events, waker, clock, trouble, config_seen };
+            let (own, trouble) = (Arc::clone(&handle), TroubleLog::default());
+            let thread = PluginThread { plugin, handle: own, names, events, waker, clock, trouble };
             match launch(thread, handle) {
                 Ok(plugin) => running.push(plugin),
                 Err(error) => {

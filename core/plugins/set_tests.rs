@@ -164,9 +164,12 @@ fn an_answer_that_is_not_valid_is_not_shown() {
     assert!(set.readings()[0].families.is_empty());
     script.configure(b"[1]");
     set.tick(time::now());
-    until(|| set.config()["p"].get("a").is_none());
     until(|| script.troubles().len() == 2);
     assert_eq!(script.troubles()[1], (Config, "the configuration is not a JSON object".to_owned()));
+    assert_eq!(set.config()["p"]["a"], 1, "what was shown before stands");
+    script.configure(b"{}");
+    set.tick(time::now());
+    until(|| set.config()["p"].get("a").is_none());
     set.end(Duration::MAX);
 }
 

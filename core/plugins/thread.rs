@@ -10,7 +10,6 @@ use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
 use crate::time::Clock;
 
-use super::answers::config_object;
 use super::call::PluginCall;
 use super::families::PluginMetrics;
 use super::handle::PluginHandle;
@@ -41,8 +40,6 @@ pub(super) struct PluginThread {
     pub(super) waker: Arc<dyn Wake>,
     pub(super) clock: Clock,
     pub(super) trouble: TroubleLog,
-    /// What `config` answered last.
-    pub(super) config_seen: Vec<u8>,
 }
 
 impl PluginThread {
@@ -128,20 +125,9 @@ impl PluginThread {
     }
 
     fn ask_config(&mut self) {
-        let Some(json) = self.call(PluginCall::Config, |plugin| plugin.config()) else { return };
-        if json == self.config_seen {
-            return;
-        }
-        match config_object(&json) {
-            Ok(config) => {
-                self.handle.set_config(config);
-                self.config_seen = json;
-            }
-            Err(why) => {
-                self.handle.set_config(serde_json::Map::new());
-                self.config_seen.clear();
-                self.report(PluginCall::Config, &why);
-            }
+        // After an error, what was shown before stands.
+        if let Some(config) = self.call(PluginCall::Config, |plugin| plugin.config()) {
+            self.handle.set_config(config.into_object());
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Promises: what is passed in is copied before the call returns; an answer that is longer than its bound is refused
 //! without being read. A handle is a number that is never used twice and leads nowhere by itself: one that a plugin has
-//! kept, given to another thread or taken for another kind is refused, and no memory is touched. Refuses: what an answer
-//! means is checked by whoever asked.
+//! kept, given to another thread or taken for another kind is refused, and no memory is touched. Refuses: what a
+//! configuration, a page or a metric means is checked by whoever asked, before the call returns.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -43,7 +43,7 @@ pub enum MetricType {
     Gauge,
 }
 
-/// Why a family or a series was not added, as a plugin is told.
+/// Why an answer, a family or a series was not taken, as a plugin is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkRefusal {
     /// It is there already.
@@ -54,6 +54,15 @@ pub enum SinkRefusal {
     NotNow,
     /// There is no more room.
     TooLarge,
+}
+
+/// Why an answer was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerFault {
+    /// As the plugin is told.
+    pub refusal: SinkRefusal,
+    /// As an operator is told.
+    pub why: String,
 }
 
 /// How a plugin is.
@@ -76,27 +85,71 @@ pub enum HealthStatus {
     Failed,
 }
 
-/// A page, as the plugin has passed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageAnswer {
-    /// The status code.
-    pub status: i32,
-    /// The value of `Content-Type`.
-    pub content_type: Vec<u8>,
-    /// The body.
-    pub body: Vec<u8>,
-}
+/// Takes a page.
+type PageSink<'a> = dyn FnMut(i32, &[u8], &[u8]) -> Result<(), AnswerFault> + 'a;
 
 /// Where the answer of a callback goes.
-pub(super) enum AnswerSlot<'a> {
+pub(super) enum AnswerSink<'a> {
     /// That of `health`.
-    Health(Option<HealthAnswer>),
-    /// That of `config`.
-    Config(Option<Vec<u8>>),
-    /// That of `serve`.
-    Page(Option<PageAnswer>),
+    Health(&'a mut Option<HealthAnswer>),
+    /// That of `config`: its JSON.
+    Config(&'a mut dyn FnMut(&[u8]) -> Result<(), AnswerFault>),
+    /// That of `serve`: a status, the value of `Content-Type`, a body.
+    Page(&'a mut PageSink<'a>),
     /// That of `metrics`.
     Metrics(&'a mut dyn MetricSink),
+}
+
+/// The answer of a callback that runs.
+pub(super) struct AnswerSlot<'a> {
+    sink: AnswerSink<'a>,
+    /// Why what was answered last was not taken.
+    refused: Option<String>,
+}
+
+impl<'a> AnswerSlot<'a> {
+    /// Nothing was answered yet.
+    pub(super) fn new(sink: AnswerSink<'a>) -> Self {
+        Self { sink, refused: None }
+    }
+
+    /// Why what was answered last was not taken.
+    pub(super) fn refused(self) -> Option<String> {
+        self.refused
+    }
+}
+
+/// What a function of the contract says instead of `SVC_OK`.
+struct Refused {
+    code: i32,
+    /// Why, if there is more to say than the code does.
+    why: Option<String>,
+}
+
+impl Refused {
+    fn invalid(why: &str) -> Self {
+        Self { code: code(SVC_INVALID), why: Some(why.to_owned()) }
+    }
+}
+
+impl From<i32> for Refused {
+    fn from(refused: i32) -> Self {
+        let is_too_large = refused == code(SVC_TOO_LARGE);
+        let why = if is_too_large { "a text is longer than its bound" } else { "a text is malformed" };
+        Self { code: refused, why: Some(why.to_owned()) }
+    }
+}
+
+impl From<SinkRefusal> for Refused {
+    fn from(refusal: SinkRefusal) -> Self {
+        Self { code: code_of(refusal), why: None }
+    }
+}
+
+impl From<AnswerFault> for Refused {
+    fn from(fault: AnswerFault) -> Self {
+        Self { code: code_of(fault.refusal), why: Some(fault.why) }
+    }
 }
 
 /// What a callback is given to answer with.
@@ -147,8 +200,8 @@ const HANDLE_BIT: usize = 1 << (usize::BITS - 1);
 /// Handles look aligned, as languages expect of a pointer.
 const HANDLE_SHIFT: u32 = 4;
 
-/// Calls `act` with the slot of the answer that is expected on this thread, if that is what `handle` stands for.
-fn answered(handle: usize, act: impl FnOnce(&mut AnswerSlot<'_>) -> Result<(), i32>) -> i32 {
+/// Calls `act` with the sink of the answer that is expected on this thread, if that is what `handle` stands for.
+fn answered(handle: usize, act: impl FnOnce(&mut AnswerSink<'_>) -> Result<(), Refused>) -> i32 {
     // Nothing is expected meanwhile, so that nobody else gets at the slot.
     let Some(expected) = EXPECTED.take() else { return code(SVC_NOT_NOW) };
     let result = if expected.handle == handle {
@@ -156,7 +209,16 @@ fn answered(handle: usize, act: impl FnOnce(&mut AnswerSlot<'_>) -> Result<(), i
             // SAFETY: it was made of a slot that is borrowed until its callback has returned, which is when it leaves
             // `EXPECTED`; no other thread sees that, and nobody else on this one before it is put back.
             let slot = unsafe { &mut *expected.slot.cast::<AnswerSlot<'_>>() };
-            act(slot).map_or_else(|refusal| refusal, |()| code(SVC_OK))
+            match act(&mut slot.sink) {
+                Ok(()) => {
+                    slot.refused = None;
+                    code(SVC_OK)
+                }
+                Err(refused) => {
+                    slot.refused = refused.why;
+                    refused.code
+                }
+            }
         })
     } else {
         code(SVC_NOT_NOW)
@@ -171,13 +233,13 @@ const HEALTH_TEXT_MAX: usize = 64 * 1024;
 /// The maximum number of labels that are looked at.
 const LABELS_MAX: usize = 64;
 
-/// Defines functions of the contract: `fn name(answer: handle => kind, arguments) |slot| body`. A handle that does not
+/// Defines functions of the contract: `fn name(answer: handle => kind, arguments) |sink| body`. A handle that does not
 /// stand for the answer that is expected is an answer at the wrong time.
 macro_rules! answers {
     ($(fn $name:ident($handle:ty => $kind:ident $(, $argument:ident: $type:ty)*) |$answer:ident| $body:block)*) => {
         $(pub(super) unsafe extern "C" fn $name(handle: *mut $handle $(, $argument: $type)*) -> i32 {
-            answered(handle.addr(), |slot| {
-                let AnswerSlot::$kind($answer) = slot else { return Err(code(SVC_NOT_NOW)) };
+            answered(handle.addr(), |sink| {
+                let AnswerSink::$kind($answer) = sink else { return Err(SinkRefusal::NotNow.into()) };
                 $body
             })
         })*
@@ -190,48 +252,48 @@ answers! {
             Ok(bindings::SVC_HEALTH_OK) => HealthStatus::Ok,
             Ok(bindings::SVC_HEALTH_DEGRADED) => HealthStatus::Degraded,
             Ok(bindings::SVC_HEALTH_FAILED) => HealthStatus::Failed,
-            _ => return Err(code(SVC_INVALID)),
+            _ => return Err(Refused::invalid("the status is none of SVC_HEALTH_")),
         };
         // SAFETY: by contract, the text is valid for this call.
         let text = unsafe { bytes(&text, HEALTH_TEXT_MAX) }?;
-        *answer = Some(HealthAnswer { status, text: String::from_utf8_lossy(text).into_owned() });
+        let text = str::from_utf8(text).map_err(|_| Refused::invalid("the text is not UTF-8"))?;
+        **answer = Some(HealthAnswer { status, text: text.to_owned() });
         Ok(())
     }
 
     fn answer_config(svc_config => Config, json: svc_text) |answer| {
         // SAFETY: by contract, the text is valid for this call.
-        *answer = Some(unsafe { bytes(&json, SVC_CONFIG_MAX as usize) }?.to_vec());
-        Ok(())
+        let json = unsafe { bytes(&json, SVC_CONFIG_MAX as usize) }?;
+        Ok(answer(json)?)
     }
 
     fn answer_page(svc_page => Page, status: i32, content_type: svc_text, body: svc_text) |answer| {
         // SAFETY: by contract, the text is valid for this call.
-        let content_type = unsafe { bytes(&content_type, CONTENT_TYPE_MAX) }?.to_vec();
+        let content_type = unsafe { bytes(&content_type, CONTENT_TYPE_MAX) }?;
         // SAFETY: likewise.
-        let body = unsafe { bytes(&body, SVC_PAGE_MAX as usize) }?.to_vec();
-        *answer = Some(PageAnswer { status, content_type, body });
-        Ok(())
+        let body = unsafe { bytes(&body, SVC_PAGE_MAX as usize) }?;
+        Ok(answer(status, content_type, body)?)
     }
 
     fn add_family(svc_metrics => Metrics, kind: i32, name: svc_text, help: svc_text) |answer| {
         let kind = match kind.try_into() {
             Ok(bindings::SVC_COUNTER) => MetricType::Counter,
             Ok(bindings::SVC_GAUGE) => MetricType::Gauge,
-            _ => return Err(code(SVC_INVALID)),
+            _ => return Err(SinkRefusal::Invalid.into()),
         };
         // SAFETY: by contract, the text is valid for this call.
         let name = unsafe { bytes(&name, SVC_METRICS_MAX as usize) }?;
         // SAFETY: likewise.
         let help = unsafe { bytes(&help, SVC_METRICS_MAX as usize) }?;
-        answer.family(kind, name, help).map_err(code_of)
+        Ok(answer.family(kind, name, help)?)
     }
 
     fn add_sample(svc_metrics => Metrics, labels: *const svc_label, count: usize, value: f64) |answer| {
         if count > LABELS_MAX {
-            return Err(code(SVC_TOO_LARGE));
+            return Err(SinkRefusal::TooLarge.into());
         }
         if count > 0 && labels.is_null() {
-            return Err(code(SVC_INVALID));
+            return Err(SinkRefusal::Invalid.into());
         }
         let labels = if count == 0 { ptr::dangling() } else { labels };
         // SAFETY: not NULL, and by contract as many labels as it says; of none, nothing is read.
@@ -244,7 +306,7 @@ answers! {
             let value = unsafe { bytes(&label.value, SVC_METRICS_MAX as usize) }?;
             pairs.push((name, value));
         }
-        answer.sample(&pairs, value).map_err(code_of)
+        Ok(answer.sample(&pairs, value)?)
     }
 }
 
@@ -277,28 +339,45 @@ mod tests {
 
     #[test]
     fn a_handle_stands_for_one_answer_of_one_kind() {
-        let mut slot = AnswerSlot::Health(None);
-        let kept = expecting(&mut slot, |handle| {
+        let (mut answer, mut other) = (None, None);
+        let kept = expecting(&mut AnswerSlot::new(AnswerSink::Health(&mut answer)), |handle| {
             let handle = handle.as_raw::<svc_health>();
             assert_eq!((say_page(handle), say_health(handle)), (code(SVC_NOT_NOW), code(SVC_OK)));
             assert_eq!(say_health(handle.wrapping_byte_add(1)), code(SVC_NOT_NOW));
             assert_eq!(say_health(ptr::null_mut::<svc_health>()), code(SVC_NOT_NOW));
             handle
         });
-        assert!(matches!(slot, AnswerSlot::Health(Some(_))));
+        assert!(answer.is_some());
         assert_eq!(say_health(kept), code(SVC_NOT_NOW));
-        let mut next = AnswerSlot::Health(None);
+        let mut next = AnswerSlot::new(AnswerSink::Health(&mut other));
         expecting(&mut next, |_| assert_eq!(say_health(kept), code(SVC_NOT_NOW)));
-        assert!(matches!(next, AnswerSlot::Health(None)));
+        assert!(other.is_none());
     }
 
     #[test]
     fn a_handle_stands_for_nothing_on_another_thread() {
-        let mut slot = AnswerSlot::Page(None);
-        let elsewhere = expecting(&mut slot, |handle| {
+        let mut pages = 0;
+        let mut take = |_: i32, _: &[u8], _: &[u8]| {
+            pages += 1;
+            Ok(())
+        };
+        let elsewhere = expecting(&mut AnswerSlot::new(AnswerSink::Page(&mut take)), |handle| {
             std::thread::scope(|scope| scope.spawn(|| say_page(handle.as_raw::<svc_page>())).join().unwrap())
         });
-        assert_eq!(elsewhere, code(SVC_NOT_NOW));
-        assert!(matches!(slot, AnswerSlot::Page(None)));
+        assert_eq!((elsewhere, pages), (code(SVC_NOT_NOW), 0));
+    }
+
+    #[test]
+    fn the_last_refusal_is_known_until_an_answer_is_taken() {
+        let mut is_full = true;
+        let mut take = |_: i32, _: &[u8], _: &[u8]| {
+            let fault = AnswerFault { refusal: SinkRefusal::TooLarge, why: "full".to_owned() };
+            if std::mem::take(&mut is_full) { Err(fault) } else { Ok(()) }
+        };
+        let mut slot = AnswerSlot::new(AnswerSink::Page(&mut take));
+        let result = expecting(&mut slot, |handle| say_page(handle.as_raw::<svc_page>()));
+        assert_eq!((result, slot.refused.as_deref()), (code(SVC_TOO_LARGE), Some("full")));
+        let result = expecting(&mut slot, |handle| say_page(handle.as_raw::<svc_page>()));
+        assert_eq!((result, slot.refused()), (code(SVC_OK), None));
     }
 }

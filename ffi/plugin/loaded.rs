@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::answer::{AnswerHandle, AnswerSlot, HealthAnswer, MetricSink, PageAnswer, expecting};
+use super::answer::{AnswerFault, AnswerHandle, AnswerSink, AnswerSlot, HealthAnswer, MetricSink, expecting};
 use super::bindings::{SVC_OK, SVC_PLUGIN_ABI, svc_page_request, svc_plugin, svc_request_facts};
 use super::fault::PluginFault;
 use super::library::load;
@@ -87,7 +87,7 @@ impl LoadedPlugin {
             return Err(PluginFault::WrongAbi { found: raw.abi, wanted: SVC_PLUGIN_ABI });
         }
         if has_failed {
-            return Err(PluginFault::Entry(host.take_reason()));
+            return Err(PluginFault::Entry(host.take_reason().unwrap_or_else(unexplained)));
         }
         if raw.size < STRUCT_SIZE_FIRST {
             return Err(PluginFault::TooSmall { size: raw.size, wanted: STRUCT_SIZE_FIRST });
@@ -167,50 +167,56 @@ impl LoadedPlugin {
     /// What the plugin has explained, or that it has not answered.
     pub fn health(&mut self) -> Result<HealthAnswer, String> {
         let health = self.raw.health.ok_or_else(missing)?;
-        let mut slot = AnswerSlot::Health(None);
+        let mut taken = None;
+        let sink = AnswerSink::Health(&mut taken);
         // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        self.asked(&mut slot, |state, answer| unsafe { health(state, answer.as_raw()) })?;
-        match slot {
-            AnswerSlot::Health(Some(answer)) => Ok(answer),
-            _ => Err(unanswered()),
-        }
+        let refused = self.asked(sink, |state, answer| unsafe { health(state, answer.as_raw()) })?;
+        taken.ok_or_else(|| unanswered(refused))
     }
 
-    /// Calls `config`.
+    /// Calls `config`; what `check` makes of the JSON that the plugin passes is the result.
     ///
     /// # Errors
     ///
     /// What the plugin has explained, or that it has not answered.
-    pub fn config(&mut self) -> Result<Vec<u8>, String> {
+    pub fn config<T>(&mut self, check: impl Fn(&[u8]) -> Result<T, AnswerFault>) -> Result<T, String> {
         let config = self.raw.config.ok_or_else(missing)?;
-        let mut slot = AnswerSlot::Config(None);
+        let mut taken = None;
+        let mut take = |json: &[u8]| check(json).map(|checked| taken = Some(checked));
+        let sink = AnswerSink::Config(&mut take);
         // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        self.asked(&mut slot, |state, answer| unsafe { config(state, answer.as_raw()) })?;
-        match slot {
-            AnswerSlot::Config(Some(answer)) => Ok(answer),
-            _ => Err(unanswered()),
-        }
+        let refused = self.asked(sink, |state, answer| unsafe { config(state, answer.as_raw()) })?;
+        taken.ok_or_else(|| unanswered(refused))
     }
 
-    /// Calls `serve`.
+    /// Calls `serve`; what `check` makes of the status, the content type and the body that the plugin passes is the
+    /// result.
     ///
     /// # Errors
     ///
     /// What the plugin has explained, or that it has not answered.
-    pub fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PageAnswer, String> {
+    pub fn serve<T>(
+        &mut self,
+        path: &[u8],
+        query: &[u8],
+        check: impl Fn(i32, &[u8], &[u8]) -> Result<T, AnswerFault>,
+    ) -> Result<T, String> {
         let serve = self.raw.serve.ok_or_else(missing)?;
-        let mut slot = AnswerSlot::Page(None);
+        let mut taken = None;
+        let mut take = |status: i32, content_type: &[u8], body: &[u8]| {
+            check(status, content_type, body).map(|checked| taken = Some(checked))
+        };
         let request = svc_page_request {
             size: size_of::<svc_page_request>(),
             path: text_of(path),
             query: text_of(query),
         };
-        // SAFETY: the plugin's own callback and state, a request that is valid for the call, and a handle of its answer.
-        self.asked(&mut slot, |state, answer| unsafe { serve(state, &raw const request, answer.as_raw()) })?;
-        match slot {
-            AnswerSlot::Page(Some(answer)) => Ok(answer),
-            _ => Err(unanswered()),
-        }
+        let sink = AnswerSink::Page(&mut take);
+        // SAFETY: the plugin's own callback and state, a request that is valid for the call, and a handle of its
+        // answer.
+        let refused =
+            self.asked(sink, |state, answer| unsafe { serve(state, &raw const request, answer.as_raw()) })?;
+        taken.ok_or_else(|| unanswered(refused))
     }
 
     /// Calls `metrics`.
@@ -220,9 +226,9 @@ impl LoadedPlugin {
     /// What the plugin has explained.
     pub fn metrics(&mut self, sink: &mut dyn MetricSink) -> Result<(), String> {
         let metrics = self.raw.metrics.ok_or_else(missing)?;
-        let mut slot = AnswerSlot::Metrics(sink);
+        let sink = AnswerSink::Metrics(sink);
         // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        self.asked(&mut slot, |state, answer| unsafe { metrics(state, answer.as_raw()) })
+        self.asked(sink, |state, answer| unsafe { metrics(state, answer.as_raw()) }).map(drop)
     }
 
     /// Calls `request_ended`.
@@ -251,17 +257,29 @@ impl LoadedPlugin {
         self.called(|state| unsafe { request_ended(state, &raw const facts) })
     }
 
-    /// Calls a callback whose answer goes to `slot`.
+    /// Calls a callback whose answer goes to `sink`; returns why the last one was not taken, if it was not.
     fn asked(
         &mut self,
-        slot: &mut AnswerSlot<'_>,
+        sink: AnswerSink<'_>,
         callback: impl FnOnce(*mut c_void, AnswerHandle) -> i32,
-    ) -> Result<(), String> {
-        expecting(slot, |answer| self.called(|state| callback(state, answer)))
+    ) -> Result<Option<String>, String> {
+        let mut slot = AnswerSlot::new(sink);
+        let result = expecting(&mut slot, |answer| self.try_call(|state| callback(state, answer)));
+        let refused = slot.refused();
+        match result {
+            Ok(()) => Ok(refused),
+            // Many return what svc has told them.
+            Err(reason) => Err(reason.or(refused).unwrap_or_else(unexplained)),
+        }
     }
 
     /// Calls a callback, and fetches the reason of an error.
     fn called(&mut self, callback: impl FnOnce(*mut c_void) -> i32) -> Result<(), String> {
+        self.try_call(callback).map_err(|reason| reason.unwrap_or_else(unexplained))
+    }
+
+    /// Calls a callback; an error has the reason that was given, if one was.
+    fn try_call(&mut self, callback: impl FnOnce(*mut c_void) -> i32) -> Result<(), Option<String>> {
         self.host.forget_reason();
         if callback(self.raw.state) == code(SVC_OK) { Ok(()) } else { Err(self.host.take_reason()) }
     }
@@ -314,8 +332,13 @@ fn missing() -> String {
     "there is no such callback".to_owned()
 }
 
-fn unanswered() -> String {
-    "it returned without an answer".to_owned()
+fn unanswered(refused: Option<String>) -> String {
+    let what = "it returned without an answer";
+    refused.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}"))
+}
+
+fn unexplained() -> String {
+    "no reason was given".to_owned()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod loaded;
 mod plugin_host;
 mod text;
 
-pub use answer::{HealthAnswer, HealthStatus, MetricSink, MetricType, PageAnswer, SinkRefusal};
+pub use answer::{AnswerFault, HealthAnswer, HealthStatus, MetricSink, MetricType, SinkRefusal};
 pub use fault::PluginFault;
 pub use loaded::{EndedRequest, LoadedPlugin};
 pub use plugin_host::{PluginLevel, PluginServices};

@@ -82,10 +82,9 @@ impl PluginHost {
         let _ = self.identity.set(PluginIdentity { name: name.to_owned(), settings });
     }
 
-    /// Takes the reason of an error that was just returned.
-    pub(super) fn take_reason(&self) -> String {
-        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).take();
-        reason.unwrap_or_else(|| "no reason was given".to_owned())
+    /// Takes the reason of an error that was just returned, if one was given.
+    pub(super) fn take_reason(&self) -> Option<String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Forgets a reason that belongs to nothing.

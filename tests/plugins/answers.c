@@ -4,6 +4,10 @@
  *   each callback               tries its handle as every other kind, and all handles that it has kept, as every kind
  *   GET /plugins/answers/thread lets other threads answer, one before serve has returned and one after another callback
  *   GET /plugins/answers/tally  what came of all that
+ *   GET /plugins/answers/codes  the codes of malformed answers: pages, configurations, and how it is
+ *   GET /plugins/answers/kept   a page, after which others were refused
+ *   GET /plugins/answers/none   a page that is refused, and the callback says that all is well
+ *   GET /plugins/answers/worse  from now on, all configurations are malformed
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +22,8 @@ enum { HEALTH, CONFIG, PAGE, METRICS, KINDS };
 static const svc_host_api *host;
 static void *kept[KINDS];
 static atomic_int tried, taken, threads, rounds;
+static char health_codes[64], config_codes[64];
+static int is_worse;
 
 static svc_text text(const char *string)
 {
@@ -65,6 +71,8 @@ static int32_t health(void *state, svc_health *answer)
     (void)state;
     misuse_all(answer, HEALTH);
     rounds++;
+    snprintf(health_codes, sizeof health_codes, "%d %d", host->answer_health(answer, 3, text("no status")),
+             host->answer_health(answer, SVC_HEALTH_FAILED, text("not UTF-8: \xff")));
     return host->answer_health(answer, SVC_HEALTH_OK, text("well"));
 }
 
@@ -72,6 +80,12 @@ static int32_t config(void *state, svc_config *answer)
 {
     (void)state;
     misuse_all(answer, CONFIG);
+    snprintf(config_codes, sizeof config_codes, "%d %d %d %d", host->answer_config(answer, text("[1]")),
+             host->answer_config(answer, text("{\"unfinished\"")), host->answer_config(answer, text("")),
+             host->answer_config(answer, text("{\"a\": \"\xff\"}")));
+    if (is_worse) {
+        return SVC_OK;
+    }
     return host->answer_config(answer, text("{\"own\": true}"));
 }
 
@@ -103,10 +117,26 @@ static int32_t say(svc_page *answer, const char *body)
     return host->answer_page(answer, 200, text("text/plain"), text(body));
 }
 
+static int32_t typed(svc_page *answer, const char *type)
+{
+    return host->answer_page(answer, 200, text(type), text("malformed"));
+}
+
+/* Answers with what must be refused; writes the codes. */
+static void say_malformed(svc_page *answer, char *codes, size_t size)
+{
+    static char long_type[258];
+    memset(long_type, '/', 257);
+    snprintf(codes, size, "%d %d %d, %d %d %d %d %d", host->answer_page(answer, 99, text("a/b"), text("x")),
+             host->answer_page(answer, 199, text("a/b"), text("x")),
+             host->answer_page(answer, 600, text("a/b"), text("x")), typed(answer, "a/b\r\nX-Evil: yes"),
+             typed(answer, "text"), typed(answer, ""), typed(answer, "text/pl\xc3\xa4in"), typed(answer, long_type));
+}
+
 static int32_t serve(void *state, const svc_page_request *request, svc_page *answer)
 {
     pthread_t thread;
-    char path[128] = "";
+    char path[256] = "";
     (void)state;
     misuse_all(answer, PAGE);
     snprintf(path, sizeof path, "%.*s", (int)request->path.size, request->path.data);
@@ -122,6 +152,22 @@ static int32_t serve(void *state, const svc_page_request *request, svc_page *ans
     if (!strcmp(path, "tally")) {
         snprintf(path, sizeof path, "%s, %d threads, %d taken", tried >= 100 ? "many" : "few", threads, taken);
     }
+    if (!strcmp(path, "codes")) {
+        char codes[64];
+        say_malformed(answer, codes, sizeof codes);
+        snprintf(path, sizeof path, "%s; %s; %s", codes, config_codes, health_codes);
+    }
+    if (!strcmp(path, "kept")) {
+        char codes[64];
+        int32_t result = say(answer, path);
+        say_malformed(answer, codes, sizeof codes);
+        return result;
+    }
+    if (!strcmp(path, "none")) {
+        typed(answer, "text");
+        return SVC_OK;
+    }
+    is_worse |= !strcmp(path, "worse");
     return say(answer, path);
 }
 
