@@ -78,6 +78,9 @@ extern "C" {
 #define SVC_PAGE_MAX (8 * 1024 * 1024)  /* the body of a page */
 #define SVC_METRICS_MAX (256 * 1024)    /* all texts of an answer to metrics together */
 
+/* Whatever is longer is cut off. */
+#define SVC_HEALTH_TEXT_MAX 1024        /* the text of an answer to health */
+
 /* What functions and callbacks return. */
 enum {
     SVC_OK = 0,
@@ -158,8 +161,8 @@ typedef struct svc_host_api {
     /* The functions below answer callbacks. Where there is one answer, the last counts that was not refused; a callback
        that returns without one has failed. */
 
-    /* Answers health: an SVC_HEALTH_ status, and what an operator should know; the text goes to the log when the status
-       changes. */
+    /* Answers health: an SVC_HEALTH_ status, and what an operator should know, of which svc keeps the first
+       SVC_HEALTH_TEXT_MAX bytes; the text goes to the log when the status changes. */
     int32_t (*answer_health)(svc_health *answer, int32_t status, svc_text text);
 
     /* Answers config: a JSON object. Keep secrets out of it. */

@@ -71,3 +71,11 @@ fn a_configuration_is_shown_until_there_is_another_one() {
     );
     assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
 }
+
+#[test]
+fn a_long_text_about_its_health_is_cut() {
+    let (_plugins, svc) = start();
+    assert_eq!(svc.ask("/plugins/answers/long").status, 200);
+    assert_eq!(svc.log().expect("plugin is degraded")["fields"]["text"], "x".repeat(1024));
+    assert_eq!(svc.metric(ERRORS), 0.0);
+}

@@ -12,8 +12,9 @@ use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bindings::{
-    self, SVC_CONFIG_MAX, SVC_DUPLICATE, SVC_FAILED, SVC_INVALID, SVC_METRICS_MAX, SVC_NOT_NOW, SVC_OK,
-    SVC_PAGE_MAX, SVC_TOO_LARGE, svc_config, svc_health, svc_label, svc_metrics, svc_page, svc_text,
+    self, SVC_CONFIG_MAX, SVC_DUPLICATE, SVC_FAILED, SVC_HEALTH_TEXT_MAX, SVC_INVALID, SVC_METRICS_MAX,
+    SVC_NOT_NOW, SVC_OK, SVC_PAGE_MAX, SVC_TOO_LARGE, svc_config, svc_health, svc_label, svc_metrics,
+    svc_page, svc_text,
 };
 use super::text::{bytes, code, guarded};
 
@@ -227,9 +228,6 @@ fn answered(handle: usize, act: impl FnOnce(&mut AnswerSink<'_>) -> Result<(), R
     result
 }
 
-/// The maximum length of the text of a health report; more is cut off.
-const HEALTH_TEXT_MAX: usize = 64 * 1024;
-
 /// The maximum number of labels that are looked at.
 const LABELS_MAX: usize = 64;
 
@@ -255,8 +253,8 @@ answers! {
             _ => return Err(Refused::invalid("the status is none of SVC_HEALTH_")),
         };
         // SAFETY: by contract, the text is valid for this call.
-        let text = unsafe { bytes(&text, HEALTH_TEXT_MAX) }?;
-        let text = str::from_utf8(text).map_err(|_| Refused::invalid("the text is not UTF-8"))?;
+        let text = unsafe { bytes(&text, usize::MAX) }?;
+        let text = beginning(text).ok_or_else(|| Refused::invalid("the text is not UTF-8"))?;
         **answer = Some(HealthAnswer { status, text: text.to_owned() });
         Ok(())
     }
@@ -313,6 +311,19 @@ answers! {
 /// The maximum length of a content type that is looked at.
 const CONTENT_TYPE_MAX: usize = 4096;
 
+/// As much of the text of a health report as is kept, with whole characters only; `None` if it is not UTF-8.
+fn beginning(text: &[u8]) -> Option<&str> {
+    let kept = &text[..text.len().min(SVC_HEALTH_TEXT_MAX as usize)];
+    match str::from_utf8(kept) {
+        Ok(kept) => Some(kept),
+        // The cut is within its last character.
+        Err(error) if kept.len() < text.len() && error.error_len().is_none() => {
+            str::from_utf8(&kept[..error.valid_up_to()]).ok()
+        }
+        Err(_) => None,
+    }
+}
+
 fn code_of(refusal: SinkRefusal) -> i32 {
     code(match refusal {
         SinkRefusal::Duplicate => SVC_DUPLICATE,
@@ -365,6 +376,17 @@ mod tests {
             std::thread::scope(|scope| scope.spawn(|| say_page(handle.as_raw::<svc_page>())).join().unwrap())
         });
         assert_eq!((elsewhere, pages), (code(SVC_NOT_NOW), 0));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let max = SVC_HEALTH_TEXT_MAX as usize;
+        assert_eq!(beginning("ä".repeat(max).as_bytes()).unwrap().len(), max);
+        assert_eq!(beginning(format!("x{}", "ä".repeat(max)).as_bytes()).unwrap().len(), max - 1);
+        assert_eq!(beginning(&[b'x'; 3]), Some("xxx"));
+        // Not cut, and not whole; or wrong where nothing was cut.
+        assert_eq!(beginning(b"x\xc3"), None);
+        assert_eq!(beginning(&[&b"\xff"[..], &vec![b'x'; max]].concat()), None);
     }
 
     #[test]

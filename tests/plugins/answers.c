@@ -7,6 +7,7 @@
  *   GET /plugins/answers/codes  the codes of malformed answers: pages, configurations, and how it is
  *   GET /plugins/answers/kept   a page, after which others were refused
  *   GET /plugins/answers/none   a page that is refused, and the callback says that all is well
+ *   GET /plugins/answers/long   from now on, it is degraded, with a text that is too long
  *   GET /plugins/answers/worse  from now on, all configurations are malformed
  */
 #include <pthread.h>
@@ -23,7 +24,7 @@ static const svc_host_api *host;
 static void *kept[KINDS];
 static atomic_int tried, taken, threads, rounds;
 static char health_codes[64], config_codes[64];
-static int is_worse;
+static int is_worse, is_long;
 
 static svc_text text(const char *string)
 {
@@ -73,6 +74,12 @@ static int32_t health(void *state, svc_health *answer)
     rounds++;
     snprintf(health_codes, sizeof health_codes, "%d %d", host->answer_health(answer, 3, text("no status")),
              host->answer_health(answer, SVC_HEALTH_FAILED, text("not UTF-8: \xff")));
+    if (is_long) {
+        static char long_text[100 * 1024];
+        svc_text text = {long_text, sizeof long_text};
+        memset(long_text, 'x', sizeof long_text);
+        return host->answer_health(answer, SVC_HEALTH_DEGRADED, text);
+    }
     return host->answer_health(answer, SVC_HEALTH_OK, text("well"));
 }
 
@@ -167,6 +174,7 @@ static int32_t serve(void *state, const svc_page_request *request, svc_page *ans
         typed(answer, "text");
         return SVC_OK;
     }
+    is_long |= !strcmp(path, "long");
     is_worse |= !strcmp(path, "worse");
     return say(answer, path);
 }
