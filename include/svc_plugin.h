@@ -169,7 +169,7 @@ typedef struct svc_host_api {
     int32_t (*answer_config)(svc_config *answer, svc_text json);
 
     /* Answers serve: a status from 200 to 599, the value of Content-Type (a slash among printable ASCII characters, up to
-       256 of them), the body. */
+       256 of them), the body, which is not sent with 204, 205 and 304. */
     int32_t (*answer_page)(svc_page *answer, int32_t status, svc_text type, svc_text body);
 
     /* Begins a family of metrics: SVC_COUNTER or SVC_GAUGE, the part of its name after svc_plugin_<name>_

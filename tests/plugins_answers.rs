@@ -79,3 +79,16 @@ fn a_long_text_about_its_health_is_cut() {
     assert_eq!(svc.log().expect("plugin is degraded")["fields"]["text"], "x".repeat(1024));
     assert_eq!(svc.metric(ERRORS), 0.0);
 }
+
+#[test]
+fn a_page_that_may_have_no_content_has_none() {
+    let (_plugins, svc) = start();
+    let get = |status: &str| svc.ask(&format!("/plugins/answers/{status}"));
+    for (status, code, body) in [("200", 200, "200"), ("205", 205, ""), ("599", 599, "599")] {
+        let page = get(status);
+        assert_eq!((page.status, page.text().as_str()), (code, body));
+        assert_eq!(page.field("content-length"), Some(body.len().to_string().as_str()), "{status}");
+    }
+    let page = get("204");
+    assert_eq!((page.status, page.text().as_str(), page.field("content-length")), (204, "", None));
+}

@@ -8,11 +8,13 @@
  *   GET /plugins/answers/kept   a page, after which others were refused
  *   GET /plugins/answers/none   a page that is refused, and the callback says that all is well
  *   GET /plugins/answers/long   from now on, it is degraded, with a text that is too long
+ *   GET /plugins/answers/STATUS a page with this status
  *   GET /plugins/answers/worse  from now on, all configurations are malformed
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -173,6 +175,9 @@ static int32_t serve(void *state, const svc_page_request *request, svc_page *ans
     if (!strcmp(path, "none")) {
         typed(answer, "text");
         return SVC_OK;
+    }
+    if (strlen(path) == 3 && path[0] >= '2' && path[0] <= '5') {
+        return host->answer_page(answer, atoi(path), text("text/plain"), text(path));
     }
     is_long |= !strcmp(path, "long");
     is_worse |= !strcmp(path, "worse");

@@ -208,6 +208,8 @@ impl<S: OpsSource> OpsResponder<S> {
 pub(in crate::serve) fn page_reply(outcome: PageOutcome) -> Reply {
     let (status, text) = match outcome {
         PageOutcome::Page(PluginPage { status, content_type, body }) => {
+            // RFC 9110, section 15.3.6: no content may be generated in a 205.
+            let body = if status == 205 { Vec::new() } else { body };
             return reply(status, base_fields(&content_type), body);
         }
         PageOutcome::Failed => (500, "the plugin failed\n"),
