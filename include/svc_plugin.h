@@ -124,8 +124,8 @@ typedef struct svc_text {
 
 /* A label of a series. */
 typedef struct svc_label {
-    svc_text name;   /* [a-z][a-z0-9_]*, not le or quantile */
-    svc_text value;  /* without control characters */
+    svc_text name;   /* [a-z][a-z0-9_]* of up to 100 bytes, without a _ at its end; not le or quantile */
+    svc_text value;  /* without control characters, up to 1024 bytes */
 } svc_label;
 
 /* The plugin as svc knows it. */
@@ -172,12 +172,13 @@ typedef struct svc_host_api {
        256 of them), the body, which is not sent with 204, 205 and 304. */
     int32_t (*answer_page)(svc_page *answer, int32_t status, svc_text type, svc_text body);
 
-    /* Begins a family of metrics: SVC_COUNTER or SVC_GAUGE, the part of its name after svc_plugin_<name>_
-       ([a-z][a-z0-9_]*), and its help, one line without quotes and backslashes. */
+    /* Begins a family of metrics: SVC_COUNTER or SVC_GAUGE, the part of its name after svc_plugin_<name>_ ([a-z][a-z0-9_]*
+       of up to 100 bytes, without a _ at its end), and its help: one line of 1 to 1024 bytes, without quotes and
+       backslashes, and without spaces at its ends. */
     int32_t (*add_family)(svc_metrics *answer, int32_t type, svc_text name, svc_text help);
 
-    /* Adds a series to the family that was begun last. Numbers are finite, and those of a counter not negative. A
-       series is refused, and the others are kept. */
+    /* Adds a series to the family that was begun last, with up to 16 labels. Numbers are finite, and those of a counter
+       not negative. A series is refused, and the others are kept. */
     int32_t (*add_sample)(svc_metrics *answer, const svc_label *labels, size_t label_count, double value);
 } svc_host_api;
 
@@ -218,7 +219,7 @@ typedef struct svc_plugin {
     uint32_t abi;      /* SVC_PLUGIN_ABI */
     uint32_t reserved; /* 0 */
     svc_text name;     /* [a-z][a-z0-9_]*; the name in PLUGINS, if the plugin is loaded by its name */
-    svc_text version;  /* shown in /config */
+    svc_text version;  /* shown in /config; 1 to 256 bytes */
     void *state;       /* the first argument of each callback */
 
     /* Reads settings and prepares. An error stops the start of svc. */

@@ -37,6 +37,7 @@ fn a_plugin_that_cannot_be_used_stops_the_start_and_says_why() {
             "has no entry: it does not export svc_plugin_entry",
         ),
         (one("a", &["-DABI=2"]), "has ABI 2, wanted 1"),
+        (one("a", &["-DVERSION=\"\""]), "has no valid version: wanted 1 to 256 bytes of UTF-8"),
         (one("a", &["-DENTRY_FAILS"]), "svc_plugin_entry failed: no licence"),
         (one("a", &["-DSMALL"]), "has a struct svc_plugin of 24 bytes, wanted at least 120"),
     ];

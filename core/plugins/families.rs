@@ -341,6 +341,7 @@ mod tests {
             (b"a b", b"x"),
             (b"le", b"x"),
             (b"quantile", b"x"),
+            (b"a_", b"x"),
             (b"__name__", b"x"),
             (b"a", b"x\ny"),
             (b"a", b"\xff"),
@@ -348,8 +349,12 @@ mod tests {
         ] {
             assert_eq!(metrics.add_sample(&[label], 1.0), Err(MetricRefusal::Label), "{label:?}");
         }
+        let names: Vec<String> = (0..=PLUGIN_LABELS_MAX).map(|number| format!("a{number}")).collect();
+        let labels: Vec<(&[u8], &[u8])> = names.iter().map(|name| (name.as_bytes(), &b"x"[..])).collect();
+        assert_eq!(metrics.add_sample(&labels, 1.0), Err(MetricRefusal::TooLarge));
+        assert_eq!(metrics.add_sample(&labels[1..], 1.0), Ok(()));
         let (families, _) = metrics.finish();
-        assert_eq!(families[0].samples.len(), 3);
+        assert_eq!(families[0].samples.len(), 4);
     }
 
     #[test]

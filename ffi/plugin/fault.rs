@@ -23,7 +23,7 @@ pub enum PluginFault {
         /// The smallest one.
         wanted: usize,
     },
-    /// A text of its struct is not one.
+    /// A text of its struct is not one: which, and what would be right.
     Text(&'static str),
     /// Others may write the file, or put another one in its place.
     WritableByOthers(PathBuf),

@@ -94,9 +94,11 @@ impl LoadedPlugin {
         }
         raw = truncated(raw);
         // SAFETY: by contract, the texts are valid until the entry has returned, and until now.
-        let own = unsafe { text(&raw.name, NAME_BYTES_MAX) }.ok_or(PluginFault::Text("name"))?;
+        let own = unsafe { text(&raw.name, NAME_BYTES_MAX) }
+            .ok_or(PluginFault::Text("name: wanted [a-z][a-z0-9_]*"))?;
         // SAFETY: likewise.
-        let version = unsafe { text(&raw.version, VERSION_BYTES_MAX) }.ok_or(PluginFault::Text("version"))?;
+        let version = unsafe { text(&raw.version, VERSION_BYTES_MAX) }
+            .ok_or(PluginFault::Text("version: wanted 1 to 256 bytes of UTF-8"))?;
         if name.is_some_and(|name| name != own) {
             return Err(PluginFault::OtherName(own));
         }

@@ -18,6 +18,9 @@
 #ifndef NAME
 #define NAME "hostile"
 #endif
+#ifndef VERSION
+#define VERSION "0.9-hostile"
+#endif
 #ifndef ABI
 #define ABI SVC_PLUGIN_ABI
 #endif
@@ -233,7 +236,7 @@ int32_t svc_plugin_entry(const svc_host_api *given, svc_plugin *plugin)
     plugin->size = sizeof *plugin;
     plugin->abi = ABI;
     plugin->name = text(NAME);
-    plugin->version = text("0.9-hostile");
+    plugin->version = text(VERSION);
     plugin->init = init;
     plugin->start = start;
     plugin->stop = stop;
