@@ -197,3 +197,19 @@ fn work_in_flight_ends_before_stop() {
     let trace = plugins.trace();
     assert_eq!(trace.last().unwrap(), "stop");
 }
+
+#[test]
+fn a_page_of_a_plugin_that_stops_or_has_stopped_is_unavailable() {
+    let plugins = Plugins::none().with("a", &[], &[]).with("b", &[], &[("HANG", "stop")]);
+    let mut svc = plugins.start(&[], &[("DRAIN_TIMEOUT_SECONDS", "600")]);
+    svc.signal(rustix::process::Signal::TERM);
+    eventually("both stop", || plugins.trace().iter().filter(|call| *call == "stop").count() == 2);
+    let asked_at = Instant::now();
+    for plugin in ["a", "b"] {
+        assert_eq!(svc.ask(&format!("/plugins/{plugin}/")).status, 503, "{plugin}");
+    }
+    assert!(asked_at.elapsed() < Duration::from_secs(20), "nobody has waited until the page was late");
+    plugins.release();
+    assert_eq!(svc.wait(), Some(0));
+    assert!(!plugins.trace().contains(&"serve".to_owned()));
+}

@@ -105,6 +105,12 @@ impl PluginScript {
         self.0.news.notify_all();
     }
 
+    /// Calls like this one return, and the others do not yet.
+    pub(crate) fn release_one(&self, call: PluginCall) {
+        self.0.state.lock().holds.retain(|held| *held != call);
+        self.0.news.notify_all();
+    }
+
     /// Says this about its configuration.
     pub(crate) fn configure(&self, json: &[u8]) {
         self.0.state.lock().config = json.to_vec();

@@ -2,12 +2,13 @@
 //!
 //! Promises: whoever puts something in never waits; what does not fit comes back, or is dropped and counted. Requests for
 //! pages and the round of questions come before facts about requests, so that no traffic can keep them away. Once it is
-//! closed, everything that is in it is taken before the end. Refuses: it does not know what the thread does with it.
+//! closed, everything that is in it is taken before the end, and a request for a page that comes later comes back.
+//! Refuses: it does not know what the thread does with it.
 
 use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
 use crate::sync::counter::Counter;
 use crate::sync::event_count::EventCount;
-use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering};
+use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering, fence};
 
 use super::plugin::RequestFacts;
 use super::question::PluginQuestion;
@@ -33,6 +34,10 @@ pub enum PluginWork {
 ///
 /// A flag is set with Release and taken with Acquire: whoever sees it sees what came before it. `closing` is looked at
 /// first and the queues after that, so what was put in before the inbox was closed is found.
+///
+/// Whoever asks for a page looks at `closing` after that, and the thread looks for questions after it has seen `closing`.
+/// Between the two steps, both put a `SeqCst` fence, so that at least one of them sees the other (store buffering): a
+/// question that the thread does not find is one that comes back.
 #[derive(Debug)]
 pub struct PluginInbox {
     starting: AtomicBool,
@@ -82,13 +87,21 @@ impl PluginInbox {
         self.work.notify_all();
     }
 
-    /// Puts in a request for a page; returns whether it fits.
+    /// Puts in a request for a page; returns whether it fits, and something may still come of it. If not, it is given up.
     pub fn ask(&self, question: Arc<PluginQuestion>) -> bool {
-        let fits = self.questions.push(question).is_ok();
-        if fits {
-            self.work.notify_one();
+        let own = Arc::clone(&question);
+        if self.questions.push(question).is_err() {
+            return false;
         }
-        fits
+        // SeqCst: pairs with the fence in `take`.
+        fence(Ordering::SeqCst);
+        if self.closing.load(Ordering::Relaxed) {
+            // Perhaps it was found, and perhaps nobody looks any more.
+            own.give_up();
+            return false;
+        }
+        self.work.notify_one();
+        true
     }
 
     /// Puts in facts about a request, or drops and counts them.
@@ -123,6 +136,10 @@ impl PluginInbox {
     fn take(&self) -> Option<PluginWork> {
         // Acquire: pairs with the Release in `raise`.
         let is_closing = self.closing.load(Ordering::Acquire);
+        if is_closing {
+            // SeqCst: pairs with the fence in `ask`.
+            fence(Ordering::SeqCst);
+        }
         if Self::lower(&self.starting) {
             return Some(PluginWork::Start);
         }
@@ -190,6 +207,18 @@ mod tests {
         assert!(!inbox.ask(question()));
         (0..PLUGIN_FACTS_MAX + 3).for_each(|_| inbox.tell(facts()));
         assert_eq!(inbox.lost_total(), 3);
+    }
+
+    #[test]
+    fn a_question_after_the_end_comes_back_and_one_before_it_does_not() {
+        let inbox = PluginInbox::new();
+        let question = || Arc::new(PluginQuestion::new(b"", b""));
+        assert!(inbox.ask(question()));
+        inbox.close();
+        let late = question();
+        assert!(!inbox.ask(Arc::clone(&late)) && !late.is_open());
+        let PluginWork::Answer(first) = inbox.next() else { panic!() };
+        assert!(first.is_open());
     }
 
     #[test]

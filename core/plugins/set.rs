@@ -77,7 +77,7 @@ pub enum PluginStartError {
 pub enum PluginAsked {
     /// There is no such plugin, or it has no pages.
     Unknown,
-    /// It does not work at the moment, or has too many requests already.
+    /// It does not work at the moment, has too many requests already, or is about to stop.
     Unavailable,
     /// It was asked.
     Asked(PageTicket),

@@ -187,6 +187,27 @@ fn too_many_requests_for_pages_are_unavailable() {
 }
 
 #[test]
+fn a_plugin_that_stops_or_has_stopped_is_unavailable_and_what_was_asked_before_is_answered() {
+    let script = PluginScript::new();
+    script.hold(Health);
+    script.hold(Stop);
+    let set = script.started("p");
+    script.wait_for(Health, 1);
+    let asked = set.ask(b"p", b"a", b"", time::now());
+    assert_eq!(set.end(Duration::ZERO).len(), 1);
+    let is_unavailable = || matches!(set.ask(b"p", b"b", b"", time::now()), PluginAsked::Unavailable);
+    assert!(is_unavailable(), "it is going to stop");
+    script.release_one(Health);
+    script.wait_for(Stop, 1);
+    assert!(matches!(outcome(&asked), Some(PageOutcome::Page(_))));
+    assert!(is_unavailable(), "it stops");
+    script.release();
+    assert!(set.end(Duration::MAX).is_empty());
+    assert!(is_unavailable(), "it has stopped");
+    assert_eq!(script.count(Serve), 1);
+}
+
+#[test]
 fn names_are_names_and_unique() {
     let script = PluginScript::new();
     let refused = |names: &[&str]| {

@@ -1,5 +1,5 @@
 //! The inbox of a plugin's thread under every interleaving that a bounded number of preemptions allows: facts, questions, the
-//! round, and the end.
+//! round, and the end, before which a question is taken or after which it comes back.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_plugins`. Work that nobody takes ends in a deadlock,
 //! which the explorer reports. The queues of a model have room for two.
@@ -142,5 +142,24 @@ fn a_question_is_answered_or_given_up() {
         assert_eq!(plugin.join().unwrap().questions, 1);
         assert!(matches!(seen, None | Some(PageOutcome::Failed)));
         assert_eq!(question.take(), None, "nobody waits any more");
+    });
+}
+
+#[test]
+fn a_question_at_the_end_is_answered_or_comes_back() {
+    explore(3, || {
+        let inbox = Arc::new(PluginInbox::new());
+        let plugin = thread_of(&inbox);
+        let other = {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || inbox.close())
+        };
+        let question = Arc::new(PluginQuestion::new(b"", b""));
+        let is_asked = inbox.ask(Arc::clone(&question));
+        other.join().unwrap();
+        plugin.join().unwrap();
+        let answer = question.take();
+        assert_eq!(answer.is_some(), is_asked, "nobody waits for nothing");
+        assert!(!question.is_open());
     });
 }
