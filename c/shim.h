@@ -679,6 +679,10 @@ void shim_signals_block(void);
 /* Waits for one of the blocked signals and returns its number; 0 after that many milliseconds, unless those are 0. */
 int shim_signals_wait(uint32_t milliseconds);
 
+/* A descriptor that is readable while a SIGINT or SIGTERM waits to be received; -1 if the system has none. The caller closes
+ * it. */
+int shim_signals_stop_descriptor(void);
+
 /* What OPcache says of its memory. Hits and misses count from its start or last restart. Filled by C. */
 typedef struct shim_opcache {
     uint64_t used_bytes;

@@ -29,7 +29,7 @@
  *   - Nothing of svc waits for a plugin while it serves. Whatever takes long in a callback delays the plugin's other
  *     callbacks, and nothing else. A callback that takes more than 5 seconds makes the plugin `degraded`, and one that
  *     takes more than 60 seconds makes it `failed`, until it returns.
- *   - init must return within 60 seconds; the start of svc waits for it.
+ *   - init must return within 60 seconds; the start of svc waits for it, unless a signal stops svc meanwhile.
  *   - stop is called once if init succeeded, whatever start returned, when svc ends. svc waits for it until the drain is
  *     over (DRAIN_TIMEOUT_SECONDS), and then ends without it.
  *   - A library is never unloaded. A plugin that crashes takes svc with it.

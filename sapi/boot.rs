@@ -11,12 +11,14 @@ use std::time::Duration;
 use svc_core::config::ServiceManagerConfig;
 use svc_core::config::{Activation, Config, EnvFile, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
-use svc_core::observe::{Event, Hint, Log};
+use svc_core::observe::{Event, Hint, Log, PluginEvent};
+use svc_core::plugins::{PluginCall, PluginStartError};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
+use crate::early_stop::EarlyStop;
 use crate::pid_file::{PidFile, PidFileError};
 use crate::plugins;
 use crate::run_as::{self, ProcessUser};
@@ -127,15 +129,23 @@ fn run_on(
     };
     let shared = Arc::clone(prepared.shared());
     let is_set_up = become_user(user.as_ref(), config, log, &prepared)
-        .and_then(|()| install_plugins(config, log, &prepared));
+        .and_then(|()| install_plugins(config, log, &prepared, pid_file.as_ref()));
     let exit = match is_set_up {
         Ok(()) => executor::run(config, log, prepared, until),
-        Err(exit) => exit,
+        Err(exit) => {
+            drop(prepared);
+            exit
+        }
     };
     drop(pid_file);
+    let has_stopped = shared.lifecycle.is_stopped();
     // After a start that failed they have not been stopped.
-    let grace = if shared.lifecycle.is_stopped() { Duration::ZERO } else { THREAD_EXIT_GRACE };
-    if !shared.plugins.end(grace).is_empty() {
+    let left = shared.plugins.end(if has_stopped { Duration::ZERO } else { THREAD_EXIT_GRACE });
+    for (plugin, call) in left.iter().filter(|_| !has_stopped) {
+        let event = PluginEvent::LeftBehind { callback: call.map_or("", PluginCall::as_str) };
+        log.emit(&Event::Plugin(plugin, event));
+    }
+    if !left.is_empty() {
         // A thread still runs a plugin's code, and an orderly exit would free what it uses.
         log.shutdown();
         executor::exit_now(exit);
@@ -158,10 +168,27 @@ fn become_user(
     prepared.check_spool().map_err(|error| fail(&error, Exit::Misused))
 }
 
-/// Loads and initialises the plugins, while the operations port answers already.
-fn install_plugins(config: &Config, log: &Log, prepared: &PreparedServer) -> Result<(), Exit> {
-    let plugins = plugins::load(config, Some(log)).map_err(|error| fail(&error, Exit::Misused))?;
-    prepared.install_plugins(plugins).map_err(|error| fail(&error, Exit::Failed))
+/// Loads and initialises the plugins, while the operations port answers already. That takes as long as they like, so that a
+/// signal ends it.
+fn install_plugins(
+    config: &Config,
+    log: &Log,
+    prepared: &PreparedServer,
+    pid_file: Option<&PidFile>,
+) -> Result<(), Exit> {
+    if config.background.plugins.is_empty() {
+        return Ok(());
+    }
+    let stop = EarlyStop::watch(log);
+    let loaded = stop.ends(log, pid_file, |begin| plugins::load(config, Some(log), begin));
+    let loaded = loaded.map_err(|error| fail(&error, Exit::Misused))?;
+    prepared.install_plugins(loaded, stop.descriptor()).map_err(|error| match error {
+        StartError::Plugin(PluginStartError::Stopped) => {
+            log.emit(&Event::StartStopped);
+            Exit::Well
+        }
+        error => fail(&error, Exit::Failed),
+    })
 }
 
 /// Starts the pool of `engine`, if there is one, and opens the main port, calls `until`, and drains. Returns whether every

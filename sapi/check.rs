@@ -80,7 +80,7 @@ impl Findings {
             let dir = &bodies.spool_dir;
             self.errors.push(format!("SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory"));
         }
-        self.note(plugins::load(config, None));
+        self.note(plugins::load(config, None, &|_| {}));
     }
 
     /// Looks at what only one server can have. If that is the one which will reload, or be replaced, it may go on.

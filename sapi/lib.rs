@@ -22,6 +22,7 @@ pub mod command_table;
 pub mod commands;
 #[cfg(feature = "php")]
 mod completions;
+mod early_stop;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]

@@ -11,7 +11,11 @@ use crate::plugin_fault::PluginSettingFault;
 /// # Errors
 ///
 /// If the settings name a plugin.
-pub(crate) fn load(config: &Config, _log: Option<&Log>) -> Result<Vec<Box<dyn Plugin>>, PluginSettingFault> {
+pub(crate) fn load(
+    config: &Config,
+    _log: Option<&Log>,
+    _begin: &dyn Fn(&str),
+) -> Result<Vec<Box<dyn Plugin>>, PluginSettingFault> {
     match config.background.plugins.first() {
         None => Ok(Vec::new()),
         Some(source) => {

@@ -107,10 +107,17 @@ pub fn try_out(path: &Path) -> Result<(), PidFileError> {
     }
 }
 
+impl PidFile {
+    /// Removes it, for a process that ends without dropping it.
+    pub fn remove(&self) {
+        // If it cannot be removed, it will not be locked any more.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // If it cannot be removed, it is not locked any more.
-        let _ = fs::remove_file(&self.path);
+        self.remove();
     }
 }
 

@@ -19,12 +19,17 @@ use svc_ffi::plugin::{
 use crate::apm::{self, Apm};
 use crate::plugin_fault::PluginSettingFault;
 
-/// Loads the plugins that the settings name, in their order. Nothing of them is initialised.
+/// Loads the plugins that the settings name, in their order, and tells `begin` the name or the file of each one before.
+/// Nothing of them is initialised.
 ///
 /// # Errors
 ///
 /// What is wrong with the first plugin that cannot be loaded.
-pub(crate) fn load(config: &Config, log: Option<&Log>) -> Result<Vec<Box<dyn Plugin>>, PluginSettingFault> {
+pub(crate) fn load(
+    config: &Config,
+    log: Option<&Log>,
+    begin: &dyn Fn(&str),
+) -> Result<Vec<Box<dyn Plugin>>, PluginSettingFault> {
     let sources = &config.background.plugins;
     if sources.is_empty() {
         return Ok(Vec::new());
@@ -37,6 +42,10 @@ pub(crate) fn load(config: &Config, log: Option<&Log>) -> Result<Vec<Box<dyn Plu
     }));
     let mut loaded: Vec<Option<LoadedPlugin>> = Vec::new();
     for source in sources {
+        match source {
+            PluginSource::File(path) => begin(&path.to_string_lossy()),
+            PluginSource::Named(name) => begin(name),
+        }
         let plugin = load_one(source, services)?;
         let name = name_of(plugin.as_ref());
         if loaded.iter().any(|other| name_of(other.as_ref()) == name) {

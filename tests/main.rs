@@ -186,6 +186,7 @@ mod plugins_hostile;
 mod plugins_load;
 mod plugins_ops;
 mod plugins_panics;
+mod plugins_signals;
 mod policy_clients;
 mod policy_deny;
 mod policy_error_pages;

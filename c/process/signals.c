@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 
 static void control_signals(sigset_t *set)
 {
@@ -37,4 +38,13 @@ int shim_signals_wait(uint32_t milliseconds)
     control_signals(&set);
     const int number = milliseconds > 0 ? sigtimedwait(&set, NULL, &time) : sigwaitinfo(&set, NULL);
     return number > 0 ? number : 0;
+}
+
+int shim_signals_stop_descriptor(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

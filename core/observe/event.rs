@@ -88,6 +88,8 @@ pub enum Event<'a> {
     },
     /// The server has stopped.
     Stopped,
+    /// A signal has stopped the server before it served.
+    StartStopped,
     /// An event of the worker pool.
     Worker(WorkerEvent<'a>),
     /// An event of tracing.
@@ -344,6 +346,7 @@ impl Event<'_> {
             | Self::Ready { .. }
             | Self::Draining { .. }
             | Self::Stopped
+            | Self::StartStopped
             | Self::NothingToReload
             | Self::Reloaded
             | Self::PoolRecovered
@@ -377,6 +380,7 @@ impl Event<'_> {
                 .number("timeout_ms", as_millis(timeout)),
             Self::DrainTimeout { cut_off } => svc(CUT_OFF).number("cut_off", cut_off),
             Self::Stopped => svc("svc has stopped"),
+            Self::StartStopped => svc("svc was stopped during its start"),
             Self::Worker(event) => event.record(svc),
             Self::Tracing(event) => event.record(svc),
             Self::Setting(warning) => setting_event::record(warning, svc),

@@ -140,6 +140,7 @@ const ALL: &[Event<'_>] = &[
     Event::Draining { delay: Duration::ZERO, timeout: Duration::ZERO },
     Event::DrainTimeout { cut_off: 1 },
     Event::Stopped,
+    Event::StartStopped,
 ];
 
 const fn to(health: PluginHealth) -> HealthChange {
@@ -195,7 +196,8 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::SheddingStopped { .. }
         | Event::Draining { .. }
         | Event::DrainTimeout { .. }
-        | Event::Stopped => true,
+        | Event::Stopped
+        | Event::StartStopped => true,
         Event::Worker(event) => is_worker_listed(event),
         Event::Tracing(event) => is_tracing_listed(event),
         Event::Plugin(_, event) => is_plugin_listed(event),

@@ -1,5 +1,7 @@
 //! A plugin that does as a test says.
 
+use std::os::fd::BorrowedFd;
+
 use crate::sync::event_count::EventCount;
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
@@ -84,9 +86,19 @@ impl PluginScript {
         plugins: Vec<Box<dyn Plugin>>,
     ) -> Result<PluginSet, super::PluginStartError> {
         let set = PluginSet::default();
+        self.install(&set, plugins, None).map(|()| set)
+    }
+
+    /// Installs plugins until `stop` is readable.
+    pub(crate) fn install(
+        &self,
+        set: &PluginSet,
+        plugins: Vec<Box<dyn Plugin>>,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<(), super::PluginStartError> {
         let (events, waker): (Arc<dyn PluginEvents>, Arc<dyn Wake>) =
             (Arc::new(self.clone()), Arc::new(NoWaker));
-        set.install(plugins, &events, &waker, time::now).map(|()| set)
+        set.install(plugins, &events, &waker, time::now, stop)
     }
 
     /// Calls like this one return errors.

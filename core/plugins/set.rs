@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, tell──▶ ──end──▶ ended, or left behind
+//!              └──error, or a stop that was asked for──▶ ended, or left behind
 //! ```
 //!
 //! Promises: every call but `install` and `end` returns without waiting for a plugin, and those two have time limits.
@@ -9,6 +10,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -26,13 +28,17 @@ use super::handle::{PluginHandle, PluginReading};
 use super::health::{HealthNews, PluginHealth};
 use super::plugin::{Plugin, RequestFacts};
 use super::question::{PageOutcome, PluginQuestion};
-use super::signal::{MilestoneWatch, milestone};
+use super::signal::{MilestoneWatch, WaitEnd, is_stop_wanted, milestone};
 use super::thread::{PluginEvents, PluginThread};
 use super::trouble::TroubleLog;
 
 /// All plugins; there are none until they are installed.
 #[derive(Debug, Default)]
-pub struct PluginSet(OnceLock<InstalledPlugins>);
+pub struct PluginSet {
+    installed: OnceLock<InstalledPlugins>,
+    /// Those of an installation that has not succeeded; they have been stopped, if they were initialised.
+    abandoned: OnceLock<Vec<RunningPlugin>>,
+}
 
 #[derive(Debug)]
 struct InstalledPlugins {
@@ -68,6 +74,8 @@ pub enum PluginStartError {
     Name(String),
     /// Two plugins have the same name.
     SameName(String),
+    /// The server is to stop, so there is no use in waiting for the rest.
+    Stopped,
     /// The system cannot create a thread.
     System(io::Error),
 }
@@ -93,40 +101,61 @@ pub struct PageTicket {
 
 impl PluginSet {
     /// Starts a thread for each plugin, and initialises one after the other. `waker` wakes whoever holds a
-    /// [`PageTicket`]. To be called once.
+    /// [`PageTicket`]. Once `stop` is readable, it waits for no more plugins. To be called once.
     ///
     /// # Errors
     ///
-    /// Why the server must not start; the plugins that were initialised have been stopped.
+    /// Why the server must not start; the plugins that were initialised have been stopped. One whose `init` has not returned
+    /// is left behind ([`end`](Self::end)).
     pub fn install(
         &self,
         plugins: Vec<Box<dyn Plugin>>,
         events: &Arc<dyn PluginEvents>,
         waker: &Arc<dyn Wake>,
         clock: Clock,
+        stop: Option<BorrowedFd<'_>>,
     ) -> Result<(), PluginStartError> {
         let names: Vec<String> = plugins.iter().map(|plugin| plugin.about().name).collect();
         check_names(&names)?;
         let mut running: Vec<RunningPlugin> = Vec::new();
-        for plugin in plugins {
+        let mut initialise = |plugin: Box<dyn Plugin>| {
+            // Who is to stop begins nothing that may take long.
+            if is_stop_wanted(stop) {
+                return Err(PluginStartError::Stopped);
+            }
             let (events, waker, names) = (Arc::clone(events), Arc::clone(waker), names.clone());
             let handle = Arc::new(PluginHandle::new(plugin.about()));
             let (own, trouble) = (Arc::clone(&handle), TroubleLog::default());
             let thread = PluginThread { plugin, handle: own, names, events, waker, clock, trouble };
-            match launch(thread, handle) {
-                Ok(plugin) => running.push(plugin),
-                Err(error) => {
-                    end(&running, THREAD_EXIT_GRACE);
-                    return Err(error);
-                }
-            }
+            let (plugin, initialised) = launch(thread, Arc::clone(&handle))?;
+            running.push(plugin);
+            wait_for_init(&handle, &initialised, stop)
+        };
+        let mut outcome = plugins.into_iter().try_for_each(&mut initialise);
+        if outcome.is_ok() && is_stop_wanted(stop) {
+            outcome = Err(PluginStartError::Stopped);
+        }
+        if let Err(error) = outcome {
+            self.abandon(running, &error);
+            return Err(error);
         }
         let wants_requests = running.iter().any(|plugin| plugin.handle.about.callbacks.request_ended);
         let events = Arc::clone(events);
-        let is_first =
-            self.0.set(InstalledPlugins { plugins: running, wants_requests, events, clock }).is_ok();
+        let installed = InstalledPlugins { plugins: running, wants_requests, events, clock };
+        let is_first = self.installed.set(installed).is_ok();
         debug_assert!(is_first, "installed twice");
         Ok(())
+    }
+
+    /// Stops those that were initialised, and remembers them all.
+    fn abandon(&self, mut running: Vec<RunningPlugin>, error: &PluginStartError) {
+        // The one that nobody waits for any more.
+        let hangs = matches!(error, PluginStartError::InitTimeout { .. } | PluginStartError::Stopped);
+        let hanging = running.pop_if(|last| hangs && last.handle.init_result().is_none());
+        end(&running, THREAD_EXIT_GRACE);
+        running.extend(hanging);
+        let is_first = self.abandoned.set(running).is_ok();
+        debug_assert!(is_first, "installed twice");
     }
 
     /// Whether there are none.
@@ -141,7 +170,7 @@ impl PluginSet {
 
     /// A second has gone by: asks each plugin, and tells what has changed.
     pub fn tick(&self, now: Instant) {
-        let Some(installed) = self.0.get() else { return };
+        let Some(installed) = self.installed.get() else { return };
         for plugin in &installed.plugins {
             plugin.handle.inbox.order_round();
             let news = plugin.handle.news(now);
@@ -155,7 +184,7 @@ impl PluginSet {
     /// Whether anybody wants to know of requests.
     #[inline]
     pub fn wants_requests(&self) -> bool {
-        self.0.get().is_some_and(|installed| installed.wants_requests)
+        self.installed.get().is_some_and(|installed| installed.wants_requests)
     }
 
     /// A request has ended.
@@ -187,7 +216,7 @@ impl PluginSet {
 
     /// How each plugin is that reports it.
     pub fn health(&self) -> Vec<(String, PluginHealth)> {
-        let Some(installed) = self.0.get() else { return Vec::new() };
+        let Some(installed) = self.installed.get() else { return Vec::new() };
         let now = (installed.clock)();
         let handles = installed.plugins.iter().map(|plugin| &plugin.handle);
         handles.filter_map(|handle| Some((handle.about.name.clone(), handle.health(now)?))).collect()
@@ -195,7 +224,7 @@ impl PluginSet {
 
     /// Whether a plugin reports that it has failed.
     pub fn has_failed(&self) -> bool {
-        self.0.get().is_some_and(|installed| {
+        self.installed.get().is_some_and(|installed| {
             let now = (installed.clock)();
             let mut healths = installed.plugins.iter().map(|plugin| plugin.handle.health(now));
             healths.any(|health| health == Some(PluginHealth::Failed))
@@ -204,7 +233,7 @@ impl PluginSet {
 
     /// Reads everything for a page of metrics.
     pub fn readings(&self) -> Vec<PluginReading> {
-        let Some(installed) = self.0.get() else { return Vec::new() };
+        let Some(installed) = self.installed.get() else { return Vec::new() };
         let now = (installed.clock)();
         installed.plugins.iter().map(|plugin| plugin.handle.reading(now)).collect()
     }
@@ -221,9 +250,13 @@ impl PluginSet {
     }
 
     /// Stops all plugins, and waits so long for their ends; returns those that have not ended, with what they are doing.
-    /// Later calls only look again.
+    /// Later calls only look again, and so does one after an installation that has not succeeded.
     pub fn end(&self, timeout: Duration) -> Vec<(String, Option<PluginCall>)> {
-        self.0.get().map(|installed| end(&installed.plugins, timeout)).unwrap_or_default()
+        match (self.installed.get(), self.abandoned.get()) {
+            (Some(installed), _) => end(&installed.plugins, timeout),
+            (None, Some(abandoned)) => end(abandoned, Duration::ZERO),
+            (None, None) => Vec::new(),
+        }
     }
 
     fn with_pages(&self, name: &[u8]) -> Option<&Arc<PluginHandle>> {
@@ -232,7 +265,7 @@ impl PluginSet {
     }
 
     fn plugins(&self) -> impl Iterator<Item = &RunningPlugin> {
-        self.0.get().into_iter().flat_map(|installed| &installed.plugins)
+        self.installed.get().into_iter().flat_map(|installed| &installed.plugins)
     }
 }
 
@@ -266,6 +299,7 @@ impl fmt::Display for PluginStartError {
                 write!(f, "plugin {name:?}: this is not a name of lower-case letters, digits and underscores")
             }
             Self::SameName(name) => write!(f, "plugin {name}: another plugin has the same name"),
+            Self::Stopped => f.write_str("the server is to stop"),
             Self::System(error) => write!(f, "cannot create the thread of a plugin: {error}"),
         }
     }
@@ -291,20 +325,34 @@ fn check_names(names: &[String]) -> Result<(), PluginStartError> {
     Ok(())
 }
 
-/// Starts the thread, and waits until the plugin is initialised.
-fn launch(thread: PluginThread, handle: Arc<PluginHandle>) -> Result<RunningPlugin, PluginStartError> {
+/// Starts the thread, which initialises the plugin.
+fn launch(
+    thread: PluginThread,
+    handle: Arc<PluginHandle>,
+) -> Result<(RunningPlugin, MilestoneWatch), PluginStartError> {
     let (initialising, initialised) = milestone()?;
     let (ending, ended) = milestone()?;
-    let name = handle.about.name.clone();
     ThreadBuilder::new()
-        .name(format!("svc-plugin-{name}"))
+        .name(format!("svc-plugin-{}", handle.about.name))
         .stack_size(PLUGIN_STACK_BYTES)
         .spawn(move || thread.run(initialising, ending))?;
-    if !initialised.wait(PLUGIN_INIT_TIMEOUT) {
-        return Err(PluginStartError::InitTimeout { name });
+    Ok((RunningPlugin { handle, news: ShortLock::default(), ended }, initialised))
+}
+
+/// Waits until the plugin is initialised, or `stop` is readable.
+fn wait_for_init(
+    handle: &PluginHandle,
+    initialised: &MilestoneWatch,
+    stop: Option<BorrowedFd<'_>>,
+) -> Result<(), PluginStartError> {
+    let name = handle.about.name.clone();
+    match initialised.wait_unless(stop, PLUGIN_INIT_TIMEOUT) {
+        WaitEnd::Come => {}
+        WaitEnd::GivenUp => return Err(PluginStartError::Stopped),
+        WaitEnd::Late => return Err(PluginStartError::InitTimeout { name }),
     }
     match handle.init_result() {
-        Some(Ok(())) => Ok(RunningPlugin { handle, news: ShortLock::default(), ended }),
+        Some(Ok(())) => Ok(()),
         Some(Err(why)) => Err(PluginStartError::Init { name, why }),
         None => Err(PluginStartError::Init { name, why: "it panicked".to_owned() }),
     }

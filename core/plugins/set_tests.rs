@@ -1,5 +1,7 @@
 //! Plugins that hang, fail and lie, in each of their callbacks.
 
+use std::os::fd::AsFd;
+
 use super::*;
 use crate::plugins::call::PluginCall::{Config, Health, Init, Metrics, RequestEnded, Serve, Start, Stop};
 use crate::plugins::fixture::PluginScript;
@@ -115,6 +117,36 @@ fn an_error_of_init_stops_the_start_and_the_plugins_before_it() {
     let error = good.installed(vec![good.plugin("good"), bad.plugin("bad")]).unwrap_err();
     assert_eq!(error.to_string(), "plugin bad: init failed: init fails");
     assert_eq!((good.calls(), bad.calls()), (vec![Init, Stop], vec![Init]));
+}
+
+#[test]
+fn a_stop_ends_the_installation_at_once_and_stops_what_was_initialised() {
+    let (good, slow, later) = (PluginScript::new(), PluginScript::new(), PluginScript::new());
+    slow.hold(Init);
+    let set = PluginSet::default();
+    let (reader, writer) = io::pipe().unwrap();
+    std::thread::scope(|scope| {
+        let plugins = vec![good.plugin("good"), slow.plugin("slow"), later.plugin("later")];
+        let installing = scope.spawn(|| good.install(&set, plugins, Some(reader.as_fd())));
+        slow.wait_for(Init, 1);
+        drop(writer);
+        assert!(matches!(installing.join().unwrap(), Err(PluginStartError::Stopped)));
+    });
+    assert_eq!((good.calls(), slow.calls(), later.calls()), (vec![Init, Stop], vec![Init], vec![]));
+    assert_eq!(set.end(Duration::MAX), [("slow".to_owned(), Some(Init))], "and nobody waits for it");
+    assert!(set.is_empty());
+    slow.release();
+    until(|| set.end(Duration::ZERO).is_empty());
+    assert_eq!(slow.calls(), [Init, Stop]);
+}
+
+#[test]
+fn nothing_is_initialised_after_a_stop() {
+    let (script, set) = (PluginScript::new(), PluginSet::default());
+    let (reader, _) = io::pipe().unwrap();
+    let outcome = script.install(&set, vec![script.plugin("p")], Some(reader.as_fd()));
+    assert!(matches!(outcome, Err(PluginStartError::Stopped)));
+    assert!(script.calls().is_empty() && set.end(Duration::MAX).is_empty());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -209,16 +210,20 @@ impl PreparedServer {
         Ok(())
     }
 
-    /// Initialises plugins, each on a thread of its own. To be called once, before [`serve`](Self::serve), which starts
-    /// them.
+    /// Initialises plugins, each on a thread of its own, until `stop` is readable. To be called once, before
+    /// [`serve`](Self::serve), which starts them.
     ///
     /// # Errors
     ///
-    /// When a plugin cannot be initialised, or does not say in time whether it can.
-    pub fn install_plugins(&self, plugins: Vec<Box<dyn Plugin>>) -> Result<(), StartError> {
+    /// When a plugin cannot be initialised, or does not say in time whether it can; when `stop` is readable.
+    pub fn install_plugins(
+        &self,
+        plugins: Vec<Box<dyn Plugin>>,
+        stop: Option<BorrowedFd<'_>>,
+    ) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PluginEvents> = Arc::new(PluginReports(shared.log.clone()));
-        let installed = shared.plugins.install(plugins, &events, &self.control.waker(), self.clock);
+        let installed = shared.plugins.install(plugins, &events, &self.control.waker(), self.clock, stop);
         installed.map_err(StartError::Plugin)?;
         for plugin in shared.plugins.abouts() {
             let event = PluginEvent::Loaded { version: &plugin.version, path: &plugin.path };

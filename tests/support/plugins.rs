@@ -1,7 +1,7 @@
 //! Plugins that tests compile, and the settings that go with them.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 
 use tempfile::TempDir;
 
@@ -86,6 +86,13 @@ impl Plugins {
     pub(crate) fn start_under(&self, wrapper: &Path, further: &[(&str, &str)]) -> Svc {
         let settings = self.settings(further);
         Svc::start_under(wrapper, &[], &borrowed(&settings))
+    }
+
+    /// Begins to start a server with them, and does not wait for it.
+    pub(crate) fn begin(&self, further: &[(&str, &str)]) -> Child {
+        let settings = self.settings(further);
+        let mut process = support::command(self.dir.path(), &borrowed(&settings));
+        process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Runs a command of the server that ends by itself; returns its exit code and its errors.

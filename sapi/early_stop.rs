@@ -1,0 +1,115 @@
+//! A stop that is asked for while plugins are loaded and initialised, which may take as long as they like.
+//!
+//! Promises: the signals stay blocked and are not received here; they are only seen. While a library is loaded, on the main
+//! thread and perhaps for ever, a second thread ends the process; in all other steps, the main thread sees them. Refuses: it
+//! stops nothing that could be stopped in order. In a build without PHP, signals keep their default action, and end the
+//! process anyway.
+
+use std::fmt::Display;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use svc_core::observe::{Event, Log, PluginEvent};
+use svc_core::sync::lock::ShortLock;
+
+use crate::pid_file::PidFile;
+
+/// Sees the signals to stop.
+#[derive(Debug)]
+pub(crate) struct EarlyStop(Option<OwnedFd>);
+
+impl EarlyStop {
+    /// Begins to look. If the system does not let it, signals have to wait.
+    pub(crate) fn watch(log: &Log) -> Self {
+        Self(stop_descriptor().inspect_err(|error| complain(log, error)).ok().flatten())
+    }
+
+    /// What is readable once there is a signal.
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Calls `load`, and ends the process if there is a signal before it has returned. `load` says what it begins with.
+    pub(crate) fn ends<T>(
+        &self,
+        log: &Log,
+        pid_file: Option<&PidFile>,
+        load: impl FnOnce(&dyn Fn(&str)) -> T,
+    ) -> T {
+        let loading = ShortLock::new(String::new());
+        let begin = |plugin: &str| plugin.clone_into(&mut loading.lock());
+        let pipe = self.descriptor().and_then(|stop| {
+            let (ended, end) = io::pipe().inspect_err(|error| complain(log, error)).ok()?;
+            Some((stop, OwnedFd::from(ended), end))
+        });
+        let Some((stop, ended, end)) = pipe else { return load(&begin) };
+        thread::scope(|scope| {
+            // Dropped however `load` ends, and before the thread is waited for.
+            let _end = end;
+            let watch = || {
+                if comes_first(stop, ended.as_fd()) {
+                    give_up(log, pid_file, &loading.lock().clone());
+                }
+            };
+            let watching = thread::Builder::new().name("svc-signals".into()).spawn_scoped(scope, watch);
+            if let Err(error) = watching {
+                complain(log, &error);
+            }
+            load(&begin)
+        })
+    }
+}
+
+/// Waits for one of two descriptors; returns whether it is the first one alone.
+fn comes_first(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    let mut waits = [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let is_over = poll(&mut waits, None).is_ok();
+    is_over && !waits[0].revents().is_empty() && waits[1].revents().is_empty()
+}
+
+/// Ends the process while the main thread is in a plugin's code, where nothing can interrupt it.
+fn give_up(log: &Log, pid_file: Option<&PidFile>, plugin: &str) {
+    log.emit(&Event::StartStopped);
+    let event = PluginEvent::LeftBehind { callback: "svc_plugin_entry" };
+    log.emit(&Event::Plugin(plugin, event));
+    log.shutdown();
+    if let Some(pid_file) = pid_file {
+        pid_file.remove();
+    }
+    #[cfg(feature = "php")]
+    svc_ffi::exit_now(crate::commands::Exit::Well.code().into());
+}
+
+#[cfg(feature = "php")]
+fn stop_descriptor() -> io::Result<Option<OwnedFd>> {
+    svc_ffi::signals::stop_descriptor().map(Some)
+}
+
+#[cfg(not(feature = "php"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other one can fail")]
+fn stop_descriptor() -> io::Result<Option<OwnedFd>> {
+    Ok(None)
+}
+
+fn complain(log: &Log, error: &dyn Display) {
+    let what = format!("cannot watch for signals, so one will not stop the start of plugins: {error}");
+    log.emit(&Event::Failure { what: &what });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_work_goes_before_a_signal() {
+        let (signal, signals) = io::pipe().unwrap();
+        let (ended, end) = io::pipe().unwrap();
+        drop(signals);
+        assert!(comes_first(signal.as_fd(), ended.as_fd()));
+        drop(end);
+        assert!(!comes_first(signal.as_fd(), ended.as_fd()));
+    }
+}
