@@ -79,6 +79,28 @@ fn a_file_that_is_missing_no_library_or_open_to_others_is_not_loaded() {
 }
 
 #[test]
+fn nobody_else_can_lead_the_way_to_a_plugin_elsewhere() {
+    let plugins = Plugins::none().with("a", &[], &[]);
+    let refused = |path: &str, what: &str| {
+        let entry = plugins.path(path);
+        for command in [Some("check"), None] {
+            let (code, errors) = plugins.refused(command, &[("PLUGINS", entry.to_str().unwrap())]);
+            let what = fs::canonicalize(plugins.path(what)).unwrap();
+            let why = format!("svc: error: PLUGINS: {entry:?} {} is writable by others\n", what.display());
+            assert_eq!((code, errors), (2, why));
+        }
+    };
+    fs::create_dir_all(plugins.path("open/sub")).unwrap();
+    fs::copy(plugins.path("a.so"), plugins.path("open/sub/a.so")).unwrap();
+    std::os::unix::fs::symlink(plugins.path("a.so"), plugins.path("open/link.so")).unwrap();
+    std::os::unix::fs::symlink("open/sub", plugins.path("there")).unwrap();
+    open_to_others(&plugins.path("open"));
+    for path in ["open/link.so", "open/sub/a.so", "there/a.so"] {
+        refused(path, "open");
+    }
+}
+
+#[test]
 fn an_error_of_init_stops_the_start_and_stops_the_plugins_before_it() {
     let plugins = Plugins::none().with("a", &[], &[]).with("b", &[], &[("FAIL", "init")]);
     let (code, errors) = plugins.refused(None, &[]);

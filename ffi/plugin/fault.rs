@@ -25,7 +25,7 @@ pub enum PluginFault {
     },
     /// A text of its struct is not one: which, and what would be right.
     Text(&'static str),
-    /// Others may write the file, or put another one in its place.
+    /// Others may write to this file or directory, so that they could put something else in its place.
     WritableByOthers(PathBuf),
     /// It follows another version of the contract.
     WrongAbi {

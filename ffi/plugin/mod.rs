@@ -10,6 +10,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `library` | a file on its way into the process |
+//! | `trust` | the way to the file, and who could change it |
 //! | `fault` | why it is not used |
 //! | `text` | texts and codes at the border |
 //! | `plugin_host` | what a plugin may call at any time |
@@ -22,6 +23,7 @@ mod library;
 mod loaded;
 mod plugin_host;
 mod text;
+mod trust;
 
 pub use answer::{AnswerFault, HealthAnswer, HealthStatus, MetricSink, MetricType, SinkRefusal};
 pub use fault::PluginFault;
