@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use svc_core::config::{Config, Level, PluginSource};
+use svc_core::config::{Config, Level, PluginSource, is_plugin_name};
+use svc_core::limits::PLUGIN_NAME_BYTES_MAX;
 use svc_core::observe::{Event, Log};
 use svc_core::plugins::{
     AnswerRefusal, HealthReport, MetricRefusal, Plugin, PluginAbout, PluginCallbacks, PluginConfig,
@@ -48,10 +49,17 @@ pub(crate) fn load(
         }
         let plugin = load_one(source, services)?;
         let name = name_of(plugin.as_ref());
+        let path = || plugin.as_ref().map_or(Path::new(name), LoadedPlugin::path).display();
+        if !is_plugin_name(name) {
+            let why = format!(
+                "calls itself {name:?}; accepted: up to {PLUGIN_NAME_BYTES_MAX} lower-case letters, digits and \
+                 underscores, a letter first"
+            );
+            return Err(PluginSettingFault::new(path(), why));
+        }
         if loaded.iter().any(|other| name_of(other.as_ref()) == name) {
-            let path = plugin.as_ref().map_or(Path::new(name), LoadedPlugin::path);
             let why = format!("calls itself {name:?}, as another plugin does");
-            return Err(PluginSettingFault::new(path.display(), why));
+            return Err(PluginSettingFault::new(path(), why));
         }
         loaded.push(plugin);
     }

@@ -53,6 +53,24 @@ fn a_plugin_that_cannot_be_used_stops_the_start_and_says_why() {
 }
 
 #[test]
+fn a_plugin_with_a_name_that_is_none_stops_the_start_and_the_check() {
+    let long = "x".repeat(33);
+    for name in ["Bad-Name", "1st", "ein-name", &long] {
+        let plugins = Plugins::none().with(name, &[], &[]);
+        let path = plugins.path(&format!("{name}.so"));
+        for command in [None, Some("check")] {
+            let (code, errors) = plugins.refused(command, &[]);
+            let why = "accepted: up to 32 lower-case letters, digits and underscores, a letter first";
+            assert_eq!(errors, format!("svc: error: PLUGINS: {path:?} calls itself {name:?}; {why}\n"));
+            assert_eq!(code, 2, "{command:?}");
+        }
+        assert!(plugins.trace().is_empty());
+    }
+    let name = "x".repeat(32);
+    assert_eq!(Plugins::none().with(&name, &[], &[]).refused(Some("check"), &[]), (0, String::new()));
+}
+
+#[test]
 fn a_file_that_is_missing_no_library_or_open_to_others_is_not_loaded() {
     let refused = |plugins: &Plugins, entry: &str| plugins.refused(Some("check"), &[("PLUGINS", entry)]);
     let plugins = Plugins::none().with("a", &[], &[]);
