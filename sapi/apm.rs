@@ -67,14 +67,13 @@ fn milliseconds(value: &[u8]) -> Result<u32, PluginSettingFault> {
     })
 }
 
-/// How the interpreter observes calls; `None` without the plugin. Its settings have been checked when it was loaded.
-pub(crate) fn client_options(config: &Config) -> Option<ClientOptions> {
+/// How the interpreter observes calls, where `names` are those of all plugins; `None` without this one. Its settings have been
+/// checked when it was loaded.
+pub(crate) fn client_options(config: &Config, names: &[&str]) -> Option<ClientOptions> {
     let is_named = |source: &PluginSource| matches!(source, PluginSource::Named(name) if name == NAME);
     let sources = &config.background.plugins;
     let tracing = config.tracing.as_ref().filter(|_| sources.iter().any(is_named))?;
-    let settings = config.background.plugin_settings.of_plugin(NAME, &[NAME]);
-    let slow = settings.iter().find(|(key, value)| *key == SLOW_QUERY && !value.is_empty());
-    let slow_query_ms = slow.and_then(|(_, value)| milliseconds(value).ok()).unwrap_or(SLOW_QUERY_MS);
+    let Apm { slow_query_ms } = Apm::of(config, names).ok()?;
     Some(ClientOptions { propagates: tracing.has_trace_context, slow_query_ms })
 }
 

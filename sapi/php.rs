@@ -147,6 +147,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         return Err(PhpStartError::Directives(vec![fault]));
     }
     let extensions = installation.as_ref().map(Installation::extensions);
+    let plugins: Vec<&str> = shared.plugins.abouts().map(|about| about.name.as_str()).collect();
     let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
     let faults = StartupFaults::default();
     let noted = faults.clone();
@@ -157,7 +158,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         traces,
-        clients: apm::client_options(&shared.config).filter(|_| traces),
+        clients: apm::client_options(&shared.config, &plugins).filter(|_| traces),
         log: Box::new(move |record| {
             noted.note(&String::from_utf8_lossy(record.message));
             write_log(&sink, record, RecordOrigin::default());

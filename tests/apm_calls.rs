@@ -7,6 +7,7 @@ use crate::backend::Backend;
 use crate::databases::{self, PASSWORD, USER};
 use crate::fetched::fetched;
 use crate::pair::{Calls, MODES, Pair, constants_of, says};
+use crate::plugins::Plugins;
 use crate::spans::Spans;
 use crate::support::command;
 
@@ -346,6 +347,24 @@ fn what_is_not_recorded_passes_its_decision_on() {
     let own = String::from_utf8(svc.get("/").body).unwrap();
     assert_eq!(parents(&backend, "/none"), [[own.clone()]]);
     assert!(own.ends_with("-00") && spans.all().is_empty());
+}
+
+#[test]
+fn a_setting_of_another_plugin_is_not_followed() {
+    let other = Plugins::none().with("apm_slow", &[], &[]);
+    let spans = Spans::collect();
+    let script = "<?php (new PDO('sqlite::memory:'))->query('select 1');";
+    let list = format!("apm,{}", other.path("apm_slow.so").display());
+    // With its name, this is its setting QUERY_MS; without it, every query would be slow.
+    let settings = [("PLUGINS", list.as_str()), ("PLUGIN_APM_SLOW_QUERY_MS", "0")];
+    let svc = spans.svc(&[("index.php", script)], &settings);
+    assert_eq!(svc.get("/").status, 200);
+    let query = spans.find("the query is a span", |span| span.says("db.query.text") == "select ?");
+    assert_eq!(query.says("svc.slow_query"), Value::Null);
+    crate::support::client::eventually("its configuration is shown", || {
+        let config: Value = serde_json::from_slice(&svc.ask("/config").body).unwrap();
+        config["plugins"]["apm"]["slow_query_ms"] == 100
+    });
 }
 
 #[test]
