@@ -118,7 +118,10 @@ fn ask_bound(facts: Facts, allowed: Option<&str>, peer: &str, request: &str, is_
                 connection.transmit(now, write).unwrap();
             }
             OpsStep::ShutDown => {}
-            OpsStep::Wait if connection.is_asking() => std::thread::yield_now(),
+            OpsStep::Wait if connection.is_asking() => {
+                std::thread::yield_now();
+                connection.begin_turn();
+            }
             OpsStep::Close | OpsStep::Wait => break,
             OpsStep::Yield => unreachable!("one request is one turn"),
         }
