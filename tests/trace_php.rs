@@ -407,10 +407,17 @@ fn a_request_that_waits_keeps_its_span() {
     }
     let is_request = |span: &&ExportedSpan| span.is_server();
     eventually("all are exported", || spans.all().iter().filter(is_request).count() == 8);
+    let mut longest = 0;
     for request in spans.all().iter().filter(is_request) {
         assert_eq!(spans.beside(request, "parked").parent(), request.id());
-        assert!(request.says("svc.parked_us").as_u64().unwrap() >= 20_000);
+        let parked_us = request.says("svc.parked_us").as_u64().unwrap();
+        let [began, ended] = request.times();
+        assert!((1..=(ended - began) / 1000).contains(&parked_us), "{parked_us}");
+        longest = longest.max(parked_us);
     }
+    // A thread that loses its processor between reading the clock and parking parks for less; that does not happen to
+    // all of them.
+    assert!(longest >= 20_000, "{longest}");
 }
 
 #[test]
