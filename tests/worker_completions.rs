@@ -151,11 +151,11 @@ fn a_request_that_has_given_up_waiting_is_not_woken() {
         // The wait is over, and the completion is waited for again.
         assert_eq!(tell(&svc, "wait&timeout=0.001"), r#"["time",0]"#);
         // Nobody waits for it when it is completed; its number is another one's by then.
-        tell(&svc, "complete&job=0&delay=20000");
+        tell(&svc, "complete&job=0&delay=200000");
         assert_eq!(tell(&svc, "wait&timeout=0.001"), r#"["time",0]"#);
         tell(&svc, "renew&job=0");
         let mut client = waits(&svc, "wait&timeout=60", 1.0);
-        tell(&svc, "complete&job=1&delay=40000");
+        tell(&svc, "complete&job=1&delay=400000");
         assert_eq!(client.response().text(), r#"["completion",1]"#);
         tell(&svc, "renew&job=1");
     }
