@@ -46,6 +46,7 @@ fn facts() -> ScrapeFacts<'static> {
         slots: (0..4)
             .map(|slot| SlotReading { slot, phase: SlotPhase::Serving, ..SlotReading::default() })
             .collect(),
+        io_workers_in_use: 1,
         worker_mode: false,
         runtime_hooks: false,
         tasks: None,

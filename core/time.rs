@@ -27,6 +27,12 @@ pub fn monotonic_micros() -> u64 {
     seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000)
 }
 
+/// Reads how much processor time the calling thread has used. Costs a system call.
+pub fn thread_cpu() -> Duration {
+    let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
+}
+
 /// Converts to whole milliseconds; values that do not fit become the maximum.
 pub fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

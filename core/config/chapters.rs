@@ -35,6 +35,8 @@ pub struct ServingConfig {
     pub executor: Executor,
     /// The number of I/O threads, which serve connections.
     pub io_workers: usize,
+    /// How many of them are in use at the start: all if the number was chosen, else one, and others when they are needed.
+    pub io_workers_at_start: usize,
     /// The user that the server becomes once its ports are bound, as `user` or `user:group`.
     pub run_as: Option<String>,
     /// The file with the process ID.
@@ -43,7 +45,7 @@ pub struct ServingConfig {
 
 impl ServingConfig {
     /// Takes its settings; all of them are valid.
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(super) fn of(settings: &Settings, io_workers_at_start: usize) -> Self {
         Self {
             listen_addr: settings.listeners(Id::ListenAddr).to_vec(),
             listen_unix_mode: settings.mode(Id::ListenUnixMode),
@@ -57,6 +59,7 @@ impl ServingConfig {
                 Executor::Sapi
             },
             io_workers: settings.count(Id::IoWorkers),
+            io_workers_at_start,
             run_as: settings.text(Id::RunAs).map(str::to_owned),
             pid_file: settings.path(Id::PidFile),
         }

@@ -66,7 +66,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
              (`stub`).",
         ),
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("1 per CPU"))
-        .about(Chapter::Serving, "The number of threads that serve connections."),
+        .about(
+            Chapter::Serving,
+            "The number of threads that serve connections. A number that is set is in use from the start; otherwise, one \
+             thread is, and others when they are needed ([tuning.md](tuning.md#io-threads)).",
+        ),
     Key::new(Id::RunAs, "RUN_AS", ValueKind::Text, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Serving,
         "The user that a server started by root becomes, as `user` or `user:group`, by name or number: after its ports are \

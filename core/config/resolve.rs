@@ -86,6 +86,7 @@ struct Resolver {
     /// What of tracing was not accepted, and does not stop the start.
     ignored: Vec<Problem>,
     warnings: Vec<Warning>,
+    io_workers_at_start: usize,
 }
 
 impl Resolver {
@@ -177,7 +178,9 @@ impl Resolver {
             _ => WorkerRange { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
         };
         self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
-        self.set_if_automatic(Id::IoWorkers, cpus.clamp(1, THREADS_MAX));
+        let was_set = self.set_if_automatic(Id::IoWorkers, cpus.clamp(1, THREADS_MAX));
+        // A number that was chosen is in use from the start.
+        self.io_workers_at_start = if was_set { 1 } else { self.settings.count(Id::IoWorkers) };
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
         let async_workers = self.settings.count(Id::AsyncWorkers);
         self.set_if_automatic(Id::AsyncQueueCapacity, (async_workers * 64).min(QUEUE_CAPACITY_MAX));
@@ -324,16 +327,19 @@ impl Resolver {
         self.problems.push(Problem { setting: key.variable, value, fault, accepted: accepted.to_owned() });
     }
 
-    fn set_if_automatic(&mut self, id: Id, number: usize) {
-        if matches!(self.settings.value(id), Value::Unset | Value::Integer(0)) {
+    /// Sets what is left to the server; returns whether it is.
+    fn set_if_automatic(&mut self, id: Id, number: usize) -> bool {
+        let is_automatic = matches!(self.settings.value(id), Value::Unset | Value::Integer(0));
+        if is_automatic {
             self.settings.set(id, Value::Integer(number as u64));
         }
+        is_automatic
     }
 
     fn config(self, ini: Vec<(String, String)>, tracing: Option<TraceConfig>, raw: &RawConfig) -> Config {
         let settings = &self.settings;
         Config {
-            serving: ServingConfig::of(settings),
+            serving: ServingConfig::of(settings, self.io_workers_at_start),
             php: PhpConfig::of(settings, ini),
             admission: AdmissionConfig::of(settings),
             bodies: BodyConfig::of(settings),

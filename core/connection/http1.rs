@@ -136,6 +136,15 @@ impl<R> Http1<R> {
         self.is_closing
     }
 
+    /// Whether it is between two requests, and nothing of either is there.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let buffers = &self.buffers;
+        matches!(self.state, Http1State::Head)
+            && self.has_served
+            && !(self.is_closing || buffers.has_input() || buffers.has_ended())
+            && buffers.output.is_empty()
+    }
+
     /// What came and has not been used, for another protocol.
     pub(super) fn take_input(&mut self) -> Vec<u8> {
         self.buffers.take_input()

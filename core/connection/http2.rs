@@ -163,6 +163,20 @@ impl<R> Http2<R> {
         self.has_moved = false;
     }
 
+    /// Whether no stream is open, and nothing is on its way in either direction.
+    pub(super) fn is_at_rest(&self) -> bool {
+        matches!(self.stage, Http2Stage::Open(_))
+            && self.turn == Http2Turn::Done
+            && !(self.is_closing || self.is_leaving || self.is_cut_short || self.is_held_back)
+            && self.arriving.is_none()
+            && self.unfinished.is_none()
+            && self.rejected.is_empty()
+            && self.streams.is_empty()
+            && self.ready.is_empty()
+            && self.duplex.is_drained()
+            && self.duplex.with_output(|output| output.is_empty())
+    }
+
     /// The streams that are open.
     pub(super) fn stream_ids(&self) -> Vec<u32> {
         self.streams.ids()

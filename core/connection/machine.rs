@@ -166,6 +166,15 @@ impl<R> Connection<R> {
         }
     }
 
+    /// Whether nothing is under way: no request, no part of one, and nothing that waits to be sent. At least one request was
+    /// served, or the two sides have greeted each other.
+    pub fn is_at_rest(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(http1) => http1.is_at_rest(),
+            Protocol::Http2(http2) => http2.is_at_rest(),
+        }
+    }
+
     /// Whether requests are beside one another on the connection.
     pub fn is_multiplexed(&self) -> bool {
         matches!(self.protocol, Protocol::Http2(_))

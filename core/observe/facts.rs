@@ -31,6 +31,8 @@ pub struct ScrapeFacts<'a> {
     pub pool: Option<PoolFacts>,
     /// The slots of the pool that workers have been in.
     pub slots: Vec<SlotReading>,
+    /// The I/O threads that connections are given to.
+    pub io_workers_in_use: usize,
     /// Whether workers are persistent.
     pub worker_mode: bool,
     /// Whether a runtime hook is in effect.

@@ -153,6 +153,14 @@ families! {
         "Number of HTTP/2 streams refused because of the limit on open streams across all connections.",
         "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
         cell streams_refused: Counter;
+    IO_WORKERS_IN_USE: Gauge "svc_io_workers_in_use" in Admission,
+        "Number of I/O threads that connections are given to.",
+        "I/O threads that connections are given to, at most `IO_WORKERS`. All of them if that number was set; otherwise one, and more while those in use are busy and processors are idle ([tuning.md](tuning.md#io-threads)).",
+        source |facts, _, series| series.one(facts.io_workers_in_use);
+    IO_HANDOVERS: Counter "svc_io_handovers_total" in Admission,
+        "Number of connections handed over from one I/O thread to another.",
+        "Connections that went from one I/O thread to another, between two requests, because one was busier or is not used any more.",
+        cell io_handovers: Counter;
     TLS_HANDSHAKES: Counter "svc_tls_handshakes_total" in Admission if Tls,
         "Number of finished TLS handshakes, by result.",
         "Label `result`: `full`, `resumed`, `failed` (the client sent data, but the connection ended before the handshake was complete), `plain_http` (the client sent plain HTTP and received an error response). All four series exist from the start.",

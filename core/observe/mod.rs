@@ -14,6 +14,7 @@
 //! | `exposition` | both text formats of the metrics |
 //! | `reference` | the tables of docs/metrics.md |
 //! | `process` | what the kernel says about this process |
+//! | `processors` | how idle the processors are |
 //! | `health` | probes and the health report |
 //! | `status` | what matters at 3 a.m., as JSON |
 //! | `history` | rates and latencies of the last seconds |
@@ -42,6 +43,7 @@ mod metrics;
 mod opcache;
 mod plugin_event;
 pub mod process;
+pub mod processors;
 pub mod record;
 pub mod reference;
 mod setting_event;

@@ -43,6 +43,7 @@ fn facts() -> StatusFacts<'static> {
         queue_capacity: 8,
         pool: Some(PoolFacts { current: 2, busy: 1, min: 2, max: 4, spawned: 3, ..PoolFacts::default() }),
         slots: vec![serving(0), SlotReading::default()],
+        io_workers_in_use: 1,
         worker_mode: true,
         runtime_hooks: false,
         tasks: None,

@@ -166,9 +166,7 @@ impl PreparedServer {
         if shared.config.background.has_idle_hooks {
             shared.log.emit(&Event::Hint(Hint::IdleHooks));
         }
-        let reactors = (0..shared.config.serving.io_workers.max(1))
-            .map(|_| Reactor::new(Arc::clone(&shared), Arc::clone(&site), Arc::clone(&disk)))
-            .collect::<io::Result<Vec<_>>>()?;
+        let reactors = Reactor::all(&shared, &site, &disk)?;
         let inboxes: Vec<_> = reactors.iter().map(Reactor::inbox).collect();
         let (main, redirect_addr) = (ports.main(), ports.redirect());
         shared.set_https_port(first_port(&main));
@@ -252,11 +250,7 @@ impl PreparedServer {
         let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
-        let io_threads = reactors
-            .into_iter()
-            .enumerate()
-            .map(|(index, reactor)| reactor.start(index))
-            .collect::<io::Result<Vec<_>>>()?;
+        let io_threads = reactors.into_iter().map(Reactor::start).collect::<io::Result<Vec<_>>>()?;
         accepting.start()?;
         let shared = &machinery.shared;
         shared.lifecycle.enter(Phase::Running);

@@ -17,6 +17,7 @@ use crate::policy::Policy;
 use crate::pool::PoolFacts;
 use crate::spool::Spool;
 use crate::sync::helper_threads::HelperThreads;
+use crate::sync::load_sharing::LoadSharing;
 use crate::sync::lock::ShortLock;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
@@ -74,6 +75,8 @@ pub struct Shared {
     pub reload: ShortLock<ReloadFacts>,
     /// Where finished spans go, if any are to be recorded.
     pub spans: Option<Arc<TraceSink>>,
+    /// How the I/O threads share their load.
+    pub io_load: LoadSharing,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
     /// The last seconds; locked only to add a sample or to read them.
@@ -119,6 +122,7 @@ impl Shared {
             tls,
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
             spans,
+            io_load: LoadSharing::new(config.serving.io_workers, config.serving.io_workers_at_start),
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             history: ShortLock::default(),
             opcache: ShortLock::default(),

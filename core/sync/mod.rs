@@ -12,6 +12,7 @@ pub mod helper_threads;
 pub mod histogram;
 pub mod idle_workers;
 pub mod last_time;
+pub mod load_sharing;
 pub mod lock;
 pub mod outbox;
 pub mod permit_state;

@@ -103,6 +103,7 @@ fn facts() -> ScrapeFacts<'static> {
             },
             SlotReading { slot: 12, number: 1, ..SlotReading::default() },
         ],
+        io_workers_in_use: 1,
         worker_mode: true,
         runtime_hooks: true,
         tasks: Some(task_facts()),
@@ -523,7 +524,7 @@ fn distinct_metrics() -> Metrics {
     for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
         times(50 + index, &|| metrics.workers_recycled.incr(reason));
     }
-    let facts: [&dyn Fn(); 18] = [
+    let facts: [&dyn Fn(); 19] = [
         &|| metrics.wait_wasted.incr(),
         &|| metrics.dropped.incr(),
         &|| metrics.work_abandoned(),
@@ -542,6 +543,7 @@ fn distinct_metrics() -> Metrics {
         &|| metrics.connections.enter(),
         &|| metrics.pending_requests.enter(),
         &|| metrics.opcache_restarts.incr(),
+        &|| metrics.io_handovers.incr(),
     ];
     for (index, fact) in facts.into_iter().enumerate() {
         times(60 + index, fact);

@@ -27,20 +27,41 @@ use crate::serve::request::answer::refusal;
 use crate::serve::request::endpoints::Endpoints;
 use crate::serve::request::meta::RequestMeta;
 use crate::serve::request::start::{start, start_unreadable};
+use crate::serve::shared::Shared;
 
 /// One client connection.
 #[derive(Debug)]
 pub(in crate::serve) struct ClientConnection {
-    /// Identifies the connection to other threads.
+    /// Identifies the connection to other threads; its io thread sets it.
     pub(in crate::serve) key: u64,
     /// Its entry among the deadlines.
     pub(in crate::serve) armed: Armed,
+    /// The last round of handovers in which it was asked whether it goes to another thread.
+    pub(super) handover_round: u32,
     wire: Wire,
     ends: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
     /// It continues once all messages and events of the present turn have been handled.
     is_in_line: bool,
+    _counted: CountedConnection,
     _permit: Permit,
+}
+
+/// A connection that is open, as the metrics see it.
+#[derive(Debug)]
+struct CountedConnection(Arc<Shared>);
+
+impl CountedConnection {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.metrics.connections.enter();
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.metrics.connections.leave();
+    }
 }
 
 /// What became of a connection.
@@ -58,7 +79,7 @@ impl ClientConnection {
     /// # Errors
     ///
     /// When the client has already disconnected, or the system has no randomness for a TLS session.
-    pub(in crate::serve) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
+    pub(in crate::serve) fn new(arrival: Arrival, io: &Io) -> std::io::Result<Self> {
         let local = arrival.local.map_or_else(|| arrival.socket.local_addr(), Ok)?;
         let (peer, door) = (arrival.peer, arrival.door);
         let terms = io.shared.tls.as_ref().filter(|_| door == Door::Main);
@@ -72,12 +93,14 @@ impl ClientConnection {
         };
         let connection = Connection::new(Arc::clone(&io.terms), transport.can_send_files(), io.now);
         Ok(Self {
-            key,
+            key: 0,
             armed: Armed::default(),
+            handover_round: 0,
             wire: Wire::new(transport),
             connection,
             ends,
             is_in_line: false,
+            _counted: CountedConnection::new(&io.shared),
             _permit: arrival.permit,
         })
     }
@@ -85,6 +108,13 @@ impl ClientConnection {
     /// The socket, for the poller.
     pub(in crate::serve) fn socket(&mut self) -> &mut TcpStream {
         self.wire.transport.socket()
+    }
+
+    /// Whether nothing of the connection is under way, so that another thread can take it.
+    pub(in crate::serve) fn is_at_rest(&self) -> bool {
+        let peer = self.wire.peer();
+        let is_quiet = !(peer.is_readable || peer.is_closed || peer.is_broken || peer.is_owed);
+        is_quiet && !self.is_in_line && self.connection.is_at_rest()
     }
 
     /// The poller reports an event.

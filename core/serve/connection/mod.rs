@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `reactor` | an io thread |
 //! | `client_connection` | one connection and its socket |
+//! | `crossing` | the way of a connection from one io thread to another |
 
 pub(in crate::serve) mod client_connection;
+pub(in crate::serve) mod crossing;
 pub(in crate::serve) mod reactor;

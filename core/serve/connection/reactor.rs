@@ -1,21 +1,24 @@
 //! An io thread: a poller, connections, their deadlines, and an inbox.
 //!
 //! Promises: each turn handles messages from other threads first, then events of sockets, then deadlines; a busy connection
-//! yields to the others after a few steps. Refuses: nothing here waits but the poller.
+//! yields to the others after a few steps; a connection leaves for another thread only at rest. Refuses: nothing here waits
+//! but the poller.
 
 use std::io;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
 use crate::connection::Timers;
 use crate::limits::POLL_EVENTS;
+use crate::sync::load_sharing::ThreadUse;
 use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::client_connection::{ClientConnection, Fate};
+use super::crossing::{Crossing, Handover};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::arrival::Arrival;
@@ -34,6 +37,16 @@ pub(in crate::serve) struct Reactor {
     timers: Timers,
     inbox: Arc<Inbox>,
     io: Io,
+    /// The number of the thread.
+    index: usize,
+    crossing: Arc<Crossing>,
+    handover: Handover,
+    /// How long the thread had something to do, since it started.
+    awake: Duration,
+    /// When it says so next.
+    use_due: Instant,
+    /// The drain deadline has passed: what is handed over is cut off.
+    is_cut_off: bool,
 }
 
 const WAKE: Token = Token(usize::MAX);
@@ -41,13 +54,36 @@ const WAKE: Token = Token(usize::MAX);
 /// The longest sleep while a connection waits for room in the spool, of which there is no notification.
 const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
+/// How often a thread says how busy it has been.
+const USE_PAUSE: Duration = Duration::from_millis(100);
+
 impl Reactor {
-    /// Prepares an io thread.
-    pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>, disk: Arc<Disk>) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        let inbox = Inbox::new(&poll, WAKE)?;
-        let io = Io::new(shared, site, disk, &inbox, time::now());
-        Ok(Self { poll, connections: Slab::new(), generation: 0, timers: Timers::default(), inbox, io })
+    /// Prepares all io threads of a server, as many as its settings say.
+    pub(in crate::serve) fn all(
+        shared: &Arc<Shared>,
+        site: &Arc<Site>,
+        disk: &Arc<Disk>,
+    ) -> io::Result<Vec<Self>> {
+        let count = shared.config.serving.io_workers.max(1);
+        let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
+        let inboxes = polls.iter().map(|poll| Inbox::new(poll, WAKE)).collect::<io::Result<Vec<_>>>()?;
+        let crossing = Crossing::new(&inboxes);
+        let now = time::now();
+        let new = |(index, (poll, inbox))| Self {
+            io: Io::new(Arc::clone(shared), Arc::clone(site), Arc::clone(disk), &inbox, now),
+            poll,
+            connections: Slab::new(),
+            generation: 0,
+            timers: Timers::default(),
+            inbox,
+            index,
+            crossing: Arc::clone(&crossing),
+            handover: Handover::default(),
+            awake: Duration::ZERO,
+            use_due: now,
+            is_cut_off: false,
+        };
+        Ok(polls.into_iter().zip(inboxes).enumerate().map(new).collect())
     }
 
     /// The inbox, for other threads.
@@ -56,19 +92,22 @@ impl Reactor {
     }
 
     /// Starts the thread.
-    pub(in crate::serve) fn start(self, index: usize) -> io::Result<JoinHandle<()>> {
-        thread::Builder::new().name(format!("svc-io-{index}")).spawn(move || self.run())
+    pub(in crate::serve) fn start(self) -> io::Result<JoinHandle<()>> {
+        thread::Builder::new().name(format!("svc-io-{}", self.index)).spawn(move || self.run())
     }
 
     fn run(mut self) {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(POLL_EVENTS);
         loop {
-            let timeout = self.timeout();
+            let ended_at = time::now();
+            self.awake += ended_at.saturating_duration_since(self.io.now);
+            let timeout = self.timeout(ended_at);
             // An interrupted wait is treated as one without events.
             let _ = self.poll.poll(&mut events, timeout);
             self.inbox.awake();
             self.io.now = time::now();
+            self.take_orders();
             while let Some(message) = self.inbox.take() {
                 if matches!(message, Message::Stop) {
                     return;
@@ -85,12 +124,22 @@ impl Reactor {
         }
     }
 
+    /// Looks at what is to be handed over, and says how busy the thread is.
+    fn take_orders(&mut self) {
+        let io_load = &self.io.shared.io_load;
+        self.handover.follow(io_load.order_of(self.index));
+        if self.io.now >= self.use_due {
+            self.use_due = self.io.now + USE_PAUSE;
+            io_load.note(self.index, ThreadUse { cpu: time::thread_cpu(), awake: self.awake });
+        }
+    }
+
     /// How long the poller may wait.
-    fn timeout(&mut self) -> Option<Duration> {
+    fn timeout(&mut self, now: Instant) -> Option<Duration> {
         if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        let next = self.timers.next().map(|at| at.saturating_duration_since(time::now()));
+        let next = self.timers.next().map(|at| at.saturating_duration_since(now));
         if self.io.starved.is_empty() {
             return next;
         }
@@ -108,25 +157,54 @@ impl Reactor {
             }
             Message::PhaseChanged => self.drive_all(ClientConnection::advance),
             Message::PoolGone => self.drive_all(ClientConnection::on_pool_gone),
-            Message::CutOff => self.drive_all(ClientConnection::cut_off),
+            Message::CutOff => {
+                self.is_cut_off = true;
+                self.drive_all(ClientConnection::cut_off);
+            }
+            Message::HandedOver => self.take_over(),
             Message::RulesChanged => self.io.router.take_rules(self.io.shared.policy.rules()),
             Message::Stop => {}
         }
     }
 
     fn admit(&mut self, arrival: Arrival) {
-        self.generation = self.generation.wrapping_add(1);
-        let entry = self.connections.vacant_entry();
-        let key = key_of(entry.key(), self.generation);
-        let Ok(mut connection) = ClientConnection::new(arrival, key, &self.io) else { return };
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let token = Token(usize::try_from(key).unwrap_or(0));
-        if self.poll.registry().register(connection.socket(), token, interest).is_ok() {
-            self.io.shared.metrics.connections.enter();
-            entry.insert(connection);
+        let Ok(connection) = ClientConnection::new(arrival, &self.io) else { return };
+        if let Some(key) = self.keep(connection) {
             // Data that has already arrived causes an event.
             self.drive(key, |_, _| Fate::Lives);
         }
+    }
+
+    /// Takes a connection that another thread has handed over.
+    fn take_over(&mut self) {
+        let Some(connection) = self.crossing.take(self.index) else { return };
+        let Some(key) = self.keep(connection) else { return };
+        // It has missed what all threads were told meanwhile.
+        let act = if self.is_cut_off { ClientConnection::cut_off } else { ClientConnection::advance };
+        self.drive(key, act);
+    }
+
+    /// Watches a connection; returns its key, or `None` if it cannot be watched and was dropped.
+    fn keep(&mut self, mut connection: ClientConnection) -> Option<u64> {
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.connections.vacant_entry();
+        let key = key_of(entry.key(), self.generation);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = Token(usize::try_from(key).unwrap_or(0));
+        self.poll.registry().register(connection.socket(), token, interest).ok()?;
+        connection.key = key;
+        entry.insert(connection);
+        Some(key)
+    }
+
+    /// Hands over the connection in `place` to another thread.
+    fn hand_over(&mut self, place: usize, to: usize) {
+        let mut connection = self.connections.remove(place);
+        self.timers.disarm(connection.key, &mut connection.armed);
+        // A socket that stays with this poller cannot be watched by another one, and is closed there.
+        let _ = self.poll.registry().deregister(connection.socket());
+        self.io.shared.metrics.io_handovers.incr();
+        self.crossing.send(connection, to);
     }
 
     /// Lets `act` use a connection, then arms its deadline or removes it. Does nothing if the connection is gone.
@@ -138,6 +216,12 @@ impl Reactor {
         };
         match act(connection, &mut self.io) {
             Fate::Lives => {
+                if self.handover.is_pending()
+                    && connection.is_at_rest()
+                    && let Some(to) = self.handover.goes(&mut connection.handover_round)
+                {
+                    return self.hand_over(place, to);
+                }
                 let deadline = connection.deadline();
                 self.timers.arm(key, &mut connection.armed, deadline);
             }
@@ -145,7 +229,6 @@ impl Reactor {
                 connection.on_closed(&self.io);
                 self.timers.disarm(key, &mut connection.armed);
                 self.connections.remove(place);
-                self.io.shared.metrics.connections.leave();
             }
         }
     }
@@ -169,14 +252,6 @@ impl Reactor {
             for key in std::mem::take(&mut self.io.starved) {
                 self.drive(key.connection, |connection, io| connection.retry_spool(io, key.stream));
             }
-        }
-    }
-}
-
-impl Drop for Reactor {
-    fn drop(&mut self) {
-        for _ in self.connections.drain() {
-            self.io.shared.metrics.connections.leave();
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::observe::process::ProcessFacts;
 use crate::sync::primitive::Arc;
 
 use super::drain::Drain;
+use super::io_scaling_job::IoScalingJob;
 use super::machinery::Machinery;
 use super::scan::Scan;
 use super::schedule::PeriodicJob;
@@ -26,6 +27,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
     let drain = Drain::new(shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
     vec![
         Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
+        Box::new(IoScalingJob::new(shared, now)),
         Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
         Box::new(SupervisorJob {
             supervisor: Supervision::new(&shared.config.php),

@@ -10,11 +10,14 @@
 //! | `supervisor` | how many workers there are, and what happens to failed ones |
 //! | `watchdog`, `thread_state` | which workers are stuck, and why |
 //! | `scan` | what is checked once a second |
+//! | `io_scaling`, `io_scaling_job` | how many I/O threads are in use, and which connections change threads |
 //! | `pool_events`, `plugin_reports` | what workers and plugins report |
 //! | `reload` | what can change at run time |
 //! | `service_manager`, `service_manager_job` | what the service manager is told, and when |
 
 pub(in crate::serve) mod drain;
+mod io_scaling;
+mod io_scaling_job;
 pub(in crate::serve) mod jobs;
 pub(in crate::serve) mod machinery;
 pub(in crate::serve) mod plugin_reports;

@@ -25,6 +25,8 @@ pub(in crate::serve) enum Message {
     PhaseChanged,
     /// A file thread has finished a job for the stream with this key.
     Disk(StreamKey, Done),
+    /// Another io thread has handed over a connection.
+    HandedOver,
     /// No worker thread is left.
     PoolGone,
     /// Parts of a reply are ready, for the stream with this key.

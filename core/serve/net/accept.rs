@@ -1,5 +1,5 @@
 //! The accepting thread: it accepts connections, takes a permit for each, and distributes them round robin to the I/O
-//! threads.
+//! threads that are in use.
 //!
 //! Promises: a connection without a permit waits here, accepted but not served, and the metrics show it. When the
 //! server shuts down, every connection that waits here or in the backlog is handed over before the listener closes,
@@ -93,7 +93,8 @@ pub(in crate::serve) struct Accepting {
 }
 
 impl Accepting {
-    /// Prepares the thread to accept on `listeners`; connections go to `inboxes` in turn.
+    /// Prepares the thread to accept on `listeners`; connections go in turn to those of `inboxes` that
+    /// are in use.
     pub(in crate::serve) fn new(
         mut listeners: Vec<(Listener, Door)>,
         inboxes: Vec<Arc<Inbox>>,
@@ -216,7 +217,7 @@ impl Accepting {
         // Responses are sent when they are complete. If the option cannot be set, as on a Unix socket, the client is served
         // all the same.
         let _ = socket.set_nodelay(true);
-        self.turn = (self.turn + 1) % self.inboxes.len();
+        self.turn = (self.turn + 1) % self.shared.io_load.in_use();
         self.inboxes[self.turn].send(Message::Arrival(Arrival {
             socket,
             peer: ends.peer,

@@ -55,6 +55,7 @@ impl OpsFacts {
             gate,
             queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
             slots: shared.backend.workers().map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            io_workers_in_use: shared.io_load.in_use(),
             worker_mode: shared.config.php.worker_mode_enabled,
             runtime_hooks: !shared.config.background.runtime_hooks.is_empty(),
             pool: gate.map(|_| shared.pool_facts()),

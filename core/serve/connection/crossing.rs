@@ -1,0 +1,106 @@
+//! The way of connections from one I/O thread to another.
+//!
+//! Promises: a connection is on one thread at a time, and what is on its way arrives, as long as its new thread runs.
+//! Refuses: it does not choose; [`Handover`] follows the orders that others give.
+
+use super::client_connection::ClientConnection;
+use crate::serve::io_thread::inbox::{Inbox, Message};
+use crate::sync::load_sharing::HandoverOrder;
+use crate::sync::primitive::{Arc, SegQueue};
+
+/// What is on its way to each thread.
+#[derive(Debug)]
+pub(in crate::serve) struct Crossing {
+    lanes: Box<[SegQueue<ClientConnection>]>,
+    inboxes: Box<[Arc<Inbox>]>,
+}
+
+impl Crossing {
+    /// Connects the threads that read `inboxes`.
+    pub(in crate::serve) fn new(inboxes: &[Arc<Inbox>]) -> Arc<Self> {
+        let lanes = inboxes.iter().map(|_| SegQueue::new()).collect();
+        Arc::new(Self { lanes, inboxes: inboxes.into() })
+    }
+
+    /// Sends a connection, which no poller watches any more, to thread `to`.
+    pub(in crate::serve) fn send(&self, connection: ClientConnection, to: usize) {
+        self.lanes[to].push(connection);
+        self.inboxes[to].send(Message::HandedOver);
+    }
+
+    /// Takes a connection that was sent to `thread`; each [`Message::HandedOver`] announces one.
+    pub(in crate::serve) fn take(&self, thread: usize) -> Option<ClientConnection> {
+        self.lanes[thread].pop()
+    }
+}
+
+/// How far a thread has carried out its order.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    order: HandoverOrder,
+    /// What counts towards the next connection to go.
+    credit: u16,
+}
+
+impl Handover {
+    /// Takes note of the order in effect.
+    pub(super) fn follow(&mut self, order: HandoverOrder) {
+        if order != self.order {
+            *self = Self { order, credit: 0 };
+        }
+    }
+
+    /// Returns whether the order is to hand anything over.
+    pub(super) fn is_pending(&self) -> bool {
+        self.order.share > 0
+    }
+
+    /// A connection is at rest. Returns the thread that it is to go to, if it is to go; `seen` is the round in which it was
+    /// asked last.
+    pub(super) fn goes(&mut self, seen: &mut u32) -> Option<usize> {
+        if std::mem::replace(seen, self.order.round) == self.order.round {
+            return None;
+        }
+        self.credit += self.order.share;
+        let goes = self.credit >= HandoverOrder::WHOLE;
+        if goes {
+            self.credit -= HandoverOrder::WHOLE;
+        }
+        goes.then_some(usize::from(self.order.to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(round: u32, share: u16) -> HandoverOrder {
+        HandoverOrder { round, to: 3, share }
+    }
+
+    /// How many of 100 connections go.
+    fn gone(handover: &mut Handover, seen: &mut [u32]) -> usize {
+        seen.iter_mut().filter_map(|seen| handover.goes(seen)).inspect(|to| assert_eq!(*to, 3)).count()
+    }
+
+    #[test]
+    fn the_share_of_those_that_come_to_rest_goes() {
+        for (share, expected) in [(0, 0), (256, 25), (512, 50), (HandoverOrder::WHOLE, 100)] {
+            let (mut handover, mut seen) = (Handover::default(), [0; 100]);
+            handover.follow(order(1, share));
+            assert_eq!(handover.is_pending(), share > 0);
+            assert_eq!(gone(&mut handover, &mut seen), expected);
+        }
+    }
+
+    #[test]
+    fn a_connection_is_asked_once_an_order() {
+        let (mut handover, mut seen) = (Handover::default(), [0; 100]);
+        handover.follow(order(1, 512));
+        assert_eq!(gone(&mut handover, &mut seen), 50);
+        handover.follow(order(1, 512));
+        assert_eq!(gone(&mut handover, &mut seen), 0);
+        handover.follow(order(2, 512));
+        assert_eq!(gone(&mut handover, &mut seen), 50);
+    }
+}

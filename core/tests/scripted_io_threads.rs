@@ -1,0 +1,143 @@
+//! Connections that change I/O threads, over real sockets: nobody notices.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+#[path = "support/authority.rs"]
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod authority;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use authority::Authority;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use support::Site;
+use support::client::{Client, eventually};
+use svc_core::sync::load_sharing::HandoverOrder;
+
+/// Has each of two threads hand over all it has to the other.
+fn swap(site: &Site, round: u32) {
+    for (thread, to) in [(0, 1), (1, 0)] {
+        site.shared().io_load.order(thread, HandoverOrder { round, to, share: HandoverOrder::WHOLE });
+    }
+}
+
+#[test]
+fn requests_on_connections_that_change_threads_are_answered() {
+    let site = Site::start(&[("IO_WORKERS", "2")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut clients: Vec<_> = (0..6).map(|_| site.client()).collect();
+    let mut multiplexed: Vec<_> = (0..2).map(|_| site.http2()).collect();
+    let (mut busy, mut halfway) = (site.client(), site.client());
+    busy.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    halfway.send("GET /hello HTTP/1.1\r\nHo");
+    for round in 1..=20 {
+        swap(&site, round);
+        for client in &mut clients {
+            assert_eq!(client.get("/hello").text(), "hello");
+            assert_eq!(client.post("/echo", b"abc").text(), "3 294");
+            client.send("GET /note.txt HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2));
+            assert_eq!([client.response().text(), client.response().text()], ["note", "note"]);
+        }
+        for client in &mut multiplexed {
+            let asked = [client.ask("/hello"), client.ask("/hello")];
+            for id in asked {
+                assert_eq!(client.response(id).text(), "hello");
+            }
+            assert_eq!(client.post("/echo", b"abc").text(), "3 294");
+        }
+    }
+    // Each has come to rest in each round, and that of the last one may not have been looked at.
+    let moved = site.metrics().io_handovers.value();
+    assert!(moved >= 19 * 8, "{moved}");
+    halfway.send("st: x\r\n\r\n");
+    assert_eq!(halfway.response().text(), "hello");
+    site.switches.open("a");
+    assert_eq!(busy.response().text(), "a");
+    assert_eq!(busy.get("/hello").text(), "hello");
+    assert_eq!(site.metrics().connections.value(), 10);
+    drop((clients, multiplexed, busy, halfway));
+    site.check_books();
+}
+
+#[test]
+fn sessions_of_tls_change_threads_with_their_connections() {
+    let authority = Authority::new();
+    let [ca, cert, key] = authority.files();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(&ca).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let (config, name) = (Arc::new(config), ServerName::try_from("127.0.0.1").unwrap());
+    let site = Site::start(&[("IO_WORKERS", "2"), ("TLS_CERT", &cert), ("TLS_KEY", &key)]);
+    let connect = || {
+        let session = ClientConnection::new(Arc::clone(&config), name.clone()).unwrap();
+        Client::connect_tls(site.addr(), session)
+    };
+    let mut clients: Vec<_> = (0..4).map(|_| connect()).collect();
+    for round in 1..=20 {
+        swap(&site, round);
+        for client in &mut clients {
+            assert_eq!(client.get("/hello").text(), "hello");
+            assert_eq!(client.get("/flood/100000").body.len(), 100_000);
+        }
+    }
+    let moved = site.metrics().io_handovers.value();
+    assert!(moved >= 19 * 4, "{moved}");
+    drop(clients);
+    site.check_books();
+}
+
+/// Asks once more, unless the server has closed the connection.
+fn is_answered(socket: &mut TcpStream) -> bool {
+    let mut answer = Vec::new();
+    let mut buf = [0; 4096];
+    if socket.write_all(b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n").is_err() {
+        return false;
+    }
+    while !answer.ends_with(b"\r\n\r\nhello") {
+        match socket.read(&mut buf) {
+            Ok(count @ 1..) => answer.extend_from_slice(&buf[..count]),
+            _ => return false,
+        }
+    }
+    answer.starts_with(b"HTTP/1.1 200 ")
+}
+
+#[test]
+fn a_drain_ends_connections_wherever_they_are() {
+    let mut site = Site::start(&[("IO_WORKERS", "2")]);
+    let ask_on = |mut socket: TcpStream| move || (0..).take_while(|_| is_answered(&mut socket)).count();
+    let sockets = (0..20).map(|_| TcpStream::connect(site.addr()).unwrap());
+    let asking: Vec<_> = sockets.map(|socket| std::thread::spawn(ask_on(socket))).collect();
+    let mut round = 0;
+    eventually("connections change threads", || {
+        round += 1;
+        swap(&site, round);
+        site.metrics().io_handovers.value() > 100
+    });
+    site.drain();
+    assert!(site.wait(), "threads are left");
+    let answers: usize = asking.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert!(answers > 100, "{answers}");
+    assert_eq!(site.metrics().connections.value(), 0);
+    site.check_books();
+}
+
+#[test]
+fn a_number_that_was_set_is_in_use_from_the_start() {
+    let site = Site::start(&[("IO_WORKERS", "3")]);
+    assert_eq!(site.shared().io_load.in_use(), 3);
+    let site = Site::start(&[]);
+    assert_eq!(site.shared().io_load.in_use(), 1);
+}
