@@ -1,8 +1,8 @@
 //! What waits for a plugin's thread.
 //!
 //! Promises: whoever puts something in never waits; what does not fit comes back, or is dropped and counted. Requests for
-//! pages and the round of questions come before facts about requests, so that no traffic can keep them away. Once it is
-//! closed, everything that is in it is taken before the end, and a request for a page that comes later comes back.
+//! pages, the round of questions and facts about requests take turns, so that neither traffic nor a plugin that is slow in
+//! one of them can keep the others away. Once it is closed, everything that is in it is taken before the end, and a request for a page that comes later comes back.
 //! Refuses: it does not know what the thread does with it.
 
 use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
@@ -26,6 +26,33 @@ pub enum PluginWork {
     Tell(Arc<RequestFacts>),
     /// Stop.
     Stop,
+}
+
+/// Whose turn it is among the kinds of work that come again and again. The one thread that takes work keeps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PluginTurn {
+    /// A request for a page.
+    #[default]
+    Question,
+    /// The round of questions.
+    Round,
+    /// Facts about a request.
+    Facts,
+}
+
+impl PluginTurn {
+    /// How many there are.
+    const COUNT: usize = 3;
+
+    /// Takes the turn; the next one has it then.
+    fn pass(&mut self) -> Self {
+        let next = match self {
+            Self::Question => Self::Round,
+            Self::Round => Self::Facts,
+            Self::Facts => Self::Question,
+        };
+        std::mem::replace(self, next)
+    }
 }
 
 /// The inbox of one thread.
@@ -118,14 +145,14 @@ impl PluginInbox {
         self.lost.value()
     }
 
-    /// Sleeps until there is something to do. For the one thread only.
-    pub fn next(&self) -> PluginWork {
+    /// Sleeps until there is something to do. For the one thread only, which has a `turn` of its own.
+    pub fn next(&self, turn: &mut PluginTurn) -> PluginWork {
         loop {
-            if let Some(work) = self.take() {
+            if let Some(work) = self.take(turn) {
                 return work;
             }
             let ticket = self.work.prepare_wait();
-            if let Some(work) = self.take() {
+            if let Some(work) = self.take(turn) {
                 self.work.cancel_wait(ticket);
                 return work;
             }
@@ -133,7 +160,7 @@ impl PluginInbox {
         }
     }
 
-    fn take(&self) -> Option<PluginWork> {
+    fn take(&self, turn: &mut PluginTurn) -> Option<PluginWork> {
         // Acquire: pairs with the Release in `raise`.
         let is_closing = self.closing.load(Ordering::Acquire);
         if is_closing {
@@ -143,16 +170,12 @@ impl PluginInbox {
         if Self::lower(&self.starting) {
             return Some(PluginWork::Start);
         }
-        if let Some(question) = self.questions.pop() {
-            return Some(PluginWork::Answer(question));
-        }
-        if Self::lower(&self.round) && !is_closing {
-            return Some(PluginWork::Round);
-        }
-        if let Some(facts) = self.facts.pop() {
-            return Some(PluginWork::Tell(facts));
-        }
-        is_closing.then_some(PluginWork::Stop)
+        let mut turns = (0..PluginTurn::COUNT).map(|_| match turn.pass() {
+            PluginTurn::Question => self.questions.pop().map(PluginWork::Answer),
+            PluginTurn::Round => (Self::lower(&self.round) && !is_closing).then_some(PluginWork::Round),
+            PluginTurn::Facts => self.facts.pop().map(PluginWork::Tell),
+        });
+        turns.find_map(|work| work).or_else(|| is_closing.then_some(PluginWork::Stop))
     }
 
     fn lower(flag: &AtomicBool) -> bool {
@@ -174,15 +197,19 @@ mod tests {
         Arc::new(RequestFacts::default())
     }
 
-    fn names(inbox: &PluginInbox, count: usize) -> Vec<&'static str> {
-        let name = |work| match work {
+    fn name(work: &PluginWork) -> &'static str {
+        match work {
             PluginWork::Start => "start",
             PluginWork::Answer(_) => "answer",
             PluginWork::Round => "round",
             PluginWork::Tell(_) => "tell",
             PluginWork::Stop => "stop",
-        };
-        (0..count).map(|_| name(inbox.next())).collect()
+        }
+    }
+
+    fn names(inbox: &PluginInbox, count: usize) -> Vec<&'static str> {
+        let mut turn = PluginTurn::default();
+        (0..count).map(|_| name(&inbox.next(&mut turn))).collect()
     }
 
     #[test]
@@ -197,6 +224,21 @@ mod tests {
         inbox.close();
         inbox.order_round();
         assert_eq!(names(&inbox, 4), ["tell", "tell", "stop", "stop"]);
+    }
+
+    #[test]
+    fn no_kind_of_work_keeps_the_others_away_however_much_there_is() {
+        let inbox = PluginInbox::new();
+        (0..9).for_each(|_| inbox.tell(facts()));
+        assert!((0..9).all(|_| inbox.ask(Arc::new(PluginQuestion::new(b"", b"")))));
+        let mut turn = PluginTurn::default();
+        let taken = (0..9).map(|_| {
+            // It takes the plugin more than a second to do anything.
+            inbox.order_round();
+            name(&inbox.next(&mut turn))
+        });
+        let taken: Vec<_> = taken.collect();
+        assert_eq!(taken, ["answer", "round", "tell"].repeat(3));
     }
 
     #[test]
@@ -217,7 +259,7 @@ mod tests {
         inbox.close();
         let late = question();
         assert!(!inbox.ask(Arc::clone(&late)) && !late.is_open());
-        let PluginWork::Answer(first) = inbox.next() else { panic!() };
+        let PluginWork::Answer(first) = inbox.next(&mut PluginTurn::default()) else { panic!() };
         assert!(first.is_open());
     }
 
@@ -228,7 +270,7 @@ mod tests {
             [&|| inbox.start(), &|| inbox.order_round(), &|| inbox.tell(facts()), &|| inbox.close()];
         for wake in wakes {
             let sleeper = Arc::clone(&inbox);
-            let thread = std::thread::spawn(move || drop(sleeper.next()));
+            let thread = std::thread::spawn(move || drop(sleeper.next(&mut PluginTurn::default())));
             wake();
             thread.join().unwrap();
         }

@@ -42,7 +42,7 @@ pub use call::PluginCall;
 pub use families::{MetricRefusal, PluginFamily, PluginMetricKind, PluginMetrics, PluginSample};
 pub use handle::PluginReading;
 pub use health::{HealthChange, HealthReport, PluginHealth};
-pub use inbox::{PluginInbox, PluginWork};
+pub use inbox::{PluginInbox, PluginTurn, PluginWork};
 pub use plugin::{Plugin, PluginAbout, PluginCallbacks, RequestFacts};
 pub use question::{PageOutcome, PluginQuestion};
 pub use set::{PageTicket, PluginAsked, PluginSet, PluginStartError};

@@ -14,7 +14,7 @@ use super::call::PluginCall;
 use super::families::PluginMetrics;
 use super::handle::PluginHandle;
 use super::health::{HealthChange, HealthReport, PluginHealth};
-use super::inbox::PluginWork;
+use super::inbox::{PluginTurn, PluginWork};
 use super::plugin::{Plugin, RequestFacts};
 use super::question::{PageOutcome, PluginQuestion};
 use super::signal::Milestone;
@@ -54,9 +54,9 @@ impl PluginThread {
         if has_failed {
             return;
         }
-        let mut is_started = false;
+        let (mut is_started, mut turn) = (false, PluginTurn::default());
         loop {
-            match self.handle.inbox.next() {
+            match self.handle.inbox.next(&mut turn) {
                 PluginWork::Start => is_started = self.start(),
                 PluginWork::Answer(question) if is_started => self.answer(&question),
                 PluginWork::Answer(question) => self.hand_over(&question, PageOutcome::Late),

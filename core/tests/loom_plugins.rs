@@ -11,7 +11,7 @@ mod exploring;
 use std::sync::Arc;
 
 use loom::thread;
-use svc_core::plugins::{PageOutcome, PluginInbox, PluginQuestion, PluginWork, RequestFacts};
+use svc_core::plugins::{PageOutcome, PluginInbox, PluginQuestion, PluginTurn, PluginWork, RequestFacts};
 
 use exploring::explore;
 
@@ -30,9 +30,9 @@ fn facts(number: u64) -> Arc<RequestFacts> {
 
 /// The plugin's thread.
 fn take_all(inbox: &PluginInbox) -> Taken {
-    let mut taken = Taken::default();
+    let (mut taken, mut turn) = (Taken::default(), PluginTurn::default());
     loop {
-        match inbox.next() {
+        match inbox.next(&mut turn) {
             PluginWork::Start => taken.starts += 1,
             PluginWork::Round => taken.rounds += 1,
             PluginWork::Tell(facts) => taken.facts.push(facts.response_bytes),
@@ -102,7 +102,7 @@ fn each_kind_of_work_wakes_the_thread() {
                 thread::spawn(move || order(&inbox))
             };
             // Nothing else wakes it.
-            assert!(!matches!(inbox.next(), PluginWork::Stop));
+            assert!(!matches!(inbox.next(&mut PluginTurn::default()), PluginWork::Stop));
             other.join().unwrap();
         });
     }
@@ -115,16 +115,18 @@ fn a_round_that_is_ordered_while_another_begins_is_asked() {
         inbox.order_round();
         let other = {
             let inbox = Arc::clone(&inbox);
-            thread::spawn(move || assert!(matches!(inbox.next(), PluginWork::Round)))
+            thread::spawn(move || {
+                assert!(matches!(inbox.next(&mut PluginTurn::default()), PluginWork::Round))
+            })
         };
         inbox.order_round();
         other.join().unwrap();
         inbox.tell(facts(1));
         // Both orders may have been one round; then only the facts are left.
-        let first = inbox.next();
+        let first = inbox.next(&mut PluginTurn::default());
         assert!(matches!(first, PluginWork::Round | PluginWork::Tell(_)));
         if matches!(first, PluginWork::Round) {
-            assert!(matches!(inbox.next(), PluginWork::Tell(_)));
+            assert!(matches!(inbox.next(&mut PluginTurn::default()), PluginWork::Tell(_)));
         }
     });
 }
