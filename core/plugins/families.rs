@@ -68,7 +68,7 @@ pub struct PluginMetrics {
     /// The prefixes of plugins whose names begin with this one's.
     foreign: Vec<String>,
     families: Vec<PluginFamily>,
-    /// The names of the families, as OpenMetrics has them.
+    /// The names of the families and of their series, in each format.
     names: BTreeSet<String>,
     /// The series of the last family.
     series: BTreeSet<Vec<(String, String)>>,
@@ -168,11 +168,11 @@ impl PluginMetrics {
         if self.bytes + name.len() + help.len() > PLUGIN_METRICS_BYTES_MAX {
             return Err(MetricRefusal::TooLarge);
         }
-        // In OpenMetrics, a counter is called without its suffix.
-        let base = name.strip_suffix(TOTAL).unwrap_or(&name).to_owned();
-        if !self.names.insert(base) {
+        let names = names_of(&name, kind);
+        if names.iter().any(|name| self.names.contains(name)) {
             return Err(MetricRefusal::Duplicate);
         }
+        self.names.extend(names);
         Ok(PluginFamily { name, kind, help: help.to_owned(), samples: Vec::new() })
     }
 
@@ -226,8 +226,11 @@ impl fmt::Display for MetricRefusal {
 /// What the names of counters end in.
 const TOTAL: &str = "_total";
 
+/// What OpenMetrics calls the time at which a counter began.
+const CREATED: &str = "_created";
+
 /// What formats add to the names of families.
-const RESERVED_SUFFIXES: [&str; 6] = [TOTAL, "_bucket", "_count", "_created", "_info", "_sum"];
+const RESERVED_SUFFIXES: [&str; 6] = [TOTAL, "_bucket", "_count", CREATED, "_info", "_sum"];
 
 /// Labels that formats give to series of their own.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
@@ -246,6 +249,17 @@ fn is_name(name: &str) -> bool {
         && !name.ends_with('_')
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// The names that belong to the family `name`. In OpenMetrics, a counter is called without its suffix; its series have it, or
+/// another one.
+fn names_of(name: &str, kind: PluginMetricKind) -> Vec<String> {
+    match (kind, name.strip_suffix(TOTAL)) {
+        (PluginMetricKind::Counter, Some(base)) => {
+            ["", TOTAL, CREATED].map(|suffix| format!("{base}{suffix}")).into()
+        }
+        _ => vec![name.to_owned()],
+    }
 }
 
 fn is_help(help: &str) -> bool {
@@ -314,6 +328,17 @@ mod tests {
         assert_eq!(metrics.add_family(Counter, b"reads_total", b"Help."), Err(MetricRefusal::Duplicate));
         assert_eq!(metrics.add_family(Gauge, b"reads", b"Help."), Err(MetricRefusal::Duplicate));
         assert_eq!(metrics.add_family(Gauge, b"reads_now", b"Help."), Ok(()));
+        // Names of series of a counter `reads`, in OpenMetrics.
+        for name in [&b"reads_total_total"[..], b"reads_created_total"] {
+            assert_eq!(
+                metrics.add_family(Counter, name, b"Help."),
+                Err(MetricRefusal::Duplicate),
+                "{name:?}"
+            );
+        }
+        assert_eq!(metrics.add_family(Counter, b"writes_total_total", b"Help."), Ok(()));
+        assert_eq!(metrics.add_family(Counter, b"writes_total", b"Help."), Err(MetricRefusal::Duplicate));
+        assert_eq!(metrics.add_family(Counter, b"writes_now_total", b"Help."), Ok(()));
     }
 
     #[test]
