@@ -193,6 +193,8 @@ impl PluginMetrics {
         if sorted.windows(2).any(|two| two[0].0 == two[1].0) {
             return Err(MetricRefusal::Label);
         }
+        // To whoever reads the page, a label without a value is no label.
+        sorted.retain(|(_, value)| !value.is_empty());
         let texts: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = self.bytes + family.name.len() + texts + NUMBER_BYTES;
         if bytes > PLUGIN_METRICS_BYTES_MAX {
@@ -359,7 +361,12 @@ mod tests {
         assert_eq!(metrics.add_sample(&[b, a], 2.0), Err(MetricRefusal::Duplicate), "in another order");
         assert_eq!(metrics.add_sample(&[a], 2.0), Ok(()));
         assert_eq!(metrics.add_sample(&[], 2.0), Ok(()));
+        let empty: (&[u8], &[u8]) = (b"a", b"");
+        assert_eq!(metrics.add_sample(&[empty], 2.0), Err(MetricRefusal::Duplicate), "as without the label");
+        assert_eq!(metrics.add_sample(&[b, empty], 2.0), Ok(()));
+        assert_eq!(metrics.add_sample(&[b], 2.0), Err(MetricRefusal::Duplicate));
         assert_eq!(metrics.add_sample(&[a, (b"a", b"2")], 2.0), Err(MetricRefusal::Label));
+        assert_eq!(metrics.add_sample(&[empty, empty], 2.0), Err(MetricRefusal::Label));
         for label in [
             (&b""[..], &b"x"[..]),
             (b"A", b"x"),
@@ -379,7 +386,7 @@ mod tests {
         assert_eq!(metrics.add_sample(&labels, 1.0), Err(MetricRefusal::TooLarge));
         assert_eq!(metrics.add_sample(&labels[1..], 1.0), Ok(()));
         let (families, _) = metrics.finish();
-        assert_eq!(families[0].samples.len(), 4);
+        assert_eq!(families[0].samples.len(), 5);
     }
 
     #[test]
