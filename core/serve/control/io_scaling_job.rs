@@ -18,13 +18,13 @@ use crate::serve::shared::Shared;
 pub(super) struct IoScalingJob {
     shared: Arc<Shared>,
     scaling: Option<IoScaling>,
-    last: Reading,
+    last: IoReading,
     round: u32,
     due: Instant,
 }
 
 /// What was read at one moment.
-struct Reading {
+struct IoReading {
     at: Instant,
     /// What each thread has done.
     uses: Vec<ThreadUse>,
@@ -37,7 +37,7 @@ impl IoScalingJob {
     pub(super) fn new(shared: &Arc<Shared>, now: Instant) -> Self {
         let serving = &shared.config.serving;
         let scaling = (serving.io_workers_at_start < serving.io_workers).then(IoScaling::new);
-        let last = Reading { at: now, uses: shared.io_load.uses(), idle: None };
+        let last = IoReading { at: now, uses: shared.io_load.uses(), idle: None };
         Self { shared: Arc::clone(shared), scaling, last, round: 0, due: now + CONTROL_TICK }
     }
 }
@@ -60,7 +60,7 @@ impl PeriodicJob for IoScalingJob {
         let plan = scaling.tick(&of_second, idle);
         // What is idle during the next second counts from here.
         let idle = scaling.asks_for_idle_time().then(processors::idle_time).flatten();
-        self.last = Reading { at: now, uses, idle };
+        self.last = IoReading { at: now, uses, idle };
         self.round = self.round.wrapping_add(1);
         io_load.use_first(plan.in_use);
         give_orders(io_load, of_second.len(), &plan.moves, self.round);
