@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::grammar::{self, Program};
+use crate::grammar::{self, Client, Program};
 use crate::paper;
 use crate::round;
 use crate::server::Server;
@@ -100,11 +100,24 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         while !at.iter().all(|at| at.exists()) && Instant::now() < until && !neighbour.is_finished() {
             std::thread::sleep(LOOK_AGAIN);
         }
-        found.extend(visit(addr, victim).map(|wrong| format!("victim: {wrong}")));
-        if !is_fired(server) && is_allocation(victim) {
-            // The mark is still ahead: the next request may meet it at its beginning.
-            let next = Program { fault: Some(json!(null)), ..cast.after.clone() };
-            found.extend(visit(addr, &next).map(|wrong| format!("the next one: {wrong}")));
+        let mut ended = server.ended();
+        let mut meet = |program: &Program, name: &str| {
+            ended += 1.0;
+            found.extend(visit(addr, program).map(|wrong| format!("{name}: {wrong}")));
+            ended
+        };
+        let mut ended = meet(victim, "victim");
+        // While the allocation is still ahead, the next request may meet it at its beginning.
+        let next = Program { fault: Some(json!(null)), ..cast.after.clone() };
+        if is_ahead(server, victim) {
+            ended = meet(&next, "the next one");
+        }
+        if matches!(victim.client, Client::Gone(_)) {
+            // It may run only now. Once the neighbour goes on, the allocation would be the neighbour's.
+            server.wait_until_ended(ended, 1.0);
+            if is_ahead(server, victim) {
+                meet(&next, "the next one");
+            }
         }
         // A server that has died reads nothing any more.
         for gate in &go {
@@ -129,8 +142,9 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
     found
 }
 
-fn is_fired(server: &Server) -> bool {
-    server.place().join("fired").exists()
+/// Whether an allocation that is to fail may not have been made yet.
+fn is_ahead(server: &Server, victim: &Program) -> bool {
+    is_allocation(victim) && !server.place().join("fired").exists()
 }
 
 fn is_allocation(victim: &Program) -> bool {

@@ -51,6 +51,9 @@ pub(crate) struct Server {
 const DESCRIPTORS_MORE: f64 = 40.0;
 /// So many that each worker has one.
 const COLLECTORS: usize = 8;
+const ENDED: &str = "svc_responses_by_status_total{";
+const FIBERS: &str = "svc_worker_request_fibers_active{";
+const QUEUED: &str = "svc_queue_depth ";
 /// How long a server may take to come to rest.
 const REST: Duration = Duration::from_secs(20);
 
@@ -133,24 +136,42 @@ impl Server {
         });
     }
 
+    /// How many requests have had their answer, or have lost the client that was to get it.
+    pub(crate) fn ended(&self) -> f64 {
+        visit::ask(self.ops, "/metrics").map_or(f64::NAN, |text| value_of(&text, ENDED))
+    }
+
+    /// Waits until `ended` requests have ended, and of their scripts at most `parked` still wait.
+    pub(crate) fn wait_until_ended(&mut self, ended: f64, parked: f64) {
+        let until = Instant::now() + REST;
+        while Instant::now() < until && self.death().is_none() {
+            let is_over = visit::ask(self.ops, "/metrics").is_some_and(|text| {
+                let fibers = value_of(&text, FIBERS);
+                value_of(&text, ENDED) >= ended
+                    && value_of(&text, QUEUED) == 0.0
+                    // Requests are no fibers in classic mode.
+                    && (fibers <= parked || fibers.is_nan())
+            });
+            if is_over {
+                return;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
     fn look(&mut self) -> Vec<String> {
         if self.death().is_some() {
             return Vec::new();
         }
         // It may die at any moment, which is then what is told.
         let Some(text) = visit::ask(self.ops, "/metrics") else { return vec!["no metrics".into()] };
-        let value = |series: &str| -> f64 {
-            let sum = text.lines().filter(|line| line.starts_with(series) && !line.starts_with('#'));
-            let values: Vec<f64> = sum.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
-            // What is not there is not 0.
-            if values.is_empty() { f64::NAN } else { values.into_iter().sum() }
-        };
+        let value = |series: &str| value_of(&text, series);
         let mut offences = Vec::new();
         for series in [
-            "svc_worker_request_fibers_active{",
+            FIBERS,
             "svc_busy_workers ",
             "svc_pending_requests ",
-            "svc_queue_depth ",
+            QUEUED,
             "svc_active_connections ",
             "svc_spool_bytes ",
             "svc_reply_memory_bytes ",
@@ -217,6 +238,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The sum of the series whose lines begin so. What is not there is not 0.
+fn value_of(metrics: &str, series: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(series) && !line.starts_with('#'));
+    let values: Vec<f64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
+    if values.is_empty() { f64::NAN } else { values.into_iter().sum() }
 }
 
 /// What is wrong with the books of tasks, once none is in flight.
