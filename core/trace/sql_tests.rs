@@ -49,6 +49,32 @@ fn each_dialect_has_quotes_of_its_own() {
     assert_eq!(mask("select a #> '{b}'", PostgreSql), "select a #> ?");
 }
 
+#[test]
+fn what_a_database_takes_for_a_value_is_one() {
+    // Only white space makes two minus signs a comment of MySQL's.
+    assert_eq!(
+        mask("select 5--1, 1--'a\nsecret b', 2 -- secret\n, 3 --", MySql),
+        "select ?-?, ?--?, ? \n, ?"
+    );
+    assert_eq!(mask("select 1--/* ' */'a\nsecret b'", MySql), "select ??");
+    // What MySQL carries out in a comment ends where its values allow; what it skips ends earlier.
+    assert_eq!(mask("select /*! 'a*/secret b' */, 'secret c'", MySql), "select ?");
+    assert_eq!(mask("select /*!99999 it's */ 'secret b'", MySql), "select ?");
+    assert_eq!(mask("select /*!50000 # it's */ \n */ 'secret b'", MySql), "select ?");
+    assert_eq!(mask("select /*M!100100 'a' */ 'b' /* it's */, 1", MySql), "select  ? , ?");
+    // `E'…'` goes on behind a new line, with its escapes.
+    assert_eq!(mask("select E'a' -- it's\n'b\\'secret c', 'd\\', 1", PostgreSql), "select ? \n?, ?, ?");
+    assert_eq!(mask("select E'a'\n, 'd\\', 1", PostgreSql), "select ?\n, ?, ?");
+    // A carriage return ends a comment of PostgreSQL's.
+    assert_eq!(mask("select 1 -- x\r, 'a\nsecret b'", PostgreSql), "select ? \r, ?");
+    // A name in brackets begins with anything.
+    for text in ["select 1 as [ it's], 'secret b'", "select 1 as [1 -- x], 'a\nsecret b'"] {
+        assert_eq!(mask(text, Loose), "select ? as ?");
+    }
+    // These are no placeholders in PostgreSQL.
+    assert_eq!(mask("select @5, a[1:2], a[:3], $4", PostgreSql), "select @?, a[?:?], a[:?], $4");
+}
+
 fn summary(sql: &str) -> (String, String, Option<String>) {
     let summary = summarize(sql.as_bytes(), PostgreSql);
     (summary.text, summary.operation.into_owned(), summary.collection)

@@ -56,11 +56,13 @@ pub(super) struct Tokens<'a> {
     /// A minus before a digit is a sign, and part of the number.
     is_operand: bool,
     is_after_literal: bool,
+    /// Behind `E'…'`, and white space: what follows in quotes is the rest of it, with the same escapes.
+    has_escapes: bool,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn of(sql: &'a [u8], dialect: SqlDialect) -> Self {
-        Self { rest: sql, dialect, is_operand: false, is_after_literal: false }
+        Self { rest: sql, dialect, is_operand: false, is_after_literal: false, has_escapes: false }
     }
 
     /// How many bytes no token has been made of.
@@ -116,6 +118,7 @@ impl<'a> Tokens<'a> {
                         break;
                     }
                     is_operand = ends_as_operand(next);
+                    self.has_escapes = false;
                     // Mostly, a space follows.
                     at = end + usize::from(next == b' ');
                 }
@@ -125,11 +128,13 @@ impl<'a> Tokens<'a> {
                 }
                 kind @ (CLOSES | STANDS_ALONE) => {
                     at += 1;
+                    self.has_escapes = false;
                     is_operand = kind == CLOSES;
                     is_after_literal = false;
                 }
                 DOT if is_operand || !text.get(at + 1).is_some_and(u8::is_ascii_digit) => {
                     at += 1;
+                    self.has_escapes = false;
                     is_operand = false;
                     is_after_literal = false;
                 }
@@ -173,7 +178,14 @@ impl<'a> Tokens<'a> {
     }
 
     fn line_comment(&self) -> usize {
-        self.span(0, |byte| byte != b'\n')
+        let is_pgsql = self.dialect == SqlDialect::PostgreSql;
+        self.span(0, |byte| byte != b'\n' && !(is_pgsql && byte == b'\r'))
+    }
+
+    /// Whether two minus signs, here, begin a comment. For MySQL, white space has to follow.
+    fn is_comment(&self) -> bool {
+        let third = self.rest.get(2).copied().unwrap_or_default();
+        self.dialect != SqlDialect::MySql || third == b' ' || third.is_ascii_control()
     }
 
     /// PostgreSQL's comments nest, others' do not: `/* a /* b */` is one in either case, and so is not shown.
@@ -197,6 +209,48 @@ impl<'a> Tokens<'a> {
             }
         }
         self.rest.len()
+    }
+
+    /// Two minus signs that only become a comment of MySQL's when the comment behind them is left out.
+    fn is_nearly_comment(&self) -> bool {
+        self.dialect == SqlDialect::MySql && matches!(self.rest.get(2), Some(b'-' | b'#' | b'/'))
+    }
+
+    /// Whether what goes up to `close` for one reader of it goes on for another, who looks for values and comments in it:
+    /// where values begin behind it is not known.
+    fn is_unclear(&self, start: usize, close: &[u8]) -> bool {
+        let is_mysql = self.dialect == SqlDialect::MySql;
+        let mut at = start;
+        while let Some(rest) = self.rest.get(at..).filter(|rest| !rest.is_empty()) {
+            match rest {
+                _ if rest.starts_with(close) => return false,
+                [quote @ (b'\'' | b'"' | b'`'), ..] => {
+                    let end = self.quoted(at, *quote, is_mysql && *quote != b'`');
+                    if memchr::memmem::find(&self.rest[at..end], close).is_some() {
+                        return true;
+                    }
+                    at = end;
+                }
+                // It is looked at by itself, up to the same end.
+                [b'[', ..] if close == b"]" => return false,
+                [b'#', ..] if is_mysql => return true,
+                [b'-', b'-', ..] | [b'/', b'*', ..] => return true,
+                _ => at += 1,
+            }
+        }
+        false
+    }
+
+    /// MySQL carries out what is in `/*!…*/`, unless it is too old for it. A value that is open where that ends goes on.
+    fn is_unclear_comment(&self) -> bool {
+        let is_code = self.rest.starts_with(b"/*!") || self.rest.starts_with(b"/*M!");
+        self.dialect == SqlDialect::MySql && is_code && self.is_unclear(b"/*!".len(), b"*/")
+    }
+
+    /// `[…]`, which for SQLite is a name whatever is in it, and elsewhere may be what an array consists of.
+    fn is_unclear_name(&self) -> bool {
+        let has_brackets = matches!(self.dialect, SqlDialect::Standard | SqlDialect::Loose);
+        has_brackets && self.is_unclear(1, b"]")
     }
 
     /// `$tag$…$tag$`; `None` if it is something else.
@@ -231,6 +285,7 @@ impl<'a> Tokens<'a> {
                 || (self.dialect == SqlDialect::PostgreSql && prefix.eq_ignore_ascii_case(b"e"));
             let length = self.quoted(end, b'\'', escapes);
             self.take(length);
+            self.has_escapes = escapes;
             return Token::Literal;
         }
         Token::Word(self.take(end))
@@ -248,10 +303,12 @@ impl<'a> Tokens<'a> {
         let is_mysql = self.dialect == SqlDialect::MySql;
         let second = self.second();
         match first {
-            b'-' if second == b'-' => self.comment(Self::line_comment),
+            b'-' if second == b'-' && self.is_nearly_comment() => self.rest_as_literal(),
+            b'-' if second == b'-' && self.is_comment() => self.comment(Self::line_comment),
             b'#' if is_mysql => self.comment(Self::line_comment),
+            b'/' if second == b'*' && self.is_unclear_comment() => self.rest_as_literal(),
             b'/' if second == b'*' => self.comment(Self::block_comment),
-            b'\'' => self.literal(b'\'', is_mysql),
+            b'\'' => self.literal(b'\'', is_mysql || self.has_escapes),
             b'"' if is_mysql => self.literal(b'"', true),
             b'"' if self.dialect == SqlDialect::Loose => self.literal(b'"', false),
             b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
@@ -261,6 +318,7 @@ impl<'a> Tokens<'a> {
             {
                 Token::Name(self.take(self.quoted(0, b']', false)))
             }
+            b'[' if self.is_unclear_name() => self.rest_as_literal(),
             b'$' if self.dialect == SqlDialect::PostgreSql && !second.is_ascii_digit() => {
                 match self.dollar_quoted() {
                     Some(length) => {
@@ -272,6 +330,10 @@ impl<'a> Tokens<'a> {
             }
             b':' if second == b':' => Token::Symbol(self.take(2)),
             b'?' => Token::Placeholder(self.take(1)),
+            // PostgreSQL's own placeholders are `$1`; these are an absolute value, and a part of an array.
+            b':' | b'@' if self.dialect == SqlDialect::PostgreSql && second.is_ascii_digit() => {
+                Token::Symbol(self.take(1))
+            }
             b'$' | b':' | b'@' if is_word_part(second) => {
                 let length = self.span(1, is_word_part);
                 Token::Placeholder(self.take(length))
@@ -293,6 +355,11 @@ impl<'a> Tokens<'a> {
         Token::Literal
     }
 
+    fn rest_as_literal(&mut self) -> Token<'a> {
+        self.take(self.rest.len());
+        Token::Literal
+    }
+
     fn take_number(&mut self, start: usize) -> Token<'a> {
         self.take(self.number(start));
         Token::Number
@@ -310,6 +377,7 @@ impl<'a> Iterator for Tokens<'a> {
             token => token,
         };
         self.is_after_literal = token == Token::Literal;
+        self.has_escapes &= matches!(token, Token::Literal | Token::Comment | Token::Space(_));
         match token {
             Token::Comment | Token::Space(_) => {}
             // After these, a minus is an operator.
