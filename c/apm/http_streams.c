@@ -12,6 +12,8 @@
 #include "state/streams.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
+#include <ext/standard/php_string.h>
+#include <zend_smart_str.h>
 
 static bool passes_on;
 static php_stream_wrapper_ops operations;
@@ -43,48 +45,29 @@ static bool has_line(const zend_string *text)
     return false;
 }
 
-static bool passes_trace_on(zval *header)
+/* The fields of the option as PHP makes them: it joins the lines of a list, without references and what is no text, and takes
+ * away the white space around all of it. In front of that, another field leaves the others what they are. */
+static zend_string *fields_of(const zval *header)
 {
-    zval *line;
-    if (Z_TYPE_P(header) == IS_STRING) {
-        return has_line(Z_STR_P(header));
-    }
-    if (Z_TYPE_P(header) == IS_ARRAY) {
+    smart_str fields = {0};
+    const zval *line;
+    if (header != NULL && Z_TYPE_P(header) == IS_STRING) {
+        smart_str_append(&fields, Z_STR_P(header));
+    } else if (header != NULL && Z_TYPE_P(header) == IS_ARRAY) {
         ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(header), line) {
-            ZVAL_DEREF(line);
-            if (Z_TYPE_P(line) == IS_STRING && has_line(Z_STR_P(line))) {
-                return true;
+            if (Z_TYPE_P(line) == IS_STRING) {
+                smart_str_append(&fields, Z_STR_P(line));
+                smart_str_appendl(&fields, "\r\n", 2);
             }
         } ZEND_HASH_FOREACH_END();
     }
-    return false;
-}
-
-/* The same header fields and one more. Returns false if that is not possible. */
-static bool extend(zval *extended, zval *header, zend_string *line)
-{
-    if (header == NULL || Z_TYPE_P(header) != IS_ARRAY) {
-        const bool has_text = header != NULL && Z_TYPE_P(header) == IS_STRING && Z_STRLEN_P(header) > 0;
-        if (!has_text && header != NULL && Z_TYPE_P(header) != IS_STRING) {
-            return false;
-        }
-        if (!has_text) {
-            ZVAL_STR_COPY(extended, line);
-            return true;
-        }
-        /* In front: what follows an empty line of the script's is no field any more. */
-        ZVAL_STR(extended, zend_string_concat3(ZSTR_VAL(line), ZSTR_LEN(line), "\r\n", 2, Z_STRVAL_P(header), Z_STRLEN_P(header)));
-        return true;
+    if (fields.s == NULL) {
+        return ZSTR_EMPTY_ALLOC();
     }
-    zval value;
-    ZVAL_ARR(extended, zend_array_dup(Z_ARRVAL_P(header)));
-    ZVAL_STR_COPY(&value, line);
-    if (zend_hash_next_index_insert(Z_ARRVAL_P(extended), &value) == NULL) {
-        zval_ptr_dtor(&value);
-        zval_ptr_dtor(extended);
-        return false;
-    }
-    return true;
+    smart_str_0(&fields);
+    zend_string *trimmed = php_trim(fields.s, NULL, 0, 3);
+    smart_str_free(&fields);
+    return trimmed;
 }
 
 /* ---- the context of a call ---- */
@@ -128,24 +111,21 @@ static own_context *copy_context(php_stream_context *original, zval *header)
 /* The context of a call: one with this `traceparent`, unless the script passes a trace on itself. NULL: its own. */
 static own_context *extend_context(php_stream_context *context, shim_view traceparent)
 {
-    zval extended;
     own_context *own = NULL;
     if (context == NULL || traceparent.length == 0 || Z_TYPE(context->options) != IS_ARRAY) {
         return NULL;
     }
-    zval *header = php_stream_context_get_option(context, "http", "header");
-    if (header != NULL) {
-        ZVAL_DEREF(header);
+    zend_string *fields = fields_of(php_stream_context_get_option(context, "http", "header"));
+    if (!has_line(fields)) {
+        zval header;
+        const char *end = ZSTR_LEN(fields) > 0 ? "\r\n" : "";
+        zend_string *line = zend_string_concat2("traceparent: ", sizeof("traceparent: ") - 1, traceparent.bytes, traceparent.length);
+        ZVAL_STR(&header, zend_string_concat3(ZSTR_VAL(line), ZSTR_LEN(line), end, strlen(end), ZSTR_VAL(fields), ZSTR_LEN(fields)));
+        zend_string_release(line);
+        own = copy_context(context, &header);
+        zval_ptr_dtor(&header);
     }
-    if (header != NULL && passes_trace_on(header)) {
-        return NULL;
-    }
-    zend_string *line = zend_string_concat2("traceparent: ", sizeof("traceparent: ") - 1, traceparent.bytes, traceparent.length);
-    if (extend(&extended, header, line)) {
-        own = copy_context(context, &extended);
-        zval_ptr_dtor(&extended);
-    }
-    zend_string_release(line);
+    zend_string_release(fields);
     return own;
 }
 

@@ -232,7 +232,8 @@ function cases(): array { return [
             what(fn () => (new SplFileObject(URL . '/11'))->fgets()), what(fn () => iterator_to_array(new LimitIterator(new SplFileObject(URL . '/12'), 0, 1))), what(fn () => include URL . '/13'), what(fn () => hash_file('crc32', URL . '/14')), what(fn () => md5_file(URL . '/15')), what(fn () => (new DOMDocument)->load(URL . '/xml')), what(fn () => simplexml_load_file(URL . '/xml2')),
             stream_context_get_options($context),
         ];
-        foreach (["A: 1\r\n\r\nB: 2", "", " ", "\r\n", ['X-A: 1', 'X-B: 2'], [], [1, null, ['a']], null, 7, true, new Text('X-C: 1'), itself()] as $header) {
+        $changed = ['X-D: 1', 'X-E: 2']; foreach ($changed as &$line) { $line .= '3'; } unset($line);
+        foreach ([$changed, " X-D: 1\r\nX-E: 2", "\r\n\tX-D: 1", "\0 X-D: 1 ", [" X-D: 1", "X-E: 2\r\n\r\n", " "], ["", " X-D: 1"], "A: 1\r\n\r\nB: 2", "", " ", "\r\n", ['X-A: 1', 'X-B: 2'], [], [1, null, ['a']], null, 7, true, new Text('X-C: 1'), itself()] as $header) {
             $one = stream_context_create(['http' => ['header' => $header, 'ignore_errors' => true]]);
             $seen[] = [what(fn () => file_get_contents(URL . '/header', false, $one)), what(fn () => array_map(gettype(...), stream_context_get_options($one)['http']))];
         }
