@@ -174,6 +174,7 @@ fn commands_of_redis_are_spans() {
         );
         assert_eq!(calls.count("INCR 2"), 0, "what is queued is no call");
         assert_eq!(calls.count("EXEC 2"), 2);
+        assert_eq!(calls.count("LINDEX 2"), 1, "an object that was in the store");
         assert!(calls.calls.iter().any(|span| span.says("error.type") == "RedisException"));
     }
 }
@@ -186,6 +187,7 @@ fn commands_of_memcached_are_spans() {
     for is_worker in MODES {
         let pair = Pair::start_with(PROGRAM, &json!({ "PORT": port }), &[], is_worker, &[&ini]);
         let calls = pair.same("memcached");
+        assert_eq!(calls.count(&format!("getByKey 127.0.0.1:{port}")), 1, "an object that was in the store");
         calls.keeps("secret");
         says(
             calls.named(&format!("set 127.0.0.1:{port}")),

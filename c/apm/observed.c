@@ -136,8 +136,9 @@ static void finish(shim_observed *observed, const zend_object *thrown_before)
         end.failed = true;
         end.error = shim_observed_view(observed->thrown->ce->name);
     }
-    if (observer->kind == SHIM_CLIENT_STORE && Z_TYPE_P(observed->return_value) == IS_OBJECT) {
-        /* phpredis has queued the command, and returns itself; exec() sends it. */
+    if (observer->kind == SHIM_CLIENT_STORE && Z_TYPE_P(observed->return_value) == IS_OBJECT &&
+        Z_OBJ_P(observed->return_value) == shim_observed_subject(observed)) {
+        /* phpredis has queued the command, and returns itself; exec() sends it. Another object was in the store. */
         shim_host.client.discard(shim_current->host, observed->span);
         return;
     }

@@ -117,6 +117,8 @@ function cases(): array { return [
         $it = null;
         $redis->setOption(Redis::OPT_SCAN, Redis::SCAN_RETRY);
         $seen[] = [count($redis->scan($it)) > 0, $it];
+        $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+        $seen[] = [$redis->rPush('objects', new ArrayObject), plain($redis->lIndex('objects', 0))];
         return $seen;
     },
     'memcached' => function () {
@@ -126,6 +128,7 @@ function cases(): array { return [
             $store->set('secret', 1), $store->get('secret'), $store->get('nothing'), $store->getResultCode(), $store->add('secret', 2), $store->getResultCode(),
             $store->getMulti(['secret', 'x']), $store->increment('secret', 2), $store->delete('nothing'), $store->getResultMessage(),
             $store->get('computed', function ($m, $key, &$value) { $value = "of $key"; return true; }), $store->get('computed'), what(fn () => $store->get()),
+            $store->setByKey('a', 'object', new ArrayObject), plain($store->getByKey('a', 'object')),
         ];
     },
     'curl' => function () {
