@@ -302,6 +302,7 @@ fn streams_of_http_are_spans_and_pass_the_trace_on() {
         let backend = server();
         let url = format!("http://{}", backend.address());
         let pair = Pair::start(PROGRAM, &json!({ "URL": url }), &[], is_worker);
+        is_passed_on(&backend, &pair.same("streams-first"), "/first");
         let calls = pair.same("streams");
         for path in ["/s/1", "/s/2", "/s/3", "/s/5", "/s/6", "/s/7", "/s/10", "/s/missing"] {
             is_passed_on(&backend, &calls, path);

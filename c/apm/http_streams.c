@@ -77,6 +77,7 @@ static zend_string *fields_of(const zval *header)
 typedef struct own_context {
     php_stream_context context;
     zend_resource resource;
+    /* NULL: nothing has asked for the default context yet, and the stream is opened without one. */
     php_stream_context *original;
     /* What the original had when the call began. */
     const php_stream_notifier *notifier;
@@ -91,19 +92,23 @@ static zval *tls_of(const php_stream_context *context)
 static own_context *copy_context(php_stream_context *original, zval *header)
 {
     own_context *own = ecalloc(1, sizeof(*own));
-    zval *tls = tls_of(original);
-    own->original = original;
-    own->notifier = original->notifier;
-    if (tls != NULL) {
-        ZVAL_COPY(&own->tls, tls);
+    if (original == NULL) {
+        array_init(&own->context.options);
+    } else {
+        zval *tls = tls_of(original);
+        own->original = original;
+        own->notifier = original->notifier;
+        if (tls != NULL) {
+            ZVAL_COPY(&own->tls, tls);
+        }
+        ZVAL_COPY(&own->context.options, &original->options);
+        own->context.notifier = shim_notifier_copy(original->notifier);
     }
     own->resource.type = php_le_stream_context();
     own->resource.ptr = &own->context;
     GC_SET_REFCOUNT(&own->resource, 1);
     GC_TYPE_INFO(&own->resource) = GC_RESOURCE;
     own->context.res = &own->resource;
-    ZVAL_COPY(&own->context.options, &original->options);
-    own->context.notifier = shim_notifier_copy(original->notifier);
     php_stream_context_set_option(&own->context, "http", "header", header);
     return own;
 }
@@ -112,10 +117,11 @@ static own_context *copy_context(php_stream_context *original, zval *header)
 static own_context *extend_context(php_stream_context *context, shim_view traceparent)
 {
     own_context *own = NULL;
-    if (context == NULL || traceparent.length == 0 || Z_TYPE(context->options) != IS_ARRAY) {
+    if (traceparent.length == 0 || (context != NULL && Z_TYPE(context->options) != IS_ARRAY)) {
         return NULL;
     }
-    zend_string *fields = fields_of(php_stream_context_get_option(context, "http", "header"));
+    zend_string *fields =
+        fields_of(context != NULL ? php_stream_context_get_option(context, "http", "header") : NULL);
     if (!has_line(fields)) {
         zval header;
         const char *end = ZSTR_LEN(fields) > 0 ? "\r\n" : "";
@@ -133,6 +139,9 @@ static own_context *extend_context(php_stream_context *context, shim_view tracep
 static void write_back(own_context *own)
 {
     php_stream_context *original = own->original;
+    if (original == NULL) {
+        return;
+    }
     zval *tls = tls_of(&own->context);
     if (tls != NULL && Z_TYPE_P(tls) == IS_ARRAY && (Z_TYPE(own->tls) != IS_ARRAY || Z_ARRVAL_P(tls) != Z_ARRVAL(own->tls))) {
         SEPARATE_ARRAY(&original->options);

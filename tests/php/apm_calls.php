@@ -172,6 +172,8 @@ function cases(): array { return [
         $seen[] = [$run($all[0]), curl_multi_close($multi)];
         return $seen;
     },
+    // Nothing has asked for a context before.
+    'streams-first' => fn () => [md5_file(URL . '/first'), @getimagesize(URL . '/first')],
     'streams' => function () {
         $context = stream_context_create(['http' => ['header' => "X-One: 1\r\n", 'timeout' => 5]]);
         $array = stream_context_create(['http' => ['header' => ['X-Two: 2']]]);
