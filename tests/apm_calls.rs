@@ -297,6 +297,25 @@ fn requests_of_curl_are_spans_and_pass_the_trace_on() {
 }
 
 #[test]
+fn transfers_end_with_their_multi_handle() {
+    for is_worker in MODES {
+        let backend = server();
+        let url = format!("http://{}", backend.address());
+        let calls = Pair::start(PROGRAM, &json!({ "URL": url }), &[], is_worker).same("curl-gone");
+        for how in ["unset", "close", "cycle"] {
+            let path = format!("/gone/{how}");
+            is_passed_on(&backend, &calls, &path);
+            let ended: Vec<_> = calls
+                .to(&path)
+                .iter()
+                .map(|span| (span.says("http.response.status_code"), span.says("svc.unfinished")))
+                .collect();
+            assert_eq!(ended, [(json!(200), Value::Null)], "{how}");
+        }
+    }
+}
+
+#[test]
 fn streams_of_http_are_spans_and_pass_the_trace_on() {
     for is_worker in MODES {
         let backend = server();

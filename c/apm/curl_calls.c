@@ -222,14 +222,6 @@ static void leave(shim_curl_handle *handle)
     release(handle);
 }
 
-static void leave_all(const zend_object *multi)
-{
-    shim_curl_handle *handle;
-    while ((handle = shim_curl_handle_in(multi)) != NULL) {
-        leave(handle);
-    }
-}
-
 static bool succeeded(const zval *return_value)
 {
     return Z_TYPE_P(return_value) == IS_LONG && Z_LVAL_P(return_value) == 0;
@@ -288,14 +280,14 @@ static ZEND_NAMED_FUNCTION(close_multi)
     const zend_object *multi = object_at(execute_data, 1);
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (multi != NULL && EG(exception) == NULL) {
-        leave_all(multi);
+        shim_curl_multi_leave(multi);
     }
 }
 
 bool shim_curl_calls_install(bool propagates)
 {
     passes_on = propagates;
-    if (!shim_curl_handles_install(leave_all)) {
+    if (!shim_curl_handles_install(leave)) {
         return true;
     }
     return shim_observed_replace("curl_setopt", set_option) && shim_observed_replace("curl_setopt_array", set_options) &&

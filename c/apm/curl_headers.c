@@ -16,6 +16,7 @@ shim_curl shim_libcurl;
 
 static zend_class_entry *class;
 static zend_object *(*clone_php_s)(zend_object *object);
+static void (*free_php_s)(zend_object *object);
 
 static __thread HashTable records;
 static __thread bool has_records;
@@ -23,7 +24,7 @@ static __thread bool has_records;
 /* Multi handles with handles in them: whoever frees one takes those out. */
 static __thread HashTable multis;
 static __thread bool has_multis;
-static void (*leave_all)(const zend_object *multi);
+static void (*leave)(shim_curl_handle *handle);
 
 /* ---- lists ---- */
 
@@ -234,6 +235,16 @@ static zend_object *clone_object(zend_object *object)
     return copy;
 }
 
+/* A handle that nobody but its multi handle knows of ends with that, while its transfer can still be asked how it ended. */
+static void free_object(zend_object *object)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    if (handle != NULL && handle->multi != NULL) {
+        leave(handle);
+    }
+    free_php_s(object);
+}
+
 /* ---- the line for a call ---- */
 
 void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
@@ -282,9 +293,17 @@ shim_curl_handle *shim_curl_handle_in(const zend_object *multi)
     return NULL;
 }
 
+void shim_curl_multi_leave(const zend_object *multi)
+{
+    shim_curl_handle *handle;
+    while ((handle = shim_curl_handle_in(multi)) != NULL) {
+        leave(handle);
+    }
+}
+
 static void free_multi(zval *entry)
 {
-    leave_all(Z_PTR_P(entry));
+    shim_curl_multi_leave(Z_PTR_P(entry));
 }
 
 void shim_curl_multi_watch(zend_object *multi)
@@ -300,9 +319,9 @@ void shim_curl_multi_watch(zend_object *multi)
     }
 }
 
-bool shim_curl_handles_install(void (*leave)(const zend_object *multi))
+bool shim_curl_handles_install(void (*leave_multi)(shim_curl_handle *handle))
 {
-    leave_all = leave;
+    leave = leave_multi;
     class = zend_hash_str_find_ptr(CG(class_table), "curlhandle", sizeof("curlhandle") - 1);
     shim_libcurl = (shim_curl){
         .setopt = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_setopt"),
@@ -318,6 +337,8 @@ bool shim_curl_handles_install(void (*leave)(const zend_object *multi))
     zend_object_handlers *handlers = (zend_object_handlers *)(uintptr_t)class->default_object_handlers;
     clone_php_s = handlers->clone_obj;
     handlers->clone_obj = clone_object;
+    free_php_s = handlers->free_obj;
+    handlers->free_obj = free_object;
     return true;
 }
 

@@ -73,8 +73,10 @@ void shim_curl_handle_retract(shim_curl_handle *handle);
 shim_curl_handle *shim_curl_handle_in(const zend_object *multi);
 /* From now on, the end of this multi handle takes the handles out that are still in it. */
 void shim_curl_multi_watch(zend_object *multi);
-/* Returns false if there is no curl. `leave` takes all handles out of a multi handle, which may be no more. */
-bool shim_curl_handles_install(void (*leave)(const zend_object *multi));
+/* Returns false if there is no curl. `leave` takes a handle out of its multi handle, which may be no more. */
+bool shim_curl_handles_install(void (*leave)(shim_curl_handle *handle));
+/* Takes all handles out of a multi handle. */
+void shim_curl_multi_leave(const zend_object *multi);
 /* The thread's objects are no more. */
 void shim_curl_handles_forget(void);
 

@@ -172,6 +172,24 @@ function cases(): array { return [
         $seen[] = [$run($all[0]), curl_multi_close($multi)];
         return $seen;
     },
+    // Multi handles whose handles end with them.
+    'curl-gone' => function () {
+        $seen = [];
+        foreach (['unset', 'close', 'cycle'] as $how) {
+            $multi = curl_multi_init();
+            $curl = curl_init(URL . "/gone/$how");
+            if ($how === 'cycle') { $cycle = (object) ['multi' => $multi]; $cycle->own = $cycle; }
+            curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true] + ($how === 'cycle' ? [CURLOPT_PRIVATE => $cycle] : []));
+            curl_multi_add_handle($multi, $curl);
+            do { $status = curl_multi_exec($multi, $running); if ($running) curl_multi_select($multi, 1); } while ($running && $status === CURLM_OK);
+            $seen[] = [$status, curl_multi_getcontent($curl)];
+            unset($curl, $cycle);
+            if ($how === 'close') { curl_multi_close($multi); }
+            unset($multi);
+            if ($how === 'cycle') { $seen[] = gc_collect_cycles() > 0; }
+        }
+        return $seen;
+    },
     // Nothing has asked for a context before.
     'streams-first' => fn () => [md5_file(URL . '/first'), @getimagesize(URL . '/first')],
     'streams' => function () {
