@@ -219,6 +219,24 @@ fn server() -> Backend {
     })
 }
 
+#[test]
+fn a_handle_begins_again_where_it_was_redirected_from() {
+    for is_worker in MODES {
+        let backend = Backend::tcp(|visit| {
+            let request = visit.request()?;
+            let to = if request.contains("/old") { "Location: /new\r\n" } else { "" };
+            let status = if to.is_empty() { "200 OK" } else { "302 Found" };
+            visit.send(format!("HTTP/1.1 {status}\r\n{to}Content-Length: 0\r\nConnection: close\r\n\r\n"))
+        });
+        let url = format!("http://{}", backend.address());
+        let calls = Pair::start(PROGRAM, &json!({ "URL": url }), &[], is_worker).same("curl-redirected");
+        let urls: Vec<_> = calls.calls.iter().map(|span| span.says("url.full")).collect();
+        let expected =
+            ["/old", "/old", "/old", "/old", "/new", "/new", "/old"].map(|path| format!("{url}{path}"));
+        assert_eq!(urls, expected);
+    }
+}
+
 /// The `traceparent` fields of the requests with this path, of the traces of one server.
 fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
     let requests =

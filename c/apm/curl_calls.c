@@ -21,10 +21,11 @@ static zend_object *object_at(zend_execute_data *execute_data, uint32_t number)
 
 /* ---- what scripts set ---- */
 
-static bool is_header_option(zval *option)
+/* 0 if it is none. */
+static zend_long option_of(zval *option)
 {
     ZVAL_DEREF(option);
-    return Z_TYPE_P(option) <= IS_STRING && zval_get_long(option) == SHIM_CURLOPT_HTTPHEADER;
+    return Z_TYPE_P(option) <= IS_STRING ? zval_get_long(option) : 0;
 }
 
 static HashTable *array_of(zval *value)
@@ -35,11 +36,15 @@ static HashTable *array_of(zval *value)
 
 static ZEND_NAMED_FUNCTION(set_option)
 {
-    if (ZEND_CALL_NUM_ARGS(execute_data) != 3 || !is_header_option(ZEND_CALL_ARG(execute_data, 2))) {
+    const zend_long option = ZEND_CALL_NUM_ARGS(execute_data) == 3 ? option_of(ZEND_CALL_ARG(execute_data, 2)) : 0;
+    zend_object *object = object_at(execute_data, 1);
+    if (option == SHIM_CURLOPT_URL) {
+        shim_curl_handle_forget_url(object);
+    }
+    if (option != SHIM_CURLOPT_HTTPHEADER) {
         shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
-    zend_object *object = object_at(execute_data, 1);
     zval *value = ZEND_CALL_ARG(execute_data, 3);
     shim_curl_handle_prepare(object, array_of(value));
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -51,6 +56,9 @@ static ZEND_NAMED_FUNCTION(set_options)
 {
     HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? array_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
     zval *value = options != NULL ? zend_hash_index_find(options, SHIM_CURLOPT_HTTPHEADER) : NULL;
+    if (options != NULL && zend_hash_index_exists(options, SHIM_CURLOPT_URL)) {
+        shim_curl_handle_forget_url(object_at(execute_data, 1));
+    }
     if (value == NULL) {
         shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
@@ -69,6 +77,7 @@ static ZEND_NAMED_FUNCTION(reset)
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (EG(exception) == before) {
         shim_curl_handle_reset(object_at(execute_data, 1));
+        shim_curl_handle_forget_url(object_at(execute_data, 1));
     }
 }
 
@@ -82,12 +91,6 @@ static ZEND_NAMED_FUNCTION(copy)
 
 /* ---- a transfer ---- */
 
-static const char *url_of(const shim_curl_handle *handle)
-{
-    const char *url = NULL;
-    return shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_EFFECTIVE_URL, &url) == 0 && url != NULL ? url : "";
-}
-
 static bool is_http(const char *url)
 {
     return strstr(url, "://") == NULL || strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
@@ -96,7 +99,7 @@ static bool is_http(const char *url)
 /* Begins the span of a transfer, if it is one over HTTP. */
 static uint64_t begin(shim_curl_handle *handle)
 {
-    const char *url = url_of(handle);
+    const char *url = shim_curl_handle_url(handle);
     if (shim_request_host() == NULL || !is_http(url)) {
         return 0;
     }

@@ -93,6 +93,8 @@ static void free_record(zval *entry)
     let_go(handle->fields);
     let_go(handle->prepared);
     shim_libcurl.free_all(handle->extended);
+    free(handle->url);
+    free(handle->redirected);
     free(handle);
 }
 
@@ -210,6 +212,37 @@ void shim_curl_handle_reset(zend_object *object)
     }
 }
 
+static const char *effective_url(const shim_curl_handle *handle)
+{
+    const char *url = NULL;
+    return shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_EFFECTIVE_URL, &url) == 0 && url != NULL ? url : "";
+}
+
+static void replace(char **text, const char *by)
+{
+    free(*text);
+    *text = by != NULL ? strdup(by) : NULL;
+}
+
+const char *shim_curl_handle_url(shim_curl_handle *handle)
+{
+    const char *url = effective_url(handle);
+    if (handle->redirected == NULL || handle->url == NULL || strcmp(url, handle->redirected) != 0) {
+        replace(&handle->url, url);
+        replace(&handle->redirected, NULL);
+    }
+    return handle->url != NULL ? handle->url : url;
+}
+
+void shim_curl_handle_forget_url(zend_object *object)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    if (handle != NULL) {
+        replace(&handle->url, NULL);
+        replace(&handle->redirected, NULL);
+    }
+}
+
 void shim_curl_handle_copied(zend_object *object, zend_object *copy)
 {
     const shim_curl_handle *handle = shim_curl_handle_of(object, false);
@@ -221,6 +254,8 @@ void shim_curl_handle_copied(zend_object *object, zend_object *copy)
     if (other->fields != NULL) {
         other->fields->references++;
     }
+    replace(&other->url, handle->url);
+    replace(&other->redirected, handle->redirected);
     if (handle->is_extended) {
         (void)shim_libcurl.setopt(other->easy, SHIM_CURLOPT_HTTPHEADER, list_of(other));
     }
@@ -275,6 +310,8 @@ void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
 
 void shim_curl_handle_retract(shim_curl_handle *handle)
 {
+    const char *url = effective_url(handle);
+    replace(&handle->redirected, handle->url != NULL && strcmp(url, handle->url) != 0 ? url : NULL);
     unextend(handle);
     shim_libcurl.free_all(handle->extended);
     handle->extended = NULL;

@@ -9,6 +9,7 @@
 
 /* curl.h is not needed to build svc: these are part of libcurl's ABI. */
 enum {
+    SHIM_CURLOPT_URL = 10002,
     SHIM_CURLOPT_HTTPHEADER = 10023,
     SHIM_CURLINFO_EFFECTIVE_URL = 0x100001,
     SHIM_CURLINFO_RESPONSE_CODE = 0x200002,
@@ -52,10 +53,17 @@ typedef struct shim_curl_handle {
     const zend_object *multi;
     /* The span of the transfer in the multi handle; 0 if there is none. */
     uint64_t span;
+    /* Where the last transfer began, and where redirects have led it; NULL without, and once the script sets an URL. */
+    char *url;
+    char *redirected;
 } shim_curl_handle;
 
 /* The record of a handle; NULL if it is none, or has none and none is to be made. */
 shim_curl_handle *shim_curl_handle_of(zend_object *object, bool is_made);
+/* The URL of the transfer that begins. libcurl says where the last one has ended. */
+const char *shim_curl_handle_url(shim_curl_handle *handle);
+/* The script has set one, or may have. */
+void shim_curl_handle_forget_url(zend_object *object);
 /* The script is about to set the header fields to these lines; NULL if nobody knows to what. */
 void shim_curl_handle_prepare(zend_object *object, HashTable *lines);
 /* Whether it will have set them may remain unknown. */

@@ -172,6 +172,21 @@ function cases(): array { return [
         $seen[] = [$run($all[0]), curl_multi_close($multi)];
         return $seen;
     },
+    'curl-redirected' => function () {
+        $curl = curl_init(URL . '/old');
+        curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_FOLLOWLOCATION => true]);
+        $run = fn ($curl) => [curl_exec($curl), curl_getinfo($curl, CURLINFO_EFFECTIVE_URL)];
+        $seen = [$run($curl), $run($curl), $run(curl_copy_handle($curl))];
+        $multi = curl_multi_init();
+        curl_multi_add_handle($multi, $curl);
+        do { $status = curl_multi_exec($multi, $running); if ($running) curl_multi_select($multi, 1); } while ($running && $status === CURLM_OK);
+        $seen[] = [$status, curl_multi_remove_handle($multi, $curl)];
+        curl_setopt($curl, CURLOPT_URL, curl_getinfo($curl, CURLINFO_EFFECTIVE_URL));
+        array_push($seen, $run($curl), $run($curl));
+        curl_setopt_array($curl, [CURLOPT_URL => URL . '/old']);
+        $seen[] = $run($curl);
+        return $seen;
+    },
     // Multi handles whose handles end with them.
     'curl-gone' => function () {
         $seen = [];
