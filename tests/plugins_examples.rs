@@ -67,17 +67,39 @@ fn both_watch_a_disk_side_by_side() {
     svc.stop();
 }
 
+/// The first example of the page in this language.
+fn of_the_page(language: &str) -> &'static str {
+    let page = include_str!("../docs/plugins.md");
+    let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0
+}
+
 #[test]
 fn the_first_example_of_the_page_works() {
-    let page = include_str!("../docs/plugins.md");
-    let (_, rest) = page.split_once("```c\n").unwrap();
-    let (source, _) = rest.split_once("```").unwrap();
+    let source = of_the_page("c");
     let plugins = Plugins::none();
     let path = plugins.path("hello.so");
     c::plugin(source, &path, &[]);
     let svc = plugins.add(&path, &[("PLUGIN_HELLO_GREETING", "good morning")]).start(&[], &[]);
     eventually("it is well", || svc.ask("/health").text().contains(r#""plugins":{"hello":"ok"}"#));
     assert_eq!(svc.ask("/plugins/hello/").text(), "good morning");
+}
+
+#[test]
+fn the_package_in_rust_of_the_page_works() {
+    let plugins = Plugins::none();
+    let folder = plugins.path("hello");
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    let manifest = of_the_page("toml").replace("/path/to/svc", env!("CARGO_MANIFEST_DIR"));
+    std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(folder.join("src/lib.rs"), of_the_page("rust")).unwrap();
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--offline", "--quiet", "--release", "--target-dir", "target"]);
+    let build = build.current_dir(&folder).output().unwrap();
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let svc = plugins.add(&folder.join("target/release/libhello.so"), &[]).start(&[], &[]);
+    eventually("it is well", || svc.ask("/health").text().contains(r#""plugins":{"hello":"ok"}"#));
+    assert_eq!(svc.ask("/plugins/hello/").text(), "hello");
 }
 
 #[test]
