@@ -21,6 +21,7 @@ case 'late-throw': echo 'x'; flush(); thrower('hunter2');
 case 'fatal': ini_set('memory_limit', '4M'); $all = []; while (true) { $all[] = str_repeat('x', 4096); }
 case 'user-error': trigger_error('the user says so', E_USER_ERROR);
 case 'status': http_response_code((int) $_GET['code']); break;
+case 'short': header('Content-Length: 9'); echo 'short'; break;
 case 'finish': echo 'out'; svc_finish_request(); throw new LogicException('after the reply');
 case 'wait':
     touch(__DIR__ . "/inside-{$_GET['n']}");
@@ -174,6 +175,21 @@ fn a_client_that_leaves_is_an_error_by_when_it_leaves() {
     assert_eq!((span.says("http.response.status_code"), span.is_error()), (json!(200), true));
     assert_eq!(span.says("error.type"), "client_abort");
     go(&svc, "b");
+}
+
+/// Neither the client nor an exception is to blame.
+#[test]
+fn a_script_that_writes_less_than_it_has_announced_is_an_error_of_its_own() {
+    let spans = Spans::collect();
+    let svc = start(&spans, &[]);
+    let mut client = send(&svc, "/?do=short");
+    assert_eq!(client.head_only().status, 200);
+    let span = spans.request("do=short");
+    assert_eq!((span.says("http.response.status_code"), span.is_error()), (json!(200), true));
+    assert_eq!(span.says("error.type"), "incomplete_response");
+    let mut client = Http2Client::connect(svc.main());
+    client.ask("/?do=short&h2");
+    assert_eq!(spans.request("do=short&h2").says("error.type"), "incomplete_response");
 }
 
 #[test]

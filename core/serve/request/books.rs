@@ -15,7 +15,7 @@ use crate::time;
 
 use super::answer::{Answer, refusal};
 use super::meta::RequestMeta;
-use super::server_span::RecordedEnd;
+use super::server_span::{RecordedEnd, ResponseEnd};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::pool_client::PoolClient;
 use crate::serve::shared::Shared;
@@ -26,12 +26,13 @@ impl RequestMeta {
     pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.ending.give_up(was_taken, &io.shared.metrics);
-        self.record(&io.shared, sent_bytes, false);
+        self.record(&io.shared, sent_bytes, ResponseEnd::Lost);
     }
 
     /// The response has been sent, with `sent_bytes` of a body: records the request. `is_whole`: it was not broken off.
     pub(in crate::serve) fn finish(&self, shared: &Shared, sent_bytes: u64, is_whole: bool) {
-        self.record(shared, sent_bytes, is_whole);
+        let response = if is_whole { ResponseEnd::Whole } else { ResponseEnd::BrokenOff };
+        self.record(shared, sent_bytes, response);
     }
 
     /// Withdraws the exchange, including the parts that were not collected; a request that outlives its client stays in the
@@ -115,7 +116,7 @@ impl RequestMeta {
         Answer::plain(reason.status()).into_decision()
     }
 
-    fn record(&self, shared: &Shared, body_bytes: u64, is_whole: bool) {
+    fn record(&self, shared: &Shared, body_bytes: u64, response: ResponseEnd) {
         let duration = time::now().saturating_duration_since(self.started);
         let status = self.ending.status();
         shared.metrics.answered(status, body_bytes, duration);
@@ -123,7 +124,7 @@ impl RequestMeta {
             shared.metrics.coding_ended(before, after);
         }
         if let Some(span) = &self.span {
-            self.export(span, RecordedEnd { duration, body_bytes, is_whole });
+            self.export(span, RecordedEnd { duration, body_bytes, response });
         }
         let wants = (shared.log.wants_access(status), shared.plugins.wants_requests());
         if wants == (false, false) {

@@ -24,8 +24,19 @@ pub(super) struct RecordedEnd {
     pub(super) duration: Duration,
     /// The bytes of the response's body that were sent.
     pub(super) body_bytes: u64,
-    /// The response is out as a whole.
-    pub(super) is_whole: bool,
+    /// What became of the response.
+    pub(super) response: ResponseEnd,
+}
+
+/// What became of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResponseEnd {
+    /// The server has broken it off.
+    BrokenOff,
+    /// Its connection, or its stream, was lost before it was out.
+    Lost,
+    /// It is out as a whole.
+    Whole,
 }
 
 /// The attributes of most requests find room without growing the list.
@@ -156,23 +167,25 @@ impl RequestMeta {
         }
         let error = match exception {
             _ if has_left => Cow::Borrowed("client_abort"),
-            _ if status < 500 && end.is_whole => return,
+            _ if status < 500 && end.response == ResponseEnd::Whole => return,
             Some(class) => Cow::Owned(class.to_owned()),
             None if status >= 500 => Cow::Owned(status.to_string()),
-            None => Cow::Borrowed(self.why_cut()),
+            None => Cow::Borrowed(self.why_cut(end.response)),
         };
         told.say("error.type", error);
         told.span.status = SpanStatus::Error(Cow::Borrowed(""));
     }
 
     /// Why the response ended after its head and before its end.
-    fn why_cut(&self) -> &'static str {
+    fn why_cut(&self, response: ResponseEnd) -> &'static str {
         let exchange = self.exchange();
         if self.ending.is_cut() {
             "shutdown"
         } else if exchange.is_some_and(|exchange| exchange.is_overdue()) {
             "timeout"
-        } else if exchange.is_some_and(|exchange| exchange.is_broken()) {
+        } else if response == ResponseEnd::BrokenOff || exchange.is_some_and(|exchange| exchange.is_broken())
+        {
+            // A script may also have written less than it has announced, and a file may have become shorter.
             "incomplete_response"
         } else {
             "client_abort"

@@ -62,9 +62,9 @@ impl Scene {
     }
 
     /// Records the request, and returns its own span.
-    fn recorded(self, is_whole: bool) -> Span {
+    fn recorded(self, response: ResponseEnd) -> Span {
         let own = self.meta.span.clone().unwrap();
-        let end = RecordedEnd { duration: Duration::from_millis(5), body_bytes: 3, is_whole };
+        let end = RecordedEnd { duration: Duration::from_millis(5), body_bytes: 3, response };
         let (wait, span) = self.meta.spans(&own, end);
         assert_eq!(wait, None, "a request that was not offered is one span");
         assert!(!own.note(|_| panic!("nobody reads it")), "it has been recorded");
@@ -101,7 +101,7 @@ const ERROR: SpanStatus = SpanStatus::Error(Cow::Borrowed(""));
 fn a_request_says_what_the_conventions_ask_for() {
     let text = "POST /a%20b?x=1&sig=secret HTTP/1.1\r\nHost: example.org:81\r\nUser-Agent: test/1\r\nContent-Length: 5\r\n\
                 traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\ntracestate: a=1\r\n\r\n";
-    let span = Scene::of(text).answered(404, Origin::Server).recorded(true);
+    let span = Scene::of(text).answered(404, Origin::Server).recorded(ResponseEnd::Whole);
     let texts = [
         ("http.request.method", "POST"),
         ("url.path", "/a%20b"),
@@ -141,7 +141,7 @@ fn every_reason_for_a_refusal_is_named() {
     for reason in ShedReason::ALL {
         let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         scene.meta.ending.refuse(reason, false);
-        let span = scene.answered(reason.status(), Origin::Server).recorded(true);
+        let span = scene.answered(reason.status(), Origin::Server).recorded(ResponseEnd::Whole);
         assert_eq!(said(&span, "svc.shed_reason"), Some(&reason.as_str().into()));
         assert_eq!(said(&span, "error.type"), Some(&reason.status().to_string().into()));
         assert_eq!(span.status, ERROR);
@@ -152,7 +152,7 @@ fn every_reason_for_a_refusal_is_named() {
 fn a_client_that_left_before_the_head_leaves_no_status() {
     let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     scene.meta.ending.give_up(false, &scene.metrics);
-    let span = scene.recorded(false);
+    let span = scene.recorded(ResponseEnd::Lost);
     assert_eq!(said(&span, "http.response.status_code"), None);
     assert_eq!((said(&span, "error.type"), &span.status), (Some(&"client_abort".into()), &ERROR));
 }
@@ -160,15 +160,20 @@ fn a_client_that_left_before_the_head_leaves_no_status() {
 #[test]
 fn a_response_that_breaks_off_is_an_error_with_its_status() {
     let scene = || Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n").answered(200, Origin::Script);
-    let span = scene().recorded(false);
+    let span = scene().recorded(ResponseEnd::Lost);
     assert_eq!(said(&span, "http.response.status_code"), Some(&AttributeValue::Int(200)));
     assert_eq!((said(&span, "error.type"), &span.status), (Some(&"client_abort".into()), &ERROR));
+    let broken = scene().recorded(ResponseEnd::BrokenOff);
+    assert_eq!((said(&broken, "error.type"), &broken.status), (Some(&"incomplete_response".into()), &ERROR));
     let mut cut = scene();
     cut.meta.ending.cut();
-    assert_eq!(said(&cut.recorded(false), "error.type"), Some(&"shutdown".into()));
+    assert_eq!(said(&cut.recorded(ResponseEnd::Lost), "error.type"), Some(&"shutdown".into()));
     let failed = scene();
     failed.meta.span.as_ref().unwrap().note(|notes| notes.exception = Some("LogicException".into()));
-    assert_eq!(said(&failed.recorded(false), "error.type"), Some(&String::from("LogicException").into()));
+    assert_eq!(
+        said(&failed.recorded(ResponseEnd::Lost), "error.type"),
+        Some(&String::from("LogicException").into())
+    );
 }
 
 #[test]
@@ -177,7 +182,7 @@ fn only_errors_of_the_server_are_errors() {
         [(200, None), (301, None), (429, None), (499, None), (500, Some("500")), (504, Some("504"))]
     {
         let scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let span = scene.answered(status, Origin::Script).recorded(true);
+        let span = scene.answered(status, Origin::Script).recorded(ResponseEnd::Whole);
         let expected = expected.map(|expected| AttributeValue::from(expected.to_owned()));
         assert_eq!(said(&span, "error.type"), expected.as_ref(), "{status}");
         assert_eq!(span.status == ERROR, expected.is_some(), "{status}");
@@ -188,7 +193,7 @@ fn only_errors_of_the_server_are_errors() {
 fn the_class_of_an_exception_is_the_type_of_the_error() {
     let scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     scene.meta.span.as_ref().unwrap().note(|notes| notes.exception = Some("LogicException".into()));
-    let span = scene.answered(500, Origin::Fatal).recorded(true);
+    let span = scene.answered(500, Origin::Fatal).recorded(ResponseEnd::Whole);
     assert_eq!(said(&span, "error.type"), Some(&String::from("LogicException").into()));
 }
 
@@ -200,7 +205,7 @@ fn what_the_script_says_comes_after_what_the_server_says() {
             notes.attributes.set("app.user", 7_i64, &SpanLimits::default().span_attributes());
             notes.status = SpanStatus::Ok;
         });
-        scene.answered(status, Origin::Script).recorded(true)
+        scene.answered(status, Origin::Script).recorded(ResponseEnd::Whole)
     };
     let span = scene(200);
     assert_eq!((said(&span, "app.user"), &span.status), (Some(&AttributeValue::Int(7)), &SpanStatus::Ok));
@@ -209,24 +214,25 @@ fn what_the_script_says_comes_after_what_the_server_says() {
 
 #[test]
 fn a_request_that_cannot_be_read_says_what_is_known() {
-    let span = Scene::unread(None).answered(400, Origin::Server).recorded(true);
+    let span = Scene::unread(None).answered(400, Origin::Server).recorded(ResponseEnd::Whole);
     assert_eq!((&*span.name, said(&span, "http.request.method")), ("HTTP", Some(&"_OTHER".into())));
     assert_eq!((said(&span, "url.path"), said(&span, "http.request.method_original")), (None, None));
     assert_eq!(said(&span, "server.port"), Some(&AttributeValue::Int(8080)));
     assert!(span.parent.is_none());
     let line = RequestLine { method: "BREW".into(), path: b"/pot".to_vec() };
-    let span = Scene::unread(Some(line)).answered(431, Origin::Server).recorded(true);
+    let span = Scene::unread(Some(line)).answered(431, Origin::Server).recorded(ResponseEnd::Whole);
     assert_eq!(said(&span, "http.request.method_original"), Some(&String::from("BREW").into()));
     assert_eq!(said(&span, "url.path"), Some(&String::from("/pot").into()));
 }
 
 #[test]
 fn a_host_without_a_port_stands_for_the_usual_one() {
-    let span =
-        Scene::of("GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n").answered(200, Origin::Server).recorded(true);
+    let span = Scene::of("GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n")
+        .answered(200, Origin::Server)
+        .recorded(ResponseEnd::Whole);
     assert_eq!(said(&span, "server.address"), Some(&String::from("::1").into()));
     assert_eq!(said(&span, "server.port"), Some(&AttributeValue::Int(80)));
-    let span = Scene::of("GET / HTTP/1.0\r\n\r\n").answered(200, Origin::Server).recorded(true);
+    let span = Scene::of("GET / HTTP/1.0\r\n\r\n").answered(200, Origin::Server).recorded(ResponseEnd::Whole);
     assert_eq!(said(&span, "server.address"), Some(&String::from("127.0.0.1").into()));
     assert_eq!(said(&span, "network.protocol.version"), Some(&"1.0".into()));
 }
