@@ -22,6 +22,7 @@ case 'fatal': ini_set('memory_limit', '4M'); $all = []; while (true) { $all[] = 
 case 'user-error': trigger_error('the user says so', E_USER_ERROR);
 case 'status': http_response_code((int) $_GET['code']); break;
 case 'short': header('Content-Length: 9'); echo 'short'; break;
+case 'falsify': http_response_code(503); foreach (['http.response.status_code' => 200, 'svc.request_id' => 'x', 'svc.shed_reason' => 'x', 'app.user' => 'joe'] as $key => $value) { Svc\Trace\current()->setAttribute($key, $value); } break;
 case 'finish': echo 'out'; svc_finish_request(); throw new LogicException('after the reply');
 case 'wait':
     touch(__DIR__ . "/inside-{$_GET['n']}");
@@ -190,6 +191,18 @@ fn a_script_that_writes_less_than_it_has_announced_is_an_error_of_its_own() {
     let mut client = Http2Client::connect(svc.main());
     client.ask("/?do=short&h2");
     assert_eq!(spans.request("do=short&h2").says("error.type"), "incomplete_response");
+}
+
+#[test]
+fn a_script_cannot_falsify_what_the_server_says() {
+    let spans = Spans::collect();
+    let svc = start(&spans, &[]);
+    let response = svc.get("/?do=falsify");
+    let span = spans.request("do=falsify");
+    assert_eq!(span.says("http.response.status_code"), 503);
+    assert_eq!(span.says("svc.request_id"), json!(response.field("x-request-id")));
+    assert_eq!((span.says("svc.shed_reason"), span.says("app.user")), (json!(null), json!("joe")));
+    assert_eq!(span.attributes_dropped(), 3);
 }
 
 #[test]

@@ -140,12 +140,16 @@ impl ScriptNotes {
         }
     }
 
-    /// Puts what the script has said into the span. What the server says comes first and is not replaced by a weaker
-    /// statement: an error stays one.
-    pub fn tell(self, span: &mut Span, limits: &SpanLimits) {
+    /// Puts what the script has said into the span. What the server says comes first and stands: an attribute that it has
+    /// set, or that is in `own_keys`, is not the script's to set, and an error stays one.
+    pub fn tell(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
         span.attributes.add_dropped(self.attributes.dropped());
         for entry in self.attributes.into_entries() {
-            span.set(entry.key, entry.value, limits);
+            if own_keys.contains(&&*entry.key) || span.attributes.get(&entry.key).is_some() {
+                span.attributes.add_dropped(1);
+            } else {
+                span.attributes.add(entry.key, entry.value, &limits.span_attributes());
+            }
         }
         span.events = self.events;
         span.events_dropped = self.events_dropped;

@@ -39,6 +39,33 @@ pub(super) enum ResponseEnd {
     Whole,
 }
 
+/// What only the server says about a request. Of a script, attributes of these names are dropped, even if the server has
+/// nothing to say: who reads `svc.shed_reason` must be able to rely on it.
+const OWN_KEYS: [&str; 22] = [
+    "http.request.method",
+    "http.request.method_original",
+    "url.path",
+    "url.query",
+    "url.scheme",
+    "server.address",
+    "server.port",
+    "client.address",
+    "network.peer.address",
+    "network.peer.port",
+    "network.protocol.version",
+    "user_agent.original",
+    "svc.request_id",
+    "svc.shed_reason",
+    "svc.queue_wait_us",
+    "svc.parked_us",
+    "svc.worker_id",
+    "http.request.body.size",
+    "http.response.status_code",
+    "http.response.body.size",
+    "svc.unfinished",
+    "svc.spans_dropped",
+];
+
 /// The attributes of most requests find room without growing the list.
 const ATTRIBUTES_TYPICAL: usize = 18;
 
@@ -83,7 +110,7 @@ impl RequestMeta {
         let notes = own.take_notes();
         self.tell_own(&mut told, notes.worker_id, notes.parked);
         self.tell_end(&mut told, end, notes.exception.as_deref());
-        notes.tell(&mut span, limits);
+        notes.tell(&mut span, limits, &OWN_KEYS);
         span
     }
 

@@ -213,6 +213,40 @@ fn what_the_script_says_comes_after_what_the_server_says() {
 }
 
 #[test]
+fn a_script_replaces_nothing_that_the_server_says() {
+    let falsified = |status| {
+        let scene = Scene::of("GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+        scene.meta.span.as_ref().unwrap().note(|notes| {
+            for key in OWN_KEYS.into_iter().chain(["error.type", "app.user"]) {
+                notes.attributes.set(key, "claimed", &SpanLimits::default().span_attributes());
+            }
+        });
+        scene.answered(status, Origin::Script).recorded(ResponseEnd::Whole)
+    };
+    let span = falsified(503);
+    assert_eq!(said(&span, "http.response.status_code"), Some(&AttributeValue::Int(503)));
+    assert_eq!(said(&span, "error.type"), Some(&String::from("503").into()));
+    // Nor does it add what the server has not said: this request was admitted.
+    assert_eq!(said(&span, "svc.shed_reason"), None);
+    assert_eq!(said(&span, "app.user"), Some(&"claimed".into()));
+    assert_eq!(span.attributes.dropped() as usize, OWN_KEYS.len() + 1);
+    assert_eq!(span.attributes.iter().filter(|entry| entry.value == "claimed".into()).count(), 1);
+    // Where the server sees no error, the script may call one by its name.
+    assert_eq!(said(&falsified(404), "error.type"), Some(&"claimed".into()));
+}
+
+#[test]
+fn all_that_the_server_says_is_its_own() {
+    let text = "BREW /a?x=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: test/1\r\n\r\n";
+    let mut refused = Scene::of(text);
+    refused.meta.ending.refuse(ShedReason::QueueFull, false);
+    for entry in &refused.answered(529, Origin::Server).recorded(ResponseEnd::Whole).attributes {
+        let key = &*entry.key;
+        assert!(OWN_KEYS.contains(&key) || key == "error.type", "{key} can be replaced");
+    }
+}
+
+#[test]
 fn a_request_that_cannot_be_read_says_what_is_known() {
     let span = Scene::unread(None).answered(400, Origin::Server).recorded(ResponseEnd::Whole);
     assert_eq!((&*span.name, said(&span, "http.request.method")), ("HTTP", Some(&"_OTHER".into())));
