@@ -99,7 +99,7 @@ impl Invocation {
     /// The position in the trace of what the script does in this span; 0 stands for the request's own.
     fn place(&self, span: u64) -> Option<Traceparent> {
         let trace = self.exchange.request.trace.as_ref()?;
-        let span = if span == 0 { trace.span_id() } else { span };
+        let span = self.spans.as_ref().map_or(trace.span_id(), |spans| spans.span_id(span).get());
         Some(Traceparent::new(trace.trace_id(), span, trace.flags()))
     }
 

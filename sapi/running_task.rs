@@ -52,7 +52,7 @@ impl TaskInvocation {
     /// The position in the trace of what the task does in this span; 0 stands for the span that has dispatched it.
     fn place(&self, span: u64) -> Option<Traceparent> {
         let root = self.task.trace()?;
-        let span = if span == 0 { root.span_id.get() } else { span };
+        let span = self.spans.as_ref().map_or(root.span_id, |spans| spans.span_id(span)).get();
         Some(Traceparent::new(root.trace_id.get(), span, root.flags))
     }
 

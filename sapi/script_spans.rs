@@ -81,6 +81,14 @@ impl OpenSpans {
         Self { root, recorder, text: None }
     }
 
+    /// The span that a script is in: one that was made here, or the root. A fiber that outlives its request is still in a
+    /// span of that one, which is none of this trace's.
+    pub(crate) fn span_id(&self, span: u64) -> SpanId {
+        let ids = self.recorder.as_ref().map(|recorder| &recorder.ids);
+        let own = SpanId::new(span).filter(|id| ids.is_some_and(|ids| ids.has_drawn(*id)));
+        own.unwrap_or(self.root.span_id)
+    }
+
     /// Ends the spans that are still open, because the request has ended.
     pub(crate) fn end_all(&mut self, ended_at: Instant) {
         let Some(recorder) = &mut self.recorder else { return };
@@ -172,6 +180,7 @@ impl ScriptSpans for OpenSpans {
     }
 
     fn begin(&mut self, parent: u64, name: &[u8], kind: ScriptSpanKind) -> u64 {
+        let parent = self.span_id(parent);
         let Some(recorder) = &mut self.recorder else { return 0 };
         if recorder.begun >= SCRIPT_SPANS_MAX || recorder.open.len() >= SCRIPT_SPANS_OPEN_MAX {
             recorder.dropped += 1;
@@ -182,8 +191,7 @@ impl ScriptSpans for OpenSpans {
         let name = text(name);
         let bytes_left = SPAN_BYTES_MAX.saturating_sub(name.len());
         let mut span = Span::new(self.root.with_span(id), name, span_kind(kind), recorder.now());
-        let span_id = SpanId::new(parent).unwrap_or(self.root.span_id);
-        span.parent = Some(ParentSpan { span_id, is_remote: false });
+        span.parent = Some(ParentSpan { span_id: parent, is_remote: false });
         recorder.open.push(OpenSpan { span, bytes_left });
         id.get()
     }
@@ -272,13 +280,13 @@ impl ScriptSpans for OpenSpans {
     }
 
     fn traceparent(&mut self, span: u64) -> &[u8] {
-        let span_id = SpanId::new(span).unwrap_or(self.root.span_id);
+        let span_id = self.span_id(span);
         let text = Traceparent::new(self.root.trace_id.get(), span_id.get(), self.root.flags);
         self.text.insert(text).as_bytes()
     }
 
     fn seat(&mut self, span: u64) -> Option<TraceSeat> {
-        let span_id = SpanId::new(span).unwrap_or(self.root.span_id);
+        let span_id = self.span_id(span);
         Some(Box::new(self.root.with_span(span_id)))
     }
 

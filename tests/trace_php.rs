@@ -12,7 +12,7 @@ const CASES: &str = r#"<?php
 use Svc\Trace;
 use function Svc\Trace\{current, span, start, traceparent};
 
-class Kept { public static $span; public static $own; }
+class Kept { public static $span; public static $own; public static $fiber; }
 class Doomed { public function __destruct() { span('in a destructor', fn () => 1); error_log('destructed in ' . traceparent()); } }
 
 class Sessions implements SessionHandlerInterface {
@@ -126,6 +126,17 @@ function cases(): array
             foreach ([Kept::$span, Kept::$own] as $span) { $span?->setAttribute('stolen', true)->addEvent('stolen')->setStatus('error', 'stolen')->end(); }
             return [Kept::$own === null, Kept::$own !== current()];
         },
+        'keep-fiber' => function () {
+            Kept::$fiber = new Fiber(fn () => span('of the first', function () {
+                Fiber::suspend();
+                error_log('in the second');
+                $seen = [traceparent(), span('of the second', fn () => traceparent()), traceparent(), Svc\async(static fn () => traceparent())->await()];
+                Fiber::suspend($seen);
+            }));
+            Kept::$fiber->start();
+            return 'kept';
+        },
+        'resume-fiber' => fn () => Kept::$fiber->resume(),
         'bounds' => function () {
             for ($i = 0; $i < 300; $i++) { $open[] = start('open'); }
             $last = end($open);
@@ -392,6 +403,20 @@ fn spans_of_others_are_out_of_reach() {
     assert!(
         all.iter().all(|span| span.events().iter().all(|(name, _)| name != "stolen") && !span.is_error())
     );
+}
+
+#[test]
+fn a_fiber_that_outlives_its_request_goes_on_in_the_trace_of_the_next_one() {
+    let spans = Spans::collect();
+    let svc = start(&spans, true, &[("ASYNC_WORKERS", "1")]);
+    let (_, first) = run(&spans, &svc, "keep-fiber");
+    assert_eq!(spans.beside(&first, "of the first").says("svc.unfinished"), true);
+    let (answer, second) = run(&spans, &svc, "resume-fiber");
+    let inside = spans.beside(&second, "of the second");
+    assert_eq!(inside.parent(), second.id());
+    let ids: Vec<&str> = answer.as_array().unwrap().iter().map(id_in).collect();
+    assert_eq!(ids, [second.id(), inside.id(), second.id(), second.id()]);
+    assert_eq!(svc.log().expect("in the second")["fields"]["span_id"], second.id());
 }
 
 #[test]

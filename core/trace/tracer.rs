@@ -94,13 +94,15 @@ impl SpanContext {
 /// Generates the IDs of spans for one thread.
 #[derive(Debug)]
 pub struct SpanIds {
-    next: u64,
+    seed: u64,
+    /// How many numbers of the sequence were used.
+    used: u64,
 }
 
 impl Default for SpanIds {
     /// Seeds the generator from the system's randomness.
     fn default() -> Self {
-        Self { next: RandomState::new().build_hasher().finish() }
+        Self { seed: RandomState::new().build_hasher().finish(), used: 0 }
     }
 }
 
@@ -108,17 +110,45 @@ impl SpanIds {
     /// Generates an ID that this thread has not generated before.
     pub fn draw(&mut self) -> SpanId {
         loop {
-            self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.used = self.used.wrapping_add(1);
             // A bijection of the sequence number: neighbours look different, and nothing repeats.
-            let mut mixed = self.next;
-            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            if let Some(id) = SpanId::new(mixed ^ (mixed >> 31)) {
+            if let Some(id) = SpanId::new(mix(self.seed.wrapping_add(self.used.wrapping_mul(STEP)))) {
                 return id;
             }
         }
     }
+
+    /// Whether the ID was generated here. Nothing is kept for it: the sequence number is found again.
+    pub fn has_drawn(&self, id: SpanId) -> bool {
+        let number = unmix(id.get()).wrapping_sub(self.seed).wrapping_mul(STEP_INVERSE);
+        (1..=self.used).contains(&number)
+    }
 }
+
+fn mix(number: u64) -> u64 {
+    let mut mixed = number;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(FACTORS[0]);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(FACTORS[1]);
+    mixed ^ (mixed >> 31)
+}
+
+fn unmix(mixed: u64) -> u64 {
+    let mut number = mixed ^ (mixed >> 31) ^ (mixed >> 62);
+    number = number.wrapping_mul(FACTOR_INVERSES[1]);
+    number = number ^ (number >> 27) ^ (number >> 54);
+    number = number.wrapping_mul(FACTOR_INVERSES[0]);
+    number ^ (number >> 30) ^ (number >> 60)
+}
+
+/// The difference of neighbours in the sequence; odd, so that it has an inverse modulo 2^64.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const STEP_INVERSE: u64 = 0xf1de_83e1_9937_733d;
+const _: () = assert!(STEP.wrapping_mul(STEP_INVERSE) == 1);
+
+const FACTORS: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+const FACTOR_INVERSES: [u64; 2] = [0x96de_1b17_3f11_9089, 0x3196_42b2_d24d_8ec3];
+const _: () = assert!(FACTORS[0].wrapping_mul(FACTOR_INVERSES[0]) == 1);
+const _: () = assert!(FACTORS[1].wrapping_mul(FACTOR_INVERSES[1]) == 1);
 
 #[cfg(test)]
 mod tests {
@@ -187,5 +217,16 @@ mod tests {
         let mut ids = SpanIds::default();
         let drawn: std::collections::HashSet<_> = (0..1000).map(|_| ids.draw()).collect();
         assert_eq!(drawn.len(), 1000);
+        assert!(drawn.iter().all(|id| ids.has_drawn(*id)));
+    }
+
+    #[test]
+    fn a_generator_knows_its_own_ids() {
+        let (mut ids, mut others) = (SpanIds::default(), SpanIds::default());
+        assert!((0..1000).all(|_| !ids.has_drawn(others.draw())));
+        let mut ahead = SpanIds { seed: ids.seed, used: 0 };
+        assert!(!ids.has_drawn(ahead.draw()), "it will, but it has not yet");
+        let own = ids.draw();
+        assert!(ids.has_drawn(own));
     }
 }
