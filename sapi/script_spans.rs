@@ -325,7 +325,7 @@ fn mark_unfinished(span: &mut Span, tracer: &Tracer) {
     span.set("svc.unfinished", true, tracer.limits());
 }
 
-/// Sets an attribute. If there is no room for it, it is dropped and counted; an earlier value, which is no longer true, goes
+/// Sets an attribute. If there is no room for it, or if it has no name, which OpenTelemetry does not allow, it is dropped and counted; an earlier value, which is no longer true, goes
 /// with it.
 fn set(
     attributes: &mut Attributes,
@@ -338,7 +338,7 @@ fn set(
     let known = attributes.get(&name);
     // The value that is replaced makes room.
     let room = *bytes_left + known.map_or(0, |known| attribute_bytes(&name, known));
-    let has_place = known.is_some() || attributes.len() < limits.count;
+    let has_place = !name.is_empty() && (known.is_some() || attributes.len() < limits.count);
     if let Some(left) = room.checked_sub(attribute_bytes(&name, &value)).filter(|_| has_place) {
         *bytes_left = left;
         attributes.set(name, value, limits);

@@ -79,6 +79,13 @@ fn what_does_not_fit_is_counted_and_no_earlier_value_stands_for_it() {
 }
 
 #[test]
+fn an_attribute_without_a_name_is_dropped() {
+    let (mut attributes, mut bytes_left) = (Attributes::default(), 300);
+    set(&mut attributes, &given("", ScriptValue::Int(1)), &LIMITS, &mut bytes_left);
+    assert_eq!((attributes.len(), attributes.dropped(), bytes_left), (0, 1, 300));
+}
+
+#[test]
 fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
     let root = SpanContext {
         trace_id: svc_core::trace::TraceId::new(7).unwrap(),
