@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::spans::Spans;
+use crate::spans::{ExportedSpan, Spans};
 use crate::support::Svc;
 use crate::support::client::{Client, Response, eventually};
 use crate::support::http2::Http2Client;
@@ -203,6 +203,22 @@ fn a_script_cannot_falsify_what_the_server_says() {
     assert_eq!(span.says("svc.request_id"), json!(response.field("x-request-id")));
     assert_eq!((span.says("svc.shed_reason"), span.says("app.user")), (json!(null), json!("joe")));
     assert_eq!(span.attributes_dropped(), 3);
+}
+
+/// Neither here nor in the metrics.
+#[test]
+fn a_header_that_is_cut_off_is_no_request() {
+    let spans = Spans::collect();
+    let mut svc = start(&spans, &[]);
+    let mut client = svc.client();
+    client.send("GET /cut HTTP/1.1\r\nHost: x\r\n");
+    drop(client);
+    svc.assert_metric("svc_active_connections", 0.0);
+    assert_eq!(svc.get("/?whole").status, 200);
+    svc.assert_metric("svc_requests_total", 1.0);
+    svc.stop();
+    let requests: Vec<_> = spans.all().into_iter().filter(ExportedSpan::is_server).collect();
+    assert_eq!(requests.iter().map(|span| span.says("url.query")).collect::<Vec<_>>(), [json!("whole")]);
 }
 
 #[test]
