@@ -101,7 +101,8 @@ mod tests {
             // The file system does not drop pages, or does not say: there is nothing to test.
             PageCache::Cached | PageCache::Unknown => {}
             PageCache::Missing => {
-                assert_eq!(read_now(&file, 3 << 20, 10), None);
+                // The question has made the system begin to read, and it may have ended by now.
+                assert!(read_now(&file, 3 << 20, 10).is_none_or(|bytes| bytes == [1; 10]));
                 read_ahead(&file, 3 << 20, 1 << 20);
                 assert_eq!(page_cache(&file, 3 << 20, 1 << 20), PageCache::Cached);
             }
