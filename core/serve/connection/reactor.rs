@@ -99,6 +99,8 @@ impl Reactor {
     fn run(mut self) {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(POLL_EVENTS);
+        // The thread was prepared before PHP started, which takes its time.
+        self.io.now = time::now();
         loop {
             let ended_at = time::now();
             self.awake += ended_at.saturating_duration_since(self.io.now);
