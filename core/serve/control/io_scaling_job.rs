@@ -55,11 +55,12 @@ impl PeriodicJob for IoScalingJob {
             awake: part(now.awake, then.awake),
         };
         let of_second: Vec<IoUse> = uses.iter().zip(&self.last.uses).map(lately).collect();
-        let was_idle = self.last.idle.zip(scaling.asks_for_idle_time().then(processors::idle_time).flatten());
-        let idle = was_idle.map(|(then, now)| now.saturating_sub(then).as_secs_f64() / took);
-        let plan = scaling.tick(&of_second, idle);
+        let idle = self.last.idle.and_then(|then| Some((then, processors::idle_time()?)));
+        let was_idle = idle.map(|(then, now)| part(now, then));
+        let plan = scaling.tick(&of_second, was_idle);
         // What is idle during the next second counts from here.
-        let idle = scaling.asks_for_idle_time().then(processors::idle_time).flatten();
+        let wants_idle = scaling.asks_for_idle_time();
+        let idle = wants_idle.then(|| idle.map(|(_, now)| now).or_else(processors::idle_time)).flatten();
         self.last = IoReading { at: now, uses, idle };
         self.round = self.round.wrapping_add(1);
         io_load.use_first(plan.in_use);
@@ -91,4 +92,64 @@ fn give_orders(io_load: &LoadSharing, threads: usize, moves: &[Move], round: u32
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1")]
 fn share_of(share: f64) -> u16 {
     (share.clamp(0.0, 1.0) * f64::from(HandoverOrder::WHOLE)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+    use crate::config::{AccessLog, Config, Level, Machine, RawConfig};
+    use crate::observe::Log;
+    use crate::policy::Policy;
+    use crate::time;
+
+    /// A server on a machine with this many processors.
+    fn shared(cpus: usize, settings: &[(&str, &str)]) -> Arc<Shared> {
+        let usual = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")];
+        let raw = RawConfig::new(usual.iter().chain(settings).copied());
+        let config = Config::resolve_on(&raw, &Machine { cpus, ..Machine::of_this_process() }).unwrap();
+        let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
+        Shared::new(Arc::new(config), Policy::default(), None, log, None)
+    }
+
+    /// Runs the job after each of so many seconds in which the first thread never slept and had a processor for half of
+    /// the time.
+    fn starve(shared: &Arc<Shared>, seconds: u32) {
+        let start = time::now();
+        let mut job = IoScalingJob::new(shared, start);
+        for second in 1..=seconds {
+            let awake = Duration::from_secs(1) * second;
+            shared.io_load.note(0, ThreadUse { cpu: awake / 2, awake });
+            job.run(start + awake);
+            job.run(start + awake);
+        }
+    }
+
+    #[test]
+    fn a_starved_thread_is_ordered_to_hand_half_of_its_connections_to_another() {
+        let begun = shared(2, &[]);
+        starve(&begun, 1);
+        assert_eq!((begun.io_load.in_use(), begun.io_load.order_of(0)), (1, HandoverOrder::default()));
+        let shared = shared(2, &[]);
+        starve(&shared, 2);
+        assert_eq!(shared.io_load.in_use(), 2);
+        let order = HandoverOrder { round: 2, to: 1, share: HandoverOrder::WHOLE / 2 };
+        assert_eq!(
+            (shared.io_load.order_of(0), shared.io_load.order_of(1)),
+            (order, HandoverOrder::default())
+        );
+    }
+
+    #[test]
+    fn a_number_that_was_set_stays_and_one_thread_stays_alone() {
+        for (cpus, settings, in_use) in [(4, &[("IO_WORKERS", "3")][..], 3), (1, &[][..], 1)] {
+            let shared = shared(cpus, settings);
+            starve(&shared, 5);
+            assert_eq!(
+                (shared.io_load.in_use(), shared.io_load.order_of(0)),
+                (in_use, HandoverOrder::default())
+            );
+        }
+    }
 }
