@@ -1,3 +1,10 @@
+#[path = "../../tests/support/dice.rs"]
+#[expect(dead_code, reason = "each user takes its part")]
+#[expect(clippy::duplicate_mod, reason = "the tests of background tasks use it, too")]
+mod dice;
+
+use dice::Dice;
+
 use super::*;
 
 /// Threads that have processors whenever they are awake.
@@ -112,13 +119,8 @@ fn threads_out_of_use_give_up_all_they_have() {
 #[test]
 fn every_plan_can_be_carried_out() {
     for seed in 0..200u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut draw = move || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            f64::from(u32::try_from(state >> 40).unwrap()) / f64::from(1u32 << 24)
-        };
+        let mut dice = Dice::new(seed);
+        let mut draw = move || f64::from(u32::try_from(dice.below(1 << 24)).unwrap()) / f64::from(1u32 << 24);
         let threads = 1 + seed as usize % 7;
         let mut scaling = IoScaling::new();
         let mut before = 1;
