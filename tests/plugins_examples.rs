@@ -122,9 +122,11 @@ fn a_disk_without_space_is_not_ready() {
 fn mistakes_in_their_settings_stop_the_start() {
     let plugins = Plugins::none();
     let in_c = disk_in_c(&plugins);
-    let plugins = plugins.add(&in_c, &[("PLUGIN_DISK_FAILED_PERCENT", "two")]);
     let expected = "svc: error: plugin disk: init failed: FAILED_PERCENT: not a number from 0 to 100\n";
-    assert_eq!(plugins.refused(None, &[]), (1, expected.to_owned()));
+    for value in ["two", "nan", "101"] {
+        let plugins = Plugins::none().add(&in_c, &[("PLUGIN_DISK_FAILED_PERCENT", value)]);
+        assert_eq!(plugins.refused(None, &[]), (1, expected.to_owned()), "{value}");
+    }
     let rust = built("svc-plugin-disk-rust", "disk_rust");
     let refused = |name: &str, value: &str| {
         let (code, errors) = Plugins::none().add(&rust, &[(name, value)]).refused(None, &[]);
@@ -132,6 +134,10 @@ fn mistakes_in_their_settings_stop_the_start() {
         errors
     };
     assert!(refused("PLUGIN_DISK_RUST_FAILED_PERCENT", "two").contains("FAILED_PERCENT is \"two\""));
+    for value in ["nan", "inf"] {
+        let errors = refused("PLUGIN_DISK_RUST_FAILED_PERCENT", value);
+        assert!(errors.contains("not a finite number"), "{errors}");
+    }
     assert!(refused("PLUGIN_DISK_RUST_PATH", "/none").contains("/none: No such file"));
 }
 

@@ -55,7 +55,7 @@ static int32_t percent_setting(const struct disk *disk, const char *key, const c
     const char *text = setting(disk, key, otherwise);
     char *end;
     *percent = strtod(text, &end);
-    if (end == text || *end || *percent < 0 || *percent > 100) {
+    if (end == text || *end || !(*percent >= 0 && *percent <= 100)) {
         return fail(disk, key, "not a number from 0 to 100");
     }
     return SVC_OK;

@@ -21,11 +21,21 @@ struct Space {
     total: u64,
 }
 
+/// A number that is none, such as `nan`, would be no JSON.
+fn percent_setting(host: &Host, key: &str, otherwise: f64) -> Result<f64, Error> {
+    let percent = host.parsed_setting(key, otherwise)?;
+    if percent.is_finite() {
+        Ok(percent)
+    } else {
+        Err(Error::new(format!("the setting {key} is {percent}: not a finite number")))
+    }
+}
+
 impl Plugin for Disk {
     fn init(host: &Host) -> Result<Self, Error> {
         let path = host.setting("PATH")?.unwrap_or_else(|| "/".to_owned());
-        let degraded_percent = host.parsed_setting("DEGRADED_PERCENT", 10.0)?;
-        let failed_percent = host.parsed_setting("FAILED_PERCENT", 2.0)?;
+        let degraded_percent = percent_setting(host, "DEGRADED_PERCENT", 10.0)?;
+        let failed_percent = percent_setting(host, "FAILED_PERCENT", 2.0)?;
         let disk = Self { path, degraded_percent, failed_percent, checks: 0 };
         // A path that is not there is a mistake of the settings.
         disk.space()?;
