@@ -325,8 +325,8 @@ fn mark_unfinished(span: &mut Span, tracer: &Tracer) {
     span.set("svc.unfinished", true, tracer.limits());
 }
 
-/// Sets an attribute. If there is no room for it, or if it has no name, which OpenTelemetry does not allow, it is dropped and counted; an earlier value, which is no longer true, goes
-/// with it.
+/// Sets an attribute. If there is no room for it, or if it has no name, which OpenTelemetry does not allow, it is dropped and
+/// counted; an earlier value, which is no longer true, goes with it.
 fn set(
     attributes: &mut Attributes,
     attribute: &ScriptAttribute<'_>,
