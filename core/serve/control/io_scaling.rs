@@ -11,8 +11,8 @@
 //! clock.
 //!
 //! ```text
-//!   Steady ──those in use never sleep──▶ Strained ──still, and more would help──▶ Steady, with more in use
-//!     │                                    └──they sleep again──▶ Steady
+//!   Steady ──those in use are busy or starved──▶ Strained ──still, and more would help──▶ Steady, with more in use
+//!     │                                            └──not any more──▶ Steady
 //!     └──one fewer would do, for CALM_SECONDS──▶ Steady, with one fewer
 //! ```
 
@@ -57,8 +57,11 @@ pub(in crate::serve) struct Move {
 /// Threads are busy if they are awake for this much of the time.
 const BUSY: f64 = 0.9;
 
-/// Threads wait for processors if they have them for less than this much of the time that they are awake.
-const STARVED: f64 = 0.75;
+/// Threads are starved if they are awake for this much of the time,
+const STARVED_AWAKE: f64 = 0.7;
+
+/// and have a processor for less than this much of that.
+const STARVED_CPU: f64 = 0.9;
 
 /// Another thread needs so much idle time, in processors.
 const IDLE_MIN: f64 = 0.2;
@@ -89,10 +92,11 @@ impl IoScaling {
         let in_use = &uses[..self.in_use];
         let awake: f64 = in_use.iter().map(|one| one.awake).sum();
         let cpu: f64 = in_use.iter().map(|one| one.cpu).sum();
-        let is_strained = self.in_use < uses.len() && awake >= BUSY * self.count();
+        let is_starved = awake >= STARVED_AWAKE * self.count() && cpu < STARVED_CPU * awake;
+        let is_strained = self.in_use < uses.len() && (awake >= BUSY * self.count() || is_starved);
         let was_strained = std::mem::replace(&mut self.is_strained, is_strained);
         if was_strained && self.is_strained {
-            self.grow(uses.len(), idle, cpu < STARVED * awake);
+            self.grow(uses.len(), idle, is_starved);
         }
         self.shrink(awake);
         let loads: Vec<f64> = uses.iter().map(|one| one.awake).collect();

@@ -54,9 +54,19 @@ fn no_thread_comes_into_use_that_no_processor_has_time_for() {
 #[test]
 fn a_thread_that_waits_for_processors_gets_help_though_none_is_idle() {
     let mut scaling = IoScaling::new();
-    let starved = [IoUse { cpu: 0.5, awake: 1.0 }, IoUse::default()];
+    let starved = [IoUse { cpu: 0.6, awake: 0.75 }, IoUse::default()];
     assert_eq!(scaling.tick(&starved, Some(0.0)).in_use, 1);
     assert_eq!(scaling.tick(&starved, Some(0.0)).in_use, 2);
+}
+
+#[test]
+fn a_thread_that_sleeps_a_lot_or_gets_its_processors_needs_no_help() {
+    for (cpu, awake) in [(0.3, 0.65), (0.72, 0.75)] {
+        let mut scaling = IoScaling::new();
+        for _ in 0..5 {
+            assert_eq!(scaling.tick(&[IoUse { cpu, awake }, IoUse::default()], Some(0.0)).in_use, 1);
+        }
+    }
 }
 
 #[test]
