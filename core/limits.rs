@@ -347,6 +347,9 @@ pub const ERROR_PAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The interval at which the control thread scans the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 
+/// The interval at which it is decided how many I/O threads are in use.
+pub const IO_SCALING_TICK: Duration = Duration::from_millis(500);
+
 /// How many episodes the operations port remembers.
 pub const EPISODES_MAX: usize = 32;
 

@@ -55,7 +55,7 @@ const WAKE: Token = Token(usize::MAX);
 const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// How often a thread says how busy it has been.
-const USE_PAUSE: Duration = Duration::from_millis(100);
+const USE_PAUSE: Duration = Duration::from_millis(25);
 
 impl Reactor {
     /// Prepares all io threads of a server, as many as its settings say.

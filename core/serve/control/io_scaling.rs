@@ -6,26 +6,26 @@
 //! More would help if processors are idle; or if those in use wait for processors, which others take: the system divides
 //! processors among threads, so that more threads get more of them.
 //!
-//! Promises: it looks at one second at a time; another thread comes into use only if those in use are busy and it would
+//! Promises: it looks at one tick at a time; another thread comes into use only if those in use are busy and it would
 //! help; none goes out of use before it has been dispensable for a while. Refuses: it knows no connection, and reads no
 //! clock.
 //!
 //! ```text
 //!   Steady ──those in use are busy or starved──▶ Strained ──still, and more would help──▶ Steady, with more in use
 //!     │                                            └──not any more──▶ Steady
-//!     └──one fewer would do, for CALM_SECONDS──▶ Steady, with one fewer
+//!     └──one fewer would do, for CALM_TICKS──▶ Steady, with one fewer
 //! ```
 
-/// Decides about the I/O threads once a second.
+/// Decides about the I/O threads at each tick, [`IO_SCALING_TICK`](crate::limits::IO_SCALING_TICK) after the last.
 #[derive(Debug)]
 pub(in crate::serve) struct IoScaling {
     in_use: usize,
     is_strained: bool,
-    /// For how many seconds one thread fewer would have done.
-    calm_seconds: u32,
+    /// For how many ticks one thread fewer would have done.
+    calm_ticks: u32,
 }
 
-/// What a thread did in a second, as parts of it.
+/// What a thread did since the last tick, as parts of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::serve) struct IoUse {
     /// It had a processor.
@@ -69,8 +69,8 @@ const IDLE_MIN: f64 = 0.2;
 /// A thread is dispensable if the others would then be awake for this much of the time.
 const CALM: f64 = 0.5;
 
-/// How long it must have been.
-const CALM_SECONDS: u32 = 30;
+/// For so many ticks it must have been; half a minute.
+const CALM_TICKS: u32 = 60;
 
 /// Two threads are uneven if one is awake for so much more of the time.
 const UNEVEN: f64 = 0.3;
@@ -78,7 +78,7 @@ const UNEVEN: f64 = 0.3;
 impl IoScaling {
     /// Starts with one thread in use.
     pub(in crate::serve) fn new() -> Self {
-        Self { in_use: 1, is_strained: false, calm_seconds: 0 }
+        Self { in_use: 1, is_strained: false, calm_ticks: 0 }
     }
 
     /// Returns whether the next decision may depend on how idle the processors are.
@@ -86,7 +86,7 @@ impl IoScaling {
         self.is_strained
     }
 
-    /// Looks at what each thread did in the last second, and at how many processors were idle, which is `None` if nobody
+    /// Looks at what each thread did since the last tick, and at how many processors were idle, which is `None` if nobody
     /// knows.
     pub(in crate::serve) fn tick(&mut self, uses: &[IoUse], idle: Option<f64>) -> IoPlan {
         let in_use = &uses[..self.in_use];
@@ -117,10 +117,10 @@ impl IoScaling {
     /// Takes a thread out of use that has long been dispensable.
     fn shrink(&mut self, awake: f64) {
         let is_calm = self.in_use > 1 && awake <= CALM * (self.count() - 1.0);
-        self.calm_seconds = if is_calm { self.calm_seconds + 1 } else { 0 };
-        if self.calm_seconds >= CALM_SECONDS {
+        self.calm_ticks = if is_calm { self.calm_ticks + 1 } else { 0 };
+        if self.calm_ticks >= CALM_TICKS {
             self.in_use -= 1;
-            self.calm_seconds = 0;
+            self.calm_ticks = 0;
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::limits::CONTROL_TICK;
+use crate::limits::IO_SCALING_TICK;
 use crate::observe::processors;
 use crate::sync::load_sharing::{HandoverOrder, LoadSharing, ThreadUse};
 use crate::sync::primitive::Arc;
@@ -14,7 +14,7 @@ use super::io_scaling::{IoScaling, IoUse, Move};
 use super::schedule::PeriodicJob;
 use crate::serve::shared::Shared;
 
-/// Looks at the I/O threads once a second.
+/// Looks at the I/O threads at each tick.
 pub(super) struct IoScalingJob {
     shared: Arc<Shared>,
     scaling: Option<IoScaling>,
@@ -38,14 +38,14 @@ impl IoScalingJob {
         let serving = &shared.config.serving;
         let scaling = (serving.io_workers_at_start < serving.io_workers).then(IoScaling::new);
         let last = IoReading { at: now, uses: shared.io_load.uses(), idle: None };
-        Self { shared: Arc::clone(shared), scaling, last, round: 0, due: now + CONTROL_TICK }
+        Self { shared: Arc::clone(shared), scaling, last, round: 0, due: now + IO_SCALING_TICK }
     }
 }
 
 impl PeriodicJob for IoScalingJob {
     fn run(&mut self, now: Instant) {
         let Some(scaling) = self.scaling.as_mut().filter(|_| now >= self.due) else { return };
-        self.due = now + CONTROL_TICK;
+        self.due = now + IO_SCALING_TICK;
         let io_load = &self.shared.io_load;
         let took = now.saturating_duration_since(self.last.at).as_secs_f64();
         let uses = io_load.uses();
@@ -54,22 +54,21 @@ impl PeriodicJob for IoScalingJob {
             cpu: part(now.cpu, then.cpu),
             awake: part(now.awake, then.awake),
         };
-        let of_second: Vec<IoUse> = uses.iter().zip(&self.last.uses).map(lately).collect();
+        let of_tick: Vec<IoUse> = uses.iter().zip(&self.last.uses).map(lately).collect();
         let idle = self.last.idle.and_then(|then| Some((then, processors::idle_time()?)));
         let was_idle = idle.map(|(then, now)| part(now, then));
-        let plan = scaling.tick(&of_second, was_idle);
-        // What is idle during the next second counts from here.
+        let plan = scaling.tick(&of_tick, was_idle);
+        // What is idle until the next tick counts from here.
         let wants_idle = scaling.asks_for_idle_time();
         let idle = wants_idle.then(|| idle.map(|(_, now)| now).or_else(processors::idle_time)).flatten();
         self.last = IoReading { at: now, uses, idle };
         self.round = self.round.wrapping_add(1);
         io_load.use_first(plan.in_use);
-        give_orders(io_load, of_second.len(), &plan.moves, self.round);
+        give_orders(io_load, of_tick.len(), &plan.moves, self.round);
     }
 
-    /// The next second can wait for others.
     fn deadline(&self) -> Option<Instant> {
-        None
+        self.scaling.is_some().then_some(self.due)
     }
 }
 
@@ -113,13 +112,13 @@ mod tests {
         Shared::new(Arc::new(config), Policy::default(), None, log, None)
     }
 
-    /// Runs the job after each of so many seconds in which the first thread never slept and had a processor for half of
+    /// Runs the job at each of so many ticks, before which the first thread never slept and had a processor for half of
     /// the time.
-    fn starve(shared: &Arc<Shared>, seconds: u32) {
+    fn starve(shared: &Arc<Shared>, ticks: u32) {
         let start = time::now();
         let mut job = IoScalingJob::new(shared, start);
-        for second in 1..=seconds {
-            let awake = Duration::from_secs(1) * second;
+        for tick in 1..=ticks {
+            let awake = IO_SCALING_TICK * tick;
             shared.io_load.note(0, ThreadUse { cpu: awake / 2, awake });
             job.run(start + awake);
             job.run(start + awake);

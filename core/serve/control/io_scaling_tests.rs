@@ -27,7 +27,7 @@ fn scaled_to(threads: usize) -> IoScaling {
 }
 
 #[test]
-fn another_thread_comes_into_use_after_two_busy_seconds() {
+fn another_thread_comes_into_use_after_two_busy_ticks() {
     let mut scaling = IoScaling::new();
     assert_eq!(in_use(&mut scaling, &[0.9, 0.0], 1.0), 1);
     assert!(scaling.asks_for_idle_time());
@@ -35,7 +35,7 @@ fn another_thread_comes_into_use_after_two_busy_seconds() {
 }
 
 #[test]
-fn a_quiet_second_between_busy_ones_forgets_the_strain() {
+fn a_quiet_tick_between_busy_ones_forgets_the_strain() {
     let mut scaling = IoScaling::new();
     for load in [0.9, 0.1, 0.9, 0.1, 0.9] {
         assert_eq!(in_use(&mut scaling, &[load, 0.0], 1.0), 1);
@@ -87,15 +87,15 @@ fn many_idle_processors_double_the_threads_and_never_exceed_them() {
 #[test]
 fn a_thread_goes_out_of_use_when_it_has_long_been_dispensable() {
     let mut scaling = scaled_to(2);
-    for _ in 0..CALM_SECONDS - 1 {
+    for _ in 0..CALM_TICKS - 1 {
         assert_eq!(in_use(&mut scaling, &[0.2, 0.2, 0.0, 0.0], 1.0), 2);
     }
-    assert_eq!(in_use(&mut scaling, &[0.3, 0.3, 0.0, 0.0], 1.0), 2, "not dispensable for a second");
-    for _ in 0..CALM_SECONDS - 1 {
+    assert_eq!(in_use(&mut scaling, &[0.3, 0.3, 0.0, 0.0], 1.0), 2, "not dispensable for a tick");
+    for _ in 0..CALM_TICKS - 1 {
         assert_eq!(in_use(&mut scaling, &[0.2, 0.2, 0.0, 0.0], 1.0), 2);
     }
     assert_eq!(in_use(&mut scaling, &[0.2, 0.2, 0.0, 0.0], 1.0), 1);
-    for _ in 0..2 * CALM_SECONDS {
+    for _ in 0..2 * CALM_TICKS {
         assert_eq!(in_use(&mut scaling, &[0.0; 4], 1.0), 1, "one is always in use");
     }
 }
@@ -125,7 +125,7 @@ fn threads_out_of_use_give_up_all_they_have() {
     assert_eq!(plan.moves, [1, 2].map(|from| Move { from, to: 0, share: 1.0 }));
 }
 
-/// A shadow of many seconds of random load: what is planned can always be carried out.
+/// A shadow of random load for many ticks: what is planned can always be carried out.
 #[test]
 fn every_plan_can_be_carried_out() {
     for seed in 0..200u64 {
@@ -134,13 +134,13 @@ fn every_plan_can_be_carried_out() {
         let threads = 1 + seed as usize % 7;
         let mut scaling = IoScaling::new();
         let mut before = 1;
-        for second in 0..300 {
+        for tick in 0..300 {
             let uses: Vec<_> = (0..threads).map(|_| (draw(), draw())).collect();
             let uses: Vec<_> =
                 uses.iter().map(|(awake, fed)| IoUse { cpu: awake * fed, awake: *awake }).collect();
             let idle = (draw() < 0.9).then(|| draw() * 3.0);
             let IoPlan { in_use, moves } = scaling.tick(&uses, idle);
-            let told = format!("seed {seed}, second {second}: {in_use} of {threads}, {moves:?}");
+            let told = format!("seed {seed}, tick {tick}: {in_use} of {threads}, {moves:?}");
             assert!(
                 (1..=threads).contains(&in_use) && in_use <= 2 * before && in_use + 1 >= before,
                 "{told}"

@@ -197,7 +197,8 @@ mod tests {
     use crate::time;
 
     fn machinery() -> Arc<Machinery> {
-        let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3")];
+        let settings =
+            [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3"), ("IO_WORKERS", "1")];
         let config = Config::resolve(&RawConfig::new(settings)).unwrap();
         let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
         let shared = Shared::new(Arc::new(config), Policy::default(), None, log, None);
