@@ -51,7 +51,11 @@ static void describe(shim_observed *observed, shim_client_call *call)
 
 static void describe_connecting(shim_observed *observed, shim_client_call *call)
 {
-    call->source = shim_observed_text(observed, 1);
+    const shim_view source = shim_observed_text(observed, 1);
+    /* In PDO's data sources, which the host takes it for, a semicolon ends a value; here, it may be part of a password. */
+    if (source.length > 0 && memchr(source.bytes, ';', source.length) == NULL) {
+        call->source = source;
+    }
 }
 
 static void judge(shim_observed *observed, shim_client_end *end)

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use crate::http::uri;
 
 use super::attributes::AttributeValue;
+use super::data_source::{Pair, libpq_pairs, pdo_pairs};
 use super::sql_tokens::SqlDialect;
 use super::statement::{Statement, Statements};
 
@@ -205,10 +206,10 @@ struct ServerPlace<'a> {
 impl<'a> ServerPlace<'a> {
     fn of(call: &ClientCall<'a>, system: &str) -> Self {
         let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
-        if system == "sqlite" {
-            source.namespace = text(call.source);
-        } else {
-            source.read(call.source);
+        match system {
+            "sqlite" => source.namespace = text(call.source),
+            "postgresql" => source.read(libpq_pairs(call.source)),
+            _ => source.read(pdo_pairs(call.source)),
         }
         if source.host.is_empty() && system == "mysql" && !call.source.is_empty() {
             source.host = "localhost".into();
@@ -225,19 +226,16 @@ impl<'a> ServerPlace<'a> {
         source
     }
 
-    /// Reads `host=a;port=1`, or the same with spaces; values may be in quotes.
-    fn read(&mut self, source: &'a [u8]) {
+    /// Reads what a client was told.
+    fn read(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
         let mut socket = None;
-        for pair in source.split(|&byte| byte == b';' || byte.is_ascii_whitespace()) {
-            let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
-            let (key, value) = (&pair[..equals], &pair[equals + 1..]);
-            let value = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'")).unwrap_or(value);
+        for (key, value) in pairs {
             match key {
-                b"host" => self.host = text(value),
-                b"hostaddr" if self.host.is_empty() => self.host = text(value),
-                b"unix_socket" => socket = Some(text(value)),
-                b"port" => self.port = text(value).parse().unwrap_or(self.port),
-                b"dbname" => self.namespace = text(value),
+                b"host" => self.host = text_of(value),
+                b"hostaddr" if self.host.is_empty() => self.host = text_of(value),
+                b"unix_socket" => socket = Some(text_of(value)),
+                b"port" => self.port = text_of(value).parse().unwrap_or(self.port),
+                b"dbname" => self.namespace = text_of(value),
                 _ => {}
             }
         }
@@ -377,6 +375,13 @@ pub fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
 }
 
 /// Text is UTF-8, but for few; to look at all of it at once is faster than to look for what is not.
+fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    match bytes {
+        Cow::Borrowed(bytes) => text(bytes),
+        Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+    }
+}
+
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

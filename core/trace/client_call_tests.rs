@@ -60,8 +60,11 @@ fn without_a_text_the_operation_and_its_target_are_the_name() {
     let on = |source| told(ClientCall { source, ..call }).0;
     assert_eq!(on(b"host=/run port=5433 dbname='shop' user=me password=secret"), "BEGIN shop");
     assert_eq!(on(b"host=db"), "BEGIN db:5432");
+    assert_eq!(on(b"host=db password='x dbname=secret'"), "BEGIN db:5432");
     assert_eq!(told(ClientCall { operation: b"", ..call }).0, "postgresql");
     let socket = ClientCall { system: b"mysql", source: b"unix_socket=/run/my.sock;port=9", ..call };
+    let password = ClientCall { source: b"host=db;password=x dbname=secret", ..socket };
+    assert_eq!(told(password).0, "BEGIN db:3306");
     assert_eq!(told(socket).1.last(), Some(&("server.address", "/run/my.sock".to_owned())));
     let store = ClientCall {
         kind: ClientKind::Store,

@@ -16,12 +16,14 @@
 //! | `tracer` | what decides about the trace of a request, and takes its spans |
 //! | `request_span` | the span of a request that is being served |
 //! | `client_call` | what a span says about a call of a database, a store, or an HTTP server |
+//! | `data_source` | what a client of a database is told about the server |
 //! | `sql`, `sql_tokens`, `sql_words` | what a query does, and its text without values |
 //! | `statement` | both, kept for queries that come again |
 
 mod attributes;
 mod batcher;
 mod client_call;
+mod data_source;
 mod ids;
 mod news;
 mod request_span;
