@@ -13,6 +13,13 @@ use Svc\Trace;
 use function Svc\Trace\{current, span, start, traceparent};
 
 class Kept { public static $span; public static $own; public static $fiber; }
+class Bare extends Exception
+{
+    public static array $asked = [];
+    public function __construct() { unset($this->message); }
+    public function __isset($name) { self::$asked[] = $name; return true; }
+    public function __get($name) { self::$asked[] = $name; return 'made up'; }
+}
 class Doomed { public function __destruct() { span('in a destructor', fn () => 1); error_log('destructed in ' . traceparent()); } }
 
 class Sessions implements SessionHandlerInterface {
@@ -61,6 +68,10 @@ function cases(): array
                 start('recorded')->recordException($thrown, ['extra' => 1])->setStatus('ok')->end();
                 return [$thrown->getMessage(), traceparent() === $_SERVER['HTTP_TRACEPARENT']];
             }
+        },
+        'bare' => function () {
+            start('bare')->recordException(new Bare)->end();
+            try { span('bare thrown', fn () => throw new Bare); } catch (Bare) { return Bare::$asked; }
         },
         'order' => fn () => span('a', fn ($a) => span('b', function ($b) use ($a) { $a->end(); span('c', fn () => 1); $b->end(); return current() === $b; })),
         'fibers' => function () {
@@ -245,6 +256,11 @@ fn what_a_body_throws_is_an_event_and_goes_on() {
             (recorded.events()[0].1["extra"].clone(), &recorded.status()["code"]),
             (json!(1), &json!(1))
         );
+        let (answer, request) = run(&spans, &svc, "bare");
+        assert_eq!(answer, json!([]), "no code of a script runs for an event");
+        for name in ["bare", "bare thrown"] {
+            assert_eq!(spans.beside(&request, name).exceptions()[0][..2], ["Bare", ""]);
+        }
         let (answer, request) = run(&spans, &svc, "uncaught");
         assert_eq!((answer, request.says("error.type")), (json!(500), json!("LogicException")));
         assert!(spans.beside(&request, "escapes").is_error());

@@ -8,11 +8,13 @@
 /* The host keeps no more. */
 enum { TEXT_MAX = 16 * 1024 };
 
-static zval *member(zend_object *exception, const char *name, zval *held)
+/* A member as it is: reading it in the way of the engine calls `__isset` and `__get` if it was unset. */
+static zval *member(zend_object *exception, zend_string *name)
 {
-    zend_class_entry *base =
+    const zend_class_entry *base =
         instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
-    zval *value = zend_read_property(base, exception, name, strlen(name), true, held);
+    const zend_property_info *info = zend_hash_find_ptr(&base->properties_info, name);
+    zval *value = OBJ_PROP(exception, info->offset);
     ZVAL_DEREF(value);
     return value;
 }
@@ -31,8 +33,7 @@ shim_view shim_exception_class(const zend_object *exception)
 
 shim_view shim_exception_message(zend_object *exception)
 {
-    zval held;
-    const zval *message = member(exception, "message", &held);
+    const zval *message = member(exception, ZSTR_KNOWN(ZEND_STR_MESSAGE));
     return Z_TYPE_P(message) == IS_STRING ? shim_view_of(Z_STRVAL_P(message), Z_STRLEN_P(message)) : (shim_view){0};
 }
 
@@ -86,8 +87,7 @@ static void put_entry(smart_str *text, HashTable *frame, const char *name)
 
 void shim_exception_trace(smart_str *text, zend_object *exception)
 {
-    zval held;
-    zval *trace = member(exception, "trace", &held);
+    zval *trace = member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
     zend_long index = 0;
     zval *frame;
     if (Z_TYPE_P(trace) == IS_ARRAY) {
