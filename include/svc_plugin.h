@@ -34,6 +34,9 @@
  *     over (DRAIN_TIMEOUT_SECONDS), and then ends without it.
  *   - A library is never unloaded. A plugin that crashes takes svc with it.
  *   - Standard output is svc's log, a JSON object on each line: use log() instead.
+ *   - SIGHUP, SIGINT and SIGTERM are svc's, and blocked on all threads; SIGPIPE is ignored. A child of fork() has the
+ *     three unblocked. One of posix_spawn() has them blocked unless its attributes say otherwise, and so has what
+ *     system() and popen() start. Never unblock them on a thread of svc's process: that ends it without a drain.
  *
  * Memory
  *
@@ -165,7 +168,7 @@ typedef struct svc_host_api {
        SVC_HEALTH_TEXT_MAX bytes; the text goes to the log when the status changes. */
     int32_t (*answer_health)(svc_health *answer, int32_t status, svc_text text);
 
-    /* Answers config: a JSON object. Keep secrets out of it. */
+    /* Answers config: a JSON object of up to 64 KiB, with up to 64 levels of objects and arrays. Keep secrets out of it. */
     int32_t (*answer_config)(svc_config *answer, svc_text json);
 
     /* Answers serve: a status from 200 to 599, the value of Content-Type (a slash among printable ASCII characters, up to

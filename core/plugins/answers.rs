@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::limits::{PLUGIN_CONFIG_BYTES_MAX, PLUGIN_PAGE_BYTES_MAX};
+use crate::limits::{PLUGIN_CONFIG_BYTES_MAX, PLUGIN_CONFIG_DEPTH_MAX, PLUGIN_PAGE_BYTES_MAX};
 
 /// Why an answer of a plugin is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ impl PluginConfig {
             return Err(AnswerRefusal::TooLarge(why));
         }
         match serde_json::from_slice(json) {
+            Ok(object) if depth_of(&object) > PLUGIN_CONFIG_DEPTH_MAX => {
+                let why = format!("the configuration is nested deeper than {PLUGIN_CONFIG_DEPTH_MAX} levels");
+                Err(AnswerRefusal::TooLarge(why))
+            }
             Ok(Value::Object(object)) => Ok(Self(object)),
             Ok(_) => Err(AnswerRefusal::Invalid("the configuration is not a JSON object".to_owned())),
             Err(error) => {
@@ -54,6 +58,16 @@ impl PluginConfig {
     pub(super) fn into_object(self) -> Map<String, Value> {
         self.0
     }
+}
+
+/// How many objects and arrays are in one another. A parsed value has so few levels that they fit on the stack.
+fn depth_of(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(values) => values.iter().map(depth_of).max(),
+        Value::Object(members) => members.values().map(depth_of).max(),
+        _ => return 0,
+    };
+    1 + deepest.unwrap_or(0)
 }
 
 /// A page of a plugin.
@@ -138,6 +152,12 @@ mod tests {
         }
         let deep = "{\"a\":".repeat(10_000);
         assert!(is_invalid(&PluginConfig::checked(deep.as_bytes())));
+        let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert!(PluginConfig::checked(nested(PLUGIN_CONFIG_DEPTH_MAX).as_bytes()).is_ok());
+        assert!(is_too_large(&PluginConfig::checked(nested(PLUGIN_CONFIG_DEPTH_MAX + 1).as_bytes())));
+        assert!(is_too_large(&PluginConfig::checked(
+            format!("{{\"a\":{}{}}}", "[".repeat(64), "]".repeat(64)).as_bytes()
+        )));
         let long = |length: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(length - 8));
         assert!(PluginConfig::checked(long(PLUGIN_CONFIG_BYTES_MAX).as_bytes()).is_ok());
         assert!(is_too_large(&PluginConfig::checked(long(PLUGIN_CONFIG_BYTES_MAX + 1).as_bytes())));
