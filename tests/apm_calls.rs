@@ -125,6 +125,16 @@ fn queries_of_mysqli_are_spans() {
             .iter()
             .filter(|span| span.says("db.query.text") == "select name from apm_animals where id = ?");
         assert_eq!(executed.count(), 3);
+        for (text, spans) in [
+            ("select name from apm_animals where id in (?, 2)", 2),
+            ("select name from apm_animals where id in (?, 3)", 2),
+            ("select 13 as a", 2),
+            ("select missing from somewhere", 1),
+        ] {
+            let count = calls.calls.iter().filter(|span| span.says("db.query.text") == text).count();
+            assert_eq!(count, spans, "preparing and executing of {text}");
+        }
+        assert_eq!(calls.named("SELECT somewhere").says("error.type"), "1146");
         let nonsense = calls.calls.iter().filter(|span| span.says("error.type") == "1064").count();
         assert_eq!(nonsense, 2);
         let twelve = calls.calls.iter().filter(|span| span.says("db.query.text") == "select ?");

@@ -84,6 +84,15 @@ static void place(shim_client_call *call, shim_view host, uint32_t port, shim_vi
     call->database = database;
 }
 
+static void place_on(shim_client_call *call, const MYSQLND_CONN_DATA *connection)
+{
+    if (connection != NULL) {
+        place(call, shim_view_of(connection->hostname.s, connection->hostname.l), connection->port,
+              shim_view_of(connection->unix_socket.s, connection->unix_socket.l),
+              shim_view_of(connection->connect_or_select_db.s, connection->connect_or_select_db.l));
+    }
+}
+
 /* The arguments behind that with the connection, if the function has that. */
 static uint32_t offset_of(const shim_observed *observed)
 {
@@ -93,17 +102,22 @@ static uint32_t offset_of(const shim_observed *observed)
 static void describe(shim_observed *observed, shim_client_call *call)
 {
     zend_object *object = shim_observed_subject(observed);
-    const MYSQLND_CONN_DATA *connection = object != NULL ? connection_of(object) : NULL;
-    if (connection != NULL) {
-        place(call, shim_view_of(connection->hostname.s, connection->hostname.l), connection->port,
-              shim_view_of(connection->unix_socket.s, connection->unix_socket.l),
-              shim_view_of(connection->connect_or_select_db.s, connection->connect_or_select_db.l));
-    }
+    place_on(call, object != NULL ? connection_of(object) : NULL);
     if (object != NULL && observed->observer->operation == NULL && observed->observer->text == 0) {
         const zend_string *text = text_of(object);
         call->text = text != NULL ? shim_observed_view(text) : call->text;
         /* It was prepared while nothing was recorded. */
         call->operation = text != NULL ? call->operation : shim_view_of("EXECUTE", sizeof("EXECUTE") - 1);
+    }
+}
+
+/* `new mysqli_stmt($connection, $text)` prepares the text, if there is one. */
+static void describe_constructing(shim_observed *observed, shim_client_call *call)
+{
+    const zval *connection = shim_observed_argument(observed, 1), *text = shim_observed_argument(observed, 2);
+    observed->is_silent = text == NULL || Z_TYPE_P(text) == IS_NULL;
+    if (connection != NULL && Z_TYPE_P(connection) == IS_OBJECT) {
+        place_on(call, connection_of(Z_OBJ_P(connection)));
     }
 }
 
@@ -157,14 +171,14 @@ static void judge(shim_observed *observed, shim_client_end *end)
     }
 }
 
-/* The statement is what is returned, or what was asked. */
+/* The statement is what is returned, or what was asked; a constructor returns nothing. */
 static void judge_preparing(shim_observed *observed, shim_client_end *end)
 {
     const zval *text = shim_observed_argument(observed, observed->observer->text);
-    zend_object *object = Z_TYPE_P(observed->return_value) == IS_OBJECT ? Z_OBJ_P(observed->return_value)
-                          : Z_TYPE_P(observed->return_value) == IS_TRUE ? shim_observed_subject(observed)
-                                                                        : NULL;
-    if (object != NULL && text != NULL && Z_TYPE_P(text) == IS_STRING) {
+    const zval *made = observed->return_value;
+    zend_object *object = Z_TYPE_P(made) == IS_OBJECT ? Z_OBJ_P(made) : shim_observed_subject(observed);
+    const bool is_prepared = observed->thrown == NULL && Z_TYPE_P(made) != IS_FALSE;
+    if (is_prepared && object != NULL && text != NULL && Z_TYPE_P(text) == IS_STRING) {
         remember(object, Z_STR_P(text));
     }
     judge(observed, end);
@@ -192,6 +206,7 @@ static const shim_observer rows[] = {
     PREPARING("mysqli", "prepare", 1),
     PREPARING(NULL, "mysqli_stmt_prepare", 2),
     PREPARING("mysqli_stmt", "prepare", 1),
+    {"mysqli_stmt", "__construct", SHIM_CLIENT_SQL, "mysql", "PREPARE", 2, true, describe_constructing, judge_preparing},
     BOTH("begin_transaction", "BEGIN", 0, false, describe),
     BOTH("commit", "COMMIT", 0, false, describe),
     BOTH("rollback", "ROLLBACK", 0, false, describe),

@@ -114,7 +114,11 @@ static void describe(shim_observed *observed)
         .is_prepared = observer->is_prepared,
     };
     observer->describe(observed, &call);
-    shim_host.client.describe(shim_current->host, observed->span, &call);
+    if (observed->is_silent) {
+        shim_host.client.discard(shim_current->host, observed->span);
+    } else {
+        shim_host.client.describe(shim_current->host, observed->span, &call);
+    }
     zval_ptr_dtor(&observed->held[0]);
     zval_ptr_dtor(&observed->held[1]);
 }
@@ -160,7 +164,9 @@ static ZEND_NAMED_FUNCTION(observe)
     const zend_object *thrown_before = EG(exception);
     describe(&observed);
     own->next(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    finish(&observed, thrown_before);
+    if (!observed.is_silent) {
+        finish(&observed, thrown_before);
+    }
 }
 
 /* ---- which functions ---- */

@@ -15,6 +15,8 @@ typedef struct shim_observed {
     zend_execute_data *execute_data;
     zval *return_value;
     uint64_t span;
+    /* The call sends nothing, and is not recorded; for describe() to say. */
+    bool is_silent;
     /* The call has thrown this. */
     zend_object *thrown;
     /* Room for texts, and for values that texts are views of. */

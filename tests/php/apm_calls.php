@@ -88,6 +88,12 @@ function cases(): array { return [
         $id = 1;
         $statement->bind_param('i', $id);
         $seen[] = [$statement->execute(), $statement->get_result()->fetch_all(), mysqli_stmt_execute($statement, [2]), $statement->get_result()->fetch_all()];
+        $made = new mysqli_stmt($db, 'select name from apm_animals where id in (?, 2)');
+        $empty = new mysqli_stmt($db);
+        $class = new class($db, 'select name from apm_animals where id in (?, 3)') extends mysqli_stmt {};
+        $seen[] = [$made->execute([1]), $made->get_result()->fetch_all(), $class->execute([1]), $class->get_result()->fetch_all()];
+        $seen[] = [what(fn () => $empty->execute()), $empty->prepare('select 13 as a'), $empty->execute(), $empty->get_result()->fetch_all()];
+        $seen[] = [what(fn () => new mysqli_stmt($db, 'select missing from somewhere')), what(fn () => new mysqli_stmt()), what(fn () => new mysqli_stmt($db, [])), what(fn () => new mysqli_stmt(mysqli_init(), 'select 1')), what(fn () => (new mysqli_stmt($db, query: null))->errno)];
         $seen[] = [$db->begin_transaction(), $db->commit(), mysqli_begin_transaction($db), mysqli_rollback($db)];
         $seen[] = [$db->multi_query('select 1; select 2'), $db->store_result()->fetch_all(), $db->more_results(), $db->next_result(), $db->store_result()->fetch_all()];
         mysqli_report(MYSQLI_REPORT_OFF);
