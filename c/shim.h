@@ -284,6 +284,8 @@ typedef struct shim_client_call {
     shim_view text;
     /* The text has placeholders for values. */
     bool is_prepared;
+    /* The server takes a backslash in a value for what it is not by default. */
+    bool has_other_backslash;
     /* PDO's data source without the name of its driver, or libpq's parameters. */
     shim_view source;
     /* The server, or its socket, its port, and the database there, unless the source says it. */

@@ -26,6 +26,8 @@ pub struct CalledClient<'a> {
     pub text: &'a [u8],
     /// The text has placeholders for values.
     pub is_prepared: bool,
+    /// The server takes a backslash in a value for what it is not by default.
+    pub has_other_backslash: bool,
     /// The parameters of the connection.
     pub source: &'a [u8],
     /// The server, or its socket.

@@ -28,8 +28,18 @@ unsafe extern "C" fn describe(request: *mut c_void, span: u64, call: *const shim
     let views = [raw.system, raw.operation, raw.text, raw.source, raw.host, raw.database];
     // SAFETY: C's views are valid for this call, each of them.
     let [system, operation, text, source, host, database] = views.map(|text| unsafe { bytes(text) });
-    let (kind, is_prepared, port) = (kind_of(raw.kind), raw.is_prepared, raw.port);
-    let call = CalledClient { kind, system, operation, text, is_prepared, source, host, port, database };
+    let call = CalledClient {
+        kind: kind_of(raw.kind),
+        system,
+        operation,
+        text,
+        is_prepared: raw.is_prepared,
+        has_other_backslash: raw.has_other_backslash,
+        source,
+        host,
+        port: raw.port,
+        database,
+    };
     with_spans(request, (), |spans| spans.describe(span, &call));
 }
 

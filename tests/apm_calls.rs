@@ -142,6 +142,36 @@ fn queries_of_mysqli_are_spans() {
     }
 }
 
+/// Where a value ends depends on what the server takes a backslash for.
+fn backslashes_are_read(constants: &Value, cases: &[&str]) {
+    for is_worker in MODES {
+        let pair = Pair::start(PROGRAM, constants, &[], is_worker);
+        for case in cases {
+            let calls = pair.same(case);
+            calls.keeps("secret");
+            let texts: Vec<_> = calls.calls.iter().map(|span| span.says("db.query.text")).collect();
+            let count = texts.iter().filter(|text| **text == "select ? as a, ? as b").count();
+            assert_eq!(count, 2, "{case}: {} {texts:?}", calls.answer);
+        }
+    }
+}
+
+#[test]
+fn mysql_says_what_a_backslash_is() {
+    let Some(database) = databases::mariadb() else { return };
+    backslashes_are_read(&constants_of(&database), &["pdo-backslash", "mysqli-backslash"]);
+}
+
+#[test]
+fn postgres_says_what_a_backslash_is() {
+    let Some(database) = databases::postgres() else { return };
+    let (name, port) = (database.name(), database.address().port());
+    let mut constants = constants_of(&database);
+    constants["LINK"] =
+        json!(format!("host=127.0.0.1 port={port} dbname={name} user={USER} password={PASSWORD}"));
+    backslashes_are_read(&constants, &["pdo-backslash", "pgsql-backslash"]);
+}
+
 #[test]
 fn queries_of_pgsql_are_spans() {
     let Some(database) = databases::postgres() else { return };

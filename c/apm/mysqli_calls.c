@@ -102,7 +102,11 @@ static uint32_t offset_of(const shim_observed *observed)
 static void describe(shim_observed *observed, shim_client_call *call)
 {
     zend_object *object = shim_observed_subject(observed);
-    place_on(call, object != NULL ? connection_of(object) : NULL);
+    const MYSQLND_CONN_DATA *connection = object != NULL ? connection_of(object) : NULL;
+    place_on(call, connection);
+    call->has_other_backslash =
+        connection != NULL &&
+        (UPSERT_STATUS_GET_SERVER_STATUS(connection->upsert_status) & SERVER_STATUS_NO_BACKSLASH_ESCAPES) != 0;
     if (object != NULL && observed->observer->operation == NULL && observed->observer->text == 0) {
         const zend_string *text = text_of(object);
         call->text = text != NULL ? shim_observed_view(text) : call->text;

@@ -68,6 +68,12 @@ static inline shim_view shim_observed_view(const zend_string *text)
     return shim_view_of(ZSTR_VAL(text), ZSTR_LEN(text));
 }
 
+/* Whether it matters what the server takes a backslash for. */
+static inline bool shim_observed_has_backslash(const shim_client_call *call)
+{
+    return !call->is_prepared && call->text.length > 0 && memchr(call->text.bytes, '\\', call->text.length) != NULL;
+}
+
 /* Whether the call is being left in the middle: its script has called exit() in it, or its fiber is being destroyed. */
 static inline bool shim_observed_is_cut(const zend_object *thrown_before)
 {

@@ -30,11 +30,29 @@ static pdo_dbh_t *connection_of(const shim_observed *observed)
     return connection != NULL && connection->driver != NULL && connection->driver_data != NULL ? connection : NULL;
 }
 
+/* Whether the server takes a backslash for what it is not by default: where it escapes, quoting doubles it. */
+static bool has_other_backslash(pdo_dbh_t *connection)
+{
+    const bool is_mysql = strcmp(connection->driver->driver_name, "mysql") == 0;
+    if ((!is_mysql && strcmp(connection->driver->driver_name, "pgsql") != 0) || connection->methods->quoter == NULL) {
+        return false;
+    }
+    zend_string *quoted = connection->methods->quoter(connection, ZSTR_CHAR('\\'), PDO_PARAM_STR);
+    if (quoted == NULL) {
+        return false;
+    }
+    const char *backslash = memchr(ZSTR_VAL(quoted), '\\', ZSTR_LEN(quoted));
+    const bool escapes = backslash != NULL && backslash[1] == '\\';
+    zend_string_release(quoted);
+    return escapes != is_mysql;
+}
+
 static void describe(shim_observed *observed, shim_client_call *call)
 {
-    const pdo_dbh_t *connection = connection_of(observed);
+    pdo_dbh_t *connection = connection_of(observed);
     const pdo_stmt_t *statement = statement_of(observed);
     if (connection != NULL) {
+        call->has_other_backslash = shim_observed_has_backslash(call) && has_other_backslash(connection);
         call->system = shim_view_of(connection->driver->driver_name, connection->driver->driver_name_len);
         call->source = shim_view_of(connection->data_source, connection->data_source != NULL ? connection->data_source_len : 0);
     }

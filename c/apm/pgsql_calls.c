@@ -10,6 +10,7 @@ static struct {
     char *(*database)(const void *connection);
     char *(*host)(const void *connection);
     char *(*port)(const void *connection);
+    const char *(*parameter)(const void *connection, const char *name);
 } libpq;
 
 static zend_class_entry *class;
@@ -20,6 +21,8 @@ void shim_pgsql_calls_install(void)
     libpq.database = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQdb");
     libpq.host = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQhost");
     libpq.port = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQport");
+    libpq.parameter =
+        (const char *(*)(const void *, const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQparameterStatus");
 }
 
 static zend_object *link_of(const shim_observed *observed)
@@ -46,6 +49,10 @@ static void describe(shim_observed *observed, shim_client_call *call)
         call->database = view_of(libpq.database(connection));
         call->host = view_of(libpq.host(connection));
         call->port = port != NULL ? (uint16_t)strtoul(port, NULL, 10) : 0;
+    }
+    if (connection != NULL && libpq.parameter != NULL && shim_observed_has_backslash(call)) {
+        const char *conforming = libpq.parameter(connection, "standard_conforming_strings");
+        call->has_other_backslash = conforming != NULL && strcmp(conforming, "off") == 0;
     }
 }
 

@@ -25,6 +25,9 @@ pub struct ClientCall<'a> {
     pub text: &'a [u8],
     /// The text has placeholders for values.
     pub is_prepared: bool,
+    /// The server takes a backslash in a value for what it is not by default: `NO_BACKSLASH_ESCAPES` of MySQL,
+    /// `standard_conforming_strings = off` of PostgreSQL.
+    pub has_other_backslash: bool,
     /// PDO's data source without the name of its driver, or libpq's parameters.
     pub source: &'a [u8],
     /// The server, or its socket; empty if the source says it, or nobody.
@@ -87,6 +90,9 @@ impl ClientCall<'_> {
         let (system, mut dialect) = system_of(self.system);
         if !self.is_prepared && dialect == SqlDialect::Standard {
             dialect = SqlDialect::Loose;
+        }
+        if self.has_other_backslash {
+            dialect = dialect.with_other_backslash();
         }
         let source = ServerPlace::of(self, system);
         let mut operation: Cow<'static, str> = Cow::Owned(text(self.operation).into_owned());

@@ -1,7 +1,7 @@
 use super::*;
-use SqlDialect::{Loose, MySql, PostgreSql, Standard};
+use SqlDialect::{Loose, MySql, MySqlPlain, PostgreSql, PostgreSqlEscapes, Standard};
 
-const ALL: [SqlDialect; 4] = [MySql, PostgreSql, Standard, Loose];
+const ALL: [SqlDialect; 6] = [MySql, MySqlPlain, PostgreSql, PostgreSqlEscapes, Standard, Loose];
 
 fn mask(sql: &str, dialect: SqlDialect) -> String {
     String::from_utf8(without_literals(sql.as_bytes(), dialect)).unwrap()
@@ -47,6 +47,20 @@ fn each_dialect_has_quotes_of_its_own() {
     assert_eq!(mask("select array[ 'secret', 1 ]", Standard), "select array[ ?, ? ]");
     assert_eq!(mask("select a # secret\n, _utf8'x'", MySql), "select a \n, ?");
     assert_eq!(mask("select a #> '{b}'", PostgreSql), "select a #> ?");
+}
+
+#[test]
+fn servers_differ_about_backslashes() {
+    let of_backslash = r#"select 'a\', 'my secret is', "b\", "my secret is", _utf8'\', N'\', 1"#;
+    assert_eq!(mask(of_backslash, MySqlPlain), "select ?, ?, ?, ?, ?, ?, ?");
+    let of_quote = r"select 'a\'my secret', E'b\'my secret', N'c\'my secret', $$\$$, 1";
+    assert_eq!(mask(of_quote, PostgreSqlEscapes), "select ?, ?, ?, ?, ?");
+    assert_eq!(mask(r"select /*! 'a\' */ 'my secret'", MySqlPlain), "select  ?");
+    for (dialect, other) in
+        [(MySql, MySqlPlain), (PostgreSql, PostgreSqlEscapes), (Standard, Standard), (Loose, Loose)]
+    {
+        assert_eq!((dialect.with_other_backslash(), other.with_other_backslash()), (other, dialect));
+    }
 }
 
 #[test]

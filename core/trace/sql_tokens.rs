@@ -8,12 +8,43 @@
 pub enum SqlDialect {
     /// Double quotes enclose values, and a backslash escapes.
     MySql,
+    /// The same with `NO_BACKSLASH_ESCAPES`: a backslash in a value is one.
+    MySqlPlain,
     /// Dollars quote, and `E'…'` has escapes.
     PostgreSql,
+    /// The same with `standard_conforming_strings = off`: other values have escapes, too.
+    PostgreSqlEscapes,
     /// Double quotes, backticks and brackets enclose names.
     Standard,
     /// As `Standard`, but double quotes may enclose values, too: SQLite takes what is no name for one.
     Loose,
+}
+
+impl SqlDialect {
+    /// The same where the server takes a backslash in a value for what it is not by default.
+    #[must_use]
+    pub fn with_other_backslash(self) -> Self {
+        match self {
+            Self::MySql => Self::MySqlPlain,
+            Self::MySqlPlain => Self::MySql,
+            Self::PostgreSql => Self::PostgreSqlEscapes,
+            Self::PostgreSqlEscapes => Self::PostgreSql,
+            Self::Standard | Self::Loose => self,
+        }
+    }
+
+    fn is_mysql(self) -> bool {
+        matches!(self, Self::MySql | Self::MySqlPlain)
+    }
+
+    fn is_pgsql(self) -> bool {
+        matches!(self, Self::PostgreSql | Self::PostgreSqlEscapes)
+    }
+
+    /// In values without a prefix.
+    fn has_escapes(self) -> bool {
+        matches!(self, Self::MySql | Self::PostgreSqlEscapes)
+    }
 }
 
 /// A token; texts are those of the statement.
@@ -178,19 +209,19 @@ impl<'a> Tokens<'a> {
     }
 
     fn line_comment(&self) -> usize {
-        let is_pgsql = self.dialect == SqlDialect::PostgreSql;
+        let is_pgsql = self.dialect.is_pgsql();
         self.span(0, |byte| byte != b'\n' && !(is_pgsql && byte == b'\r'))
     }
 
     /// Whether two minus signs, here, begin a comment. For MySQL, white space has to follow.
     fn is_comment(&self) -> bool {
         let third = self.rest.get(2).copied().unwrap_or_default();
-        self.dialect != SqlDialect::MySql || third == b' ' || third.is_ascii_control()
+        !self.dialect.is_mysql() || third == b' ' || third.is_ascii_control()
     }
 
     /// PostgreSQL's comments nest, others' do not: `/* a /* b */` is one in either case, and so is not shown.
     fn block_comment(&self) -> usize {
-        let nests = self.dialect == SqlDialect::PostgreSql;
+        let nests = self.dialect.is_pgsql();
         let (mut at, mut depth) = (2, 1_usize);
         while at < self.rest.len() {
             match &self.rest[at..] {
@@ -213,19 +244,19 @@ impl<'a> Tokens<'a> {
 
     /// Two minus signs that only become a comment of MySQL's when the comment behind them is left out.
     fn is_nearly_comment(&self) -> bool {
-        self.dialect == SqlDialect::MySql && matches!(self.rest.get(2), Some(b'-' | b'#' | b'/'))
+        self.dialect.is_mysql() && matches!(self.rest.get(2), Some(b'-' | b'#' | b'/'))
     }
 
     /// Whether what goes up to `close` for one reader of it goes on for another, who looks for values and comments in it:
     /// where values begin behind it is not known.
     fn is_unclear(&self, start: usize, close: &[u8]) -> bool {
-        let is_mysql = self.dialect == SqlDialect::MySql;
+        let is_mysql = self.dialect.is_mysql();
         let mut at = start;
         while let Some(rest) = self.rest.get(at..).filter(|rest| !rest.is_empty()) {
             match rest {
                 _ if rest.starts_with(close) => return false,
                 [quote @ (b'\'' | b'"' | b'`'), ..] => {
-                    let end = self.quoted(at, *quote, is_mysql && *quote != b'`');
+                    let end = self.quoted(at, *quote, self.dialect.has_escapes() && *quote != b'`');
                     if memchr::memmem::find(&self.rest[at..end], close).is_some() {
                         return true;
                     }
@@ -244,7 +275,7 @@ impl<'a> Tokens<'a> {
     /// MySQL carries out what is in `/*!…*/`, unless it is too old for it. A value that is open where that ends goes on.
     fn is_unclear_comment(&self) -> bool {
         let is_code = self.rest.starts_with(b"/*!") || self.rest.starts_with(b"/*M!");
-        self.dialect == SqlDialect::MySql && is_code && self.is_unclear(b"/*!".len(), b"*/")
+        self.dialect.is_mysql() && is_code && self.is_unclear(b"/*!".len(), b"*/")
     }
 
     /// `[…]`, which for SQLite is a name whatever is in it, and elsewhere may be what an array consists of.
@@ -281,8 +312,8 @@ impl<'a> Tokens<'a> {
         let prefix = &self.rest[..end];
         // N'…', X'…', b'…', E'…', U&'…', _utf8'…'
         if has_quote && (end == 1 || prefix[0] == b'_') {
-            let escapes = self.dialect == SqlDialect::MySql
-                || (self.dialect == SqlDialect::PostgreSql && prefix.eq_ignore_ascii_case(b"e"));
+            let escapes =
+                self.dialect.has_escapes() || (self.dialect.is_pgsql() && prefix.eq_ignore_ascii_case(b"e"));
             let length = self.quoted(end, b'\'', escapes);
             self.take(length);
             self.has_escapes = escapes;
@@ -300,7 +331,7 @@ impl<'a> Tokens<'a> {
             let length = self.span(1, is_space);
             return Token::Space(self.take(length));
         }
-        let is_mysql = self.dialect == SqlDialect::MySql;
+        let is_mysql = self.dialect.is_mysql();
         let second = self.second();
         match first {
             b'-' if second == b'-' && self.is_nearly_comment() => self.rest_as_literal(),
@@ -308,8 +339,8 @@ impl<'a> Tokens<'a> {
             b'#' if is_mysql => self.comment(Self::line_comment),
             b'/' if second == b'*' && self.is_unclear_comment() => self.rest_as_literal(),
             b'/' if second == b'*' => self.comment(Self::block_comment),
-            b'\'' => self.literal(b'\'', is_mysql || self.has_escapes),
-            b'"' if is_mysql => self.literal(b'"', true),
+            b'\'' => self.literal(b'\'', self.dialect.has_escapes() || self.has_escapes),
+            b'"' if is_mysql => self.literal(b'"', self.dialect.has_escapes()),
             b'"' if self.dialect == SqlDialect::Loose => self.literal(b'"', false),
             b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
             // A space follows where an array begins, or where a comment was.
@@ -319,21 +350,17 @@ impl<'a> Tokens<'a> {
                 Token::Name(self.take(self.quoted(0, b']', false)))
             }
             b'[' if self.is_unclear_name() => self.rest_as_literal(),
-            b'$' if self.dialect == SqlDialect::PostgreSql && !second.is_ascii_digit() => {
-                match self.dollar_quoted() {
-                    Some(length) => {
-                        self.take(length);
-                        Token::Literal
-                    }
-                    None => Token::Symbol(self.take(1)),
+            b'$' if self.dialect.is_pgsql() && !second.is_ascii_digit() => match self.dollar_quoted() {
+                Some(length) => {
+                    self.take(length);
+                    Token::Literal
                 }
-            }
+                None => Token::Symbol(self.take(1)),
+            },
             b':' if second == b':' => Token::Symbol(self.take(2)),
             b'?' => Token::Placeholder(self.take(1)),
             // PostgreSQL's own placeholders are `$1`; these are an absolute value, and a part of an array.
-            b':' | b'@' if self.dialect == SqlDialect::PostgreSql && second.is_ascii_digit() => {
-                Token::Symbol(self.take(1))
-            }
+            b':' | b'@' if self.dialect.is_pgsql() && second.is_ascii_digit() => Token::Symbol(self.take(1)),
             b'$' | b':' | b'@' if is_word_part(second) => {
                 let length = self.span(1, is_word_part);
                 Token::Placeholder(self.take(length))

@@ -6,6 +6,13 @@ class Sub extends PDO
     public function exec(string $text): int|false { return PDO::exec($text) + 100; }
 }
 class SubStatement extends PDOStatement { public function execute(?array $values = null): bool { return parent::execute($values); } }
+// A value that ends in a backslash, and one that goes on behind it.
+const PLAIN = "select 'a\\' as a, 'my secret is' as b";
+const ESCAPED = "select 'it\\'s my secret is' as a, 'x' as b";
+const BACKSLASHES = [
+    'mysql' => ["set sql_mode = 'NO_BACKSLASH_ESCAPES'", PLAIN, "set sql_mode = ''", ESCAPED],
+    'pgsql' => ['set standard_conforming_strings = off', ESCAPED, 'set standard_conforming_strings = on', PLAIN],
+];
 function cases(): array { return [
     'pdo' => function () {
         $db = new PDO(DSN, USER, PASSWORD);
@@ -44,6 +51,18 @@ function cases(): array { return [
         $seen[] = $db->errorCode();
         if (method_exists('PDO', 'connect')) { $seen[] = what(fn () => PDO::connect(DSN, USER, PASSWORD)); }
         return $seen;
+    },
+    'pdo-backslash' => function () {
+        $db = new PDO(DSN, USER, PASSWORD);
+        return array_map(fn ($text) => $db->query($text)->fetchAll(PDO::FETCH_NUM), BACKSLASHES[strstr(DSN, ':', true)]);
+    },
+    'mysqli-backslash' => function () {
+        $db = new mysqli('127.0.0.1', USER, PASSWORD, NAME, PORT);
+        return array_map(fn ($text) => ($result = $db->query($text)) === true ?: $result->fetch_all(), BACKSLASHES['mysql']);
+    },
+    'pgsql-backslash' => function () {
+        $db = pg_connect(LINK);
+        return array_map(fn ($text) => pg_fetch_all(pg_query($db, $text)), BACKSLASHES['pgsql']);
     },
     'sqlite-callback' => function () {
         $db = new PDO('sqlite::memory:');
