@@ -16,9 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 23
-
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
     const char *bytes;
@@ -441,8 +438,6 @@ typedef struct shim_callbacks {
 
 /* The options that PHP is started with. Filled by the host; only read during shim_startup, except for `callbacks`. */
 typedef struct shim_options {
-    /* The host's SHIM_ABI. */
-    uint32_t abi;
     const shim_callbacks *callbacks;
     /* Values that php.ini may override. */
     const shim_pair *ini_defaults;

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::bindings::{self, SHIM_ABI, shim_facts, shim_opcache, shim_options, shim_pair};
+use crate::bindings::{self, shim_facts, shim_opcache, shim_options, shim_pair};
 use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
 use crate::helper::{self, HelperCall};
 use crate::hook::Hook;
@@ -148,7 +148,6 @@ impl Php {
         let lines: String = options.ini_overrides.iter().map(|(name, value)| ini_line(name, value)).collect();
         let callbacks = callbacks::callbacks();
         let raw = shim_options {
-            abi: SHIM_ABI,
             callbacks: &raw const callbacks,
             ini_defaults: pairs.as_ptr(),
             ini_defaults_count: pairs.len(),

@@ -89,7 +89,7 @@ static void lend_environment(const shim_pair *entries, size_t count)
 
 const char *shim_startup(const shim_options *options)
 {
-    if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
+    if (options->callbacks->size != sizeof(shim_callbacks)) {
         return "svc's C shim and its Rust bindings were built from different headers; rebuild svc";
     }
     /* Layouts differ between minor versions, and the installed library may not be the one that svc was built for. */
