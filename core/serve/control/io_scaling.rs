@@ -16,7 +16,11 @@
 //!     └──one fewer would do, for CALM_TICKS──▶ Steady, with one fewer
 //! ```
 
-/// Decides about the I/O threads at each tick, [`IO_SCALING_TICK`](crate::limits::IO_SCALING_TICK) after the last.
+use std::time::Duration;
+
+use crate::limits::IO_SCALING_TICK;
+
+/// Decides about the I/O threads at each tick, [`IO_SCALING_TICK`] after the last.
 #[derive(Debug)]
 pub(in crate::serve) struct IoScaling {
     in_use: usize,
@@ -69,8 +73,12 @@ const IDLE_MIN: f64 = 0.2;
 /// A thread is dispensable if the others would then be awake for this much of the time.
 const CALM: f64 = 0.5;
 
-/// For so many ticks it must have been; half a minute.
-const CALM_TICKS: u32 = 60;
+/// How long it must have been.
+const CALM_TIME: Duration = Duration::from_secs(30);
+
+/// So many ticks that takes.
+#[expect(clippy::cast_possible_truncation, reason = "they are few")]
+const CALM_TICKS: u32 = (CALM_TIME.as_millis() / IO_SCALING_TICK.as_millis()) as u32;
 
 /// Two threads are uneven if one is awake for so much more of the time.
 const UNEVEN: f64 = 0.3;

@@ -141,6 +141,20 @@ mod tests {
     }
 
     #[test]
+    fn a_tick_is_a_deadline_where_there_is_something_to_decide() {
+        for (cpus, settings, has_deadline) in
+            [(2, &[][..], true), (1, &[][..], false), (4, &[("IO_WORKERS", "3")][..], false)]
+        {
+            let start = time::now();
+            let mut job = IoScalingJob::new(&shared(cpus, settings), start);
+            for tick in 1..=2 {
+                assert_eq!(job.deadline(), has_deadline.then(|| start + IO_SCALING_TICK * tick));
+                job.run(start + IO_SCALING_TICK * tick);
+            }
+        }
+    }
+
+    #[test]
     fn a_number_that_was_set_stays_and_one_thread_stays_alone() {
         for (cpus, settings, in_use) in [(4, &[("IO_WORKERS", "3")][..], 3), (1, &[][..], 1)] {
             let shared = shared(cpus, settings);
