@@ -204,6 +204,7 @@ mod stubs;
 mod tls;
 mod tls_certificates;
 mod trace_collector;
+mod trace_exceptions;
 mod trace_jaeger;
 mod trace_php;
 mod trace_requests;

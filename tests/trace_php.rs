@@ -13,25 +13,7 @@ use Svc\Trace;
 use function Svc\Trace\{current, span, start, traceparent};
 
 class Kept { public static $span; public static $own; public static $fiber; }
-class Bare extends Exception
-{
-    public static array $asked = [];
-    public function __construct() { unset($this->message); }
-    public function __isset($name) { self::$asked[] = $name; return true; }
-    public function __get($name) { self::$asked[] = $name; return 'made up'; }
-}
 class Doomed { public function __destruct() { span('in a destructor', fn () => 1); error_log('destructed in ' . traceparent()); } }
-
-class Sessions implements SessionHandlerInterface {
-    public function __construct(private Closure $write) {}
-    public function open($path, $name): bool { return true; }
-    public function close(): bool { return true; }
-    public function read($id): string { return ''; }
-    #[ReturnTypeWillChange]
-    public function write($id, $data) { return ($this->write)(); }
-    public function destroy($id): bool { return true; }
-    public function gc($lifetime): int { return 0; }
-}
 
 function cases(): array
 {
@@ -60,18 +42,6 @@ function cases(): array
             span('parent', fn () => start('child', [], 'producer')->end());
             start('forgotten');
             return $inactive;
-        },
-        'throw' => function () {
-            try {
-                span('throws', function () { throw new DomainException('caught outside'); });
-            } catch (DomainException $thrown) {
-                start('recorded')->recordException($thrown, ['extra' => 1])->setStatus('ok')->end();
-                return [$thrown->getMessage(), traceparent() === $_SERVER['HTTP_TRACEPARENT']];
-            }
-        },
-        'bare' => function () {
-            start('bare')->recordException(new Bare)->end();
-            try { span('bare thrown', fn () => throw new Bare); } catch (Bare) { return Bare::$asked; }
         },
         'order' => fn () => span('a', fn ($a) => span('b', function ($b) use ($a) { $a->end(); span('c', fn () => 1); $b->end(); return current() === $b; })),
         'fibers' => function () {
@@ -115,17 +85,6 @@ function cases(): array
             return 1;
         },
         'memory' => fn () => span('exhausts', function () { ini_set('memory_limit', '6M'); $all = []; while (true) { $all[] = str_repeat('x', 4096); } }),
-        'uncaught' => fn () => span('escapes', fn () => throw new LogicException('to the end')),
-        'anonymous' => fn () => (new class { public function go() { span('fails', fn () => throw new class('nameless') extends LogicException {}); } })->go(),
-        'thrown-at-shutdown' => function () { register_shutdown_function(fn () => throw new LogicException('at the end')); return 1; },
-        'thrown-by-destructor' => function () { global $doomed; $doomed = new class { public function __destruct() { throw new LogicException('at the end'); } }; return 1; },
-        'thrown-by-header-callback' => function () { header_register_callback(fn () => throw new LogicException('at the end')); return 1; },
-        'thrown-by-buffer' => function () { ob_start(fn () => throw new LogicException('at the end')); return 1; },
-        'thrown-by-handler' => function () { set_exception_handler(fn ($first) => throw new LogicException('at the end')); throw new Exception('first'); },
-        'thrown-by-session' => function () { session_set_save_handler(new Sessions(fn () => throw new LogicException('at the end'))); session_start(); $_SESSION['a'] = 1; return 1; },
-        'thrown-for-session' => function () { session_set_save_handler(new Sessions(fn () => 'no bool')); session_start(); $_SESSION['a'] = 1; return 1; },
-        'thrown-twice' => function () { foreach (['one', 'two'] as $message) { register_shutdown_function(fn () => throw new DomainException($message)); } throw new LogicException('at the end'); },
-        'thrown-and-handled' => function () { set_exception_handler(fn () => 1); register_shutdown_function(fn () => throw new LogicException('not at the end')); return 1; },
         'shutdown' => function () { register_shutdown_function(fn () => span('at shutdown', fn () => 1)); return 'later'; },
         'shutdown-fatal' => function () {
             register_shutdown_function(fn () => start('after the jump')->end());
@@ -186,13 +145,6 @@ fn start(spans: &Spans, is_worker: bool, settings: &[(&str, &str)]) -> Svc {
     spans.svc(&[("index.php", if is_worker { WORKER } else { CLASSIC }), ("cases.php", CASES)], &settings)
 }
 
-/// Runs a case; returns what it answers and the span of its request.
-fn run(spans: &Spans, svc: &Svc, case: &str) -> (Value, ExportedSpan) {
-    let response = svc.get(&format!("/?case={case}"));
-    let answer = serde_json::from_slice(&response.body).unwrap_or(json!(response.status));
-    (answer, spans.request(&format!("case={case}")))
-}
-
 fn id_in(traceparent: &Value) -> &str {
     &traceparent.as_str().unwrap()[36..52]
 }
@@ -202,7 +154,7 @@ fn spans_are_nested_and_say_what_they_are_told() {
     for is_worker in MODES {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
-        let (answer, request) = run(&spans, &svc, "nested");
+        let (answer, request) = spans.case(&svc, "nested");
         let [own, outer_at, inner_at, after, end, field] = answer.as_array().unwrap().as_slice() else {
             panic!("{answer}")
         };
@@ -219,7 +171,7 @@ fn spans_are_nested_and_say_what_they_are_told() {
         assert_eq!((request.says("app.user"), &*request.events()[0].0), (json!("joe"), "of the request"));
         let [outer, inner] = [outer, inner].map(|span| span.times());
         assert!(outer[0] <= inner[0] && inner[1] <= outer[1]);
-        assert_eq!(run(&spans, &svc, "identity").0, json!([true, true, true, true, true]));
+        assert_eq!(spans.case(&svc, "identity").0, json!([true, true, true, true, true]));
     }
 }
 
@@ -228,7 +180,7 @@ fn a_span_that_is_started_is_ended_once() {
     for is_worker in MODES {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
-        let (answer, request) = run(&spans, &svc, "start");
+        let (answer, request) = spans.case(&svc, "start");
         assert_eq!(answer, json!(true), "it is not the current one");
         let call = spans.beside(&request, "call");
         assert_eq!((call.kind(), call.says("to"), call.says("after")), (3, json!("backend"), json!(null)));
@@ -242,91 +194,10 @@ fn a_span_that_is_started_is_ended_once() {
 }
 
 #[test]
-fn what_a_body_throws_is_an_event_and_goes_on() {
-    for is_worker in MODES {
-        let spans = Spans::collect();
-        let svc = start(&spans, is_worker, &[]);
-        let (answer, request) = run(&spans, &svc, "throw");
-        assert_eq!(answer, json!(["caught outside", true]));
-        let throws = spans.beside(&request, "throws");
-        assert!(throws.is_error() && !request.is_error());
-        assert_eq!(throws.exceptions()[0][..2], ["DomainException", "caught outside"]);
-        let recorded = spans.beside(&request, "recorded");
-        assert_eq!(
-            (recorded.events()[0].1["extra"].clone(), &recorded.status()["code"]),
-            (json!(1), &json!(1))
-        );
-        let (answer, request) = run(&spans, &svc, "bare");
-        assert_eq!(answer, json!([]), "no code of a script runs for an event");
-        for name in ["bare", "bare thrown"] {
-            assert_eq!(spans.beside(&request, name).exceptions()[0][..2], ["Bare", ""]);
-        }
-        let (answer, request) = run(&spans, &svc, "uncaught");
-        assert_eq!((answer, request.says("error.type")), (json!(500), json!("LogicException")));
-        assert!(spans.beside(&request, "escapes").is_error());
-        assert_eq!(request.exceptions().len(), 1);
-    }
-}
-
-/// PHP reports what is thrown at the end of a script in another way than what leaves the script itself.
-#[test]
-fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
-    for is_worker in MODES {
-        let spans = Spans::collect();
-        let svc = start(&spans, is_worker, &[]);
-        for by in
-            ["at-shutdown", "by-destructor", "by-header-callback", "by-buffer", "by-handler", "by-session"]
-        {
-            // In worker mode, a global variable outlives the response.
-            if is_worker && by == "by-destructor" {
-                continue;
-            }
-            let (_, request) = run(&spans, &svc, &format!("thrown-{by}"));
-            assert_eq!(request.says("error.type"), "LogicException", "{by}, {is_worker}");
-            let exceptions = request.exceptions();
-            let [[class, message, place]] = &exceptions[..] else { panic!("{by}: {exceptions:?}") };
-            assert_eq!((&**class, &**message), ("LogicException", "at the end"), "{by}");
-            assert!(place.ends_with("{main}"), "{by}: {place}");
-        }
-        let (_, request) = run(&spans, &svc, "thrown-for-session");
-        let exceptions = request.exceptions();
-        assert!(exceptions.len() == 1 && exceptions[0][0] == "TypeError", "{exceptions:?}");
-        assert!(exceptions[0][1].contains("must have a return value of type bool"), "{exceptions:?}");
-        let (_, request) = run(&spans, &svc, "thrown-twice");
-        let messages: Vec<_> = request.exceptions().into_iter().map(|[_, message, _]| message).collect();
-        // The second function is not called in a process that ends with its script.
-        let expected: &[&str] =
-            if is_worker { &["at the end", "one", "two"] } else { &["at the end", "one"] };
-        assert_eq!(
-            (messages, request.says("error.type")),
-            (expected.iter().map(|text| (*text).to_owned()).collect(), json!("LogicException"))
-        );
-        let (_, request) = run(&spans, &svc, "thrown-and-handled");
-        assert!(request.exceptions().is_empty());
-    }
-}
-
-/// PHP's name of such a class goes on behind a NUL, with the path of its file.
-#[test]
-fn an_anonymous_class_is_named_without_its_place() {
-    for is_worker in MODES {
-        let spans = Spans::collect();
-        let svc = start(&spans, is_worker, &[]);
-        let (_, request) = run(&spans, &svc, "anonymous");
-        assert_eq!(request.says("error.type"), "LogicException@anonymous");
-        for span in [&request, &spans.beside(&request, "fails")] {
-            let [class, message, place] = &span.exceptions()[0];
-            assert_eq!((&**class, &**message), ("LogicException@anonymous", "nameless"));
-            assert!(place.contains("class@anonymous->go()") && !place.contains('\0'), "{place:?}");
-        }
-    }
-}
-
-#[test]
 fn spans_may_end_in_any_order() {
     let spans = Spans::collect();
     let svc = start(&spans, false, &[]);
-    let (answer, request) = run(&spans, &svc, "order");
+    let (answer, request) = spans.case(&svc, "order");
     assert_eq!(answer, json!(true));
     let [a, b, c] = ["a", "b", "c"].map(|name| spans.beside(&request, name));
     assert_eq!([a.parent(), b.parent(), c.parent()], [request.id(), a.id(), b.id()]);
@@ -338,7 +209,7 @@ fn each_fiber_has_a_current_span() {
     for is_worker in MODES {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
-        let (answer, request) = run(&spans, &svc, "fibers");
+        let (answer, request) = spans.case(&svc, "fibers");
         assert_eq!(answer, json!([true, true, true, true]));
         let main = spans.beside(&request, "main");
         assert_eq!(spans.beside(&request, "in a fiber").parent(), main.id());
@@ -371,21 +242,21 @@ fn spans_end_whatever_ends_their_request() {
     for is_worker in MODES {
         let spans = Spans::collect();
         let svc = start(&spans, is_worker, &[]);
-        let (answer, request) = run(&spans, &svc, "exit");
+        let (answer, request) = spans.case(&svc, "exit");
         assert_eq!(answer, json!("exited"));
         let exits = spans.beside(&request, "exits");
         assert!(!exits.is_error() && exits.says("svc.unfinished") == true && exits.events().is_empty());
-        let (_, request) = run(&spans, &svc, "suspended");
+        let (_, request) = spans.case(&svc, "suspended");
         for name in ["freed", "around freed", "left", "around left", "held", "around held"] {
             let span = spans.beside(&request, name);
             assert_eq!((span.says("svc.unfinished"), span.is_error()), (json!(true), false), "{name}");
         }
-        let (_, request) = run(&spans, &svc, "memory");
+        let (_, request) = spans.case(&svc, "memory");
         assert_eq!(spans.beside(&request, "exhausts").says("svc.unfinished"), true);
         assert_eq!(request.exceptions()[0][0], "E_ERROR");
-        let (_, request) = run(&spans, &svc, "shutdown");
+        let (_, request) = spans.case(&svc, "shutdown");
         assert_eq!(spans.beside(&request, "at shutdown").parent(), request.id());
-        let (answer, request) = run(&spans, &svc, "shutdown-fatal");
+        let (answer, request) = spans.case(&svc, "shutdown-fatal");
         assert_eq!(answer, json!(500));
         assert_eq!(spans.beside(&request, "after the jump").parent(), request.id());
         assert_eq!(spans.beside(&request, "jumped out of").says("svc.unfinished"), true);
@@ -396,24 +267,24 @@ fn spans_end_whatever_ends_their_request() {
 fn a_destructor_after_the_reply_has_no_spans_and_does_no_harm() {
     let spans = Spans::collect();
     let svc = start(&spans, true, &[]);
-    let (answer, _) = run(&spans, &svc, "destructor");
+    let (answer, _) = spans.case(&svc, "destructor");
     assert_eq!(answer, json!("doomed"));
     eventually("the destructor has run", || {
         svc.log().of("php").iter().any(|record| {
             record["fields"]["message"].as_str().is_some_and(|text| text.starts_with("destructed in "))
         })
     });
-    run(&spans, &svc, "nested");
+    spans.case(&svc, "nested");
 }
 
 #[test]
 fn spans_of_others_are_out_of_reach() {
     let spans = Spans::collect();
     let svc = start(&spans, true, &[]);
-    assert_eq!(run(&spans, &svc, "boot").0, json!(""));
-    run(&spans, &svc, "keep");
-    assert_eq!(run(&spans, &svc, "steal").0, json!([false, true]));
-    run(&spans, &svc, "nested");
+    assert_eq!(spans.case(&svc, "boot").0, json!(""));
+    spans.case(&svc, "keep");
+    assert_eq!(spans.case(&svc, "steal").0, json!([false, true]));
+    spans.case(&svc, "nested");
     let all = spans.all();
     assert!(all.iter().all(|span| span.says("stolen").is_null() && span.name() != "boot"));
     assert!(
@@ -425,9 +296,9 @@ fn spans_of_others_are_out_of_reach() {
 fn a_fiber_that_outlives_its_request_goes_on_in_the_trace_of_the_next_one() {
     let spans = Spans::collect();
     let svc = start(&spans, true, &[("ASYNC_WORKERS", "1")]);
-    let (_, first) = run(&spans, &svc, "keep-fiber");
+    let (_, first) = spans.case(&svc, "keep-fiber");
     assert_eq!(spans.beside(&first, "of the first").says("svc.unfinished"), true);
-    let (answer, second) = run(&spans, &svc, "resume-fiber");
+    let (answer, second) = spans.case(&svc, "resume-fiber");
     let inside = spans.beside(&second, "of the second");
     assert_eq!(inside.parent(), second.id());
     let ids: Vec<&str> = answer.as_array().unwrap().iter().map(id_in).collect();
@@ -465,7 +336,7 @@ fn a_request_that_waits_keeps_its_span() {
 fn a_request_has_so_many_spans_and_a_span_holds_so_much() {
     let spans = Spans::collect();
     let svc = start(&spans, false, &[("OTEL_BSP_MAX_QUEUE_SIZE", "20000")]);
-    let (_, request) = run(&spans, &svc, "bounds");
+    let (_, request) = spans.case(&svc, "bounds");
     let run = spans.beside(&request, "PHP run");
     let made =
         spans.all().iter().filter(|span| ["open", "big", "again", "many"].contains(&span.name())).count();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::backend::Backend;
 use crate::support::Svc;
@@ -51,6 +51,15 @@ impl Spans {
             ("OTEL_BSP_SCHEDULE_DELAY", "20"),
         ];
         Svc::start_with(files, &[&own[..], settings].concat(), directives)
+    }
+
+    /// Has a server run a case of its program; returns what it answers, or its status if that is no JSON, and the span of
+    /// the request.
+    #[track_caller]
+    pub(crate) fn case(&self, svc: &Svc, case: &str) -> (Value, ExportedSpan) {
+        let response = svc.get(&format!("/?case={case}"));
+        let answer = serde_json::from_slice(&response.body).unwrap_or(json!(response.status));
+        (answer, self.request(&format!("case={case}")))
     }
 
     /// All spans so far.
