@@ -283,8 +283,8 @@ pub const PLUGIN_TEXT_BYTES_MAX: usize = 1024;
 /// The maximum length of what a plugin adds to the configuration report, in bytes.
 pub const PLUGIN_CONFIG_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep the objects and arrays of it may be nested. Clients that read the report have limits of their own, of 128 levels and
-/// more.
+/// How deep the objects and arrays of it may be nested. Clients that read the report have limits of their own, of 128
+/// levels and more.
 pub const PLUGIN_CONFIG_DEPTH_MAX: usize = 64;
 
 /// The maximum length of the body of a plugin's page, in bytes.

@@ -156,7 +156,12 @@ mod tests {
         assert!(PluginConfig::checked(nested(PLUGIN_CONFIG_DEPTH_MAX).as_bytes()).is_ok());
         assert!(is_too_large(&PluginConfig::checked(nested(PLUGIN_CONFIG_DEPTH_MAX + 1).as_bytes())));
         assert!(is_too_large(&PluginConfig::checked(
-            format!("{{\"a\":{}{}}}", "[".repeat(64), "]".repeat(64)).as_bytes()
+            format!(
+                "{{\"a\":{}{}}}",
+                "[".repeat(PLUGIN_CONFIG_DEPTH_MAX),
+                "]".repeat(PLUGIN_CONFIG_DEPTH_MAX)
+            )
+            .as_bytes()
         )));
         let long = |length: usize| format!("{{\"a\":\"{}\"}}", "x".repeat(length - 8));
         assert!(PluginConfig::checked(long(PLUGIN_CONFIG_BYTES_MAX).as_bytes()).is_ok());
