@@ -491,8 +491,10 @@ typedef struct shim_request {
     shim_view cookies;
     bool has_cookies;
     shim_view authorization;
-    /* The script's absolute path. */
+    /* The script's absolute path, as SCRIPT_FILENAME has it. The script runs in the directory of that path. */
     shim_view script;
+    /* The file behind that path, without links. It is what runs: OPcache would go on to run a link's former target. */
+    shim_view script_file;
     int64_t content_length;
     /* 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2. */
     int protocol;

@@ -20,8 +20,10 @@ pub struct PhpRequest<'a> {
     pub cookies: Option<&'a [u8]>,
     /// The `Authorization` field; empty if there is none.
     pub authorization: &'a [u8],
-    /// The script's absolute path.
+    /// The script's absolute path, as `SCRIPT_FILENAME` has it.
     pub script: &'a [u8],
+    /// The file behind that path, without links: the file that runs.
+    pub script_file: &'a [u8],
     /// The length of the body in bytes.
     pub content_length: u64,
     /// 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2.
@@ -44,6 +46,7 @@ impl PhpRequest<'_> {
             has_cookies: self.cookies.is_some(),
             authorization: view(self.authorization),
             script: view(self.script),
+            script_file: view(self.script_file),
             content_length: i64::try_from(self.content_length).unwrap_or(i64::MAX),
             protocol: self.protocol,
             time: self.time,

@@ -292,6 +292,7 @@ mod tests {
     fn a_path_after_the_script_is_its_path_info() {
         let script = Script {
             filename: b"/srv/index.php".to_vec(),
+            real_path: b"/srv/index.php".to_vec(),
             name: b"/index.php".to_vec(),
             path_info: b"/a b".to_vec(),
             document_root: b"/srv".to_vec(),

@@ -135,7 +135,8 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpReq
         content_type: request.head.header("content-type"),
         cookies: cookies.as_deref(),
         authorization: request.head.header("authorization").unwrap_or_default(),
-        script: &request.script.filename,
+        script: &script.filename,
+        script_file: &script.real_path,
         content_length: request.body.len(),
         protocol: match request.head.version() {
             Version::Http10 => 1000,

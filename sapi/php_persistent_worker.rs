@@ -83,6 +83,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
             cookies: None,
             authorization: b"",
             script: script.as_os_str().as_encoded_bytes(),
+            script_file: script.as_os_str().as_encoded_bytes(),
             content_length: 0,
             protocol: 1001,
             time: started,

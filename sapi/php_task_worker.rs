@@ -150,6 +150,7 @@ fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
         cookies: None,
         authorization: b"",
         script,
+        script_file: script,
         content_length: 0,
         protocol: 1001,
         time,

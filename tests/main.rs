@@ -192,6 +192,7 @@ mod policy_deny;
 mod policy_error_pages;
 mod pool;
 mod redirect;
+mod routing;
 mod run_as;
 mod sendfile;
 mod service_manager;

@@ -28,10 +28,10 @@ static bool reserve(shim_strings *strings, size_t size)
     return true;
 }
 
-bool shim_describe(shim_strings *strings, const shim_request *request, char **script)
+bool shim_describe(shim_strings *strings, const shim_request *request, char **script_file)
 {
     size_t size = request->method.length + request->uri.length + request->query.length + request->content_type.length +
-                  request->authorization.length + request->script.length + 6;
+                  request->authorization.length + request->script.length + request->script_file.length + 7;
     if (!reserve(strings, size)) {
         return false;
     }
@@ -43,8 +43,8 @@ bool shim_describe(shim_strings *strings, const shim_request *request, char **sc
     SG(request_info).content_type = request->has_content_type ? content_type : NULL;
     SG(request_info).content_length = request->content_length;
     SG(request_info).proto_num = request->protocol;
-    *script = put(&at, request->script);
-    SG(request_info).path_translated = *script;
+    SG(request_info).path_translated = put(&at, request->script);
+    *script_file = put(&at, request->script_file);
     SG(sapi_headers).http_response_code = 200;
     char *authorization = put(&at, request->authorization);
     php_handle_auth_data(request->authorization.length > 0 ? authorization : NULL);

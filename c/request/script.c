@@ -44,16 +44,16 @@ static bool start(shim_context *context)
     return started && (!context->is_boot || shim_matching_begin());
 }
 
-static void run_script(char *path)
+static void run_script(const char *script_file)
 {
     zend_file_handle file;
     zend_try {
-        zend_stream_init_filename(&file, path);
+        zend_stream_init_filename(&file, script_file);
         file.primary_script = 1;
         shim_script = &file;
         /* PHP would change to the script's directory and back; nobody needs to go back. */
         SG(options) |= SAPI_OPTION_NO_CHDIR;
-        VCWD_CHDIR_FILE(path);
+        VCWD_CHDIR_FILE(SG(request_info).path_translated);
         php_execute_script(&file);
     } zend_end_try();
     (void)shim_overflow_report();
@@ -87,7 +87,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
         .body_length = request->content_length,
         .is_boot = is_boot,
     };
-    char *script = NULL;
+    char *script_file = NULL;
     shim_current = &context;
     shim_current_span = 0;
     if (is_boot) {
@@ -98,9 +98,9 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     shim_descent_forget();
     shim_process_begin();
     SG(server_context) = &context;
-    if (shim_describe(&own_strings, request, &script) && start(&context)) {
+    if (shim_describe(&own_strings, request, &script_file) && start(&context)) {
         if (request->script.length > 0) {
-            run_script(script);
+            run_script(script_file);
         }
         if (kind == RUN_FOR_TASKS && !context.fatal) {
             shim_worker_serve_tasks();

@@ -41,7 +41,7 @@ pub use self::cache::{LookBegun, Lookup, StaticCache};
 pub use self::relative_path::RelativePath;
 pub use self::representation::{BodyPiece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile, directory_location};
-pub use self::route::{Candidate, Route, RoutingMode, route};
+pub use self::route::{Candidate, RoutingMode, route};
 pub use self::route_cache::{EVERYTHING_ELSE, RouteCache};
 pub use self::sendfile_roots::{FoundFile, SendfileRoots};
 pub use self::sent_file::{kept, represent_sent};

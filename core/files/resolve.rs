@@ -29,9 +29,9 @@ use rustix::io::Errno;
 
 use super::file_version::FileVersion;
 use super::relative_path::RelativePath;
-use super::route::{Candidate, Route, RoutingMode, route};
+use super::route::{Candidate, RoutingMode, route};
 use crate::http::Coding;
-use crate::http::uri::encode_path;
+use crate::http::uri::{encode_path, has_dot_segment_file};
 use crate::limits::FILE_READ_TRIES;
 
 /// The directory to serve, by name; the name may be a link.
@@ -48,6 +48,8 @@ pub enum Resolved {
     Directory,
     /// A file to send.
     File(StaticFile),
+    /// Nothing that may be looked for: a dot-file, or a file in a dot-directory. The status is 404.
+    DotFile,
     /// A file that must not be served because of its location or its permissions; the status is 403.
     Forbidden,
     /// Nothing; the status is 404.
@@ -81,8 +83,11 @@ pub struct Opened {
 /// A script and its CGI variables; all paths are raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundScript {
-    /// `SCRIPT_FILENAME`: the real path of the file.
+    /// `SCRIPT_FILENAME`: its path below the real path of the root. A link keeps its own name, which applications that
+    /// serve several sites with one script look at.
     pub filename: Vec<u8>,
+    /// The real path of the file.
+    pub real_path: Vec<u8>,
     /// Its real location, if links led elsewhere than its name suggests.
     pub elsewhere: Option<RelativePath>,
     /// `SCRIPT_NAME`: its URL path, decoded.
@@ -114,10 +119,9 @@ impl DocumentRoot {
     ///
     /// If the root cannot be opened, if the system is out of descriptors or memory, or if the disk fails.
     pub fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
-        let Route::Try(candidates) = route(mode, path) else { return Ok(Resolved::Missing) };
         let root = Root::open(self)?;
         let mut missing: Option<Vec<u8>> = None;
-        for candidate in candidates {
+        for candidate in route(mode, path) {
             // Nothing exists below a missing directory, so a path of a thousand segments costs one check.
             if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
                 continue;
@@ -128,23 +132,19 @@ impl DocumentRoot {
                 Look::PassedBy => {}
             }
         }
-        Ok(Resolved::Missing)
+        Ok(if has_dot_segment_file(path) { Resolved::DotFile } else { Resolved::Missing })
     }
 
     /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
     /// may exist there, or if the system cannot tell without the disk; an I/O thread may therefore call it.
     pub fn leaves_all_to_the_script(&self, mode: &RoutingMode, path: &[u8]) -> bool {
-        let (Some(script), Route::Try(candidates)) = (mode.front_controller(), route(mode, path)) else {
-            return false;
-        };
+        let Some(script) = mode.front_controller() else { return false };
         let open = |at: BorrowedFd<'_>, path: &[u8], flags| {
             rustix::fs::openat2(at, path, flags, Permissions::empty(), ResolveFlags::CACHED)
         };
-        let Ok(root) = open(CWD, self.path.as_os_str().as_bytes(), HANDLE | OFlags::DIRECTORY) else {
-            return false;
-        };
+        let mut root = None;
         let mut missing: Option<Vec<u8>> = None;
-        for candidate in candidates {
+        for candidate in route(mode, path) {
             let name = candidate.path();
             if missing.as_ref().is_some_and(|gone| name.starts_with(gone)) {
                 continue;
@@ -154,6 +154,10 @@ impl DocumentRoot {
             {
                 return path_info.is_empty();
             }
+            if root.is_none() {
+                root = open(CWD, self.path.as_os_str().as_bytes(), HANDLE | OFlags::DIRECTORY).ok();
+            }
+            let Some(root) = &root else { return false };
             match open(root.as_fd(), relative(name), HANDLE) {
                 Err(Errno::NOENT) => missing = Some([name, b"/"].concat()),
                 _ => return false,
@@ -301,7 +305,8 @@ impl Root {
         let elsewhere = (place.way() != candidate.path()).then_some(place);
         match candidate {
             Candidate::Script { name, path_info } => Resolved::Script(FoundScript {
-                filename: found.real_path,
+                filename: [self.real_path.strip_suffix(b"/").unwrap_or(&self.real_path), name].concat(),
+                real_path: found.real_path,
                 elsewhere,
                 script_name: name.clone(),
                 path_info: path_info.clone(),

@@ -69,12 +69,14 @@ impl Site {
                 assert_eq!(content.len() as u64, file.plain.stamp.length);
                 format!("file {content}")
             }
+            Resolved::DotFile => "dot-file".into(),
             Resolved::Forbidden => "forbidden".into(),
             Resolved::Missing => "missing".into(),
             Resolved::Script(script) => {
                 let real = self.folder.path().canonicalize().unwrap();
                 let real = format!("{}/", real.display());
-                let filename = text(&script.filename).replace(&real, "");
+                let filename = text(&script.real_path).replace(&real, "");
+                assert_eq!(script.filename, [&script.document_root[..], &script.script_name].concat());
                 format!("script {filename} {}|{}", text(&script.script_name), text(&script.path_info))
             }
         }
@@ -119,11 +121,10 @@ fn the_first_file_from_the_left_is_the_script() {
 #[test]
 fn an_upload_cannot_be_run_through_path_info() {
     let site = Site::with(&["root/avatar.jpg", "root/PHP.jpg"]);
-    for path in
-        ["/avatar.jpg/x.php", "/PHP.jpg/x.php", "/avatar.jpg/.php", "/avatar.jpg.php", "/avatar.jpg%20.php"]
-    {
+    for path in ["/avatar.jpg/x.php", "/PHP.jpg/x.php", "/avatar.jpg.php", "/avatar.jpg%20.php"] {
         assert_eq!(site.shown(path), "missing", "{path}");
     }
+    assert_eq!(site.shown("/avatar.jpg/.php"), "dot-file");
 }
 
 #[test]
@@ -137,7 +138,7 @@ fn sources_are_never_sent() {
 }
 
 #[test]
-fn hidden_files_are_missing_and_well_known_ones_are_not() {
+fn dot_files_are_not_looked_for_and_well_known_ones_are() {
     let site = Site::with(&[
         "root/.env",
         "root/.git/config",
@@ -147,8 +148,8 @@ fn hidden_files_are_missing_and_well_known_ones_are_not() {
     ]);
     let front_controller = RoutingMode::from_entry_file(Some("index.php"));
     for path in ["/.env", "/%2eenv", "/.git/config", "/a/.b.php", "/x/..%2f.env"] {
-        assert_eq!(site.shown(path), "missing", "{path}");
-        assert_eq!(site.shown_in(&front_controller, path), "missing", "{path}");
+        assert_eq!(site.shown(path), "dot-file", "{path}");
+        assert_eq!(site.shown_in(&front_controller, path), "script root/index.php /index.php|", "{path}");
     }
     assert_eq!(site.shown("/.well-known/acme"), "file root/.well-known/acme");
 }
@@ -160,9 +161,9 @@ fn encoded_and_overlong_dots_do_not_climb() {
         assert!(normalise(raw.as_bytes()).is_err(), "{raw}");
     }
     // Overlong encodings of a dot or a slash are ordinary bytes of a name that does not exist.
-    for raw in ["/%c0%ae%c0%ae/outside/secret", "/a/..%c0%af..%c0%afoutside/secret", "/..%5coutside%5csecret"]
-    {
-        assert_eq!(site.shown(raw), "missing", "{raw}");
+    assert_eq!(site.shown("/%c0%ae%c0%ae/outside/secret"), "missing");
+    for raw in ["/a/..%c0%af..%c0%afoutside/secret", "/..%5coutside%5csecret"] {
+        assert_eq!(site.shown(raw), "dot-file", "{raw}");
     }
 }
 
@@ -173,7 +174,7 @@ fn links_inside_the_root_are_followed() {
     site.link("root/absolute.css", site.path("root/real/a.css"));
     assert_eq!(site.shown("/relative/a.css"), "file root/real/a.css");
     assert_eq!(site.shown("/absolute.css"), "file root/real/a.css");
-    // The interpreter gets the path that was checked.
+    // The interpreter runs the file that was checked.
     assert_eq!(site.shown("/relative/b.php"), "script root/real/b.php /relative/b.php|");
 }
 
@@ -240,7 +241,7 @@ fn no_link_leads_to_a_dot_file() {
     for path in ["/env.txt", "/id", "/keys", "/keys/id"] {
         assert_eq!(site.shown(path), "forbidden", "{path}");
     }
-    assert_eq!(site.shown("/home/.ssh/id"), "missing");
+    assert_eq!(site.shown("/home/.ssh/id"), "dot-file");
     assert_eq!(site.shown("/a.css"), "file root/..data/a.css");
     assert_eq!(site.shown("/known/x"), "file root/.well-known/x");
 }
@@ -410,10 +411,10 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
     let root = DocumentRoot::new(site.path("root"), true);
     let mode = RoutingMode::from_entry_file(Some("index.php"));
     let is_left = |path: &str| root.leaves_all_to_the_script(&mode, path.as_bytes());
-    for path in ["/a.css", "/admin", "/admin/", "/d/x", "/index.php/x", "/.env", "/link/x", "/a.css/x"] {
+    for path in ["/a.css", "/admin", "/admin/", "/d/x", "/index.php/x", "/link/x", "/a.css/x"] {
         assert!(!is_left(path), "{path}");
     }
-    for path in ["/", "/index.php"] {
+    for path in ["/", "/index.php", "/.env", "/a/.file"] {
         assert!(is_left(path), "{path}: nothing has to be looked for");
     }
     for path in ["/posts/1", "/posts/2", "/none.php", "/none"] {

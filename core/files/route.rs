@@ -9,8 +9,9 @@
 //!
 //! Promises: pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a
 //! segment. The first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A
-//! name that ends in `.php` in any letter case is never a candidate for sending as a file. Refuses: hidden segments,
-//! except for `/.well-known/`. It does not check whether anything exists.
+//! name that ends in `.php` in any letter case is never a candidate for sending as a file. A dot-file, or a file in a
+//! dot-directory other than `/.well-known`, is never a candidate. Dots in PATH_INFO, or in a path that the entry file
+//! handles, mean nothing here. It does not check whether anything exists.
 
 use crate::http::uri::has_dot_segment_file;
 
@@ -34,15 +35,6 @@ pub enum RoutingMode {
         /// The URL path of the script, with its leading slash.
         script: Vec<u8>,
     },
-}
-
-/// The route of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'a> {
-    /// None: the path contains a hidden segment. The status is 404.
-    Hidden,
-    /// The first of these candidates that exists; 404 if none does.
-    Try(Candidates<'a>),
 }
 
 /// A candidate on the disk, and what to do if it exists.
@@ -73,11 +65,12 @@ pub enum Candidate {
     },
 }
 
-/// Iterates over the candidates of a path, in order.
+/// Iterates over the candidates of a path, in order. The first one that exists answers; 404 if none does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates<'a> {
     mode: &'a RoutingMode,
     path: &'a [u8],
+    has_dot_segment: bool,
     step: SearchStep,
 }
 
@@ -126,11 +119,8 @@ impl RoutingMode {
 }
 
 /// Routes a normalized path.
-pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Route<'a> {
+pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Candidates<'a> {
     debug_assert!(path.starts_with(b"/"), "a normalised path starts with a slash");
-    if has_dot_segment_file(path) {
-        return Route::Hidden;
-    }
     let step = match mode {
         RoutingMode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => {
             SearchStep::Fallback
@@ -139,7 +129,7 @@ pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Route<'a> {
         RoutingMode::Worker { .. } => SearchStep::Itself,
         _ => SearchStep::Scripts(0),
     };
-    Route::Try(Candidates { mode, path, step })
+    Candidates { mode, path, has_dot_segment: has_dot_segment_file(path), step }
 }
 
 impl Candidates<'_> {
@@ -216,10 +206,12 @@ impl Iterator for Candidates<'_> {
                 SearchStep::Itself => self.itself(),
                 SearchStep::Index(place) => self.index(place),
                 SearchStep::IndexBelow(place) => Some(self.index_below(place)),
-                SearchStep::Fallback => self.fallback(),
+                // Its name is a setting, not a part of the path.
+                SearchStep::Fallback => return self.fallback(),
                 SearchStep::End => return None,
             };
-            if found.is_some() {
+            let is_hidden = |found: &Candidate| self.has_dot_segment && has_dot_segment_file(found.path());
+            if found.as_ref().is_some_and(|found| !is_hidden(found)) {
                 return found;
             }
         }
@@ -273,19 +265,14 @@ mod tests {
     /// Shows the candidates as `run NAME|PATH_INFO`, `send PATH` and `send-or-redirect PATH`.
     fn tried(mode: &RoutingMode, path: &str) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match route(mode, path.as_bytes()) {
-            Route::Hidden => vec!["hidden".into()],
-            Route::Try(candidates) => candidates
-                .map(|candidate| match candidate {
-                    Candidate::FileOrDirectory { path } => format!("send-or-redirect {}", text(&path)),
-                    Candidate::IndexOfDirectory { path } => format!("redirect-if {}", text(&path)),
-                    Candidate::Script { name, path_info } => {
-                        format!("run {}|{}", text(&name), text(&path_info))
-                    }
-                    Candidate::Static { path } => format!("send {}", text(&path)),
-                })
-                .collect(),
-        }
+        route(mode, path.as_bytes())
+            .map(|candidate| match candidate {
+                Candidate::FileOrDirectory { path } => format!("send-or-redirect {}", text(&path)),
+                Candidate::IndexOfDirectory { path } => format!("redirect-if {}", text(&path)),
+                Candidate::Script { name, path_info } => format!("run {}|{}", text(&name), text(&path_info)),
+                Candidate::Static { path } => format!("send {}", text(&path)),
+            })
+            .collect()
     }
 
     fn front_controller() -> RoutingMode {
@@ -406,12 +393,27 @@ mod tests {
     }
 
     #[test]
-    fn hidden_segments_lead_nowhere_in_every_mode() {
-        for mode in [RoutingMode::Files, front_controller(), single_page(), worker()] {
-            for path in ["/.env", "/.git/config", "/a/.b/c.php", "/.php", "/a/.php"] {
-                assert_eq!(tried(&mode, path), ["hidden"], "{path}");
+    fn dot_files_are_no_candidates_in_any_mode() {
+        for (mode, fallback) in [
+            (RoutingMode::Files, &[][..]),
+            (front_controller(), &["run /index.php|"]),
+            (single_page(), &["send /app.html"]),
+            (worker(), &["run /index.php|"]),
+        ] {
+            for path in ["/.env", "/.git/config", "/.git/", "/a/.b/c.php", "/.php", "/a/.php", "/wiki/.NET"] {
+                assert_eq!(tried(&mode, path), fallback, "{path}");
             }
-            assert_ne!(tried(&mode, "/.well-known/x"), ["hidden"]);
+            let open = ["send-or-redirect /.well-known/x", "send /.well-known/x"];
+            assert!(open.contains(&&*tried(&mode, "/.well-known/x")[0]));
         }
+    }
+
+    #[test]
+    fn path_info_may_have_dot_segments() {
+        assert_eq!(tried(&RoutingMode::Files, "/remote.php/dav/.file"), ["run /remote.php|/dav/.file"]);
+        assert_eq!(tried(&front_controller(), "/index.php/.x/y"), ["run /index.php|/.x/y"]);
+        assert_eq!(tried(&worker(), "/index.php/.x/y"), ["run /index.php|/.x/y"]);
+        // The script itself is hidden.
+        assert_eq!(tried(&RoutingMode::Files, "/.a/b.php/c"), [""; 0]);
     }
 }

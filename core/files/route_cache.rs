@@ -4,8 +4,9 @@
 //! whatever clients request. Refuses: files to send are never remembered here, because their descriptor is what was
 //! checked. "Not found" is not remembered either, so a new file is found by its first request.
 //!
-//! The file name of a script is the real path that was checked. A link that is switched within that second is therefore
-//! not followed: the old target runs once more, as it does for a request that was already queued.
+//! The file name of a script begins with the real path of the document root. A document root whose link is switched
+//! within that second is therefore not followed: the old script runs once more, as it does for a request that was already
+//! queued.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -283,6 +283,8 @@ pub struct Access<'a> {
     pub trace: Option<&'a Trace>,
     /// Why the request was not admitted; `None` if it was, or if it needed no admission.
     pub shed_reason: Option<&'a str>,
+    /// The rule that blocks the path; `None` if none does.
+    pub denied_by: Option<&'a str>,
 }
 
 impl PhpLevel {
@@ -478,6 +480,7 @@ impl Access<'_> {
             .text_or_null("trace_id", traceparent.map(Traceparent::trace_id))
             .text_or_null("span_id", traceparent.map(Traceparent::span_id))
             .text_or_null("shed_reason", self.shed_reason)
+            .text_or_null("denied_by", self.denied_by)
     }
 }
 

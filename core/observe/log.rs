@@ -188,6 +188,7 @@ mod tests {
             request_id: "id",
             trace: None,
             shed_reason: Some("queue_full"),
+            denied_by: None,
         })
     }
 
@@ -248,7 +249,7 @@ mod tests {
             serde_json::json!({
                 "message": "request", "method": "GET", "path": "/a", "status": 200, "bytes": 5, "duration_us": 1500,
                 "queue_wait_us": null, "client": "127.0.0.1", "user_agent": "curl\n", "referer": null,
-                "protocol": "HTTP/1.1", "request_id": "id", "trace_id": null, "span_id": null, "shed_reason": "queue_full",
+                "protocol": "HTTP/1.1", "request_id": "id", "trace_id": null, "span_id": null, "shed_reason": "queue_full", "denied_by": null,
             })
         );
     }

@@ -45,6 +45,20 @@ pub enum Denial {
     Php,
     /// The file is never meant to be public, and no rule allows it.
     Builtin,
+    /// A dot-file or a file in a dot-directory, which no rule can allow.
+    DotFile,
+}
+
+impl Denial {
+    /// Returns the name that log records give to it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Path => "svcdeny",
+            Self::Php => "php_deny_paths",
+            Self::Builtin => "never_public",
+            Self::DotFile => "dot_file",
+        }
+    }
 }
 
 impl DenyRules {

@@ -96,8 +96,10 @@ impl Body {
 /// The script of a request. All paths are raw bytes, because names on disk need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// `SCRIPT_FILENAME`: the absolute path of the file.
+    /// `SCRIPT_FILENAME`: the absolute path of the file, below `document_root`.
     pub filename: Vec<u8>,
+    /// The same file, without links.
+    pub real_path: Vec<u8>,
     /// `SCRIPT_NAME`: the URL path of the script, decoded.
     pub name: Vec<u8>,
     /// `PATH_INFO`: the part of the URL path after the script, decoded; may be empty.

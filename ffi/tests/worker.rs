@@ -169,6 +169,7 @@ fn described(ask: &Ask) -> PhpRequest<'_> {
         cookies: ask.cookie.map(str::as_bytes),
         authorization: b"",
         script: b"/worker.php",
+        script_file: b"/worker.php",
         content_length: ask.body.len() as u64,
         protocol: 1001,
         time: 1.5,

@@ -162,6 +162,7 @@ impl Site {
                 None => return self.ready(path, file, look).map(Found::File),
             },
             Resolved::Directory => Found::Directory,
+            Resolved::DotFile => Found::Denied(Denial::DotFile),
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
             Resolved::Script(script) => match self.judge_script(&rules, path, &script) {
@@ -305,6 +306,7 @@ fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&RelativePath>) -> Option
 fn into_script(found: FoundScript) -> Script {
     Script {
         filename: found.filename,
+        real_path: found.real_path,
         name: found.script_name,
         path_info: found.path_info,
         document_root: found.document_root,

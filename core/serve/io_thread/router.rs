@@ -86,12 +86,11 @@ impl Router {
         }
     }
 
-    /// Remembers that `script` handles a normalised path.
+    /// Remembers that `script` handles a normalised path. A path that the front controller handles is not remembered:
+    /// the script may create the file of that name, which has to answer the next request.
     pub(in crate::serve) fn learn(&mut self, path: Vec<u8>, script: &Arc<Script>, now: Instant) {
-        if self.site.answers_everything_else(script) {
-            self.scripts.insert(EVERYTHING_ELSE.to_vec(), Arc::clone(script), now);
-        }
-        self.scripts.insert(path, Arc::clone(script), now);
+        let key = if self.site.answers_everything_else(script) { EVERYTHING_ELSE.to_vec() } else { path };
+        self.scripts.insert(key, Arc::clone(script), now);
     }
 
     /// Has the handler of a normalised path looked up again.

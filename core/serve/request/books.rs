@@ -10,6 +10,7 @@ use crate::admission::ShedReason;
 use crate::connection::Decision;
 use crate::observe::{Access, Event};
 use crate::plugins::RequestFacts;
+use crate::policy::deny::Denial;
 use crate::sync::exchange_state::ExchangeStage;
 use crate::time;
 
@@ -155,6 +156,7 @@ impl RequestMeta {
             request_id: self.request_id(),
             trace: self.client_context.trace.as_ref(),
             shed_reason: self.ending.shed_reason().map(ShedReason::as_str),
+            denied_by: self.denial.map(Denial::as_str),
         }
     }
 }

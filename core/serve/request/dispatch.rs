@@ -31,7 +31,7 @@ impl RequestMeta {
             return Some(Answer::plain(400).into_decision());
         };
         match io.router.find(path.path, self.key, io.now) {
-            Handler::Denied(denial) => Some(deny(&io.shared.metrics, denial)),
+            Handler::Denied(denial) => Some(self.deny(&io.shared.metrics, denial)),
             Handler::File(ready) => Some(self.send_file(io, &ready)),
             Handler::Script(script) => Some(self.run(io.shared.config.serving.executor, script)),
             Handler::Unknown => None,
@@ -54,7 +54,7 @@ impl RequestMeta {
             Ok(Found::Missing) if io.shared.config.serving.executor == Executor::Stub => {
                 Answer::stub().into_decision()
             }
-            Ok(Found::Denied(denial)) => deny(&io.shared.metrics, denial),
+            Ok(Found::Denied(denial)) => self.deny(&io.shared.metrics, denial),
             Ok(Found::Missing) => Answer::plain(404).into_decision(),
             Ok(Found::Forbidden) => Answer::plain(403).into_decision(),
             Ok(Found::Directory) => {
@@ -76,6 +76,17 @@ impl RequestMeta {
         }
         self.script = Some(script);
         Decision::ReadBody
+    }
+
+    /// The path is blocked.
+    fn deny(&mut self, metrics: &Metrics, denial: Denial) -> Decision {
+        match denial {
+            Denial::Path => metrics.path_denied.incr(),
+            Denial::Php => metrics.php_denied.incr(),
+            Denial::Builtin | Denial::DotFile => metrics.builtin_denied.incr(),
+        }
+        self.denial = Some(denial);
+        Answer::plain(404).into_decision()
     }
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
@@ -148,14 +159,4 @@ impl RequestMeta {
         }
         Some(Decision::Await { until })
     }
-}
-
-/// The path is blocked.
-fn deny(metrics: &Metrics, denial: Denial) -> Decision {
-    match denial {
-        Denial::Path => metrics.path_denied.incr(),
-        Denial::Php => metrics.php_denied.incr(),
-        Denial::Builtin => metrics.builtin_denied.incr(),
-    }
-    Answer::plain(404).into_decision()
 }

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime};
 use crate::admission::Ticket;
 use crate::config::AbandonedRequests;
 use crate::http::{Head, RequestLine, Version};
+use crate::policy::deny::Denial;
 use crate::pool::{Exchange, ReplyHead, Script, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -37,6 +38,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) ending: Ending,
     /// Its place in the waiting set. The exchange may have been promoted since.
     pub(in crate::serve) ticket: Option<Ticket>,
+    /// The rule that blocks its path.
+    pub(in crate::serve) denial: Option<Denial>,
     /// The lengths of a file before and after its content coding, if it has one.
     pub(in crate::serve) coded: Option<(u64, u64)>,
     /// The head that was sent announces a body with a content coding of the server.
@@ -111,6 +114,7 @@ impl RequestMeta {
             received_at: wall.checked_sub(age).unwrap_or(wall),
             ending: Ending::default(),
             ticket: None,
+            denial: None,
             coded: None,
             is_coded: false,
             sends: None,

@@ -126,6 +126,7 @@ pub(crate) fn request(script: &Path) -> PhpRequest<'_> {
         cookies: Some(b"c=3"),
         authorization: b"Basic dTpw",
         script: script.as_os_str().as_encoded_bytes(),
+        script_file: script.as_os_str().as_encoded_bytes(),
         content_length: 0,
         protocol: 1001,
         time: 1.5,
