@@ -4,7 +4,7 @@
 
 mod connection;
 
-use svc_core::files::{Candidate, Route, RoutingMode, route};
+use svc_core::files::{Candidate, RoutingMode, route};
 use svc_core::http::encode::is_server_field;
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::range::{RangeSelection, content_range, select};
@@ -113,9 +113,9 @@ pub(super) fn uri(bytes: &[u8]) -> String {
     assert_eq!(again.as_ref(), Ok(&path), "encoding does not lead back");
     for entry_file in [None, Some("index.php"), Some("app.html")] {
         let mode = RoutingMode::from_entry_file(entry_file);
-        match route(&mode, &path) {
-            Route::Hidden => assert!(has_dot_segment_file(&path)),
-            Route::Try(candidates) => candidates.for_each(|candidate| check(&path, &candidate)),
+        for candidate in route(&mode, &path) {
+            check(&path, &candidate);
+            assert!(!has_dot_segment_file(candidate.path()), "a dot-file is a candidate");
         }
     }
     if has_dot_segment_file(&path) { "hidden".into() } else { "200".into() }

@@ -415,7 +415,7 @@ families! {
         cell path_denied: Counter;
     BUILTIN_DENY: Counter "svc_builtin_deny_total" in Responses,
         "Number of requests blocked because their file is never meant to be public.",
-        "Requests blocked because their file is [never meant to be public](clients.md#blocked-paths), and neither `.svcdeny` nor `PHP_DENY_PATHS` blocked it. Either someone is probing for secrets, or the document root contains files that it should not.",
+        "Requests blocked because their file is [never meant to be public](clients.md#blocked-paths), and neither `.svcdeny` nor `PHP_DENY_PATHS` blocked it, or for dot-files. Either someone is probing for secrets, or the document root contains files that it should not.",
         cell builtin_denied: Counter;
     STATIC_CACHE_HITS: Counter "svc_static_cache_hits_total" in Responses,
         "Number of static file requests served from memory.",
