@@ -44,8 +44,17 @@ pub fn head_of<'a>(
     if let Some(authority) = request.authority {
         field(&mut bytes, b"host", authority)?;
     }
+    let mut cookies: Option<Vec<u8>> = None;
     for (name, value) in fields {
         match request.authority {
+            // Clients may send each cookie as a field, and they are one before anything counts them (RFC 9113, 8.2.3).
+            _ if name.eq_ignore_ascii_case(b"cookie") => {
+                check(name, value)?;
+                match &mut cookies {
+                    None => cookies = Some(value.to_vec()),
+                    Some(joined) => joined.extend([b"; ", value].concat()),
+                }
+            }
             Some(authority) if name.eq_ignore_ascii_case(b"host") => {
                 if !authority.eq_ignore_ascii_case(value) {
                     return Err(HeadError::HostInvalid);
@@ -53,6 +62,9 @@ pub fn head_of<'a>(
             }
             _ => field(&mut bytes, name, value)?,
         }
+    }
+    if let Some(cookies) = cookies {
+        field(&mut bytes, b"cookie", &cookies)?;
     }
     bytes.extend_from_slice(b"\r\n");
     if bytes.len() > limits.bytes_max {
@@ -74,12 +86,16 @@ pub fn head_of<'a>(
     }
 }
 
-/// Appends a field as a line, unless it would become several lines or be parsed differently.
-fn field(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+/// Refuses a field that would become several lines or be parsed differently.
+fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
     let is_trimmed = trim_ows(value).len() == value.len();
-    if !is_trimmed || !is_token(name) || !value.iter().all(|&byte| is_value_byte(byte)) {
-        return Err(HeadError::FieldInvalid);
-    }
+    let is_valid = is_trimmed && is_token(name) && value.iter().all(|&byte| is_value_byte(byte));
+    is_valid.then_some(()).ok_or(HeadError::FieldInvalid)
+}
+
+/// Appends a field as a line.
+fn field(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+    check(name, value)?;
     bytes.extend_from_slice(name);
     bytes.extend_from_slice(b": ");
     bytes.extend_from_slice(value);
@@ -112,8 +128,28 @@ mod tests {
         assert_eq!((head.method(), head.version()), ("POST", Version::Http2));
         assert_eq!(head.path_and_query(), (&b"/a"[..], Some(&b"b"[..])));
         assert_eq!((head.host(), head.header("X-A")), (Some(&b"h:8"[..]), Some(&b"1"[..])));
-        assert_eq!(head.header_values("cookie").count(), 2);
+        assert_eq!(head.header_values("cookie").collect::<Vec<_>>(), [b"a; b"]);
         assert_eq!((framing, expects), (BodyFraming::Framed, false));
+    }
+
+    #[test]
+    fn any_number_of_cookies_is_one_field_within_the_size_limit() {
+        let crumbs = |count: usize, size: usize| -> Vec<_> {
+            (0..count).map(|number| ("Cookie", format!("c{number:04}={}", "x".repeat(size)))).collect()
+        };
+        let read = |crumbs: &[(&str, String)]| {
+            read(POST, &crumbs.iter().map(|(name, value)| (*name, &**value)).collect::<Vec<_>>())
+        };
+        let many = crumbs(500, 1);
+        let (head, ..) = read(&many).unwrap();
+        let joined = many.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>().join("; ");
+        assert_eq!(head.header_values("cookie").collect::<Vec<_>>(), [joined.as_bytes()]);
+        assert_eq!(read(&crumbs(500, 1000)).unwrap_err(), HeadError::TooLarge);
+        for value in [" a", "a\tb\n", "a\r\nx: y"] {
+            let crumbs = [("cookie", "a".to_owned()), ("cookie", value.to_owned())];
+            assert_eq!(read(&crumbs).unwrap_err(), HeadError::FieldInvalid, "{value:?}");
+        }
+        assert_eq!(read(&[("cookie", String::new())]).unwrap().0.header("cookie"), Some(&b""[..]));
     }
 
     #[test]
