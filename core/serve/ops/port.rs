@@ -250,13 +250,12 @@ fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
 }
 
 impl<'a> Endpoint<'a> {
-    /// Finds the endpoint of a raw path. It is neither decoded nor normalized, so that each endpoint has exactly its
-    /// two names.
+    /// Finds the endpoint of a raw path, which is neither decoded nor normalized.
     fn at(path: &'a [u8]) -> Option<Self> {
+        if let Some(probe) = Self::probe(path.strip_suffix(b"/").unwrap_or(path)) {
+            return Some(Self::Probe(probe));
+        }
         Some(match path {
-            b"/health/liveness" | b"/healthz" => Self::Probe(HealthProbe::Liveness),
-            b"/health/readiness" | b"/readyz" => Self::Probe(HealthProbe::Readiness),
-            b"/health/startup" | b"/startupz" => Self::Probe(HealthProbe::Startup),
             b"/health" => Self::Health,
             b"/metrics" => Self::Metrics,
             b"/config" => Self::Config,
@@ -264,6 +263,15 @@ impl<'a> Endpoint<'a> {
             b"/" => Self::Page,
             _ => Self::page(path.strip_prefix(b"/plugins/")?),
         })
+    }
+
+    fn probe(path: &[u8]) -> Option<HealthProbe> {
+        match path {
+            b"/health/liveness" | b"/healthz" => Some(HealthProbe::Liveness),
+            b"/health/readiness" | b"/readyz" => Some(HealthProbe::Readiness),
+            b"/health/startup" | b"/startupz" => Some(HealthProbe::Startup),
+            _ => None,
+        }
     }
 
     /// A name alone is no page, because what such a page names beside itself would not be found.

@@ -235,6 +235,15 @@ fn other_methods_are_405_with_allow() {
 }
 
 #[test]
+fn a_probe_may_end_with_a_slash() {
+    for (path, name) in [("/healthz/", "liveness"), ("/readyz/", "readiness"), ("/health/startup/", "startup")] {
+        let reply = ask(&format!("GET {path} HTTP/1.1\r\n\r\n"));
+        assert_eq!((reply.status, reply.body.as_slice()), (200, name.as_bytes()), "{path}");
+    }
+    assert_eq!(ask("GET /healthz// HTTP/1.1\r\n\r\n").status, 404);
+}
+
+#[test]
 fn unknown_paths_are_404_for_every_peer_and_method() {
     for path in [
         "/index.html",
