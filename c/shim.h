@@ -447,6 +447,8 @@ typedef struct shim_options {
     /* Variables that are there while PHP starts, unless the process has them. */
     const shim_pair *environment;
     size_t environment_count;
+    /* The path of the command-line PHP of the same build, for PHP_BINARY; empty if there is none. */
+    shim_view command_line;
     /* Whether $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST and $_SERVER contain the request. */
     bool superglobals;
     /* The hooks in effect: bit `1 << shim_hook` for each. */

@@ -44,6 +44,8 @@ pub struct StartOptions<'a> {
     pub ini_overrides: &'a [(String, String)],
     /// Variables that are there while PHP starts, unless the process has them.
     pub environment: &'a [(&'a str, PathBuf)],
+    /// The command-line PHP of the same build, for `PHP_BINARY`.
+    pub command_line: Option<PathBuf>,
     /// Whether the superglobals contain the request.
     pub superglobals: bool,
     /// The calls that let other requests run while they wait.
@@ -154,6 +156,9 @@ impl Php {
             ini_overrides: view(lines.as_bytes()),
             environment: environment.as_ptr(),
             environment_count: environment.len(),
+            command_line: view(
+                options.command_line.as_deref().map_or(b"", |path| path.as_os_str().as_bytes()),
+            ),
             superglobals: options.superglobals,
             hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
             traces: options.traces,

@@ -338,6 +338,7 @@ mod executor {
             ini_defaults: &[],
             ini_overrides: &[],
             environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
+            command_line: crate::php_command::binary(installation.as_ref()),
             superglobals: true,
             hooks: &[],
             traces: false,

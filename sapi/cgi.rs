@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use svc_core::http::{Head, Version, asks_for_named_files, ip_text, is_cgi_safe_name};
 use svc_core::pool::CompleteRequest;
 
@@ -64,6 +66,7 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     out.push(b"SERVER_PORT", decimal(&mut digits, port.unwrap_or(request.local.port()).into()));
     out.push(b"REMOTE_ADDR", ip_text(request.client.ip()).as_bytes());
     out.push(b"REMOTE_PORT", decimal(&mut digits, u64::from(request.client.port())));
+    out.push(b"REMOTE_USER", &remote_user(head));
     out.push(b"REQUEST_METHOD", head.method().as_bytes());
     out.push(b"REQUEST_URI", &head.request_uri());
     out.push(b"QUERY_STRING", head.path_and_query().1.unwrap_or_default());
@@ -81,6 +84,25 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
         }
     }
 }
+
+/// The user name that the client claims with HTTP Basic authentication, as in nginx's `$remote_user`; empty without one.
+/// The password has not been checked.
+fn remote_user(head: &Head) -> Vec<u8> {
+    let credentials = head.header("authorization").unwrap_or_default();
+    let Some((scheme, encoded)) = credentials.split_first_chunk::<6>() else { return Vec::new() };
+    if !scheme.eq_ignore_ascii_case(b"basic ") {
+        return Vec::new();
+    }
+    let mut user = BASE64.decode(encoded.trim_ascii()).unwrap_or_default();
+    user.truncate(user.iter().position(|&byte| byte == b':').unwrap_or_default());
+    if user.contains(&0) { Vec::new() } else { user }
+}
+
+/// Clients differ in whether they pad.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 fn script(request: &CompleteRequest, out: &mut Variables<'_>) {
     let script = &request.script;
@@ -286,6 +308,28 @@ mod tests {
         assert_eq!((get(&all, "CONTENT_LENGTH"), get(&all, "CONTENT_TYPE")), (Some(""), Some("")));
         assert_eq!(get(&all, "REDIRECT_STATUS"), Some("200"));
         assert_eq!(get(&all, "PATH_INFO"), None);
+    }
+
+    #[test]
+    fn the_remote_user_is_the_one_that_basic_authentication_claims() {
+        let user = |credentials: &str| {
+            let text = format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: {credentials}\r\n\r\n");
+            let all = all(&text, Script::default(), Body::Empty);
+            get(&all, "REMOTE_USER").map(str::to_owned)
+        };
+        for (credentials, name) in [
+            ("Basic am9lOnNlY3JldA==", "joe"),
+            ("bAsIc   am9lOnNlY3JldA", "joe"),
+            ("Basic am9lOmE6Yg==", "joe"),
+            ("Basic OnNlY3JldA==", ""),
+            ("Basic am9l", ""),
+            ("Basic am8AZTp4", ""),
+            ("Basic ?", ""),
+            ("Basic", ""),
+            ("Bearer am9lOnNlY3JldA==", ""),
+        ] {
+            assert_eq!(user(credentials).as_deref(), Some(name), "{credentials}");
+        }
     }
 
     #[test]

@@ -155,6 +155,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         ini_defaults: &ini_defaults(extensions.as_deref()),
         ini_overrides: &ini_overrides(config, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
+        command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         traces,

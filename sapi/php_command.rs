@@ -14,8 +14,7 @@ use crate::installation::Installation;
 /// Replaces the process, which has this environment; returns only if that is not possible.
 pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit {
     let installation = Installation::of_this_binary();
-    let Some(php) = installation.as_ref().map(Installation::php).or_else(|| built_with().map(PathBuf::from))
-    else {
+    let Some(php) = binary(installation.as_ref()) else {
         complain(&"php: is not available in this build, which does not include PHP");
         return Exit::Misused;
     };
@@ -30,6 +29,11 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit
     let error = command.exec();
     complain(&format_args!("php: cannot execute {}: {error}", php.display()));
     Exit::Failed
+}
+
+/// The command-line PHP of the same build.
+pub(crate) fn binary(installation: Option<&Installation>) -> Option<PathBuf> {
+    installation.map(Installation::php).or_else(|| built_with().map(PathBuf::from))
 }
 
 /// The command-line PHP that was installed with the libphp of the build.

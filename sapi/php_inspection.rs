@@ -33,6 +33,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         ini_defaults: &php::ini_defaults(extensions.as_deref()),
         ini_overrides: &php::ini_overrides(&config.php, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
+        command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.php.superglobals_enabled,
         hooks: &[],
         traces: false,

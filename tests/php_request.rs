@@ -293,3 +293,75 @@ fn filters_see_the_variables_as_they_came() {
         );
     }
 }
+
+/// What `$_SERVER` and `getenv()` say of variables of the process, of the request, and of the setting.
+const ENVIRONMENT: &str = r#"
+    function seen() {
+        $all = getenv();
+        $names = ['APP_ENV', 'EMPTY', 'SERVER_NAME', 'REMOTE_PORT', 'PATH_INFO', 'ADDED', 'HTTP_PROXY', 'HTTP_X', '7', 'WITH.DOT', 'OWN', 'DOCUMENT_ROOT'];
+        $seen = [];
+        foreach ($names as $name) {
+            $seen[$name] = [$_SERVER[$name] ?? null, getenv($name) === ($all[$name] ?? false)];
+        }
+        $seen['children'] = array_key_exists('APP_ENV', array_intersect_key($all, $_SERVER));
+        return $seen;
+    }
+    function answer() {
+        if (isset($_GET['own'])) { putenv('OWN=set'); $_SERVER['APP_ENV'] = 'changed'; }
+        echo json_encode(seen());
+    }
+"#;
+
+#[test]
+fn the_environment_of_the_process_is_below_the_request_in_every_mode() {
+    let classic = format!("<?php {ENVIRONMENT} answer();");
+    let serve = format!("<?php {ENVIRONMENT} Svc\\Worker::serve(answer(...));");
+    let franken = format!("<?php {ENVIRONMENT} while (frankenphp_handle_request(answer(...))) {{ }}");
+    for (mode, code, is_worker) in
+        [("classic", classic, "false"), ("serve", serve, "true"), ("loop", franken, "true")]
+    {
+        let settings = [
+            ("APP_ENV", "prod"),
+            ("EMPTY_VARIABLE", ""),
+            ("REMOTE_PORT", "of the process"),
+            ("PATH_INFO", "of the process"),
+            ("HTTP_PROXY", "http://evil.example"),
+            ("HTTP_X", "of the process"),
+            ("WITH.DOT", "x"),
+            ("ENTRY_FILE", "index.php"),
+            ("WORKER_MODE_ENABLED", is_worker),
+            ("PHP_WORKERS", "1"),
+            ("SERVER_VARIABLES", "ADDED=by the setting"),
+        ];
+        let svc = Svc::start(&[("index.php", &code)], &settings);
+        let seen = |target: &str, fields: &str| {
+            let response = svc.client().request(&format!("GET {target} HTTP/1.1\r\nHost: name{fields}"));
+            serde_json::from_str::<serde_json::Value>(&response.text())
+                .unwrap_or_else(|_| panic!("{}", response.text()))
+        };
+        for round in 0..4 {
+            let own = seen("/index.php/info?own=1", "\r\nX: of the client");
+            assert_eq!(own["PATH_INFO"], serde_json::json!(["/info", true]), "{mode} {round}");
+            assert_eq!(own["HTTP_X"], serde_json::json!(["of the client", true]), "{mode}");
+            let plain = seen("/", "");
+            // PHP lists no name with a dot.
+            let expected = serde_json::json!({
+                "APP_ENV": ["prod", true],
+                "EMPTY": [null, true],
+                "SERVER_NAME": ["name", true],
+                "PATH_INFO": ["of the process", true],
+                "ADDED": ["by the setting", true],
+                "HTTP_PROXY": [null, true],
+                "HTTP_X": [null, true],
+                "WITH.DOT": [null, false],
+                "OWN": [null, true],
+                "children": true,
+            });
+            for (name, value) in expected.as_object().unwrap() {
+                assert_eq!(&plain[name], value, "{mode} {round}: {name}");
+            }
+            assert_ne!(plain["REMOTE_PORT"][0], "of the process", "{mode}");
+            assert_eq!(plain["DOCUMENT_ROOT"][0], svc.root().canonicalize().unwrap().to_str().unwrap());
+        }
+    }
+}

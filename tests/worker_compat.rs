@@ -156,7 +156,7 @@ fn an_application_may_boot_inside_of_its_first_request() {
 }
 
 #[test]
-fn the_boot_script_is_told_the_environment_and_requests_are_not() {
+fn the_boot_script_and_requests_have_the_environment() {
     const TOLD: &str = r#"<?php
         $most = $_SERVER['MAX_REQUESTS'];
         $boot = [$most, $_SERVER['FRANKENPHP_WORKER'], filter_input(INPUT_SERVER, 'MAX_REQUESTS')];
@@ -167,7 +167,7 @@ fn the_boot_script_is_told_the_environment_and_requests_are_not() {
         }"#;
     let svc = start(TOLD, &[("MAX_REQUESTS", "2")]);
     for _ in 0..4 {
-        assert_eq!(svc.get("/").text(), r#"[["2","1","2"],null,"2"]"#);
+        assert_eq!(svc.get("/").text(), r#"[["2","1","2"],"2","2"]"#);
     }
     let recycles = "svc_worker_recycles_by_reason_total{reason=\"scheduled\"}";
     eventually("both loops have ended", || svc.metric(recycles) == 2.0);

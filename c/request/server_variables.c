@@ -1,4 +1,4 @@
-/* $_SERVER, from the host's description of the request.
+/* $_SERVER: the environment of the process, and on top of it the host's description of the request.
  *
  * For each variable, PHP itself runs the input filter, which stores the value twice: for scripts, and for
  * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
@@ -13,6 +13,7 @@
 #include "engine/tsrm.h"
 #include "request/server_variables.h"
 #include "shim.h"
+#include "state/process_variables.h"
 
 #include <dlfcn.h>
 #include <ext/filter/php_filter.h>
@@ -34,6 +35,7 @@ static const void *library_of(const void *function)
 
 void shim_server_variables_install(void)
 {
+    shim_process_variables_read();
     filter_place = shim_tsrm_place("filter", sizeof(zend_filter_globals));
     const void *owner = library_of((const void *)sapi_module.input_filter);
     zval *raw = zend_get_constant_str("FILTER_UNSAFE_RAW", sizeof("FILTER_UNSAFE_RAW") - 1);
@@ -76,7 +78,7 @@ static const shim_view *value_of(const shim_pair *pair)
 static void add(zend_array *array, const shim_pairs *variables, size_t first)
 {
     /* Room for what PHP adds. */
-    zend_hash_extend(array, (uint32_t)variables->count + 8, false);
+    zend_hash_extend(array, zend_hash_num_elements(array) + (uint32_t)variables->count + 8, false);
     for (size_t i = first; i < variables->count; i++) {
         const shim_pair *pair = &variables->pairs[i];
         const shim_view *said = value_of(pair);
@@ -92,8 +94,8 @@ static void add(zend_array *array, const shim_pairs *variables, size_t first)
 
 enum { KEPT_BYTES_MAX = 16 * 1024 };
 
-/* In the worker's own memory, so it lives no longer than the boot request. Without gaps, because entries are removed from
- * its end only. Requests that are parked may share it. */
+/* Behind the variables of the process. In the worker's own memory, so it lives no longer than the boot request. Without
+ * gaps, because entries are removed from its end only. Requests that are parked may share it. */
 static __thread zend_array *kept;
 
 void shim_server_variables_forget(void)
@@ -118,7 +120,7 @@ static bool may_keep(const shim_pairs *variables)
 static void own_kept(void)
 {
     if (kept == NULL) {
-        kept = zend_new_array(0);
+        kept = shim_process_variables_copy();
     } else if (GC_REFCOUNT(kept) > 1) {
         zend_array *own = zend_array_dup(kept);
         GC_DELREF(kept);
@@ -126,16 +128,28 @@ static void own_kept(void)
     }
 }
 
-/* Turns the variables of the last request into those of this one. PHP may run out of memory at any allocation, and then
- * the array is a mixture of both, which the next request turns into its own. */
-static void keep(const shim_pairs *variables)
+/* Whether one of the variables from `first` on is also one of the process. It would be found among those, where it would
+ * outlive its request. */
+static bool replaces_any(const shim_pairs *variables, size_t first)
+{
+    while (first < variables->count &&
+           !shim_process_variables_have(variables->pairs[first].name.bytes, variables->pairs[first].name.length)) {
+        first++;
+    }
+    return first < variables->count;
+}
+
+/* Turns the variables of the last request into those of this one. Returns false if that is not possible. PHP may run out
+ * of memory at any allocation, and then the array is a mixture of both, which the next request turns into its own. */
+static bool keep(const shim_pairs *variables)
 {
     own_kept();
+    const size_t base = shim_process_variables_count();
     size_t i = 0;
-    for (; i < variables->count && i < kept->nNumUsed; i++) {
+    for (; i < variables->count && base + i < kept->nNumUsed; i++) {
         const shim_pair *pair = &variables->pairs[i];
         const shim_view *said = value_of(pair);
-        Bucket *entry = &kept->arData[i];
+        Bucket *entry = &kept->arData[base + i];
         if (!zend_string_equals_cstr(entry->key, pair->name.bytes, pair->name.length)) {
             break;
         }
@@ -145,12 +159,16 @@ static void keep(const shim_pairs *variables)
             zend_string_release(old);
         }
     }
-    while (kept->nNumUsed > i) {
+    while (kept->nNumUsed > base + i) {
         zend_hash_del_bucket(kept, &kept->arData[kept->nNumUsed - 1]);
+    }
+    if (replaces_any(variables, i)) {
+        return false;
     }
     if (i < variables->count) {
         add(kept, variables, i);
     }
+    return true;
 }
 
 /* ---- with an unknown input filter ---- */
@@ -168,35 +186,46 @@ static void add_filtered(zval *array, const shim_pair *pair)
     efree(value);
 }
 
+/* Gives PHP's variable another array. */
+static void begin_with(zval *array, zend_array *own)
+{
+    zval_ptr_dtor_nogc(array);
+    ZVAL_ARR(array, own);
+}
+
 void shim_server_variables_register(zval *array)
 {
     if (shim_request_host() == NULL) {
         return;
     }
-    if (shim_current->is_boot) {
-        /* As on the command line and with CGI, where scripts for workers look for their parameters. */
-        php_import_environment_variables(array);
-    }
     /* The host is finished before PHP may run out of memory and bail out. */
     shim_pairs variables = {0};
     shim_host.io.variables(shim_current->host, &variables);
     if (!filter_changes_nothing()) {
+        begin_with(array, shim_process_variables_copy());
         for (size_t i = 0; i < variables.count; i++) {
             add_filtered(array, &variables.pairs[i]);
         }
         return;
     }
-    if (!shim_own_worker.serving || !may_keep(&variables)) {
+    if (!shim_own_worker.serving || !may_keep(&variables) || !keep(&variables)) {
+        begin_with(array, shim_process_variables_copy());
         add(Z_ARRVAL_P(array), &variables, 0);
         tell_filter(zend_array_dup(Z_ARRVAL_P(array)));
         return;
     }
-    keep(&variables);
-    zend_array *copy = zend_array_dup(kept);
-    zval_ptr_dtor_nogc(array);
-    ZVAL_ARR(array, copy);
+    begin_with(array, zend_array_dup(kept));
     GC_ADDREF(kept);
     tell_filter(kept);
+}
+
+void shim_server_variables_add(zend_array *array)
+{
+    if (shim_request_host() != NULL) {
+        shim_pairs variables = {0};
+        shim_host.io.variables(shim_current->host, &variables);
+        add(array, &variables, 0);
+    }
 }
 
 /* PHP copies the answer and does not free it: the last one is kept until the next call. */

@@ -132,6 +132,9 @@ const char *shim_startup(const shim_options *options)
     /* Copies the module and resets some members, so what follows is set on the original. */
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = ini_overrides;
+    /* PHP copies it, and takes no path that it cannot execute. */
+    char *const command_line = strndup(options->command_line.bytes, options->command_line.length);
+    shim_sapi.executable_location = command_line != NULL && command_line[0] != '\0' ? command_line : NULL;
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
     if (!shim_ini_errors_begin()) {
@@ -139,6 +142,8 @@ const char *shim_startup(const shim_options *options)
     }
     lend_environment(options->environment, options->environment_count);
     int started = shim_sapi.startup(&shim_sapi);
+    shim_sapi.executable_location = NULL;
+    free(command_line);
     shim_environment_clear();
     shim_ini_errors_end();
     if (started == FAILURE) {

@@ -5,6 +5,7 @@
 #include "engine/memory_limit.h"
 #include "libc/environment.h"
 #include "libc/umask.h"
+#include "request/server_variables.h"
 #include "sapi/overrides.h"
 
 static zif_handler php_getenv_handler;
@@ -42,13 +43,18 @@ static void merge_variable(const char *name, size_t length, const char *value, v
     zend_symtable_str_update(Z_ARRVAL_P((zval *)array), name, length, &text);
 }
 
-/* Without arguments, getenv() reads the process's array without calling libc; the variables that the request has set
- * are added here. */
+/* Without a name, getenv() reads the process's array without calling libc or the SAPI. The variables that the request has
+ * set, and those that describe it, are added here, so that the list agrees with the call for each name. */
 static ZEND_FUNCTION(getenv_with_overlay)
 {
     php_getenv_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (Z_TYPE_P(return_value) == IS_ARRAY) {
-        shim_environment_each(merge_variable, return_value);
+    if (Z_TYPE_P(return_value) != IS_ARRAY) {
+        return;
+    }
+    shim_environment_each(merge_variable, return_value);
+    const bool is_local = ZEND_NUM_ARGS() > 1 && zend_is_true(ZEND_CALL_ARG(execute_data, 2));
+    if (!is_local) {
+        shim_server_variables_add(Z_ARRVAL_P(return_value));
     }
 }
 

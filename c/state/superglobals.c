@@ -6,6 +6,7 @@
  * write to it. */
 #include "compat.h"
 #include "jump/guard.h"
+#include "state/process_variables.h"
 #include "state/superglobals.h"
 
 static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};
@@ -201,7 +202,7 @@ void shim_superglobals_end(void)
 
 /* ---- without superglobals ---- */
 
-/* The part of $_SERVER that describes the server and not the request. */
+/* The part of $_SERVER that describes the server and not the request, beside the environment of the process. */
 static const char *const of_server[] = {
     "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
 };
@@ -219,13 +220,13 @@ static bool build_hidden(zend_string *name)
     zval left;
     ZVAL_EMPTY_ARRAY(&left);
     if (strcmp(names[index], "_SERVER") == 0 && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
-        array_init(&left);
+        ZVAL_ARR(&left, shim_process_variables_copy());
         for (size_t i = 0; i < sizeof(of_server) / sizeof(of_server[0]); i++) {
             size_t length = strlen(of_server[i]);
             zval *value = zend_hash_str_find(Z_ARRVAL(PG(http_globals)[TRACK_VARS_SERVER]), of_server[i], length);
             if (value != NULL) {
                 Z_TRY_ADDREF_P(value);
-                zend_hash_str_add_new(Z_ARRVAL(left), of_server[i], length, value);
+                zend_hash_str_update(Z_ARRVAL(left), of_server[i], length, value);
             }
         }
     }

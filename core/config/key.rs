@@ -320,7 +320,7 @@ impl ValueKind {
             Self::Plugins => "comma-separated names and absolute paths".to_owned(),
             Self::Proxies => "comma-separated networks, addresses and the word private".to_owned(),
             Self::Text => "text".to_owned(),
-            Self::Variables => "comma-separated NAME=value pairs".to_owned(),
+            Self::Variables => "comma-separated NAME=value pairs; a value with a comma is in double quotes".to_owned(),
             Self::Workers => {
                 let max = crate::limits::THREADS_MAX;
                 format!("auto, an integer from 1 to {max}, or a range such as 2:8")

@@ -273,11 +273,47 @@ fn variables(text: &str) -> Result<Vec<String>, Fault> {
         name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             && name.starts_with(|first: char| !first.is_ascii_digit())
     };
-    let entries = entries(text)?.map(|entry| match entry.split_once('=') {
-        Some((name, _)) if is_name(name) && !entry.contains('\0') => Ok(entry.to_owned()),
-        _ => Err(Fault::NotAVariable(entry.to_owned())),
+    let entries = assignments(text)?.into_iter().map(|entry| match entry.split_once('=') {
+        Some((name, _)) if is_name(name) && !entry.contains('\0') => Ok(entry),
+        _ => Err(Fault::NotAVariable(entry)),
     });
     entries.collect()
+}
+
+/// Splits `NAME=value` pairs at commas. A value that begins with a double quote ends with one, and may contain commas;
+/// within it, a backslash precedes a quote or a backslash.
+fn assignments(text: &str) -> Result<Vec<String>, Fault> {
+    let mut found = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let comma = rest.find(',').unwrap_or(rest.len());
+        let quote = rest[..comma].find('=').filter(|equals| rest[equals + 1..].starts_with('"'));
+        let (pair, end) = match quote {
+            Some(equals) => unquoted(rest, equals + 1).ok_or_else(|| Fault::NotAVariable(rest.to_owned()))?,
+            None => (rest[..comma].trim().to_owned(), comma),
+        };
+        found.extend(Some(pair).filter(|pair| !pair.is_empty()));
+        rest = rest[end..].strip_prefix(',').unwrap_or_default().trim_start();
+    }
+    if found.is_empty() { Err(Fault::EmptyList) } else { Ok(found) }
+}
+
+/// Returns the first pair of `text` without the quotes around its value, which begin at `quote`, and where it ends; `None`
+/// if its last quote is missing or has something other than a comma behind it.
+fn unquoted(text: &str, quote: usize) -> Option<(String, usize)> {
+    let mut pair = text[..quote].to_owned();
+    let mut chars = text[quote + 1..].char_indices();
+    loop {
+        match chars.next()? {
+            (_, '\\') => pair.push(chars.next()?.1),
+            (at, '"') => {
+                let behind = &text[quote + 1 + at + 1..];
+                let end = text.len() - behind.trim_start().len();
+                return (end == text.len() || text[end..].starts_with(',')).then_some((pair, end));
+            }
+            (_, plain) => pair.push(plain),
+        }
+    }
 }
 
 fn proxies(text: &str) -> Result<Vec<IpNet>, Fault> {
@@ -447,6 +483,16 @@ mod tests {
     fn variables_have_names_that_php_leaves_as_they_are() {
         let set = parse(ValueKind::Variables, "SERVER_SOFTWARE=nginx, A=, _b2=c=d");
         assert_eq!(set.unwrap().to_string(), "SERVER_SOFTWARE=nginx,A=,_b2=c=d");
+        let set = parse(ValueKind::Variables, r#"A=1, B="x, \"y\" \\", C=a"b, D="",E=2 ,"#);
+        let expected = ["A=1", r#"B=x, "y" \"#, r#"C=a"b"#, "D=", "E=2"].map(str::to_owned);
+        assert_eq!(set, Ok(Value::List(expected.to_vec())));
+        for wrong in [r#"A="b"#, r#"A="b"c"#, r#"A="b\"#, r#"A="b" c,D=1"#] {
+            assert_eq!(
+                parse(ValueKind::Variables, wrong),
+                Err(Fault::NotAVariable(wrong.to_owned())),
+                "{wrong}"
+            );
+        }
         for wrong in ["A", "=a", "1A=b", "A.B=c", "A B=c", "A[]=b"] {
             assert_eq!(
                 parse(ValueKind::Variables, wrong),

@@ -20,6 +20,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         ini_defaults: &[("display_errors", "0"), ("log_errors", "1"), ("variables_order", "GPCS")],
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
         environment: &[],
+        command_line: None,
         superglobals: true,
         hooks: &[],
         traces: false,

@@ -20,6 +20,7 @@ fn only_instructions_of_a_script_answer() {
         ini_defaults: &[("display_errors", "0"), ("opcache.jit", "disable")],
         ini_overrides: &[],
         environment: &[],
+        command_line: None,
         superglobals: true,
         hooks: &[],
         traces: false,

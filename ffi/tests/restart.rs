@@ -41,6 +41,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
             ini("opcache.file_update_protection", "0"),
         ],
         environment: &[],
+        command_line: None,
         superglobals: true,
         hooks: &[],
         traces: false,

@@ -217,6 +217,7 @@ fn requests_share_a_thread_and_nothing_else() {
         ],
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
         environment: &[],
+        command_line: None,
         superglobals: true,
         hooks: &[],
         traces: false,

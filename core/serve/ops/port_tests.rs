@@ -236,7 +236,9 @@ fn other_methods_are_405_with_allow() {
 
 #[test]
 fn a_probe_may_end_with_a_slash() {
-    for (path, name) in [("/healthz/", "liveness"), ("/readyz/", "readiness"), ("/health/startup/", "startup")] {
+    for (path, name) in
+        [("/healthz/", "liveness"), ("/readyz/", "readiness"), ("/health/startup/", "startup")]
+    {
         let reply = ask(&format!("GET {path} HTTP/1.1\r\n\r\n"));
         assert_eq!((reply.status, reply.body.as_slice()), (200, name.as_bytes()), "{path}");
     }
