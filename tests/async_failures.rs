@@ -8,6 +8,7 @@ const CODE: &str = r"
 class Known extends DomainException { public function __construct(string $message, int $code = 0, ?Throwable $previous = null, public array $data = []) { parent::__construct($message, $code, $previous); } }
 class Textual extends RuntimeException { public function __construct() { parent::__construct('sql'); $this->code = 'HY000'; } }
 class Holding extends RuntimeException { public $held; public function __construct(string $message, ?Throwable $previous = null) { parent::__construct($message, 0, $previous); $this->held = fn () => 1; } }
+function rejected(string $n): int { return Svc\async(fn () => 5)->await(); }
 class Destructs extends Exception { public function __destruct() { mark('destructed'); } }
 function fails(string $password, int $depth = 3): never { if ($depth) { fails($password, $depth - 1); } throw new Known('no entry', 42); }
 function endless() { return endless() + 1; }
@@ -123,6 +124,28 @@ fn exit_fails_the_task() {
         ),
     ];
     everywhere(&TaskServer::new(CODE).set("ASYNC_WORKERS", "1"), &cases);
+}
+
+/// Elsewhere, a script that ends by `exit(1)` without a word lets what its process holds speak: not so in a task.
+#[test]
+fn exit_leaves_what_its_thread_holds() {
+    let held = "final class Held { public int $uses = 0; public function __destruct() { mark('held-destructed'); } } $held = new Held;";
+    let server = TaskServer::new(CODE).set("ASYNC_WORKERS", "1").set("PHP_WORKERS", "1").entry(held);
+    let code = r"$ends = tried(fn () => Svc\async(static function () { $GLOBALS['held']->uses++; exit(1); })->await());
+                 return [$ends, Svc\async(static fn () => isset($GLOBALS['held']))->await(), marked('held-destructed')];";
+    everywhere(&server, &[(code, r#"["Svc\\Async\\TaskException: *exit*",true,false]"#)]);
+}
+
+#[test]
+fn an_entry_file_that_exits_with_a_failure_has_not_booted() {
+    for mode in MODES {
+        let running = TaskServer::new(CODE).entry("exit(1);").start(mode);
+        let record = running.svc.log().expect("async worker failed to boot");
+        assert_like(record["fields"]["reason"].as_str().unwrap(), "*exit(1)*");
+        eventually("it is rejected", || running.tell("rejected").contains("RejectedException"));
+        let running = TaskServer::new(CODE).entry("exit;").start(mode);
+        assert_eq!(running.tell("rejected"), "5");
+    }
 }
 
 /// Fatal errors. In a task inside of a task the outer one may run on the thread that ends, so these are only called by

@@ -73,14 +73,16 @@ static void call_shutdown_functions(const shim_place *here)
     }
 }
 
-/* Whether a script has ended itself with a failure and without output, while no other request's objects exist.
+/* Whether a script has ended itself with a failure and without output, while no other request's objects exist. A task has
+ * no client to speak to.
  * Elsewhere, PHP ends together with such a script, and objects that it holds for long explain why in their destructors
  * (Symfony's dd()). */
 static bool should_speak(const shim_fiber *fiber)
 {
     zval length;
     ZVAL_LONG(&length, 0);
-    return fiber->context.exited && !fiber->context.finished && EG(exit_status) != 0 && !SG(headers_sent) &&
+    const shim_context *context = &fiber->context;
+    return context->exited && !context->is_task && !context->finished && EG(exit_status) != 0 && !SG(headers_sent) &&
            (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.carried == 1;
 }
 

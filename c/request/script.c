@@ -75,6 +75,23 @@ typedef enum run_kind {
     RUN_FOR_TASKS,
 } run_kind;
 
+/* A script that ends by exit(1) has failed as one that throws has: what it was to prepare is not there. */
+static bool has_booted(const shim_context *context)
+{
+    if (context->fatal || EG(exit_status) == 0) {
+        return !context->fatal;
+    }
+    char text[64];
+    const int length = snprintf(text, sizeof(text), "the script has ended itself by exit(%d)", EG(exit_status));
+    const shim_log record = {
+        .source = SHIM_LOG_ERROR,
+        .error_type = E_ERROR,
+        .message = shim_view_of(text, (size_t)length),
+    };
+    shim_host.io.log(context->host, &record);
+    return false;
+}
+
 /* Runs the script as a regular PHP request. */
 static shim_outcome run(const shim_request *request, void *host, run_kind kind)
 {
@@ -102,7 +119,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
         if (request->script.length > 0) {
             run_script(script_file);
         }
-        if (kind == RUN_FOR_TASKS && !context.fatal) {
+        if (kind == RUN_FOR_TASKS && has_booted(&context)) {
             shim_worker_serve_tasks();
         }
     } else {
