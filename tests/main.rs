@@ -171,6 +171,7 @@ mod php_end;
 mod php_frankenphp;
 mod php_isolation;
 mod php_limits;
+mod php_mappings;
 mod php_names;
 mod php_opcache;
 mod php_paths;

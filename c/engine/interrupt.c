@@ -8,6 +8,7 @@
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
+#include "engine/lost_pages.h"
 #include "shim.h"
 
 struct shim_interrupter {
@@ -28,6 +29,9 @@ static void answer(zend_execute_data *frame)
 {
     if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
         __atomic_store_n(&own->answered, true, __ATOMIC_RELEASE);
+    }
+    if (shim_lost_pages_take()) {
+        zend_error_noreturn(E_ERROR, "A file was truncated while a library had it mapped into memory");
     }
     if (shim_on_interrupt != NULL) {
         shim_on_interrupt();

@@ -84,6 +84,9 @@ SHIM_LIBC_NAME(unsetenv)
 SHIM_LIBC_NAME(dlopen)
 /* libc/locale.c */
 SHIM_LIBC_NAME(setlocale)
+/* libc/mapping.c */
+SHIM_LIBC_NAME(mmap)
+SHIM_LIBC_NAME(mmap64)
 /* libc/syscall_elision.c */
 SHIM_LIBC_NAME(getpid)
 SHIM_LIBC_NAME(pthread_sigmask)

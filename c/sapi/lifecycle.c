@@ -11,6 +11,7 @@
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
 #include "engine/loading.h"
+#include "engine/lost_pages.h"
 #include "engine/uncaught.h"
 #include "fiber/fiber_class.h"
 #include "fiber/park.h"
@@ -174,6 +175,7 @@ const char *shim_startup(const shim_options *options)
     shim_collector_install();
     shim_own_instances_install();
     shim_overflow_install();
+    shim_lost_pages_install();
     if (!shim_deep_follow_fibers()) {
         return "PHP has no free resource handle; load fewer extensions";
     }

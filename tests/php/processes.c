@@ -2,7 +2,12 @@
 #include <php.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +68,185 @@ PHP_FUNCTION(test_popen)
     RETURN_LONG(pclose(pipe));
 }
 
+/* ---- signals and attributes, as pcntl has them ---- */
+
+static __thread volatile int handled[65];
+
+static void on_signal(int number)
+{
+    handled[number]++;
+}
+
+static zend_long number_of(zend_execute_data *execute_data)
+{
+    return ZEND_CALL_NUM_ARGS(execute_data) > 0 ? zval_get_long(ZEND_CALL_ARG(execute_data, 1)) : 0;
+}
+
+static void set_handler(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(number, &action, NULL);
+}
+
+/* test_handle(int $signal): void; counts from 0 from now on */
+PHP_FUNCTION(test_handle)
+{
+    const int number = (int)number_of(execute_data);
+    handled[number] = 0;
+    set_handler(number, on_signal);
+}
+
+/* test_handled(int $signal): int; how often, and it is handled no more */
+PHP_FUNCTION(test_handled)
+{
+    const int number = (int)number_of(execute_data);
+    RETVAL_LONG(handled[number]);
+    set_handler(number, SIG_DFL);
+}
+
+/* test_count(int $signal): int; how often so far */
+PHP_FUNCTION(test_count)
+{
+    RETURN_LONG(handled[number_of(execute_data)]);
+}
+
+/* test_ignore(int $signal): void */
+PHP_FUNCTION(test_ignore)
+{
+    set_handler((int)number_of(execute_data), SIG_IGN);
+}
+
+/* test_block(int $signal): bool; a negative one is unblocked; whether it was blocked */
+PHP_FUNCTION(test_block)
+{
+    const int number = (int)number_of(execute_data);
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, abs(number));
+    sigprocmask(number > 0 ? SIG_BLOCK : SIG_UNBLOCK, &set, &old);
+    RETURN_BOOL(sigismember(&old, abs(number)));
+}
+
+/* test_take(int $signal): int; the signal, or -errno after 10 ms */
+PHP_FUNCTION(test_take)
+{
+    const struct timespec time = {.tv_nsec = 10000000};
+    siginfo_t info;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, (int)number_of(execute_data));
+    const int taken = sigtimedwait(&set, &info, &time);
+    RETURN_LONG(taken > 0 ? info.si_signo : -errno);
+}
+
+/* test_alarm(int $seconds): int */
+PHP_FUNCTION(test_alarm)
+{
+    RETURN_LONG(alarm((unsigned)number_of(execute_data)));
+}
+
+/* test_wait_any(int $options): array; the ID and the exit status, or -errno */
+PHP_FUNCTION(test_wait_any)
+{
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, (int)number_of(execute_data));
+    array_init(return_value);
+    add_next_index_long(return_value, pid >= 0 ? pid : -errno);
+    add_next_index_long(return_value, pid > 0 ? WEXITSTATUS(status) : 0);
+}
+
+/* test_wait_id(): array; the same with waitid() */
+PHP_FUNCTION(test_wait_id)
+{
+    siginfo_t info = {0};
+    const int result = waitid(P_ALL, 0, &info, WEXITED);
+    array_init(return_value);
+    add_next_index_long(return_value, result == 0 ? info.si_pid : -errno);
+    add_next_index_long(return_value, info.si_status);
+}
+
+/* test_priority(int $priority): int; sets that of the thread if there is an argument, and returns it, or 1000 + errno */
+PHP_FUNCTION(test_priority)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) > 0 && setpriority(PRIO_PROCESS, 0, (int)number_of(execute_data)) != 0) {
+        RETURN_LONG(1000 + errno);
+    }
+    RETURN_LONG(getpriority(PRIO_PROCESS, 0));
+}
+
+/* test_processors(int $only): int; lets the thread run on this one only if there is an argument; the number that it has */
+PHP_FUNCTION(test_processors)
+{
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    if (ZEND_CALL_NUM_ARGS(execute_data) > 0) {
+        int first = 0;
+        while (!CPU_ISSET(first, &set)) {
+            first++;
+        }
+        CPU_ZERO(&set);
+        CPU_SET(first, &set);
+        sched_setaffinity(0, sizeof(set), &set);
+        sched_getaffinity(0, sizeof(set), &set);
+    }
+    RETURN_LONG(CPU_COUNT(&set));
+}
+
+/* test_change(int $what): int; what concerns the process: errno, or 0 */
+PHP_FUNCTION(test_change)
+{
+    int result = -1;
+    errno = 0;
+    switch (number_of(execute_data)) {
+    case 0:
+        result = setpriority(PRIO_PGRP, 0, 5);
+        break;
+    case 1:
+        result = setpriority(PRIO_USER, 0, 5);
+        break;
+    case 2:
+        result = unshare(CLONE_NEWUTS);
+        break;
+    case 3:
+        result = setns(0, 0);
+        break;
+    }
+    RETURN_LONG(result == 0 ? 0 : errno);
+}
+
+/* test_lost(string $file, bool $shared): int; reads, or writes, the last byte of a mapped file that is empty by then, and
+ * returns the size of the file afterwards */
+PHP_FUNCTION(test_lost)
+{
+    char *path;
+    size_t path_length;
+    bool shared;
+    ZEND_PARSE_PARAMETERS_START(2, 2)
+        Z_PARAM_PATH(path, path_length)
+        Z_PARAM_BOOL(shared)
+    ZEND_PARSE_PARAMETERS_END();
+    struct stat file;
+    const int descriptor = open(path, O_RDWR);
+    fstat(descriptor, &file);
+    const size_t length = (size_t)file.st_size;
+    volatile char *mapped = shared ? mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
+                                   : mmap(NULL, length, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    int result = ftruncate(descriptor, 0);
+    if (shared) {
+        mapped[length - 1] = 'x';
+    } else {
+        result += mapped[length - 1] + mapped[0];
+    }
+    fstat(descriptor, &file);
+    munmap((void *)mapped, length);
+    close(descriptor);
+    RETURN_LONG(result != 0 ? -1 : file.st_size);
+}
+
+ZEND_BEGIN_ARG_INFO_EX(arginfo_any, 0, 0, 0)
+    ZEND_ARG_INFO(0, argument)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(arginfo_none, 0, 0, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(arginfo_one, 0, 0, 1)
@@ -78,6 +262,19 @@ static const zend_function_entry functions[] = {
     PHP_FE(test_wait, arginfo_one)
     PHP_FE(test_exec, arginfo_two)
     PHP_FE(test_popen, arginfo_one)
+    PHP_FE(test_handle, arginfo_one)
+    PHP_FE(test_handled, arginfo_one)
+    PHP_FE(test_count, arginfo_one)
+    PHP_FE(test_ignore, arginfo_one)
+    PHP_FE(test_block, arginfo_one)
+    PHP_FE(test_take, arginfo_one)
+    PHP_FE(test_alarm, arginfo_one)
+    PHP_FE(test_wait_any, arginfo_one)
+    PHP_FE(test_wait_id, arginfo_none)
+    PHP_FE(test_priority, arginfo_any)
+    PHP_FE(test_processors, arginfo_any)
+    PHP_FE(test_change, arginfo_one)
+    PHP_FE(test_lost, arginfo_two)
     PHP_FE_END
 };
 

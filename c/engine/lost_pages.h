@@ -1,0 +1,11 @@
+/* Pages of mapped files that somebody else has cut off. */
+#ifndef SVC_SHIM_LOST_PAGES_H
+#define SVC_SHIM_LOST_PAGES_H
+
+#include <stdbool.h>
+
+void shim_lost_pages_install(void);
+/* Whether code of the current request has read such a page, which is told only once. */
+bool shim_lost_pages_take(void);
+
+#endif
