@@ -173,6 +173,7 @@ mod php_isolation;
 mod php_limits;
 mod php_mappings;
 mod php_names;
+mod php_objects;
 mod php_opcache;
 mod php_paths;
 mod php_programs;

@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
+#include "engine/sealed.h"
 #include "request/request_object.h"
 #include "shim.h"
 
@@ -164,7 +165,7 @@ ZEND_METHOD(Svc_Request, current)
         RETURN_THROWS();
     }
     if (Z_TYPE(context->object) == IS_UNDEF) {
-        object_init_ex(&context->object, class);
+        shim_sealed_make(&context->object, class);
         take(of(Z_OBJ(context->object)), context);
     }
     RETURN_COPY(&context->object);
@@ -307,11 +308,7 @@ static const zend_function_entry methods[] = {
 
 void shim_request_class_register(void)
 {
-    zend_class_entry entry;
-    INIT_CLASS_ENTRY(entry, "Svc\\Request", methods);
-    class = zend_register_internal_class(&entry);
-    class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
-    class->create_object = create;
+    class = shim_sealed_class("Svc\\Request", methods, create);
     memcpy(&handlers, zend_get_std_object_handlers(), sizeof(handlers));
     handlers.offset = XtOffsetOf(request_object, std);
     handlers.free_obj = free_object;

@@ -4,6 +4,7 @@
 #include "connections/cleaning.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
+#include "engine/sealed.h"
 #include "instances/per_request.h"
 #include "request/request_object.h"
 #include "request/worker.h"
@@ -51,7 +52,7 @@ ZEND_METHOD(Svc_Worker, current)
     if (!is_worker()) {
         RETURN_THROWS();
     }
-    object_init_ex(return_value, class_worker);
+    shim_sealed_make(return_value, class_worker);
 }
 
 ZEND_METHOD(Svc_Worker, id)
@@ -151,10 +152,7 @@ const zend_function_entry shim_worker_functions[] = {
 
 void shim_classes_register(zend_module_entry *module)
 {
-    zend_class_entry entry;
-    INIT_CLASS_ENTRY(entry, "Svc\\Worker", worker_methods);
-    class_worker = zend_register_internal_class(&entry);
-    class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    class_worker = shim_sealed_class("Svc\\Worker", worker_methods, NULL);
     shim_bottom_define(class_worker, module);
     shim_request_class_register();
     shim_async_exceptions_register();

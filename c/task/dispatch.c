@@ -4,6 +4,7 @@
 #include "context/current_span.h"
 #include "context/host.h"
 #include "context/own_worker.h"
+#include "engine/sealed.h"
 #include "request/owned_tasks.h"
 #include "task/dispatch.h"
 #include "task/task_object.h"
@@ -98,7 +99,7 @@ bool shim_dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t c
     shim_task *end = NULL;
     uint64_t id = 0, bound = 0;
     /* Before the task exists: making the object may run out of memory. */
-    object_init_ex(task, shim_class_task);
+    shim_sealed_make(task, shim_class_task);
     const shim_dispatched dispatched =
         shim_host.task.dispatch(shim_current->host, shim_current_span, parcel, shim_code_is_shared(closure), &end, &id, &bound);
     if (dispatched != SHIM_TASK_DISPATCHED) {

@@ -4,6 +4,7 @@
  * who await the task receive the same object. */
 #include "compat.h"
 #include "context/host.h"
+#include "engine/sealed.h"
 #include "task/task_object.h"
 
 zend_class_entry *shim_class_task;
@@ -86,11 +87,7 @@ void shim_task_object_init(zend_object *object, shim_task *task, uint64_t id)
 
 void shim_task_class_register(const zend_function_entry *methods)
 {
-    zend_class_entry entry;
-    INIT_CLASS_ENTRY(entry, "Svc\\Task", methods);
-    shim_class_task = zend_register_internal_class(&entry);
-    shim_class_task->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
-    shim_class_task->create_object = create;
+    shim_class_task = shim_sealed_class("Svc\\Task", methods, create);
     zval undefined;
     ZVAL_UNDEF(&undefined);
     zend_string *name = zend_string_init("id", 2, true);

@@ -6,6 +6,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
+#include "engine/sealed.h"
 #include "trace/attributes.h"
 #include "trace/exception_text.h"
 #include "trace/span_object.h"
@@ -56,7 +57,7 @@ void shim_span_object(zval *object, uint64_t span)
         ZVAL_OBJ_COPY(object, known);
         return;
     }
-    object_init_ex(object, class);
+    shim_sealed_make(object, class);
     if (span != 0) {
         of(Z_OBJ_P(object))->span = span;
         zend_hash_index_update_ptr(&objects, span, Z_OBJ_P(object));
@@ -246,11 +247,7 @@ static const zend_function_entry methods[] = {
 
 void shim_span_class_register(void)
 {
-    zend_class_entry entry;
-    INIT_CLASS_ENTRY(entry, "Svc\\Trace\\Span", methods);
-    class = zend_register_internal_class(&entry);
-    class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
-    class->create_object = create;
+    class = shim_sealed_class("Svc\\Trace\\Span", methods, create);
     memcpy(&handlers, &std_object_handlers, sizeof(handlers));
     handlers.offset = XtOffsetOf(span_object, std);
     handlers.free_obj = free_object;

@@ -145,7 +145,7 @@ function class_stub(ReflectionClass $class): string
 {
     $namespace = $class->getNamespaceName();
     $parent = $class->getParentClass();
-    $text = about($class->getName(), '    ') . '    ' . ($class->isFinal() ? 'final ' : '') . ($class->isAbstract() ? 'abstract ' : '')
+    $text = about($class->getName(), '    ') . '    ' . ($class->isFinal() ? 'final ' : ($class->isAbstract() ? 'abstract ' : ''))
         . 'class ' . $class->getShortName() . ($parent ? ' extends ' . class_name($parent->getName(), $namespace) : '') . "\n    {\n";
     $members = [];
     foreach ($class->getProperties() as $property) {

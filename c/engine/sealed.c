@@ -1,0 +1,34 @@
+/* Classes of which only svc makes objects.
+ *
+ * A private constructor keeps scripts from `new`, and nothing else: PDO, mysqli and pgsql make objects of any class that
+ * they are given the name of, PDO::FETCH_CLASSTYPE takes that name from a row, and none of them looks at the constructor
+ * unless there is one to call. All of them, and unserialize(), reflection and the rest of the engine, make objects by
+ * object_init_ex(), which refuses abstract classes. These classes therefore say that they are abstract, and their objects
+ * are made without that function: a method finds what svc has put there. */
+#include "compat.h"
+#include "engine/sealed.h"
+
+static zend_object *create_plain(zend_class_entry *class)
+{
+    zend_object *object = zend_objects_new(class);
+    object_properties_init(object, class);
+    return object;
+}
+
+zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry *methods,
+                                    zend_object *(*create)(zend_class_entry *))
+{
+    zend_class_entry entry;
+    INIT_CLASS_ENTRY_EX(entry, name, strlen(name), methods);
+    zend_class_entry *class = zend_register_internal_class(&entry);
+    /* Implicitly: as if it had a method without a body. Nothing but isAbstract() tells. */
+    class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_IMPLICIT_ABSTRACT_CLASS | ZEND_ACC_NO_DYNAMIC_PROPERTIES |
+                       ZEND_ACC_NOT_SERIALIZABLE;
+    class->create_object = create != NULL ? create : create_plain;
+    return class;
+}
+
+void shim_sealed_make(zval *object, zend_class_entry *class)
+{
+    ZVAL_OBJ(object, class->create_object(class));
+}
