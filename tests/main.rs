@@ -91,6 +91,7 @@ mod async_api;
 mod async_awaiting;
 mod async_bounds;
 mod async_cancel;
+mod async_circles;
 mod async_docs;
 mod async_failures;
 mod async_functions;

@@ -8,6 +8,8 @@ SHIM_LIBC_NAME(_php_stream_write)
 /* engine/deep.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)
+/* engine/exception.c */
+SHIM_LIBC_NAME(zend_exception_set_previous)
 /* engine/execution_timer.c */
 SHIM_LIBC_NAME(timer_create)
 SHIM_LIBC_NAME(timer_delete)

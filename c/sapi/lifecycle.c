@@ -8,6 +8,7 @@
 #include "context/host.h"
 #include "engine/collector.h"
 #include "engine/deep.h"
+#include "engine/exception.h"
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
 #include "engine/loading.h"
@@ -112,7 +113,7 @@ const char *shim_startup(const shim_options *options)
     if (!shim_deep_install()) {
         return "libphp does not export the functions that free objects and arrays";
     }
-    if (!shim_uncaught_prepare()) {
+    if (!shim_exceptions_prepare() || !shim_uncaught_prepare()) {
         return "libphp does not export the functions that throw and report exceptions";
     }
     if (!shim_paths_prepare()) {

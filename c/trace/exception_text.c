@@ -3,21 +3,11 @@
  * It may be said because PHP has no memory left, so nothing here is allocated from the request's, and no code of a script
  * runs. */
 #include "context/host.h"
+#include "engine/exception.h"
 #include "trace/exception_text.h"
 
 /* The host keeps no more. */
 enum { TEXT_MAX = 16 * 1024 };
-
-/* A member as it is: reading it in the way of the engine calls `__isset` and `__get` if it was unset. */
-static zval *member(zend_object *exception, zend_string *name)
-{
-    const zend_class_entry *base =
-        instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
-    const zend_property_info *info = zend_hash_find_ptr(&base->properties_info, name);
-    zval *value = OBJ_PROP(exception, info->offset);
-    ZVAL_DEREF(value);
-    return value;
-}
 
 /* As far as a name can be read. */
 static size_t length_of_name(const zend_string *name)
@@ -33,7 +23,7 @@ shim_view shim_exception_class(const zend_object *exception)
 
 shim_view shim_exception_message(zend_object *exception)
 {
-    const zval *message = member(exception, ZSTR_KNOWN(ZEND_STR_MESSAGE));
+    const zval *message = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_MESSAGE));
     return Z_TYPE_P(message) == IS_STRING ? shim_view_of(Z_STRVAL_P(message), Z_STRLEN_P(message)) : (shim_view){0};
 }
 
@@ -87,7 +77,7 @@ static void put_entry(smart_str *text, HashTable *frame, const char *name)
 
 void shim_exception_trace(smart_str *text, zend_object *exception)
 {
-    zval *trace = member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
+    zval *trace = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
     zend_long index = 0;
     zval *frame;
     if (Z_TYPE_P(trace) == IS_ARRAY) {

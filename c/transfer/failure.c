@@ -2,6 +2,7 @@
  *
  * A failure is: class, message, code, trace, and whether a parcel with the object follows. That one is a transfer of its
  * own, so that an object that turns out not to cross leaves nothing behind. */
+#include "engine/exception.h"
 #include "transfer/exceptions.h"
 #include "transfer/failure.h"
 
@@ -23,20 +24,10 @@ static bool is_end(const zend_object *thrown)
     return zend_is_unwind_exit(thrown) || zend_is_graceful_exit(thrown);
 }
 
-static zval *member(zend_object *exception, const char *name, zval *held)
-{
-    zend_class_entry *base =
-        instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
-    zval *value = zend_read_property(base, exception, name, strlen(name), true, held);
-    ZVAL_DEREF(value);
-    return value;
-}
-
 /* The trace as getTraceAsString() has it, without the arguments of calls. */
 static zend_string *trace_of(zend_object *exception)
 {
-    zval held;
-    zval *trace = member(exception, "trace", &held);
+    zval *trace = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
     if (Z_TYPE_P(trace) != IS_ARRAY) {
         return ZSTR_EMPTY_ALLOC();
     }
@@ -48,38 +39,27 @@ static zend_string *trace_of(zend_object *exception)
 
 static void put_head(shim_packer *packer, zend_object *exception)
 {
-    zval held;
     put_string(packer, exception->ce->name);
-    const zval *message = member(exception, "message", &held);
+    const zval *message = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_MESSAGE));
     put_string(packer, Z_TYPE_P(message) == IS_STRING ? Z_STR_P(message) : ZSTR_EMPTY_ALLOC());
-    const zval *code = member(exception, "code", &held);
+    const zval *code = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_CODE));
     shim_pack_number(packer, Z_TYPE_P(code) == IS_LONG ? (uint64_t)Z_LVAL_P(code) : 0);
     zend_string *trace = trace_of(exception);
     put_string(packer, trace);
     zend_string_release(trace);
 }
 
-/* The exception before this one; NULL if there is none. */
-static zend_object *previous_of(zend_object *exception)
-{
-    zval held;
-    const zval *previous = member(exception, "previous", &held);
-    return Z_TYPE_P(previous) == IS_OBJECT ? Z_OBJ_P(previous) : NULL;
-}
-
 /* Codes that are no numbers, as those of PDO: PHP drops them when it wakes an exception up. For each of the chain, its
  * code, or null for a number. */
 static bool pack_codes(shim_packer *packer, zend_object *exception)
 {
-    uint64_t count = 0;
-    for (zend_object *one = exception; one != NULL; one = previous_of(one)) {
-        count++;
-    }
+    const size_t count = shim_exception_chain(exception);
+    zend_object *one = exception;
     shim_pack_number(packer, count);
-    for (zend_object *one = exception; one != NULL; one = previous_of(one)) {
-        zval held, none;
+    for (size_t i = 0; i < count && one != NULL; i++, one = shim_exception_previous(one)) {
+        zval none;
         ZVAL_NULL(&none);
-        zval *code = member(one, "code", &held);
+        zval *code = shim_exception_member(one, ZSTR_KNOWN(ZEND_STR_CODE));
         if (!shim_pack_value(packer, "the code of the exception", Z_TYPE_P(code) == IS_STRING ? code : &none)) {
             return false;
         }
@@ -114,7 +94,7 @@ static void restore_codes(zend_object *exception, HashTable *codes)
             zend_update_property(instanceof_function(one->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error, one,
                                  ZEND_STRL("code"), code);
         }
-        one = previous_of(one);
+        one = shim_exception_previous(one);
     } ZEND_HASH_FOREACH_END();
 }
 
