@@ -96,6 +96,24 @@ typedef zend_class_entry shim_scope;
 #define SHIM_IS_LAZY(object) ((void)(object), false)
 #endif
 
+/* 8.4: the guard of an object is also for recursion, and for the hooks of properties. */
+#if PHP_VERSION_ID >= 80400
+#define SHIM_GUARD(slot) Z_GUARD_P(slot)
+#define SHIM_GUARD_MASK ZEND_GUARD_PROPERTY_MASK
+#else
+#define SHIM_GUARD(slot) Z_PROPERTY_GUARD_P(slot)
+#define SHIM_GUARD_MASK 15
+#endif
+
+/* 8.4: some functions are called without a frame. */
+#if PHP_VERSION_ID >= 80400
+#include <zend_frameless_function.h>
+#define SHIM_FRAMELESS_FUNCTION(opline) \
+    ((opline)->opcode >= ZEND_FRAMELESS_ICALL_0 && (opline)->opcode <= ZEND_FRAMELESS_ICALL_3 ? ZEND_FLF_FUNC(opline) : NULL)
+#else
+#define SHIM_FRAMELESS_FUNCTION(opline) ((void)(opline), NULL)
+#endif
+
 /* 8.4: the state of mt_rand() is in the struct of its extension; before, behind a pointer there. */
 #if PHP_VERSION_ID < 80400
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1

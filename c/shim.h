@@ -136,6 +136,8 @@ typedef enum shim_obstacle {
     SHIM_OBSTACLE_COLLECTING,
     /* An output handler runs. */
     SHIM_OBSTACLE_OUTPUT,
+    /* A function that marks values against recursion calls what would wait. */
+    SHIM_OBSTACLE_MARKS,
     /* Something that a wait needs could not be had. */
     SHIM_OBSTACLE_MEMORY,
     /* As many helper threads are busy as there may be. */

@@ -26,6 +26,8 @@ pub enum Obstacle {
     Collecting,
     /// An output handler runs.
     Output,
+    /// A function that marks values runs.
+    Marks,
     /// The system refused what a wait needs.
     Memory,
     /// All helper threads are busy.
@@ -54,6 +56,7 @@ impl Obstacle {
             bindings::shim_obstacle_SHIM_OBSTACLE_LOADING => Some(Self::Loading),
             bindings::shim_obstacle_SHIM_OBSTACLE_COLLECTING => Some(Self::Collecting),
             bindings::shim_obstacle_SHIM_OBSTACLE_OUTPUT => Some(Self::Output),
+            bindings::shim_obstacle_SHIM_OBSTACLE_MARKS => Some(Self::Marks),
             bindings::shim_obstacle_SHIM_OBSTACLE_MEMORY => Some(Self::Memory),
             bindings::shim_obstacle_SHIM_OBSTACLE_HELPERS => Some(Self::Helpers),
             _ => None,

@@ -29,6 +29,7 @@ pub(crate) fn count(metrics: &Metrics, hook: Hook, obstacle: Obstacle) {
         Obstacle::Loading => HookObstacle::Loading,
         Obstacle::Collecting => HookObstacle::Collecting,
         Obstacle::Output => HookObstacle::Output,
+        Obstacle::Marks => HookObstacle::Marks,
         Obstacle::Memory => HookObstacle::Memory,
         Obstacle::Helpers => HookObstacle::Helpers,
     };

@@ -126,6 +126,7 @@ mod hooks_closing;
 mod hooks_collecting;
 mod hooks_dns;
 mod hooks_forks;
+mod hooks_guards;
 mod hooks_large_objects;
 mod hooks_life;
 mod hooks_limits;

@@ -19,6 +19,7 @@
 #include "engine/loading.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
+#include "fiber/guards.h"
 #include "fiber/ready.h"
 #include "jump/guard.h"
 #include "shim.h"
@@ -52,11 +53,12 @@ shim_obstacle shim_fiber_obstacle(void)
         (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) != 0) {
         return SHIM_OBSTACLE_SWITCH;
     }
-    return shim_is_loading()              ? SHIM_OBSTACLE_LOADING
-           : shim_is_collecting()         ? SHIM_OBSTACLE_COLLECTING
-           : OG(running) != NULL          ? SHIM_OBSTACLE_OUTPUT
-           : zend_fiber_switch_blocked()  ? SHIM_OBSTACLE_SWITCH
-                                          : SHIM_NO_OBSTACLE;
+    return shim_is_loading()                              ? SHIM_OBSTACLE_LOADING
+           : shim_is_collecting()                         ? SHIM_OBSTACLE_COLLECTING
+           : OG(running) != NULL                          ? SHIM_OBSTACLE_OUTPUT
+           : zend_fiber_switch_blocked()                  ? SHIM_OBSTACLE_SWITCH
+           : shim_values_are_marked(shim_running->bottom) ? SHIM_OBSTACLE_MARKS
+                                                          : SHIM_NO_OBSTACLE;
 }
 
 bool shim_fiber_may_park(void)
@@ -154,6 +156,7 @@ static shim_fiber *make(void)
 static void free_fiber_struct(shim_fiber *fiber)
 {
     shim_state_free(&fiber->state);
+    shim_guards_free(&fiber->guards);
     free(fiber->strings.bytes);
     free(fiber);
 }

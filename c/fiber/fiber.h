@@ -5,6 +5,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/request_info.h"
+#include "fiber/guards.h"
 #include "fiber/wait_set.h"
 #include "shim.h"
 #include "state/state.h"
@@ -57,6 +58,8 @@ typedef struct shim_fiber {
     /* What a parked fiber waits for, and how its wait is taken down (park.c). */
     const shim_wait_set *wait_set;
     void (*stop_waiting)(struct shim_fiber *fiber);
+    /* Of the magic methods that it waits in. */
+    shim_guards guards;
     /* The deadline of the set, or the time limit of the request if that is earlier; 0 if there is none. */
     int64_t deadline;
     /* Its index in the timer heap plus one; 0 if it is not in the heap. */

@@ -11,6 +11,7 @@
 #include "fiber/cancel.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
+#include "fiber/guards.h"
 #include "fiber/park.h"
 #include "fiber/ready.h"
 #include "fiber/timers.h"
@@ -225,6 +226,9 @@ shim_woken shim_park(const shim_wait_set *set)
     if (shim_is_cancelled()) {
         return (shim_woken){.by = SHIM_WOKEN_BY_CANCEL};
     }
+    if (!shim_guards_lift(&fiber->guards, fiber->bottom)) {
+        return (shim_woken){.by = SHIM_NEVER_PARKED};
+    }
     const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
     fiber->deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
     fiber->wait_set = set;
@@ -237,6 +241,7 @@ shim_woken shim_park(const shim_wait_set *set)
     } else {
         stop_waiting(fiber);
     }
+    shim_guards_put_back(&fiber->guards);
     fiber->phase = SHIM_PHASE_RUNNING;
     fiber->wait_set = NULL;
     if (fiber->woken.by == SHIM_WOKEN_BY_CANCEL) {

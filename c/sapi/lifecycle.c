@@ -13,8 +13,10 @@
 #include "engine/interrupt.h"
 #include "engine/loading.h"
 #include "engine/lost_pages.h"
+#include "engine/marking.h"
 #include "engine/uncaught.h"
 #include "fiber/fiber_class.h"
+#include "fiber/guards.h"
 #include "fiber/park.h"
 #include "files/locks.h"
 #include "files/paths.h"
@@ -180,6 +182,8 @@ const char *shim_startup(const shim_options *options)
     if (!shim_deep_follow_fibers()) {
         return "PHP has no free resource handle; load fewer extensions";
     }
+    shim_marking_install();
+    shim_guards_follow_fibers();
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;

@@ -44,7 +44,7 @@ static void connection_aborted(void)
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
-    while (shim_running != NULL && shim_fiber_may_park() && shim_host.io.is_crowded(shim_current->host)) {
+    while (shim_running != NULL && shim_host.io.is_crowded(shim_current->host) && shim_fiber_may_park()) {
         if (!shim_park_briefly(&pause)) {
             return;
         }

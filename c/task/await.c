@@ -54,8 +54,8 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
         return SHIM_AWAITED;
     }
     if (by == SHIM_NEVER_PARKED) {
-        return throw_unable("here: the code cannot be suspended inside an output callback, an autoloader or a destructor "
-                            "of the collector");
+        return throw_unable("here: the code cannot be suspended inside an output callback, an autoloader, a destructor of "
+                            "the collector, or what json_encode(), var_dump() or a comparison calls");
     }
     const bool is_late = deadline != 0 && shim_now() >= deadline;
     return is_late && !zend_atomic_bool_load_ex(&EG(timed_out)) ? SHIM_AWAIT_TIMED_OUT : SHIM_AWAIT_STOPPED;

@@ -335,7 +335,7 @@ families! {
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
     HOOK_BLOCKED: Counter "svc_hook_blocked_total" in Workers if RuntimeHooks,
         "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
-        "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
+        "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `marks`: a function that marks values against recursion ran, or a fiber of a script is suspended in one ([where](hooks.md#where-a-call-blocks)). `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
         cell hook_blocked: CountersByTwo<RuntimeHook, HookObstacle, { RuntimeHook::ALL.len() }, { HookObstacle::ALL.len() }>;
     CONNECTION_WAIT: Histogram "svc_connection_wait_us" in Workers if RuntimeHooks,
         "Time requests and tasks waited for a connection that another one of their thread owned, in microseconds.",

@@ -115,6 +115,8 @@ pub enum HookObstacle {
     Collecting,
     /// An output handler was running.
     Output,
+    /// A function that marks values was running.
+    Marks,
     /// The system refused what a wait needs.
     Memory,
     /// All helper threads were busy.
@@ -123,8 +125,15 @@ pub enum HookObstacle {
 
 impl HookObstacle {
     /// Every obstacle, in the order of the exposition.
-    pub const ALL: [Self; 6] =
-        [Self::Switch, Self::Loading, Self::Collecting, Self::Output, Self::Memory, Self::Helpers];
+    pub const ALL: [Self; 7] = [
+        Self::Switch,
+        Self::Loading,
+        Self::Collecting,
+        Self::Output,
+        Self::Marks,
+        Self::Memory,
+        Self::Helpers,
+    ];
 
     /// The obstacle's label value.
     pub fn as_str(self) -> &'static str {
@@ -133,6 +142,7 @@ impl HookObstacle {
             Self::Loading => "loading",
             Self::Collecting => "gc",
             Self::Output => "output_handler",
+            Self::Marks => "marks",
             Self::Memory => "memory",
             Self::Helpers => "helpers",
         }

@@ -1,0 +1,14 @@
+/* Marks that the engine leaves on values while it walks them. */
+#ifndef SVC_SHIM_MARKING_H
+#define SVC_SHIM_MARKING_H
+
+#include "compat.h"
+
+#include <stdbool.h>
+
+/* Whether what this frame executes leaves marks on values until it returns. */
+bool shim_frame_marks(const zend_execute_data *frame);
+/* After PHP has started. */
+void shim_marking_install(void);
+
+#endif

@@ -1,0 +1,215 @@
+/* What the engine notes in objects about the calls that a stack is inside of.
+ *
+ * While `__get('a')` of an object runs, a guard in the object says so, and whoever reads `a` meanwhile reaches the property
+ * itself instead of calling the method again. This is meant for the method, that is, for one stack. Where the stack stops in
+ * the middle, another one finds the guard: the request of another client, or the next request if a script's own fiber
+ * stays suspended. So a stack that stops takes its guards with it, and puts them back when it continues.
+ *
+ * Where. A guard lies beside the object's properties: with the name of its property as long as one suffices, or in a table.
+ * The engine gives the first kind another name as soon as the guard is down, and the C frame that will clear it knows only
+ * its address: so the object gets a table first, in which names and addresses remain.
+ *
+ * Whose. All guards that are up belong to the running stack and those that have resumed it, as the others have taken theirs
+ * with them. The frames say which objects to look at: a guard is up as long as the frame of its method is there.
+ *
+ * Marks against recursion (engine/marking.c) cannot be found in that way: a stack that has left some must not stop. A
+ * script's fiber cannot be kept from it; as long as it is suspended, no request of the thread parks. */
+#include "compat.h"
+#include "engine/marking.h"
+#include "engine/memory_limit.h"
+#include "fiber/guards.h"
+
+#include <stdlib.h>
+
+typedef struct shim_guard {
+    uint32_t *bits;
+    uint32_t held;
+} shim_guard;
+
+/* Frames of one request that are looked at: whoever is in more of them does not stop. */
+enum { FRAMES_MAX = 16 * 1024 };
+
+/* ---- one stack ---- */
+
+static bool add(shim_guards *guards, uint32_t *bits)
+{
+    if (guards->count == guards->room) {
+        const size_t room = guards->room > 0 ? guards->room * 2 : 8;
+        shim_guard *list = realloc(guards->list, room * sizeof(*list));
+        if (list == NULL) {
+            return false;
+        }
+        guards->list = list;
+        guards->room = room;
+    }
+    guards->list[guards->count++] = (shim_guard){.bits = bits, .held = *bits & SHIM_GUARD_MASK};
+    *bits &= ~(uint32_t)SHIM_GUARD_MASK;
+    return true;
+}
+
+/* Asks for the guard of another name than the one that is up: the engine then makes a table. */
+static void make_table(zend_object *object, const zval *guard)
+{
+    zend_string *other = Z_STRLEN_P(guard) > 0 ? ZSTR_EMPTY_ALLOC() : ZSTR_CHAR('0');
+    shim_memory_limit_lift();
+    (void)zend_get_property_guard(object, other);
+    shim_memory_limit_apply();
+}
+
+static bool lift_from(shim_guards *guards, zend_object *object)
+{
+    zval *guard = object->properties_table + object->ce->default_properties_count;
+    if (Z_TYPE_P(guard) == IS_STRING && (SHIM_GUARD(guard) & SHIM_GUARD_MASK) != 0) {
+        make_table(object, guard);
+    }
+    if (Z_TYPE_P(guard) != IS_ARRAY) {
+        return true;
+    }
+    void *address;
+    ZEND_HASH_FOREACH_PTR(Z_ARRVAL_P(guard), address) {
+        /* The lowest bit says that it is the first guard of the object. */
+        uint32_t *bits = (uint32_t *)((uintptr_t)address & ~(uintptr_t)1);
+        if ((*bits & SHIM_GUARD_MASK) != 0 && !add(guards, bits)) {
+            return false;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return true;
+}
+
+/* The object that the frame runs in, if it can have guards. */
+static zend_object *guarded(const zend_execute_data *frame)
+{
+    const bool has_object = frame->func != NULL && Z_TYPE(frame->This) == IS_OBJECT;
+    return has_object && (Z_OBJCE(frame->This)->ce_flags & ZEND_ACC_USE_GUARDS) != 0 ? Z_OBJ(frame->This) : NULL;
+}
+
+bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
+{
+    size_t frames = 0;
+    const zend_object *last = NULL;
+    for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL && frame != bottom;
+         frame = frame->prev_execute_data) {
+        zend_object *object = guarded(frame);
+        if (++frames > FRAMES_MAX || (object != NULL && object != last && !lift_from(guards, object))) {
+            shim_guards_put_back(guards);
+            return false;
+        }
+        last = object != NULL ? object : last;
+    }
+    return true;
+}
+
+void shim_guards_put_back(shim_guards *guards)
+{
+    while (guards->count > 0) {
+        const shim_guard *one = &guards->list[--guards->count];
+        *one->bits |= one->held;
+    }
+}
+
+void shim_guards_free(shim_guards *guards)
+{
+    free(guards->list);
+    *guards = (shim_guards){0};
+}
+
+/* ---- the fibers of scripts ---- */
+
+typedef struct suspended_stack {
+    struct suspended_stack *next;
+    const zend_fiber_context *context;
+    shim_guards guards;
+    bool has_marked;
+} suspended_stack;
+
+/* Those of this thread that hold guards or have left marks; nearly always none. */
+static __thread suspended_stack *stacks;
+static __thread size_t marking_count;
+
+static bool marks(const zend_execute_data *bottom)
+{
+    size_t frames = 0;
+    const zend_execute_data *frame = EG(current_execute_data);
+    while (frame != NULL && frame != bottom && ++frames <= FRAMES_MAX && !shim_frame_marks(frame)) {
+        frame = frame->prev_execute_data;
+    }
+    return frame != NULL && frame != bottom;
+}
+
+bool shim_values_are_marked(const zend_execute_data *bottom)
+{
+    return marking_count > 0 || marks(bottom);
+}
+
+static suspended_stack *take_out(const zend_fiber_context *context)
+{
+    suspended_stack **link = &stacks;
+    while (*link != NULL && (*link)->context != context) {
+        link = &(*link)->next;
+    }
+    suspended_stack *stack = *link;
+    if (stack != NULL) {
+        *link = stack->next;
+        marking_count -= stack->has_marked;
+    }
+    return stack;
+}
+
+static void let_go(suspended_stack *stack)
+{
+    shim_guards_free(&stack->guards);
+    free(stack);
+}
+
+/* The bottom of the stack that is left by Fiber::suspend(); NULL if it is left for another reason. */
+static const zend_execute_data *suspended_bottom(const zend_fiber_context *from)
+{
+    const zend_fiber *active = EG(active_fiber);
+    const bool is_suspended = from->kind == zend_ce_fiber && from->status == ZEND_FIBER_STATUS_RUNNING && active != NULL &&
+                              active->caller == NULL;
+    return is_suspended ? active->stack_bottom : NULL;
+}
+
+static void put_aside(const zend_fiber_context *context, const zend_execute_data *bottom)
+{
+    shim_guards guards = {0};
+    const bool has_marked = marks(bottom);
+    /* If that fails, they stay up: as without svc. */
+    (void)shim_guards_lift(&guards, bottom);
+    suspended_stack *stack = has_marked || guards.count > 0 ? malloc(sizeof(*stack)) : NULL;
+    if (stack == NULL) {
+        shim_guards_put_back(&guards);
+        shim_guards_free(&guards);
+        return;
+    }
+    *stack = (suspended_stack){.next = stacks, .context = context, .guards = guards, .has_marked = has_marked};
+    stacks = stack;
+    marking_count += has_marked;
+}
+
+static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
+{
+    const zend_execute_data *bottom = suspended_bottom(from);
+    if (bottom != NULL) {
+        put_aside(from, bottom);
+    }
+    suspended_stack *stack = stacks != NULL ? take_out(to) : NULL;
+    if (stack != NULL) {
+        shim_guards_put_back(&stack->guards);
+        let_go(stack);
+    }
+}
+
+static void end_stack(zend_fiber_context *context)
+{
+    suspended_stack *stack = stacks != NULL ? take_out(context) : NULL;
+    if (stack != NULL) {
+        let_go(stack);
+    }
+}
+
+void shim_guards_follow_fibers(void)
+{
+    zend_observer_fiber_switch_register(change_stack);
+    zend_observer_fiber_destroy_register(end_stack);
+}
