@@ -279,7 +279,7 @@ namespace Svc {
         private function __construct() {}
 
         /**
-         * Serves requests, each with a call of the handler on a fiber of its own, until the worker ends.
+         * Serves requests, each with a call of the handler, side by side on one thread, until the worker ends.
          *
          * @param callable(): mixed $handler
          */

@@ -222,6 +222,7 @@ mod worker_depth;
 mod worker_directives;
 mod worker_docs;
 mod worker_errors;
+mod worker_event_loops;
 mod worker_extensions;
 mod worker_fibers;
 mod worker_flight;

@@ -181,7 +181,7 @@ const BETWEEN: &str = "<?php
 require 'children.inc.php';
 $map = new WeakMap();
 Svc\\Worker::serve(function () use ($map) {
-    $map[Fiber::getCurrent()] = new class {
+    $map[Svc\\Request::current()] = new class {
         public function __destruct()
         {
             note('forks: ' . @test_fork());

@@ -1,4 +1,4 @@
-//! Requests as fibers: what scripts can tell them by, what they can do with fibers of their own, and what wakes them.
+//! Requests side by side: what scripts can tell them by, what they can do with fibers of their own, and what wakes them.
 #![cfg(feature = "php")]
 
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
-$fibers = new WeakMap();
-$held = [];
+$requests = new WeakMap();
+$shared = null;
 [$left, $right] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-Svc\Worker::serve(function () use ($fibers, &$held, &$left, &$right) {
-    $own = Fiber::getCurrent();
+Svc\Worker::serve(function () use ($requests, &$shared, &$left, &$right) {
+    $own = Svc\Request::current();
     switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
         case 'identity':
-            $fibers[$own] = $_GET['n'];
+            $requests[$own] = $_GET['n'];
             Svc\sleep(0.05);
-            echo json_encode([$fibers[$own] === $_GET['n'], Fiber::getCurrent() === $own]);
+            echo json_encode([$requests[Svc\Request::current()] === $_GET['n'], Fiber::getCurrent()]);
             return;
         case 'own':
             // Fibers of the request's own: one yields, one waits, and the request waits in it.
@@ -30,23 +30,23 @@ Svc\Worker::serve(function () use ($fibers, &$held, &$left, &$right) {
             });
             $log[] = $first->start();
             $first->resume('resumed');
-            echo json_encode([$log, $first->getReturn(), Fiber::getCurrent() === $own]);
+            echo json_encode([$log, $first->getReturn(), Fiber::getCurrent()]);
             return;
         case 'suspend':
             try {
                 Fiber::suspend();
-            } catch (Error $error) {
+            } catch (FiberError $error) {
                 echo $error->getMessage();
             }
             return;
         case 'hold':
-            $held[] = $own;
-            Svc\sleep(0.3);
+            $shared = new Fiber(function () { Svc\sleep(0.3); });
+            $shared->start();
             echo 'held';
             return;
         case 'disturb':
             try {
-                $held[0]->resume();
+                $shared?->resume();
             } catch (FiberError $error) {
                 echo $error->getMessage();
             }
@@ -82,8 +82,8 @@ Svc\Worker::serve(function () use ($fibers, &$held, &$left, &$right) {
                 }
             }
             return;
-        case 'reuse':
-            echo spl_object_id($own);
+        case 'ended':
+            echo count($requests);
             return;
         case 'sleep':
             Svc\sleep((float) $_GET['s']);
@@ -111,16 +111,13 @@ fn send(svc: &Svc, path: &str) -> Client {
 }
 
 #[test]
-fn each_request_is_a_fiber_of_its_own() {
+fn each_request_has_an_identity_of_its_own_and_is_outside_of_a_fiber() {
     let svc = start();
     let mut clients: Vec<_> = (0..5).map(|n| send(&svc, &format!("/identity?n={n}"))).collect();
     for client in &mut clients {
-        assert_eq!(client.response().text(), "[true,true]");
+        assert_eq!(client.response().text(), "[true,null]");
     }
-    let first = svc.get("/reuse").text();
-    for _ in 0..3 {
-        assert_eq!(svc.get("/reuse").text(), first, "a fiber carries one request after the other");
-    }
+    assert_eq!(svc.get("/ended").text(), "0", "and takes with it what is stored under it");
 }
 
 #[test]
@@ -128,16 +125,17 @@ fn requests_use_fibers_and_wait_in_them() {
     let svc = start();
     let mut clients: Vec<_> = (0..3).map(|n| send(&svc, &format!("/own?n={n}"))).collect();
     for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.response().text(), format!(r#"[["first","yielded","resumed",true],"{n}",true]"#));
+        assert_eq!(client.response().text(), format!(r#"[["first","yielded","resumed",true],"{n}",null]"#));
     }
 }
 
 #[test]
-fn a_request_s_own_fiber_is_not_a_script_s_to_switch() {
+fn what_a_request_waits_in_is_not_another_one_s_to_switch() {
     let svc = start();
-    assert_eq!(svc.get("/suspend").text(), "Cannot suspend the fiber of a request: nothing would resume it");
+    let refused = svc.get("/suspend").text();
+    assert!(refused.starts_with("Cannot suspend outside of"), "{refused}");
     let mut held = send(&svc, "/hold");
-    eventually("another one refuses to resume it", || {
+    eventually("another one is refused to resume it", || {
         svc.get("/disturb").text() == "Cannot resume a fiber that is not suspended"
     });
     assert_eq!(held.response().text(), "held");

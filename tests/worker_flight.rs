@@ -54,9 +54,9 @@ fn a_throwing_header_callback_costs_its_own_request() {
 }
 
 #[test]
-fn what_is_keyed_by_a_request_s_fiber_is_never_another_one_s() {
+fn what_is_keyed_by_a_request_is_never_another_one_s() {
     let handler = r"
-        $own = Fiber::getCurrent();
+        $own = Svc\Request::current();
         $had = isset($GLOBALS['map'][$own]);
         $GLOBALS['map'][$own] = $_GET['n'];
         if (isset($_GET['keep'])) { $GLOBALS['kept'][] = $own; }
@@ -69,26 +69,6 @@ fn what_is_keyed_by_a_request_s_fiber_is_never_another_one_s() {
     for n in 0..3 {
         assert_eq!(svc.get(&format!("/?n={n}&keep=1")).text(), format!(r#"[false,"{n}",{}]"#, n + 1));
     }
-}
-
-#[test]
-fn a_fiber_that_is_kept_tells_that_its_request_has_ended() {
-    let handler = r"
-        $own = Fiber::getCurrent();
-        if (isset($GLOBALS['kept'])) {
-            $kept = $GLOBALS['kept'];
-            $tried = '';
-            foreach ([fn () => $kept->resume(), fn () => $kept->start(), fn () => $kept->throw(new Exception())] as $try) {
-                try { $try(); } catch (FiberError $error) { $tried .= 'refused '; }
-            }
-            echo json_encode([$kept->isTerminated(), $kept->isRunning(), $kept->isSuspended(), $kept->getReturn(), $tried]);
-            return;
-        }
-        $GLOBALS['kept'] = $own;
-        echo json_encode([$own->isStarted(), $own->isRunning(), $own->isTerminated()]);";
-    let svc = start("", handler, &[]);
-    assert_eq!(svc.get("/").text(), "[true,true,false]");
-    assert_eq!(svc.get("/").text(), r#"[true,false,false,null,"refused refused refused "]"#);
 }
 
 #[test]
@@ -216,7 +196,7 @@ fn a_destructor_behind_the_answer_has_a_time_limit() {
         $boots = file_put_contents(__DIR__ . '/boots', 'x', FILE_APPEND);";
     let handler = r"
         if (isset($_GET['handler'])) { set_exception_handler([new Endless(), '__destruct']); }
-        if (isset($_GET['map'])) { $map = $GLOBALS['map'] ??= new WeakMap(); $map[Fiber::getCurrent()] = new Endless(); }
+        if (isset($_GET['map'])) { $map = $GLOBALS['map'] ??= new WeakMap(); $map[Svc\Request::current()] = new Endless(); }
         echo 'answered';";
     let script = format!("<?php {boot} Svc\\Worker::serve(function () {{ {handler} }});");
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];

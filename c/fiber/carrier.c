@@ -1,15 +1,15 @@
 /* Requests on stacks of their own.
  *
- * Everybody sees a request as a Fiber: Fiber::getCurrent() tells requests apart, and fibers that a script creates are
- * started from it. The stack that it runs on, however, belongs to a carrier, which is the shim's own, is reused from
- * request to request, and is not a PHP object. The Fiber is new for each request: what scripts have stored under it
- * never belongs to another request.
+ * The stack belongs to a carrier, which is the shim's own, is reused from request to request, and is not a PHP object. To
+ * scripts, a request is what {main} is elsewhere: Fiber::getCurrent() is null, Fiber::suspend() throws, and fibers that
+ * they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they suspend it and
+ * expect a loop below to resume it; where none is, they run the loop (Revolt's DriverSuspension::suspend()).
  *
- * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits. A
- * request's Fiber always has a caller, so PHP does not let scripts resume it, and Fiber::suspend() is refused in it. A
- * carrier returns to the loop when its request waits, when nothing of the request is left, or for good. In each case,
- * the host has been told that the request ended if and only if it has ended, and has it back if and only if nothing of
- * it is left. If the loop is lost, the host gets back those that have not ended. */
+ * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits; that
+ * fiber has a caller, so PHP does not let scripts resume it. A carrier returns to the loop when its request waits, when
+ * nothing of the request is left, or for good. In each case, the host has been told that the request ended if and only
+ * if it has ended, and has it back if and only if nothing of it is left. If the loop is lost, the host gets back those
+ * that have not ended. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -48,9 +48,8 @@ static void switch_to(zend_fiber_context *context)
 
 shim_obstacle shim_fiber_obstacle(void)
 {
-    if (shim_is_child || shim_running == NULL || !shim_running->is_carried ||
-        shim_running->phase != SHIM_PHASE_RUNNING || EG(active_fiber) == NULL ||
-        (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) != 0) {
+    if (shim_is_child || shim_running == NULL || !shim_running->may_wait || shim_running->phase != SHIM_PHASE_RUNNING ||
+        (EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) != 0)) {
         return SHIM_OBSTACLE_SWITCH;
     }
     return shim_is_loading()                              ? SHIM_OBSTACLE_LOADING
@@ -169,9 +168,6 @@ static void run(shim_fiber *fiber)
     fiber->loop = EG(current_fiber_context);
     if (fiber->bottom != NULL) {
         fiber->bottom->prev_execute_data = EG(current_execute_data);
-    }
-    if (fiber->php != NULL) {
-        fiber->php->caller = fiber->loop;
     }
     switch_to(fiber->innermost);
     shim_running = NULL;

@@ -23,14 +23,16 @@ typedef enum shim_phase {
 
 /* A request of worker mode, and the carrier (a stack of its own) that runs one request after another.
  *
- * The carrier is the shim's own and not a PHP object. Each request gets a new Fiber object, which scripts see as the
- * current one and which never appears in another request. */
+ * The carrier is the shim's own and not a PHP object: to scripts, which have Fiber objects only for fibers that they have
+ * created, a request runs outside of a fiber, as it does in php-fpm. */
 typedef struct shim_fiber {
     shim_context context;
     shim_request_state state;
     shim_strings strings;
-    /* Whether there is a carrier; a request on the thread's own stack has none, and no Fiber. */
+    /* Whether there is a carrier; a request on the thread's own stack has none. */
     bool is_carried;
+    /* Whether it may give up its thread: not before it has begun, and not once its last parts are freed. */
+    bool may_wait;
     /* What the carrier runs for each request, from its beginning to its end. */
     void (*serve)(struct shim_fiber *fiber);
     zend_fiber_context carrier;
@@ -41,8 +43,6 @@ typedef struct shim_fiber {
      * fiber that the request has created. */
     zend_fiber_context *loop;
     zend_fiber_context *innermost;
-    /* The request's Fiber; NULL before the request begins and after it has ended. */
-    zend_fiber *php;
     shim_phase phase;
     /* Its place in the order in which the requests of its thread have begun. */
     uint64_t serial;
@@ -81,10 +81,6 @@ extern __thread shim_fiber *shim_running;
 /* Called when nothing of a request can run any more although it has not ended. */
 extern void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
-/* Gives the request a new Fiber and makes that the current one; may bail out. */
-void shim_fiber_identify(shim_fiber *fiber);
-/* Takes it away, with what scripts have attached to it; may run their code. */
-void shim_fiber_retire(shim_fiber *fiber);
 /* Nothing of the request is left: returns it to its host. */
 void shim_fiber_let_go(shim_fiber *fiber);
 

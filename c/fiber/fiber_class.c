@@ -1,21 +1,7 @@
-/* PHP's class Fiber where it affects requests: what scripts must not do with a request's fiber, and what would
- * otherwise not be freed. */
+/* PHP's class Fiber where it affects requests: what would otherwise not be freed. */
 #include "compat.h"
-#include "fiber/fiber.h"
 #include "fiber/fiber_class.h"
 #include "fiber/fiber_variables.h"
-
-static zif_handler php_suspend;
-
-/* Nothing would resume the Fiber of a request. */
-static ZEND_FUNCTION(guarded_suspend)
-{
-    if (shim_running != NULL && EG(active_fiber) != NULL && EG(active_fiber) == shim_running->php) {
-        zend_throw_error(NULL, "Cannot suspend the fiber of a request: nothing would resume it");
-        RETURN_THROWS();
-    }
-    php_suspend(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-}
 
 static zend_object_free_obj_t php_free_fiber;
 
@@ -38,9 +24,4 @@ void shim_fiber_class_install(void)
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;
     shim_fiber_variables_install(handlers);
-    zend_function *suspend = zend_hash_str_find_ptr(&zend_ce_fiber->function_table, "suspend", sizeof("suspend") - 1);
-    if (suspend != NULL && suspend->type == ZEND_INTERNAL_FUNCTION) {
-        php_suspend = suspend->internal_function.handler;
-        suspend->internal_function.handler = ZEND_FN(guarded_suspend);
-    }
 }

@@ -32,6 +32,7 @@
 #include "state/executor.h"
 #include "state/globals.h"
 #include "state/ini.h"
+#include "state/loops.h"
 #include "state/modules.h"
 #include "state/process.h"
 #include "state/superglobals.h"
@@ -194,11 +195,13 @@ static void drop_once(shim_fiber *fiber)
     }
     shim_superglobals_end();
     shim_variables_drop(&fiber->state.variables);
+    shim_loops_drop(&fiber->state.loops);
 }
 
 static bool holds(const shim_fiber *fiber)
 {
-    return shim_variables_hold(&fiber->state.variables) || (fiber->state.globals_begun && shim_globals_hold()) || (fiber->state.executor_begun && shim_executor_holds());
+    return shim_variables_hold(&fiber->state.variables) || (fiber->state.globals_begun && shim_globals_hold()) ||
+           (fiber->state.executor_begun && shim_executor_holds()) || shim_loops_hold(&fiber->state.loops);
 }
 
 /* Frees what a request leaves that may have destructors. They run a script's code, which may leave more. */
@@ -314,19 +317,19 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     end_tasks(fiber);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
-    shim_place bare = *here;
-    bare.fiber = NULL;
-    (void)shim_step(&bare, shim_fiber_retire, fiber);
-    drop(fiber, &bare);
+    /* Its tasks, connections and instances are gone. */
+    fiber->may_wait = false;
+    drop(fiber, here);
     /* What the last destructors have used. */
-    shim_connections_end(fiber, &bare);
+    shim_connections_end(fiber, here);
     zend_unset_timeout();
-    (void)shim_step(&bare, deactivate_output, fiber);
+    (void)shim_step(here, deactivate_output, fiber);
     shim_child_end();
-    (void)shim_step(&bare, end_globals, fiber);
+    (void)shim_step(here, end_globals, fiber);
     if (fiber->state.variables.begun) {
-        (void)shim_step(&bare, end_variables, fiber);
+        (void)shim_step(here, end_variables, fiber);
     }
+    shim_loops_reset(&fiber->state.loops);
     shim_executor_end();
     shim_globals_reset();
     shim_executor_reset();

@@ -55,7 +55,7 @@ static void begin(shim_fiber *fiber)
     fiber->state.executor_begun = true;
     shim_modules_begin(&fiber->state.modules_begun);
     SG(server_context) = &fiber->context;
-    shim_fiber_identify(fiber);
+    fiber->may_wait = fiber->is_carried;
 }
 
 /* Takes in the request as it came, and parses its form. */
@@ -133,13 +133,13 @@ void shim_request_run(shim_fiber *fiber)
     fiber->state.executor_begun = false;
     fiber->state.modules_begun = 0;
     fiber->state.modules_started = 0;
+    fiber->state.loops.is_own = fiber->is_carried;
     shim_loading_begin();
     shim_own_worker.carried++;
     shim_current_span = 0;
     shim_place here = shim_place_here();
     zend_set_timeout(EG(timeout_seconds), 1);
     bool ended = shim_step(&here, begin, fiber);
-    here.fiber = fiber->php;
     if (ended && fiber->context.request != NULL) {
         shim_own_worker.requests++;
         shim_cache_begin(fiber->context.time);

@@ -24,10 +24,11 @@
 static __thread shim_request_state boot_state;
 
 /* Returns false if there is no memory for the boot script's own state. */
-static bool enter(void)
+static bool enter(bool is_side_by_side)
 {
     zend_unset_timeout();
     shim_state_capture();
+    boot_state.loops.is_own = is_side_by_side;
     if (!shim_state_prepare(&boot_state)) {
         shim_state_release();
         return false;
@@ -62,7 +63,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     shim_handler.call = *handler;
     shim_handler.cache = *cache;
     Z_TRY_ADDREF(shim_handler.call.function_name);
-    if (!enter()) {
+    if (!enter(loop != NULL)) {
         zval_ptr_dtor(&shim_handler.call.function_name);
         ZVAL_UNDEF(&shim_handler.call.function_name);
         zend_throw_error(NULL, "Out of memory");
@@ -103,7 +104,7 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
 {
     (void)execute_data;
     (void)return_value;
-    if (!enter()) {
+    if (!enter(true)) {
         zend_throw_error(NULL, "Out of memory");
         return;
     }

@@ -11,6 +11,7 @@
 #include "state/executor.h"
 #include "state/globals.h"
 #include "state/ini.h"
+#include "state/loops.h"
 #include "state/modules.h"
 #include "state/process.h"
 #include "state/state.h"
@@ -28,6 +29,7 @@ void shim_state_capture(void)
 
 void shim_state_release(void)
 {
+    shim_loops_release();
     shim_ini_release();
     shim_process_release();
     shim_modules_release();
@@ -37,7 +39,8 @@ void shim_state_release(void)
 
 bool shim_state_prepare(shim_request_state *state)
 {
-    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules) && shim_ini_prepare(&state->ini);
+    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules) && shim_ini_prepare(&state->ini) &&
+           shim_loops_prepare(&state->loops);
 }
 
 void shim_state_suspend(shim_request_state *state)
@@ -47,6 +50,7 @@ void shim_state_suspend(shim_request_state *state)
     state->transfer = shim_transfer_suspend();
     shim_superglobals_suspend(&state->superglobals);
     shim_variables_suspend(&state->variables);
+    shim_loops_suspend(&state->loops);
     shim_modules_suspend(state->modules);
     shim_executor_suspend(&state->executor);
     shim_globals_suspend(&state->globals);
@@ -66,6 +70,7 @@ void shim_state_resume(shim_request_state *state)
     shim_globals_resume(&state->globals);
     shim_executor_resume(&state->executor);
     shim_modules_resume(state->modules);
+    shim_loops_resume(&state->loops);
     shim_variables_resume(&state->variables);
     shim_superglobals_resume(&state->superglobals);
     shim_memory_limit_apply();
@@ -78,4 +83,5 @@ void shim_state_free(shim_request_state *state)
     free(state->modules);
     state->modules = NULL;
     shim_ini_free(&state->ini);
+    shim_loops_free(&state->loops);
 }

@@ -29,6 +29,7 @@
 #include "state/executor.h"
 #include "state/globals.h"
 #include "state/ini.h"
+#include "state/loops.h"
 #include "state/process.h"
 #include "state/superglobals.h"
 #include "state/variables.h"
@@ -39,6 +40,7 @@ typedef struct shim_request_state {
     shim_superglobals_state superglobals;
     shim_variables_state variables;
     shim_ini_state ini;
+    shim_loops_state loops;
     shim_process_state process;
     shim_timer_state timer;
     /* Of libcurl, which the request waits in. */

@@ -17,12 +17,13 @@ use crate::support::client::LOOK_AGAIN;
 use crate::support::command;
 use crate::visit;
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("boot.php", include_str!("app/boot.php")),
     ("worker.php", include_str!("app/worker.php")),
     ("tasks.php", include_str!("app/tasks.php")),
     ("errands.php", include_str!("app/errands.php")),
     (SHAPES, include_str!("app/shapes.php")),
+    ("loop.php", include_str!("app/loop.php")),
     ("world.php", include_str!("app/world.php")),
     ("mind.php", include_str!("app/mind.php")),
     ("calls.php", include_str!("app/calls.php")),

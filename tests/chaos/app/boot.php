@@ -1,5 +1,6 @@
 <?php
 // What every thread has before its first program.
+require __DIR__ . '/loop.php';
 require __DIR__ . '/world.php';
 require __DIR__ . '/calls.php';
 require __DIR__ . '/streams.php';

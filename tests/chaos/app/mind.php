@@ -25,7 +25,7 @@ final class Mind
     public function __construct(public readonly string $id)
     {
         $this->abandoned = new WeakMap();
-        $this->fibers[] = Fiber::getCurrent();
+        $this->fibers[] = null;
         $this->texts[] = '';
         $name = svc_request_id();
         $this->own = [
@@ -469,9 +469,9 @@ final class Mind
 
     private function do_keepsake(string $kind): void
     {
-        if ($this->fibers[0] !== null) {
-            World::$keepsakes[$this->fibers[0]] ??= new Keepsake($this->id, $kind);
-            $this->own['keepsake'] = [fn () => World::$keepsakes[$this->fibers[0]]->id, $this->id];
+        if (!$this->is_over) {
+            Revolt\EventLoop::$driver ??= new Keepsake($this->id, $kind);
+            $this->own['keepsake'] = [fn () => $this->is_over ? $this->id : Revolt\EventLoop::$driver?->id, $this->id];
         }
     }
 }

@@ -2,17 +2,12 @@
 /** What every request finds at its beginning, and what requests share. */
 final class World
 {
-    /** By Fiber: what each request leaves there. @var WeakMap<object, Keepsake> */
-    public static WeakMap $keepsakes;
     /** What the autoloader runs for a class. @var array<string, Closure> */
     public static array $autoloads = [];
     private static array $neutral;
-    private static WeakMap $seen;
 
     public static function found(): void
     {
-        self::$keepsakes = new WeakMap();
-        self::$seen = new WeakMap();
         // Boot has things of its own, which requests must find again.
         putenv('CHAOS_BOOT=boot');
         set_error_handler(self::boot_error(...));
@@ -93,11 +88,12 @@ final class World
                 self::complain($id, "begins with $what", $should, $is);
             }
         }
-        $fiber = Fiber::getCurrent() ?? new stdClass();
-        if (isset(self::$keepsakes[$fiber]) || isset(self::$seen[$fiber])) {
-            self::complain($id, 'begins in the fiber of another request', null, null);
+        if (Fiber::getCurrent() !== null) {
+            self::complain($id, 'begins in a fiber', null, null);
         }
-        self::$seen[$fiber] = true;
+        if (Revolt\EventLoop::$driver !== null) {
+            self::complain($id, 'begins with the event loop of another request', null, Revolt\EventLoop::$driver);
+        }
         self::check_collector($id);
     }
 
@@ -238,7 +234,7 @@ final class Fault
         try {
             Fiber::suspend();
         } catch (Error) {
-            // Of a request's own fiber it is refused.
+            // A request is outside of a fiber.
         }
     }
 }
@@ -259,7 +255,7 @@ final class Quiet
     }
 }
 
-/** What a request leaves beside its fiber: its destructor runs when the fiber goes, in nobody's request. */
+/** What a request leaves in its event loop: its destructor runs when the request ends. */
 final class Keepsake
 {
     public function __construct(public string $id, private string $kind) {}
