@@ -173,8 +173,8 @@ typedef struct shim_worker_callbacks {
 typedef struct shim_completion shim_completion;
 typedef struct shim_completer shim_completer;
 
-/* How many requests of one thread can wait for completions at the same time. */
-#define SHIM_WAITERS_MAX 256
+/* Requests that wait for completions have numbers. Those whose numbers leave the same remainder are notified together. */
+#define SHIM_WAITER_GROUPS 256
 
 /* Completions. Whatever a thread writes before it completes one is visible to whoever finds it complete. */
 typedef struct shim_completion_callbacks {
@@ -185,10 +185,10 @@ typedef struct shim_completion_callbacks {
     void (*complete)(shim_completer *completer);
     /* The others are called on the thread that created it.
      *
-     * From now on, the waiter with this number waits for it; once it is complete, shim_waiter_notify is called with
-     * that number. It has one waiter at a time. Returns false if it is complete. */
+     * From now on, the waiter with this number waits for it; once it is complete, shim_waiters_notify is called with
+     * the group of that number. It has one waiter at a time. Returns false if it is complete. */
     bool (*wait)(shim_completion *completion, uint32_t waiter);
-    /* Calls shim_waiter_notify for those whose completions are complete. */
+    /* Calls shim_waiters_notify for those whose completions are complete. */
     void (*look)(void);
     /* Nobody waits for it any more. The host may still notify the waiter once. */
     void (*stop_waiting)(shim_completion *completion);
@@ -628,9 +628,9 @@ size_t shim_look(void);
 /* The same, but if none is ready, sleeps until one is, or until the worker's descriptor is written to. */
 size_t shim_wait(void);
 
-/* Something that the waiter with this number waits for, or has waited for, may be complete. Returns whether its request
- * can go on. Call after shim_look and shim_wait, which consume the thread's wake-ups. */
-bool shim_waiter_notify(uint32_t number);
+/* Something that a waiter of this group waits for, or has waited for, may be complete. Returns how many requests can go on.
+ * Call after shim_look and shim_wait, which consume the thread's wake-ups. */
+size_t shim_waiters_notify(uint32_t group);
 
 /* Returns a new descriptor of an eventfd(2); writing to it wakes the calling thread's shim_wait. The caller closes it.
  * -1 if the system has no descriptor left. */

@@ -11,14 +11,15 @@ use crate::bindings::{self, shim_completer, shim_completion, shim_completion_cal
 use crate::host::WorkerRequests;
 use crate::task_ends::{TaskEnd, TaskWatchEnd, TaskWatchMode};
 
-/// All numbers of waiters are below this.
-pub const WAITERS_MAX: u32 = bindings::SHIM_WAITERS_MAX;
+/// Waiters whose numbers leave the same remainder when divided by this are woken together: they are a group, which has
+/// the number of that remainder.
+pub const WAITER_GROUPS: u32 = bindings::SHIM_WAITER_GROUPS;
 
 /// Creates completions that the requests of one thread can wait for.
 pub trait Completions {
     /// Creates one: the end that is waited for, and the end that completes it.
     fn make(&self) -> (Box<dyn AwaitedEnd>, Box<dyn CompleterEnd>);
-    /// Takes the numbers of the waiters for which other threads have completed something. Called each time after the
+    /// Takes the groups of the waiters for which other threads have completed something. Called each time after the
     /// worker has consumed its wake-ups, so whoever completes something later wakes it again.
     fn take_woken(&self, woken: &mut dyn FnMut(u32));
     /// Watches these tasks, at least one, for a request of the thread; `None` if they are not its server's.
@@ -31,8 +32,8 @@ pub trait Completions {
 
 /// The end of the thread that waits. Dropping it abandons the completion.
 pub trait AwaitedEnd {
-    /// The waiter with this number waits from now on; once it is complete, [`Completions::take_woken`] yields that
-    /// number, and the thread is woken. Returns false if it is complete already.
+    /// The waiter with this number waits from now on; once it is complete, [`Completions::take_woken`] yields the
+    /// group of that number, and the thread is woken. Returns false if it is complete already.
     fn wait(&self, waiter: u32) -> bool;
     /// Stops waiting.
     fn stop_waiting(&self);
@@ -65,8 +66,8 @@ pub(crate) fn forget() {
 pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
     let mut ready = 0;
     // SAFETY: on the worker's thread while it serves, as who has its requests.
-    let mut notify = |waiter| ready += usize::from(unsafe { bindings::shim_waiter_notify(waiter) });
-    // A panic loses the remaining numbers.
+    let mut notify = |group| ready += unsafe { bindings::shim_waiters_notify(group) };
+    // A panic loses the remaining groups.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         COMPLETIONS.with_borrow(|own| own.iter().for_each(|own| own.take_woken(&mut notify)));
     }));

@@ -42,7 +42,7 @@ mod worker;
 pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
 pub use called_client::{CalledClient, CalledEnd, CalledKind};
-pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITER_GROUPS};
 pub use helper::HelperCall;
 pub use hook::{Hook, Obstacle};
 pub use host::{

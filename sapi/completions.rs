@@ -5,16 +5,14 @@
 
 use std::sync::Arc;
 
-use svc_core::limits::REQUEST_FIBERS_MAX;
 use svc_core::sync::completion::{Awaited, Completer, WakeSet, completion};
 use svc_core::tasks::{TaskWatch, WatchMode};
 
-use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, TaskEnd, TaskWatchEnd, TaskWatchMode, WAITERS_MAX};
+use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, TaskEnd, TaskWatchEnd, TaskWatchMode, WAITER_GROUPS};
 
 use crate::task_ends::task_of;
 
-// Each request waits for one set at a time, so there is a number for each.
-const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX <= WAITERS_MAX as usize);
+const _: () = assert!(WAITER_GROUPS == WakeSet::GROUPS);
 
 /// Creates completions for the requests of one thread.
 #[derive(Debug)]

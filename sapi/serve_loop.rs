@@ -1,7 +1,8 @@
 //! The loop of a thread that runs jobs in fibers: requests of worker mode, or tasks.
 //!
 //! Promises: the thread claims a new job when none of its own can run; a waiting job holds no thread; a thread that is to
-//! be replaced claims nothing more and first completes what it carries. Refuses: how a job begins is its owner's.
+//! be replaced claims nothing more and first completes what it carries, unless no other thread claims what that waits for.
+//! Refuses: how a job begins is its owner's.
 
 use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
 use svc_ffi::{RequestProgress, WorkerRequests};
@@ -58,12 +59,18 @@ impl<'a, J: Job> ServeLoop<'a, J> {
 
     /// Claims a job, unless the thread is about to be replaced.
     pub(crate) fn take(&self) -> Option<Claim<J>> {
-        if self.leaves.is_some() { None } else { self.context.try_take() }
+        if self.takes_more() { self.context.try_take() } else { None }
+    }
+
+    /// Whether the thread takes jobs: until it is to be replaced, and beyond that while jobs of its own wait and no other
+    /// thread takes those that they may wait for.
+    fn takes_more(&self) -> bool {
+        self.leaves.is_none() || (self.waiting > 0 && self.context.carries_on())
     }
 
     /// Sleeps until there is something to do. Returns false if the thread ends.
     pub(crate) fn sleep(&self, visits: &mut WorkerRequests) -> bool {
-        let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
+        let takes_more = self.takes_more() && self.context.directive() == Directive::Serve;
         if !takes_more {
             if self.waiting == 0 {
                 return false;

@@ -102,6 +102,7 @@ mod async_memory;
 mod async_metrics;
 mod async_nested;
 mod async_opcache;
+mod async_places;
 mod async_renewal;
 mod async_request_end;
 mod async_sessions;

@@ -109,6 +109,7 @@ void shim_reactor_close(void)
     }
     shim_timers_close();
     shim_watches_close();
+    shim_waiters_close();
 }
 
 /* A child has copies of everything that its parent waits for, and shares the parent's epoll: it creates its own. */

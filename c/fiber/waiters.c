@@ -2,8 +2,11 @@
  *
  * A completion belongs to the host, with everything that threads share about it. Here, each request that waits for
  * completions has a number, which is passed to the host with each of them. Whoever completes one passes the number on,
- * and the host passes it back, on the thread of the request. Numbers are reused, so the host may pass back a number
- * late, when it belongs to another request or to none. The recipient of a number therefore checks what is complete. */
+ * and the host passes its group back, on the thread of the request. Numbers are reused, so the host may pass back a number
+ * late, when it belongs to another request or to none. Whoever is notified therefore checks what is complete.
+ *
+ * There are as many numbers as requests wait: a request that found none would have to block its thread, on which what it
+ * waits for may be about to run. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/fiber.h"
@@ -11,31 +14,53 @@
 #include "fiber/waiters.h"
 #include "shim.h"
 
-enum { BITS = 64, WORDS = SHIM_WAITERS_MAX / BITS };
+#include <stdlib.h>
+
+enum { ROOM_FIRST = 64 };
 
 static __thread struct {
-    /* Indexed by number. */
-    shim_fiber *fibers[SHIM_WAITERS_MAX];
-    /* One bit per number in use. */
-    uint64_t taken[WORDS];
+    /* Indexed by number; NULL where a thread blocks, and where the number is free. */
+    shim_fiber **fibers;
+    /* The numbers that are free; the last one is the next. */
+    uint32_t *free;
+    uint32_t free_count;
+    uint32_t room;
 } waiters;
+
+static bool grow(void)
+{
+    const uint32_t before = waiters.room, room = before > 0 ? before * 2 : ROOM_FIRST;
+    shim_fiber **fibers = realloc(waiters.fibers, room * sizeof(*fibers));
+    if (fibers == NULL) {
+        return false;
+    }
+    waiters.fibers = fibers;
+    uint32_t *numbers = realloc(waiters.free, room * sizeof(*numbers));
+    if (numbers == NULL) {
+        return false;
+    }
+    waiters.free = numbers;
+    memset(fibers + before, 0, (room - before) * sizeof(*fibers));
+    for (uint32_t number = room; number > before; number--) {
+        waiters.free[waiters.free_count++] = number - 1;
+    }
+    waiters.room = room;
+    return true;
+}
 
 bool shim_waiter_reserve(uint32_t *number)
 {
-    for (uint32_t word = 0; word < WORDS; word++) {
-        if (waiters.taken[word] != UINT64_MAX) {
-            *number = word * BITS + (uint32_t)__builtin_ctzll(~waiters.taken[word]);
-            waiters.taken[word] |= UINT64_C(1) << *number % BITS;
-            return true;
-        }
+    if (waiters.free_count == 0 && !grow()) {
+        return false;
     }
-    return false;
+    *number = waiters.free[--waiters.free_count];
+    return true;
 }
 
 void shim_waiter_release(uint32_t number)
 {
     waiters.fibers[number] = NULL;
-    waiters.taken[number / BITS] &= ~(UINT64_C(1) << number % BITS);
+    waiters.free[waiters.free_count++] = number;
 }
 
 static bool take_number(shim_fiber *fiber)
@@ -91,17 +116,20 @@ void shim_waiter_remove(shim_fiber *fiber)
     }
 }
 
+void shim_waiters_close(void)
+{
+    free(waiters.fibers);
+    free(waiters.free);
+    memset(&waiters, 0, sizeof(waiters));
+}
+
 void shim_waiters_forget(void)
 {
     memset(&waiters, 0, sizeof(waiters));
 }
 
-bool shim_waiter_notify(uint32_t number)
+static bool look(shim_fiber *fiber)
 {
-    shim_fiber *fiber = number < SHIM_WAITERS_MAX ? waiters.fibers[number] : NULL;
-    if (fiber == NULL) {
-        return false;
-    }
     const shim_wait_set *set = fiber->wait_set;
     for (unsigned i = 0; i < set->completion_count; i++) {
         if (shim_host.completion.is_complete(set->completions[i])) {
@@ -110,4 +138,13 @@ bool shim_waiter_notify(uint32_t number)
         }
     }
     return false;
+}
+
+size_t shim_waiters_notify(uint32_t group)
+{
+    size_t count = 0;
+    for (uint32_t number = group; number < waiters.room; number += SHIM_WAITER_GROUPS) {
+        count += waiters.fibers[number] != NULL && look(waiters.fibers[number]);
+    }
+    return count;
 }

@@ -10,7 +10,7 @@ typedef enum shim_waits {
     SHIM_WAITS_FOR_ALL,
     /* One of them is complete, so there is no wait. */
     SHIM_WAITS_NO_MORE,
-    /* Too many requests wait. */
+    /* Out of memory. */
     SHIM_WAITS_REFUSED,
 } shim_waits;
 
@@ -19,9 +19,11 @@ typedef enum shim_waits {
 shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
 /* Stops waiting; harmless if the request is not waiting. */
 void shim_waiter_remove(shim_fiber *fiber);
-/* A number of a thread that blocks; nobody is notified under it. Returns false if there is none left. */
+/* A number of a thread that blocks; nobody is notified under it. Returns false if out of memory. */
 bool shim_waiter_reserve(uint32_t *number);
 void shim_waiter_release(uint32_t number);
+/* The thread waits no more. */
+void shim_waiters_close(void);
 /* In the child of a fork(): the waits belong to its parent. */
 void shim_waiters_forget(void);
 

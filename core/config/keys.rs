@@ -324,7 +324,7 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .about(
             Chapter::Background,
             "The maximum number of tasks in flight for each thread: at most `ASYNC_MAX_FIBERS` x `ASYNC_WORKERS` tasks are \
-             queued or running; further ones are rejected. A thread runs at most 256 of them at a time.",
+             queued or running; further ones are rejected.",
         ),
     Key::new(
         Id::AsyncQueueCapacity,

@@ -198,8 +198,13 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
+    /// Returns whether the worker takes jobs although it has asked to be replaced, because no other one does.
+    pub fn carries_on(&self) -> bool {
+        self.own().carries_on() && self.own().order() == WorkerOrder::Serve
+    }
+
     fn is_wanted(&self) -> bool {
-        !self.is_closed.get() && self.own().order() == WorkerOrder::Serve
+        (!self.is_closed.get() || self.carries_on()) && self.own().order() == WorkerOrder::Serve
     }
 
     fn may_take(&self) -> bool {

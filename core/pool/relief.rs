@@ -3,7 +3,7 @@
 //! Promises: pure; a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs
 //! in flight or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers
 //! cannot fill the memory. Refuses: it starts and stops no worker; beyond the bound, a worker keeps its slot until it
-//! has ended.
+//! has ended, and may have to carry on meanwhile.
 
 use std::time::Duration;
 
@@ -17,6 +17,17 @@ pub fn relieved(slots: &[SlotReading], lingering_max: usize) -> Vec<usize> {
     let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
     let held_back = slots.iter().filter(|slot| slot.is_active() && is_held_back(slot));
     held_back.map(|slot| slot.slot).take(lingering_max.saturating_sub(lingering)).collect()
+}
+
+/// Returns the slots whose workers are to take work although they want to be replaced: jobs in flight hold them back, none
+/// may linger, and no other worker takes work or is about to. Where jobs wait for others that no worker has taken, none of
+/// them would ever end.
+pub(super) fn carrying_on(slots: &[SlotReading]) -> Vec<usize> {
+    let active = || slots.iter().filter(|slot| slot.is_active());
+    if active().any(|slot| slot.leaving_for.is_none()) {
+        return Vec::new();
+    }
+    active().filter(|slot| slot.fibers > 0).map(|slot| slot.slot).collect()
 }
 
 fn is_held_back(slot: &SlotReading) -> bool {
@@ -69,5 +80,18 @@ mod tests {
     fn a_slot_without_a_worker_is_not_asked() {
         let gone = SlotReading { phase: SlotPhase::Vacant, ..serving(0, 0, Some(900)) };
         assert_eq!(relieved(&[gone], 4), [0; 0]);
+    }
+
+    #[test]
+    fn workers_carry_on_where_no_other_one_takes_work() {
+        let mut slots =
+            vec![serving(0, 1, Some(0)), serving(1, 0, Some(0)), lingering(2, WorkerOrder::HandOver)];
+        assert_eq!(carrying_on(&slots), [0], "one without jobs ends, and its slot has another one");
+        slots.push(SlotReading { phase: SlotPhase::Booting, ..serving(3, 0, None) });
+        assert!(carrying_on(&slots).is_empty(), "one is about to");
+        slots[3].phase = SlotPhase::Vacant;
+        assert_eq!(carrying_on(&slots), [0], "it has not booted");
+        slots[3] = serving(3, 7, None);
+        assert!(carrying_on(&slots).is_empty());
     }
 }

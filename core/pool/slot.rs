@@ -1,6 +1,6 @@
 //! A slot: a place in the pool, and what its worker is doing, readable by all threads.
 //!
-//! Promises: each word is written by the slot's worker alone, except the order, which the supervisor writes. A slot
+//! Promises: each word is written by the slot's worker alone, except those that say what the supervisor wants. A slot
 //! survives its workers, and its heap size survives a worker that is recycled. Refuses: it starts and stops no thread.
 //!
 //! ```text
@@ -67,6 +67,8 @@ pub(super) struct Slot<J> {
     taking: AtomicBool,
     /// Whether the worker does without the cache that workers share.
     outsider: AtomicBool,
+    /// Whether the worker takes work although it has asked to be replaced; written by the supervisor.
+    carries_on: AtomicBool,
     /// The number of workers that the slot has had.
     number: AtomicU64,
     thread_id: AtomicU32,
@@ -149,6 +151,7 @@ impl<J: Job> Slot<J> {
             counted: AtomicBool::new(false),
             taking: AtomicBool::new(false),
             outsider: AtomicBool::new(false),
+            carries_on: AtomicBool::new(false),
             number: AtomicU64::new(0),
             thread_id: AtomicU32::new(0),
             spawned_us: AtomicU64::new(0),
@@ -176,6 +179,7 @@ impl<J: Job> Slot<J> {
         self.handled.store(0, Ordering::Relaxed);
         self.leaving_since_us.store(0, Ordering::Relaxed);
         self.outsider.store(false, Ordering::Relaxed);
+        self.carries_on.store(false, Ordering::Relaxed);
         self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
         self.enter(SlotPhase::Booting);
     }
@@ -258,6 +262,15 @@ impl<J: Job> Slot<J> {
     /// Notes that the worker asks to be replaced and takes no more work.
     pub(super) fn want_to_leave(&self, now_us: u64) {
         self.leaving_since_us.store(now_us + 1, Ordering::Relaxed);
+    }
+
+    /// Has the worker take work although it has asked to be replaced. Returns false if it does.
+    pub(super) fn carry_on(&self) -> bool {
+        !self.carries_on.swap(true, Ordering::Relaxed)
+    }
+
+    pub(super) fn carries_on(&self) -> bool {
+        self.carries_on.load(Ordering::Relaxed)
     }
 
     /// Returns whether the worker was ordered to end and has not ended.
@@ -364,7 +377,12 @@ impl<J: Job> Slot<J> {
 
     /// Removes a job from those in flight.
     pub(super) fn end_flight(&self, one: &Arc<InFlight<J>>, now_us: u64) {
-        self.in_flight.lock().retain(|other| !Arc::ptr_eq(other, one));
+        // They are in the order of their claims.
+        let mut in_flight = self.in_flight.lock();
+        if let Ok(place) = in_flight.binary_search_by_key(&one.serial, |other| other.serial) {
+            in_flight.remove(place);
+        }
+        drop(in_flight);
         self.idle_since(now_us);
         self.fibers.fetch_sub(1, Ordering::Relaxed);
     }

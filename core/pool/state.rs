@@ -31,9 +31,15 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the seats on which workers wait, one for each slot.
     fn idle_workers(&self) -> &IdleWorkers;
 
-    /// Returns how many jobs one persistent worker may have in flight: 1 to [`REQUEST_FIBERS_MAX`].
+    /// Returns how many jobs one persistent worker may have in flight, at least 1.
     fn fibers_max(&self) -> usize {
         REQUEST_FIBERS_MAX
+    }
+
+    /// Returns whether jobs in flight may wait for jobs that no worker has taken. Then a worker that wants to be replaced
+    /// takes more work while there is no other one that does.
+    fn has_jobs_that_await_jobs(&self) -> bool {
+        false
     }
 }
 

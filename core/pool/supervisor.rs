@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::backoff::{Backoff, SpawnLimit};
 use super::job::Job;
-use super::relief::relieved;
+use super::relief::{carrying_on, relieved};
 use super::renewal::{Renewal, RenewalSample, RenewalStep};
 use super::rolling_restart::{RollingRestart, RollingRestartStep};
 use super::scaling::{IdleWorker, Scaling, ScalingSample};
@@ -231,7 +231,7 @@ impl Supervisor {
     }
 
     /// Lets workers that want to be replaced linger while others take their places, as far as the bound allows. The
-    /// others keep their places until they have ended.
+    /// others keep their places until they have ended, and carry on where jobs wait for jobs.
     fn relieve<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
             let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
@@ -243,6 +243,9 @@ impl Supervisor {
                 Some((_, Ok(_))) => {}
                 Some((vacant, Err(error))) => self.not_spawned(vacant, &error, report, now),
             }
+        }
+        if workers.has_jobs_that_await_jobs() {
+            carrying_on(&workers.slots(now)).into_iter().for_each(|slot| workers.carry_on(slot));
         }
     }
 

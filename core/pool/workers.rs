@@ -147,6 +147,19 @@ impl<J: Job> WorkerPool<J> {
         spawned.map(|()| true)
     }
 
+    /// Returns whether jobs in flight may wait for jobs that no worker has taken.
+    pub fn has_jobs_that_await_jobs(&self) -> bool {
+        self.shared.state.source.has_jobs_that_await_jobs()
+    }
+
+    /// Has the worker of a slot take work although it has asked to be replaced, for as long as it has jobs in flight and no
+    /// order.
+    pub fn carry_on(&self, slot: usize) {
+        if self.shared.state.slots[slot].carry_on() {
+            self.shared.state.source.idle_workers().wake(slot);
+        }
+    }
+
     /// Sets what is woken when workers are needed, have booted, or have failed.
     pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
         self.shared.state.source.idle_workers().set_help(waker);

@@ -11,8 +11,9 @@ use super::primitive::{Arc, AtomicU32, AtomicU64, CachePadded, Ordering, fence};
 
 /// The waiters of one thread for which other threads have completed something.
 ///
-/// The thread numbers its waiters, below [`WAITERS_MAX`](Self::WAITERS_MAX), and may reuse the number of a waiter that
-/// has stopped waiting. A waiter that is woken therefore checks what is complete, and may find nothing.
+/// The thread numbers its waiters, and may reuse the number of a waiter that has stopped waiting. Waiters whose numbers
+/// leave the same remainder when divided by [`GROUPS`](Self::GROUPS) are a group, and woken together. A waiter that is
+/// woken therefore checks what is complete, and may find nothing.
 ///
 /// # Ordering
 ///
@@ -34,15 +35,15 @@ pub struct WakeSet {
 impl WakeSet {
     const WORDS: usize = 4;
 
-    /// The numbers of waiters are below this.
-    pub const WAITERS_MAX: u32 = 64 * Self::WORDS as u32;
+    /// The number of groups.
+    pub const GROUPS: u32 = 64 * Self::WORDS as u32;
 
     /// Creates the set of a thread that `thread` wakes.
     pub fn new(thread: Arc<dyn Wake>) -> Arc<Self> {
         Arc::new(Self { words: CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))), thread })
     }
 
-    /// Takes the waiters that have been woken. Called by their thread, after it has consumed its wake-ups and before it
+    /// Takes the groups of the waiters that have been woken. Called by their thread, after it has consumed its wake-ups and before it
     /// sleeps.
     pub fn take(&self, mut woken: impl FnMut(u32)) {
         // Acquire: pairs with the fence in `wake`.
@@ -62,7 +63,8 @@ impl WakeSet {
     }
 
     fn wake(&self, waiter: u32) {
-        let (word, bit) = (&self.words[waiter as usize / 64], 1 << (waiter % 64));
+        let group = waiter % Self::GROUPS;
+        let (word, bit) = (&self.words[group as usize / 64], 1 << (group % 64));
         // Release: pairs with the Acquire in `take`.
         if word.fetch_or(bit, Ordering::Release) == 0 {
             // Release: pairs with the fence in `take`.
@@ -122,7 +124,7 @@ impl Awaited {
     /// The waiter with this number waits from now on. Returns false if the completion is complete already; nobody is
     /// woken then.
     pub fn wait(&self, waiter: u32) -> bool {
-        debug_assert!(waiter < WakeSet::WAITERS_MAX, "{waiter}");
+        debug_assert!(waiter < u32::MAX >> WAITER_SHIFT, "{waiter}");
         // Acquire: pairs with the Release in `complete`.
         let before = self.0.bits.fetch_or((waiter + 1) << WAITER_SHIFT, Ordering::Acquire);
         let others = before & !COMPLETE & !((waiter + 1) << WAITER_SHIFT);
@@ -267,6 +269,18 @@ mod tests {
         completer.complete();
         drop(completer);
         assert_eq!(Arc::strong_count(&thread), 1, "and frees what was left of it");
+    }
+
+    #[test]
+    fn waiters_of_a_group_are_woken_together_whatever_their_numbers() {
+        let (thread, wakes) = thread();
+        let ends: Vec<_> = [3, 256 + 3, 65_536 + 3].map(|waiter| (waiter, completion(&wakes))).into();
+        for (waiter, (awaited, completer)) in &ends {
+            assert!(awaited.wait(*waiter));
+            completer.complete();
+        }
+        assert_eq!((taken(&wakes), thread.0.value()), (vec![3], 1));
+        assert!(ends.iter().all(|(_, (awaited, _))| awaited.is_complete()));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use std::io;
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crate::limits::REQUEST_FIBERS_MAX;
 use crate::pool::{Engine, JobSource, PoolEvents, PoolSize, RecycleReason, WorkerPool};
 use crate::sync::counter::Flag;
 use crate::sync::primitive::{Arc, Ordering, fence};
@@ -45,7 +44,8 @@ impl TaskPool {
     pub fn new(limits: TaskLimits) -> Arc<Self> {
         let books = Arc::new(TaskBooks::new(limits));
         let places = limits.queue_capacity.min(limits.in_flight_cap).max(1);
-        let fibers_max = limits.fibers_max.clamp(1, REQUEST_FIBERS_MAX);
+        // The threads have a place for each task that is in flight: one that is awaited never waits for its awaiter's.
+        let fibers_max = limits.fibers_max.max(1);
         let seats = Self::size_of(limits).slots();
         let queue = Arc::new(TaskQueue::new(places, seats, fibers_max, &books));
         let (restart_wanted, workers) = (Flag::new(), OnceLock::new());

@@ -99,4 +99,8 @@ impl JobSource<Task> for TaskQueue {
     fn fibers_max(&self) -> usize {
         self.fibers_max
     }
+
+    fn has_jobs_that_await_jobs(&self) -> bool {
+        true
+    }
 }
