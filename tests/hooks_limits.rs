@@ -267,3 +267,36 @@ fn a_cancelled_task_leaves_each_query() {
         proxy.gate(Direction::ToClient).open();
     }
 }
+
+const RESET: &str = r#"
+/** A connection that its other end has reset. */
+function reset_connection()
+{
+    $server = stream_socket_server('tcp://127.0.0.1:0');
+    $client = stream_socket_client('tcp://' . stream_socket_get_name($server, false));
+    $other = stream_socket_accept($server);
+    socket_set_option(socket_import_stream($other), SOL_SOCKET, SO_LINGER, ['l_onoff' => 1, 'l_linger' => 0]);
+    fclose($other);
+    Svc\wait_readable($client, 20);
+    return $client;
+}
+function selects(array $excepts, float $timeout): int
+{
+    $read = $write = null;
+    return stream_select($read, $write, $excepts, 0, (int) ($timeout * 1e6));
+}
+function one() { return selects([reset_connection()], 0.05); }
+function two() { [$pair] = $both = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); return selects([reset_connection(), $pair], 0.05); }
+function for_ever() { set_time_limit(1); $r = $w = null; $e = [reset_connection()]; return stream_select($r, $w, $e, null); }
+"#;
+
+#[test]
+fn exceptions_of_a_connection_that_was_reset_are_waited_for_until_the_timeout() {
+    let server = one_thread(TaskServer::new(RESET), "net").start(Mode::Worker);
+    assert_eq!(server.tell("one"), "0");
+    assert_eq!(server.tell("two"), "0");
+    let before = cpu_time(&server.svc);
+    assert_eq!(server.send("for_ever", "").response().status, 504);
+    assert!(cpu_time(&server.svc) - before < Duration::from_millis(500), "it does not spin");
+    assert_serves(&server);
+}

@@ -4,11 +4,14 @@
 #include "hooks/descriptor_wait.h"
 #include "hooks/hooks.h"
 #include "libc/clock.h"
+#include "libc/libc.h"
 #include "shim.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+
+DECLARE_LIBC(poll);
 
 /* So many are on the stack. */
 enum { WATCHES_AT_HAND = 16 };
@@ -38,9 +41,17 @@ void shim_shut_down(const struct pollfd *list, nfds_t count)
     errno = error;
 }
 
+/* Whether the descriptor has failed or hung up, which always ends a wait, and which is none of what is asked for: select()
+ * does not call that an exception. It would end every further wait, too. */
+static bool is_beyond_hope(const shim_watch *watch)
+{
+    struct pollfd look = {.fd = watch->descriptor, .events = watch->events};
+    return watch->descriptor >= 0 && LIBC(poll)(&look, 1, 0) > 0 && (look.revents & watch->events) == 0;
+}
+
 static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim_descriptor_end *end)
 {
-    const shim_wait_set set = {
+    shim_wait_set set = {
         .watches = watches, .watch_count = (unsigned)call->count, .deadline = call->deadline};
     for (;;) {
         end->waited = shim_hooked_wait(SHIM_HOOK_NET, &set);
@@ -60,9 +71,12 @@ static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim
         if (found != 0) {
             return found;
         }
-        if (shim_running->woken.is_file) {
-            /* It is always ready. If it is not, it has been asked for what files never have. */
-            watches[shim_running->woken.member].descriptor = -1;
+        shim_watch *const woken = &watches[shim_running->woken.member];
+        if (shim_running->woken.is_file || is_beyond_hope(woken)) {
+            /* A file is always ready. If it is not, it has been asked for what files never have. */
+            woken->descriptor = -1;
+            /* If none is left, the request's time limit is. */
+            set.awaits_turn = true;
         }
     }
 }
