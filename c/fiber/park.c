@@ -289,15 +289,18 @@ shim_woken_by shim_block(const shim_wait_set *set)
     for (unsigned i = 0; i < set->completion_count; i++) {
         (void)shim_host.completion.wait(set->completions[i], number);
     }
+    /* The signal of the time limit may come after the look at what it sets, and before the sleep. */
+    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
+    const int64_t deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
     while (by == SHIM_NEVER_PARKED) {
-        const int64_t left = set->deadline == 0 ? INT64_MAX : set->deadline - shim_now();
+        const int64_t left = deadline == 0 ? INT64_MAX : deadline - shim_now();
         if (is_any_complete(set)) {
             by = SHIM_WOKEN_BY_COMPLETION;
         } else if (left <= 0 || (!set->is_unlimited && zend_atomic_bool_load_ex(&EG(timed_out)))) {
             by = SHIM_WOKEN_BY_TIME;
         } else {
             const int64_t left_ms = left / 1000000 + (left % 1000000 != 0);
-            sleep_here(set->deadline == 0 ? -1 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+            sleep_here(deadline == 0 ? -1 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
         }
     }
     for (unsigned i = 0; i < set->completion_count; i++) {
