@@ -87,10 +87,10 @@ function release_in_transaction()
     Held::$db->beginTransaction();
     try { Svc\release_connections(); } finally { Held::$db->rollBack(); }
 }
-function open_a() { Held::$db = connect(); mark('a'); until('b'); mark('a-waits'); $n = count_rows(Held::$other); Held::$db = null; return $n; }
-function open_b() { until('a'); Held::$other = connect(); mark('b'); until('a-waits'); Svc\sleep(0); try { return count_rows(Held::$db); } finally { Held::$other = null; } }
-function open_c() { Held::$db = connect(); mark('c'); until('d-waits'); Svc\sleep(0); $n = count_rows(Held::$other); Held::$db = null; return $n; }
-function open_d() { Held::$other = connect(); mark('d-waits'); try { return count_rows(Held::$db); } finally { Held::$other = null; } }
+function open_a() { Held::$db = connect(); Held::$db->beginTransaction(); mark('a'); until('b'); mark('a-waits'); $n = count_rows(Held::$other); Held::$db = null; return $n; }
+function open_b() { until('a'); Held::$other = connect(); Held::$other->beginTransaction(); mark('b'); until('a-waits'); Svc\sleep(0); try { return count_rows(Held::$db); } finally { Held::$other = null; } }
+function open_c() { Held::$db = connect(); Held::$db->beginTransaction(); mark('c'); until('d-waits'); Svc\sleep(0); $n = count_rows(Held::$other); Held::$db = null; return $n; }
+function open_d() { Held::$other = connect(); Held::$other->beginTransaction(); mark('d-waits'); try { return count_rows(Held::$db); } finally { Held::$other = null; } }
 function keep_open() { Held::$kept = connect(); Held::$kept->beginTransaction(); insert(Held::$kept); mark('inside'); until('go'); return 1; }
 function use_kept() { mark('look'); return [Held::$kept->inTransaction(), count_rows(Held::$kept)]; }
 function look_in_callback() { ob_start(function () { try { return (string) count_rows(); } catch (Error $error) { return $error::class; } }); ob_end_flush(); }
@@ -266,7 +266,7 @@ fn connections_can_be_released_early() {
 }
 
 #[test]
-fn the_younger_of_two_that_wait_for_each_other_is_refused() {
+fn the_younger_of_two_in_transactions_that_wait_for_each_other_is_refused() {
     with_each(|_, server| {
         let server = server.start(Mode::Worker);
         // The younger one closes the circle, or is parked in it already.

@@ -26,7 +26,7 @@ function look_pgsql() { mark('look'); return (int) pg_fetch_result(pg_query(Held
 function begin_redis() { Held::$redis->multi(); Held::$redis->set('a', 1); mark('inside'); until('go'); return 1; }
 function watch_redis() { Held::$redis->watch('a'); mark('inside'); until('go'); return 1; }
 function look_redis() { mark('look'); return [Held::$redis->getMode(), Held::$redis->exists('a')]; }
-function store() { Held::$store->set('a', 1); mark('inside'); until('go'); return Held::$store->get('a'); }
+function store() { Held::$store->set('a', 1); Held::$store->getDelayed(['a']); mark('inside'); until('go'); return Held::$store->fetchAll()[0]['value']; }
 function look_store() { mark('look'); return Held::$store->get('a'); }
 function fetch() { mark('look'); curl_setopt_array(Held::$curl, [CURLOPT_URL => URL, CURLOPT_RETURNTRANSFER => true]); $text = curl_exec(Held::$curl); mark('fetched'); until('go'); return $text; }
 function fetch_multi()

@@ -349,7 +349,7 @@ fn requests_that_wait_for_each_others_instances_do_not_wait_for_ever() {
     // The younger one goes without, and the other one gets what it had.
     assert_eq!(
         right.response().text(),
-        r#"[2,"RuntimeException: All 1 instances of Connection are in use by requests that wait for this one"]"#
+        r#"[2,"Svc\\ConnectionBusyError: All 1 instances of Connection are in use by requests that wait for this one"]"#
     );
     assert_eq!(left.response().text(), r#"[1,"2"]"#);
 }

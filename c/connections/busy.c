@@ -10,9 +10,6 @@
 
 static zend_class_entry *busy_error;
 
-/* Stands for all that has no record. */
-static __thread shim_owned unknown = {.descriptor = -1};
-
 void shim_busy_error_throw(const char *message)
 {
     zend_throw_error(busy_error, "%s", message);
@@ -44,7 +41,8 @@ static bool take(shim_owned *thing)
         shim_busy_error_throw("Connection has been closed by another request");
         return false;
     case SHIM_TURN_REFUSED:
-        shim_busy_error_throw("Connection is used by a request that itself waits for a connection of this request");
+        shim_busy_error_throw("Connection is used by a request that itself waits for this one, and that has a transaction "
+                              "or a result open on it");
         return false;
     case SHIM_TURN_STUCK:
         shim_busy_error_throw("Connection is used by another request of the same thread, and this call cannot wait for it");
@@ -60,10 +58,10 @@ bool shim_connection_take(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     if (root == NULL) {
-        return take(&unknown);
+        return shim_connection_take_joint();
     }
     shim_connection_hold(root);
-    const bool is_taken = take(&root->owned);
+    const bool is_taken = take(shim_connection_thing(root));
     if (is_taken) {
         root->user = shim_running;
     }
@@ -73,19 +71,31 @@ bool shim_connection_take(shim_connection *connection)
 
 bool shim_connection_take_joint(void)
 {
-    return take(&unknown);
+    return take(shim_turn_joint());
+}
+
+bool shim_connection_take_stores(shim_connection *store)
+{
+    store->is_persistent = true;
+    return take(shim_connection_thing(store));
+}
+
+/* Of what has no record, nobody knows anything. */
+static shim_owned *thing_of(const shim_connection *root)
+{
+    return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_turn_joint();
 }
 
 bool shim_connection_is_free(shim_connection *connection)
 {
     const shim_connection *root = shim_connection_root(connection);
-    return shim_turn_is_free(root != NULL ? &root->owned : &unknown);
+    return shim_turn_is_free(thing_of(root));
 }
 
 bool shim_connection_grab(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
-    shim_owned *thing = root != NULL ? &root->owned : &unknown;
+    shim_owned *thing = thing_of(root);
     if (!shim_turn_is_free(thing)) {
         return false;
     }
@@ -100,4 +110,5 @@ void shim_busy_error_register(void)
     zend_class_entry entry;
     INIT_CLASS_ENTRY(entry, "Svc\\ConnectionBusyError", NULL);
     busy_error = zend_register_internal_class_ex(&entry, zend_ce_error);
+    shim_turn_refusal_throw = shim_busy_error_throw;
 }

@@ -12,6 +12,8 @@
 bool shim_connection_take(shim_connection *connection);
 /* Waits until it has everything that nobody has opened, for what will turn out to be one of those. */
 bool shim_connection_take_joint(void);
+/* Waits until it has all persistent stores of the thread, of which this will be one. */
+bool shim_connection_take_stores(shim_connection *store);
 /* Whether the object may be touched without waiting. */
 bool shim_connection_is_free(shim_connection *connection);
 /* Takes it if that needs no waiting; never throws. A lease is only looked at. */

@@ -10,6 +10,8 @@
 #include "connections/busy.h"
 #include "connections/calls.h"
 #include "connections/objects.h"
+#include "connections/rest.h"
+#include "connections/stores.h"
 #include "hooks/hooks.h"
 
 /* Where functions have room for extensions of the engine. */
@@ -56,7 +58,7 @@ void shim_call_end(shim_call *call)
         return;
     }
     root->calls--;
-    if (root->owned.is_leased && root->calls == 0 && root->held == 0) {
+    if (root->owned.is_leased && !root->owned.is_passed_on && root->calls == 0 && root->held == 0) {
         shim_turn_give(&root->owned);
     }
     shim_connection_let_go(root);
@@ -159,9 +161,18 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
     }
     if (call.connection != NULL) {
         note_state(call.connection, execute_data);
+        shim_rest_note(call.connection, execute_data);
+        if (shim_kind_is_store(call.connection->kind)) {
+            shim_store_enter(call.connection, execute_data);
+        }
     }
     php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (call.connection != NULL) {
+        if (shim_kind_is_store(call.connection->kind)) {
+            shim_store_leave(call.connection, execute_data, return_value);
+        } else {
+            shim_rest_note_rows(execute_data, return_value);
+        }
         if (Z_TYPE_P(return_value) == IS_OBJECT) {
             adopt(call.connection, Z_OBJ_P(return_value));
         }

@@ -10,6 +10,8 @@
 #include "connections/connection.h"
 #include "connections/multi.h"
 #include "connections/objects.h"
+#include "connections/rest.h"
+#include "connections/stores.h"
 #include "connections/tidying.h"
 #include "context/context.h"
 #include "hooks/hooks.h"
@@ -133,6 +135,7 @@ void shim_connections_end(shim_fiber *fiber, const shim_place *here)
         end_silence(fiber, &before);
     }
     (void)shim_guard(here, free_postponed, NULL);
+    shim_stores_end(fiber);
     shim_connections_leave(fiber);
 }
 
@@ -150,24 +153,13 @@ void shim_connections_leave(const shim_fiber *fiber)
 
 static bool is_open_for(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && !connection->owned.is_leased &&
+    return connection->user == fiber && (!connection->owned.is_leased || connection->owned.is_passed_on) &&
            shim_connection_in_transaction((shim_connection *)connection);
 }
 
-static bool is_to_be_tidied(const shim_connection *connection, const void *fiber)
+static bool is_given_back(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && !connection->owned.is_leased;
-}
-
-static void tidy_now(shim_connection *connection)
-{
-    cleaning one = {.connection = shim_connection_hold(connection)};
-    tidy(&one);
-    if (!one.is_clean) {
-        close_it(&one);
-    }
-    connection->user = NULL;
-    shim_connection_let_go(connection);
+    return connection->user == fiber && (!connection->owned.is_leased || connection->owned.is_passed_on);
 }
 
 ZEND_NAMED_FUNCTION(shim_release_connections)
@@ -182,8 +174,15 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
                              "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
         RETURN_THROWS();
     }
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_to_be_tidied, fiber)) != NULL;) {
-        tidy_now(one);
+    /* Rows that the client has, but the script has not, are not dropped: they are read, and not part of the connection. */
+    if (shim_rest_is_broken(fiber)) {
+        zend_throw_exception(spl_ce_LogicException,
+                             "Connections cannot be released in the middle of a call or of a result; read the result to its "
+                             "end or free it", 0);
+        RETURN_THROWS();
+    }
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_given_back, fiber)) != NULL;) {
+        one->user = NULL;
     }
     shim_objects_free_postponed();
     shim_turns_release(fiber);

@@ -107,7 +107,12 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     zend_object *object = opened_by(execute_data, &nothing);
     const bool persists =
         is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
-    if (persists && !shim_connection_take_joint()) {
+    shim_connection *store = persists && object != NULL ? shim_connection_find(object) : NULL;
+    if (store != NULL && shim_kind_is_store(store->kind)) {
+        if (!shim_connection_take_stores(store)) {
+            return;
+        }
+    } else if (persists && !shim_connection_take_joint()) {
         return;
     }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -115,7 +120,9 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
     if (connection != NULL && shim_kind_is_connection(connection->kind) &&
         (persists || turned_out_persistent(connection))) {
-        shim_turn_give(&connection->owned);
+        if (!shim_kind_is_store(connection->kind)) {
+            shim_turn_give(&connection->owned);
+        }
         (void)shim_connection_grab(connection);
         connection->user = shim_running;
     }

@@ -10,28 +10,42 @@ static const struct {
     const char *class;
     bool is_connection;
     bool is_leased;
+    bool is_store;
 } kinds[SHIM_KINDS] = {
-    [SHIM_KIND_PDO] = {"pdo", true, false},
-    [SHIM_KIND_PDO_STATEMENT] = {"pdostatement", false, false},
-    [SHIM_KIND_PDO_ROW] = {"pdorow", false, false},
-    [SHIM_KIND_MYSQLI] = {"mysqli", true, false},
-    [SHIM_KIND_MYSQLI_STATEMENT] = {"mysqli_stmt", false, false},
-    [SHIM_KIND_MYSQLI_RESULT] = {"mysqli_result", false, false},
-    [SHIM_KIND_PGSQL] = {"pgsql\\connection", true, false},
-    [SHIM_KIND_PGSQL_RESULT] = {"pgsql\\result", false, false},
-    [SHIM_KIND_PGSQL_LOB] = {"pgsql\\lob", false, false},
-    [SHIM_KIND_REDIS] = {"redis", true, false},
-    [SHIM_KIND_REDIS_ARRAY] = {"redisarray", true, false},
-    [SHIM_KIND_REDIS_CLUSTER] = {"rediscluster", true, false},
-    [SHIM_KIND_REDIS_SENTINEL] = {"redissentinel", true, false},
-    [SHIM_KIND_MEMCACHED] = {"memcached", true, false},
-    [SHIM_KIND_CURL] = {"curlhandle", true, true},
-    [SHIM_KIND_CURL_MULTI] = {"curlmultihandle", true, true},
+    [SHIM_KIND_PDO] = {"pdo", true, false, false},
+    [SHIM_KIND_PDO_STATEMENT] = {"pdostatement", false, false, false},
+    [SHIM_KIND_PDO_ROW] = {"pdorow", false, false, false},
+    [SHIM_KIND_MYSQLI] = {"mysqli", true, false, false},
+    [SHIM_KIND_MYSQLI_STATEMENT] = {"mysqli_stmt", false, false, false},
+    [SHIM_KIND_MYSQLI_RESULT] = {"mysqli_result", false, false, false},
+    [SHIM_KIND_PGSQL] = {"pgsql\\connection", true, false, false},
+    [SHIM_KIND_PGSQL_RESULT] = {"pgsql\\result", false, false, false},
+    [SHIM_KIND_PGSQL_LOB] = {"pgsql\\lob", false, false, false},
+    [SHIM_KIND_REDIS] = {"redis", true, true, true},
+    [SHIM_KIND_REDIS_ARRAY] = {"redisarray", true, true, true},
+    [SHIM_KIND_REDIS_CLUSTER] = {"rediscluster", true, true, true},
+    [SHIM_KIND_REDIS_SENTINEL] = {"redissentinel", true, true, true},
+    [SHIM_KIND_MEMCACHED] = {"memcached", true, true, true},
+    [SHIM_KIND_CURL] = {"curlhandle", true, true, false},
+    [SHIM_KIND_CURL_MULTI] = {"curlmultihandle", true, true, false},
 };
 
 bool shim_kind_is_connection(shim_kind kind)
 {
     return kinds[kind].is_connection;
+}
+
+bool shim_kind_is_store(shim_kind kind)
+{
+    return kinds[kind].is_store;
+}
+
+/* Stands for all persistent stores of the thread. */
+static __thread shim_owned persistent_stores = {.is_leased = true, .is_passed_on = true, .descriptor = -1};
+
+shim_owned *shim_connection_thing(shim_connection *root)
+{
+    return root->is_persistent ? &persistent_stores : &root->owned;
 }
 
 bool shim_kind_is_leased(shim_kind kind)
@@ -96,7 +110,7 @@ shim_connection *shim_connection_add(zend_object *object, shim_kind kind)
     }
     shim_connection **chain = chain_of(object->handle);
     *connection = (shim_connection){
-        .owned = {.is_leased = kinds[kind].is_leased, .descriptor = -1},
+        .owned = {.is_leased = kinds[kind].is_leased, .is_passed_on = kinds[kind].is_store, .descriptor = -1},
         .object = object,
         .kind = kind,
         .references = 1,
@@ -133,6 +147,7 @@ void shim_connection_let_go(shim_connection *connection)
         shim_connection *parent = connection->parent;
         shim_turn_forget(&connection->owned);
         shim_socket_part(&connection->owned);
+        free(connection->selections);
         free(connection);
         connection = parent;
     }

@@ -47,9 +47,21 @@ typedef struct shim_connection {
     unsigned calls;
     /* Easy handles in a multi handle. */
     unsigned held;
-    /* Calls have left a state that only its own commands end (Redis: a watch, a subscription). */
+    /* Calls have left a state that only its own commands end (Redis: a watch, a subscription, a block of commands;
+     * Memcached: values that were asked for, and not fetched). */
     bool is_watching;
     bool is_subscribed;
+    bool is_in_block;
+    /* A store that is persistent: all of a thread may be one connection. */
+    bool is_persistent;
+    /* The request that has left something in its session, and the one whose last statement has made an ID (rest.c); by
+     * their serial numbers. */
+    uint64_t stateful_for;
+    uint64_t identified_for;
+    /* The databases that requests have selected in a store (stores.c). */
+    struct shim_selections *selections;
+    /* How many rows of a statement have been fetched. */
+    zend_long fetched;
     /* The object's destructor has run. */
     bool is_destructed;
     /* One for the object, and one for each record that belongs to it, or whoever works with it. */
@@ -77,6 +89,10 @@ void shim_connections_forget(void);
 
 /* Whether objects of the kind are connections, rather than what belongs to one. */
 bool shim_kind_is_connection(shim_kind kind);
+/* Whether they are stores: connections without a session. */
+bool shim_kind_is_store(shim_kind kind);
+/* What owners own: the connection, or what stands for it and others. */
+shim_owned *shim_connection_thing(shim_connection *root);
 /* Whether they belong to a request for one call. */
 bool shim_kind_is_leased(shim_kind kind);
 /* The name of the class, in lower case. */

@@ -9,6 +9,7 @@
 #include "connections/large_objects.h"
 #include "connections/multi.h"
 #include "connections/objects.h"
+#include "connections/rest.h"
 #include "connections/streams.h"
 #include "owners/sockets.h"
 #include "owners/turns.h"
@@ -77,6 +78,7 @@ bool shim_connections_install(void)
         return false;
     }
     shim_turns_install();
+    shim_rest_install();
     shim_objects_made_up = wrap;
     for (int kind = 0; kind < SHIM_KINDS; kind++) {
         const char *name = shim_kind_class((shim_kind)kind);

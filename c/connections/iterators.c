@@ -57,6 +57,15 @@ static void end_step(shim_call *call, zend_object_iterator *iterator)
     }
 }
 
+/* One more row has been fetched, or there are none left: 0. */
+static void note_rows(const zend_object_iterator *iterator, zend_long count)
+{
+    shim_connection *one = Z_TYPE(iterator->data) == IS_OBJECT ? shim_connection_find(Z_OBJ(iterator->data)) : NULL;
+    if (one != NULL) {
+        one->fetched = count > 0 ? one->fetched + count : 0;
+    }
+}
+
 /* Its type depends on the version of PHP. */
 typedef __typeof__(((const zend_object_iterator_funcs *)NULL)->valid(NULL)) validity;
 
@@ -67,6 +76,9 @@ static validity valid(zend_object_iterator *iterator)
         return FAILURE;
     }
     const validity result = php_functions(iterator)->valid(iterator);
+    if (result != SUCCESS) {
+        note_rows(iterator, 0);
+    }
     end_step(&call, iterator);
     return result;
 }
@@ -87,6 +99,7 @@ static void move_forward(zend_object_iterator *iterator)
     shim_call call;
     if (begin_step(&call, iterator)) {
         php_functions(iterator)->move_forward(iterator);
+        note_rows(iterator, 1);
         end_step(&call, iterator);
     }
 }
@@ -96,6 +109,7 @@ static void begin_again(zend_object_iterator *iterator)
     shim_call call;
     if (begin_step(&call, iterator)) {
         php_functions(iterator)->rewind(iterator);
+        note_rows(iterator, 1);
         end_step(&call, iterator);
     }
 }

@@ -63,6 +63,14 @@ bool shim_mysqli_is_unread(zend_object *result)
     return rows != NULL && rows->unbuf != NULL && !rows->unbuf->eof_reached;
 }
 
+bool shim_mysqlnd_is_idle(const void *connection)
+{
+    const MYSQLND *mysql = connection;
+    const enum mysqlnd_connection_state state =
+        mysql != NULL && mysql->data != NULL ? GET_CONNECTION_STATE(&mysql->data->state) : CONN_ALLOCED;
+    return state == CONN_READY || state == CONN_ALLOCED || state == CONN_QUIT_SENT;
+}
+
 #else
 
 bool shim_mysqli_is_open(zend_object *object)
@@ -97,6 +105,12 @@ void shim_mysqli_lose(zend_object *object)
 bool shim_mysqli_is_unread(zend_object *result)
 {
     (void)result;
+    return false;
+}
+
+bool shim_mysqlnd_is_idle(const void *connection)
+{
+    (void)connection;
     return false;
 }
 

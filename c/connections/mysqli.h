@@ -18,4 +18,7 @@ void shim_mysqli_lose(zend_object *object);
 /* Whether a result has not been read to its end from the connection. */
 bool shim_mysqli_is_unread(zend_object *result);
 
+/* Whether mysqlnd's connection, which PDO has, waits for no reply, and has no more to read. */
+bool shim_mysqlnd_is_idle(const void *connection);
+
 #endif

@@ -61,6 +61,23 @@ bool shim_pdo_has_result(zend_object *object)
     return statement->dbh != NULL && statement->executed;
 }
 
+const char *shim_pdo_driver(zend_object *object)
+{
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection != NULL && connection->driver != NULL ? connection->driver->driver_name : NULL;
+}
+
+void *shim_pdo_library_connection(zend_object *object)
+{
+    const pdo_dbh_t *connection = open_one(object);
+    return connection != NULL ? *(void **)connection->driver_data : NULL;
+}
+
+zend_long shim_pdo_row_count(zend_object *object)
+{
+    return php_pdo_stmt_fetch_object(object)->row_count;
+}
+
 #else
 
 const zend_object *shim_pdo_of_statement(zend_object *statement)
@@ -97,6 +114,24 @@ bool shim_pdo_has_result(zend_object *object)
 {
     (void)object;
     return false;
+}
+
+const char *shim_pdo_driver(zend_object *object)
+{
+    (void)object;
+    return NULL;
+}
+
+void *shim_pdo_library_connection(zend_object *object)
+{
+    (void)object;
+    return NULL;
+}
+
+zend_long shim_pdo_row_count(zend_object *object)
+{
+    (void)object;
+    return 0;
 }
 
 #endif

@@ -18,4 +18,11 @@ bool shim_pdo_roll_back(zend_object *object);
 /* Whether the statement has a result that may not have been read. */
 bool shim_pdo_has_result(zend_object *object);
 
+/* Its driver; NULL if it has none. */
+const char *shim_pdo_driver(zend_object *object);
+/* What drivers keep first about a connection: the library's own. NULL if it is not open. */
+void *shim_pdo_library_connection(zend_object *object);
+/* How many rows the statement's result has, as far as the driver says. */
+zend_long shim_pdo_row_count(zend_object *object);
+
 #endif

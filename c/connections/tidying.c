@@ -215,8 +215,8 @@ static bool tidy_redis(shim_connection *connection)
     if (connection->is_subscribed) {
         return false;
     }
-    if (redis_is_in_block(connection)) {
-        connection->is_watching = false;
+    if (connection->is_in_block || redis_is_in_block(connection)) {
+        connection->is_watching = connection->is_in_block = false;
         return method_succeeds(connection, "discard");
     }
     zend_clear_exception();
@@ -242,6 +242,8 @@ bool shim_connection_tidy(shim_connection *connection)
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER:
         return tidy_redis(connection);
+    case SHIM_KIND_MEMCACHED:
+        return !connection->is_subscribed;
     default:
         return true;
     }
@@ -273,7 +275,7 @@ bool shim_connection_in_transaction(shim_connection *connection)
 
 void shim_connection_close(shim_connection *connection)
 {
-    connection->is_subscribed = connection->is_watching = false;
+    connection->is_subscribed = connection->is_watching = connection->is_in_block = false;
     /* Whoever uses it next is told that it is lost, and so is who goes on to read from it. */
     shim_socket_shut_down(&connection->owned);
     switch (connection->kind) {

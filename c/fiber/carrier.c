@@ -251,7 +251,8 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     fiber->context = context;
     fiber->serial = ++begun;
     fiber->calling = NULL;
-    fiber->has_owned = false;
+    fiber->has_owned = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
+    fiber->blocked = NULL;
     fiber->serve = serve;
     add_busy(fiber);
     run(fiber);

@@ -11,6 +11,7 @@ static void ignore(const shim_fiber *fiber)
     (void)fiber;
 }
 
+void (*shim_fiber_parks)(const shim_fiber *fiber) = ignore;
 void (*shim_fiber_is_lost)(const shim_fiber *fiber) = ignore;
 
 void shim_fiber_let_go(shim_fiber *fiber)

@@ -50,6 +50,13 @@ typedef struct shim_fiber {
     struct shim_owned *calling;
     /* Whether it has ever owned anything. */
     bool has_owned;
+    /* Whether it has used a store (Redis, Memcached), and whether a store is what it has used last. */
+    bool has_used_store;
+    bool is_at_store;
+    /* Whether it has selected another database of a store (connections/stores.c). */
+    bool has_selected;
+    /* Its wait for another request; NULL while it does not wait for one (owners/turns.c). */
+    struct shim_blocked *blocked;
     /* The next fiber that is idle or ready. */
     struct shim_fiber *next;
     /* The neighbours among the fibers that have a request (carrier.c). */
@@ -78,6 +85,8 @@ typedef struct shim_fiber {
 } shim_fiber;
 
 extern __thread shim_fiber *shim_running;
+/* Called when a request that has owned something is about to be suspended. */
+extern void (*shim_fiber_parks)(const shim_fiber *fiber);
 /* Called when nothing of a request can run any more although it has not ended. */
 extern void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 

@@ -238,6 +238,9 @@ shim_woken shim_park(const shim_wait_set *set)
     const bool waits = enlist(fiber);
     /* Adding a watch may already have woken the request, because its descriptor turned out to be closed. */
     if (waits || fiber->phase == SHIM_PHASE_READY) {
+        if (fiber->has_owned) {
+            shim_fiber_parks(fiber);
+        }
         suspend(fiber);
     } else {
         stop_waiting(fiber);
@@ -314,9 +317,9 @@ shim_woken_by shim_block(const shim_wait_set *set)
     return by;
 }
 
-shim_woken_by shim_park_until(int64_t deadline)
+shim_woken_by shim_park_until(int64_t deadline, shim_wait_purpose purpose)
 {
-    return shim_park(&(shim_wait_set){.deadline = deadline}).by;
+    return shim_park(&(shim_wait_set){.deadline = deadline, .purpose = purpose}).by;
 }
 
 void shim_pause_lengthen(int64_t *pause)
@@ -327,10 +330,10 @@ void shim_pause_lengthen(int64_t *pause)
     }
 }
 
-bool shim_park_briefly(int64_t *pause)
+bool shim_park_briefly(int64_t *pause, shim_wait_purpose purpose)
 {
     shim_pause_lengthen(pause);
-    const shim_woken_by by = shim_park_until(shim_now() + *pause);
+    const shim_woken_by by = shim_park_until(shim_now() + *pause, purpose);
     return by == SHIM_WOKEN_BY_TIME || by == SHIM_WOKEN_BY_CANCEL;
 }
 

@@ -15,11 +15,11 @@ shim_woken shim_park(const shim_wait_set *set);
  * the set has no descriptors. */
 shim_woken_by shim_block(const shim_wait_set *set);
 /* Waits until a moment on the monotonic clock. */
-shim_woken_by shim_park_until(int64_t deadline);
+shim_woken_by shim_park_until(int64_t deadline, shim_wait_purpose purpose);
 /* Pauses before the next attempt at something that cannot be waited for in any other way. Starts from 0; each pause is
  * longer than the previous one, up to a limit. Returns false if the caller has to block. A pause ends at once if the
  * request is a task that has been cancelled. */
-bool shim_park_briefly(int64_t *pause);
+bool shim_park_briefly(int64_t *pause, shim_wait_purpose purpose);
 /* The length of the next of such pauses, in nanoseconds. */
 void shim_pause_lengthen(int64_t *pause);
 void shim_reactor_install(void);

@@ -21,6 +21,22 @@ typedef struct shim_watch {
     struct shim_watch *previous;
 } shim_watch;
 
+/* What a wait is for, as far as it matters to who waits for the one that waits (owners/turns.h). */
+typedef enum shim_wait_purpose {
+    /* Something outside of the thread: a server, a program, a file. */
+    SHIM_WAITS_FOR_OTHERS = 0,
+    /* A moment; the script pauses. */
+    SHIM_WAITS_FOR_TIME,
+    /* Its own client. */
+    SHIM_WAITS_FOR_CLIENT,
+    /* A session whose handler polls for its lock. */
+    SHIM_WAITS_FOR_SESSION,
+    /* Tasks. */
+    SHIM_WAITS_FOR_TASKS,
+    /* Other requests of its thread. */
+    SHIM_WAITS_FOR_TURN,
+} shim_wait_purpose;
+
 /* Any member ends the wait; whatever else is ready at that moment is still ready for the next wait. The set and its
  * arrays belong to the caller of shim_park(), which may keep them on its stack: they are used until shim_park()
  * returns. The same descriptor may occur more than once in a set, and in the sets of several requests; a completion is
@@ -36,6 +52,7 @@ typedef struct shim_wait_set {
     bool is_unlimited;
     /* Something on the same thread ends the wait too, by shim_wake() (owners/turns.c). */
     bool awaits_turn;
+    shim_wait_purpose purpose;
 } shim_wait_set;
 
 /* What ended a wait. */

@@ -11,9 +11,11 @@
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
+#include "fiber/ready.h"
 #include "files/locks.h"
 #include "jump/session.h"
 #include "libc/libc.h"
+#include "owners/turns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +73,8 @@ int shim_give_up(void)
 /* Requests that are parked while they wait for a lock, each on its own stack. */
 typedef struct lock_wait {
     int descriptor;
+    shim_fiber *fiber;
+    shim_file_lock lock;
     struct lock_wait *next;
     struct lock_wait *before;
 } lock_wait;
@@ -85,14 +89,47 @@ bool shim_is_being_locked(int descriptor)
     return wait != NULL;
 }
 
-static bool pause_before_lock(int descriptor, int64_t *pause)
+/* Returns false if the descriptor is not open. */
+static bool identify(int descriptor, shim_file_lock *lock)
 {
-    lock_wait own = {.descriptor = descriptor, .next = lock_waits};
+    struct stat file;
+    if (fstat(descriptor, &file) != 0) {
+        return false;
+    }
+    *lock = (shim_file_lock){.device = file.st_dev, .inode = file.st_ino};
+    return true;
+}
+
+static bool is_same(const shim_file_lock *one, const shim_file_lock *other)
+{
+    return one->device == other->device && one->inode == other->inode;
+}
+
+/* A request of this thread is about to give a lock on the file back: who waits for it tries again. */
+static void wake_waiters(int descriptor)
+{
+    shim_file_lock lock;
+    if (lock_waits == NULL || !identify(descriptor, &lock)) {
+        return;
+    }
+    for (const lock_wait *wait = lock_waits; wait != NULL; wait = wait->next) {
+        if (wait->fiber->phase == SHIM_PHASE_PARKED && is_same(&wait->lock, &lock)) {
+            shim_wake(wait->fiber, SHIM_WOKEN_BY_TURN, 0);
+        }
+    }
+}
+
+static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
+{
+    lock_wait own = {.descriptor = descriptor, .fiber = shim_running, .next = lock_waits};
+    if (!identify(descriptor, &own.lock)) {
+        return SHIM_TURN_STUCK;
+    }
     if (own.next != NULL) {
         own.next->before = &own;
     }
     lock_waits = &own;
-    bool goes_on = shim_park_briefly(pause);
+    const shim_turn turn = shim_turn_pause_at_lock(&own.lock, may_be_refused, pause);
     if (own.next != NULL) {
         own.next->before = own.before;
     }
@@ -101,7 +138,7 @@ static bool pause_before_lock(int descriptor, int64_t *pause)
     } else {
         lock_waits = own.next;
     }
-    return goes_on;
+    return turn;
 }
 
 /* ---- locks that requests of this worker hold ---- */
@@ -120,6 +157,7 @@ void shim_lock_strike(int descriptor)
 {
     for (uint32_t i = 0; i < locks.count; i++) {
         if (locks.list[i].descriptor == descriptor) {
+            wake_waiters(descriptor);
             locks.list[i] = locks.list[--locks.count];
             return;
         }
@@ -149,6 +187,7 @@ void shim_locks_end(const shim_fiber *holder, bool give_back)
             continue;
         }
         if (give_back) {
+            wake_waiters(locks.list[i - 1].descriptor);
             (void)LIBC(flock)(locks.list[i - 1].descriptor, LOCK_UN);
         }
         locks.list[i - 1] = locks.list[--locks.count];
@@ -162,17 +201,27 @@ void shim_locks_stop(void)
     locks.count = locks.room = 0;
 }
 
+static bool holds_lock(const shim_fiber *fiber, const shim_file_lock *lock)
+{
+    for (uint32_t i = 0; i < locks.count; i++) {
+        shim_file_lock held;
+        if (locks.list[i].holder == fiber && identify(locks.list[i].descriptor, &held) && is_same(&held, lock)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether another request of this thread holds a lock on the same file. Blocking the thread would keep that request
  * from going on. */
 static bool is_held_beside(int descriptor)
 {
-    struct stat wanted, held;
-    if (fstat(descriptor, &wanted) != 0) {
+    shim_file_lock wanted, held;
+    if (!identify(descriptor, &wanted)) {
         return false;
     }
     for (uint32_t i = 0; i < locks.count; i++) {
-        if (locks.list[i].holder != shim_running && fstat(locks.list[i].descriptor, &held) == 0 &&
-            held.st_dev == wanted.st_dev && held.st_ino == wanted.st_ino) {
+        if (locks.list[i].holder != shim_running && identify(locks.list[i].descriptor, &held) && is_same(&held, &wanted)) {
             return true;
         }
     }
@@ -218,6 +267,12 @@ static int flock_here(int descriptor, int operation)
     return result != 0 && error == EINTR ? shim_give_up() : result;
 }
 
+/* The session extension would go on without its lock. A request that owns nothing keeps nobody from a connection. */
+static bool may_be_refused(void)
+{
+    return shim_running->has_owned && EG(current_execute_data) != NULL && EG(exception) == NULL && !shim_waits_for_session();
+}
+
 static int wait_for_file(int descriptor, int operation)
 {
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
@@ -236,8 +291,15 @@ static int wait_for_file(int descriptor, int operation)
         if (shim_is_over()) {
             return shim_give_up();
         }
-        if (!pause_before_lock(descriptor, &pause)) {
+        switch (pause_before_lock(descriptor, may_be_refused(), &pause)) {
+        case SHIM_TURN_STUCK:
             return flock_here(descriptor, operation);
+        case SHIM_TURN_REFUSED:
+            shim_turn_refusal_throw("Lock is held by a request that itself waits for a connection of this request");
+            errno = EDEADLK;
+            return -1;
+        default:
+            break;
         }
     }
 }
@@ -247,6 +309,7 @@ int shim_lock_file(int descriptor, int operation)
     const int result = wait_for_file(descriptor, operation);
     if (result == 0 && shim_running != NULL) {
         if ((operation & LOCK_UN) != 0) {
+            /* The kernel has it back already; who waits tries as soon as this request waits. */
             shim_lock_strike(descriptor);
         } else {
             note_lock(descriptor, shim_running);
@@ -281,7 +344,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
         if (result == 0 || (errno != EAGAIN && errno != EACCES)) {
             return result;
         }
-        if (!pause_before_lock(descriptor, &pause)) {
+        if (pause_before_lock(descriptor, false, &pause) == SHIM_TURN_STUCK) {
             return lock_record_here(descriptor, command, lock, call);
         }
         if (shim_is_over()) {
@@ -289,4 +352,9 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
             return -1;
         }
     }
+}
+
+void shim_locks_install(void)
+{
+    shim_turns_hold_lock = holds_lock;
 }

@@ -21,6 +21,7 @@ bool shim_is_over(void);
 bool shim_waits_for_session(void);
 /* Ends a wait that has failed: returns -1, or does not return. */
 int shim_give_up(void);
+void shim_locks_install(void);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
 
 #endif

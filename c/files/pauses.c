@@ -21,7 +21,8 @@ int usleep(useconds_t duration)
     if (shim_current == NULL || !shim_waits_for_session()) {
         return LIBC(usleep)(duration);
     }
-    if (!shim_is_over() && shim_park_until(shim_now() + (int64_t)duration * 1000) == SHIM_NEVER_PARKED) {
+    if (!shim_is_over() && shim_park_until(shim_now() + (int64_t)duration * 1000, SHIM_WAITS_FOR_SESSION) ==
+                               SHIM_NEVER_PARKED) {
         /* A caller that polls does not care whether the pause was interrupted. */
         (void)LIBC(usleep)(duration);
     }

@@ -1,5 +1,6 @@
 /* Where the instances of an object come from that has one for each request. */
 #include "compat.h"
+#include "connections/busy.h"
 #include "fiber/cancel.h"
 #include "instances/source.h"
 #include "transfer/exceptions.h"
@@ -8,20 +9,19 @@
 
 static const char *reason(shim_turn turn)
 {
-    switch (turn) {
-    case SHIM_TURN_REFUSED:
-        return " by requests that wait for this one";
-    case SHIM_TURN_STUCK:
-        return ", and the request cannot wait here";
-    default:
-        return ", and the request has waited until its time limit";
-    }
+    return turn == SHIM_TURN_STUCK ? ", and the request cannot wait here"
+                                   : ", and the request has waited until its time limit";
 }
 
 static bool throw_unserved(const shim_source *source, shim_turn turn)
 {
     if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
         shim_cancelled_throw();
+    } else if (turn == SHIM_TURN_REFUSED) {
+        zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
+                                               source->places.max, ZSTR_VAL(source->class->name));
+        shim_busy_error_throw(ZSTR_VAL(message));
+        zend_string_release(message);
     } else {
         zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", source->places.max,
                                 ZSTR_VAL(source->class->name), reason(turn));

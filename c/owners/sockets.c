@@ -73,10 +73,12 @@ static note *introduce(int descriptor)
     }
     shim_turn_forget(&one->socket);
     part(one);
-    *one = (note){.is_known = true, .socket = {.descriptor = descriptor}};
+    *one = (note){.is_known = true, .socket = {.descriptor = descriptor, .is_unknown = true}};
     one->is_free = !is_conversation(descriptor);
     shim_fiber *fiber = shim_running;
-    const bool is_joint = fiber == NULL || (fiber->calling != NULL && fiber->calling->owner == NULL);
+    const shim_owned *calling = fiber != NULL ? fiber->calling : NULL;
+    const bool is_joint =
+        fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on));
     if (!one->is_free && !is_joint) {
         shim_turn_own(&one->socket, fiber);
     }

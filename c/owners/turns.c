@@ -2,47 +2,110 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
+#include "engine/execution_timer.h"
 #include "fiber/cancel.h"
 #include "fiber/carrier.h"
 #include "fiber/park.h"
 #include "fiber/ready.h"
 #include "libc/clock.h"
+#include "owners/graph.h"
 #include "owners/turns.h"
+
+/* For so long, a request waits for one that waits for something outside of the thread; then it may borrow what that one
+ * has. Half of the time that is left to it, if that is less. */
+#define PATIENCE_NS INT64_C(1000000000)
 
 /* A request that waits, on its own stack. */
 typedef struct waiter {
+    shim_blocked blocked;
     shim_fiber *fiber;
-    /* What it waits for; one of the two. */
-    const shim_owned *thing;
+    /* What it waits for; one of the three. */
+    shim_owned *thing;
     const shim_places *places;
+    const shim_file_lock *lock;
     /* What it is told when it goes on. */
     shim_turn turn;
     bool is_queued;
-    /* It would wait for ever; computed when another one is about to wait. */
-    bool is_stuck;
-    struct waiter *next;
-    struct waiter *previous;
+    /* It has waited for long. */
+    bool is_overdue;
 } waiter;
 
 static __thread struct {
-    shim_fiber *joint;
+    /* Stands for all things without an owner of their own. */
+    shim_owned joint;
+    /* Something without a record was used, of which nobody knows whether it is at rest. */
+    bool is_joint_unknown;
     /* Things with an owner of their own. */
     shim_owned *owned;
-    waiter *first;
-    waiter *last;
+    shim_queue queue;
 } turns;
+
+static waiter *waiter_of(const shim_blocked *blocked)
+{
+    return (waiter *)((char *)blocked - offsetof(waiter, blocked));
+}
+
+/* ---- what others know ---- */
+
+static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+    return false;
+}
+
+static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+}
+
+shim_thing_questions shim_turns_ask = {
+    .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
+
+static bool holds_no_place(const shim_fiber *fiber, const shim_places *places)
+{
+    (void)fiber;
+    (void)places;
+    return false;
+}
+
+static bool holds_no_lock(const shim_fiber *fiber, const shim_file_lock *lock)
+{
+    (void)fiber;
+    (void)lock;
+    return false;
+}
+
+static void throw_nothing(const char *message)
+{
+    (void)message;
+}
+
+bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places) = holds_no_place;
+bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
+shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
 
 /* ---- who owns what ---- */
 
-static shim_fiber *owner_of(const shim_owned *thing)
+static bool is_joint(const shim_owned *thing)
 {
-    return thing->owner != NULL || thing->is_leased || thing->is_apart ? thing->owner : turns.joint;
+    return thing->owner == NULL && !thing->is_leased && !thing->is_apart;
 }
 
-bool shim_turn_is_free(const shim_owned *thing)
+static shim_fiber *owner_of(const shim_owned *thing)
 {
-    const shim_fiber *owner = owner_of(thing);
-    return owner == NULL || owner == shim_running;
+    return is_joint(thing) ? turns.joint.owner : thing->owner;
+}
+
+shim_owned *shim_turn_joint(void)
+{
+    return &turns.joint;
+}
+
+bool shim_turns_joint_is_unknown(void)
+{
+    return turns.is_joint_unknown;
 }
 
 bool shim_turn_is_here(const shim_owned *thing)
@@ -52,7 +115,7 @@ bool shim_turn_is_here(const shim_owned *thing)
 
 void shim_turn_set_apart(shim_owned *thing)
 {
-    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased) {
+    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {
         thing->is_apart = true;
     }
 }
@@ -60,7 +123,8 @@ void shim_turn_set_apart(shim_owned *thing)
 bool shim_turns_has_opened(const shim_fiber *fiber)
 {
     const shim_owned *thing = turns.owned;
-    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_apart)) {
+    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_apart || thing->is_lent ||
+                             thing == &turns.joint)) {
         thing = thing->next;
     }
     return thing != NULL;
@@ -68,7 +132,7 @@ bool shim_turns_has_opened(const shim_fiber *fiber)
 
 bool shim_turns_are_joint(const shim_fiber *fiber)
 {
-    return turns.joint == fiber;
+    return turns.joint.owner == fiber;
 }
 
 void shim_turn_own(shim_owned *thing, shim_fiber *fiber)
@@ -102,12 +166,104 @@ static void disown(shim_owned *thing)
 
 static void give_to(shim_owned *thing, shim_fiber *fiber)
 {
-    if (thing->is_leased || thing->is_apart) {
+    if (!is_joint(thing)) {
         shim_turn_own(thing, fiber);
     } else {
-        fiber->has_owned = true;
-        turns.joint = fiber;
+        turns.is_joint_unknown = false;
+        shim_turn_own(&turns.joint, fiber);
     }
+}
+
+/* ---- lending ---- */
+
+static void lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
+{
+    shim_fiber *lender = thing->owner == owner ? owner : NULL;
+    shim_turns_ask.is_left(thing, owner);
+    disown(thing);
+    shim_turn_own(thing, borrower);
+    thing->is_lent = true;
+    thing->lender = lender;
+}
+
+/* Its owner owns it no more. What it has borrowed is its lender's again, if that one has not ended. */
+static void give_back(shim_owned *thing)
+{
+    shim_fiber *lender = thing->is_lent ? thing->lender : NULL;
+    disown(thing);
+    thing->is_lent = false;
+    thing->lender = NULL;
+    if (lender != NULL) {
+        shim_turn_own(thing, lender);
+    }
+}
+
+static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
+{
+    if (!one->context.is_task || !other->context.is_task || one->context.host == NULL || other->context.host == NULL) {
+        return false;
+    }
+    shim_view first = {0}, second = {0};
+    shim_host.io.request_id(one->context.host, &first);
+    shim_host.io.request_id(other->context.host, &second);
+    return first.length > 0 && first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0;
+}
+
+/* Whether the owner, which is parked, leaves a thing that is at rest to one who waits for it. */
+static bool is_generous(const shim_fiber *owner, const waiter *one)
+{
+    switch (owner->wait_set->purpose) {
+    case SHIM_WAITS_FOR_CLIENT:
+    case SHIM_WAITS_FOR_SESSION:
+        return true;
+    case SHIM_WAITS_FOR_TASKS:
+        if (are_of_one_family(owner, one->fiber)) {
+            return true;
+        }
+        break;
+    case SHIM_WAITS_FOR_TIME:
+        if (owner->is_at_store && one->fiber->has_used_store && !shim_turns_ask.keeps_state(one->thing, owner)) {
+            return true;
+        }
+        break;
+    default:
+        break;
+    }
+    return one->is_overdue && !shim_turns_ask.keeps_state(one->thing, owner);
+}
+
+/* Gives the thing to who waits for it, or is about to, if it is free, or if its owner leaves it. */
+static bool serve(const waiter *one)
+{
+    shim_owned *thing = one->thing;
+    for (;;) {
+        shim_fiber *owner = owner_of(thing);
+        if (owner == NULL) {
+            give_to(thing, one->fiber);
+            return true;
+        }
+        if (owner == one->fiber) {
+            return true;
+        }
+        const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
+        if (owner->phase != SHIM_PHASE_PARKED || !(is_left || is_generous(owner, one)) ||
+            !shim_turns_ask.is_at_rest(thing, owner)) {
+            return false;
+        }
+        if (!is_left) {
+            lend(thing, owner, one->fiber);
+            return true;
+        }
+        shim_turns_ask.is_left(thing, owner);
+        give_back(thing);
+    }
+}
+
+bool shim_turn_is_free(const shim_owned *thing)
+{
+    const shim_fiber *owner = owner_of(thing);
+    return owner == NULL || owner == shim_running ||
+           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_turns_ask.is_at_rest(thing, owner));
 }
 
 /* ---- the queue ---- */
@@ -115,31 +271,17 @@ static void give_to(shim_owned *thing, shim_fiber *fiber)
 static void enqueue(waiter *one)
 {
     one->is_queued = true;
-    one->next = NULL;
-    one->previous = turns.last;
-    if (turns.last != NULL) {
-        turns.last->next = one;
-    } else {
-        turns.first = one;
-    }
-    turns.last = one;
+    one->blocked.serial = one->fiber->serial;
+    one->fiber->blocked = &one->blocked;
+    shim_queue_add(&turns.queue, &one->blocked);
 }
 
 static void dequeue(waiter *one)
 {
-    if (!one->is_queued) {
-        return;
-    }
-    one->is_queued = false;
-    if (one->next != NULL) {
-        one->next->previous = one->previous;
-    } else {
-        turns.last = one->previous;
-    }
-    if (one->previous != NULL) {
-        one->previous->next = one->next;
-    } else {
-        turns.first = one->next;
+    if (one->is_queued) {
+        one->is_queued = false;
+        one->fiber->blocked = NULL;
+        shim_queue_remove(&turns.queue, &one->blocked);
     }
 }
 
@@ -157,17 +299,24 @@ static void tell(waiter *one, shim_turn turn)
  * each: what its owner had opened has become nobody's. */
 static void pass(void)
 {
-    waiter *next = NULL;
-    for (waiter *one = turns.first; one != NULL; one = next) {
-        next = one->next;
-        if (one->thing == NULL) {
-            continue;
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        waiter *one = waiter_of(blocked);
+        next = blocked->next;
+        if (one->thing != NULL && serve(one)) {
+            tell(one, SHIM_TURN_HERE);
         }
-        const shim_fiber *owner = owner_of(one->thing);
-        if (owner == NULL) {
-            give_to((shim_owned *)one->thing, one->fiber);
-        }
-        if (owner == NULL || owner == one->fiber) {
+    }
+}
+
+/* The request is about to wait: others may have what it leaves meanwhile. */
+static void pass_from(const shim_fiber *fiber)
+{
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        waiter *one = waiter_of(blocked);
+        next = blocked->next;
+        if (one->thing != NULL && owner_of(one->thing) == fiber && serve(one)) {
             tell(one, SHIM_TURN_HERE);
         }
     }
@@ -175,79 +324,77 @@ static void pass(void)
 
 /* ---- who waits for ever ---- */
 
-static bool holds_none(const shim_fiber *fiber, const shim_places *places)
-{
-    (void)fiber;
-    (void)places;
-    return false;
-}
-
-bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places) = holds_none;
-
 static bool is_stuck(const shim_fiber *fiber)
 {
-    const waiter *one = turns.first;
-    while (one != NULL && one->fiber != fiber) {
-        one = one->next;
-    }
-    return one != NULL && one->is_stuck;
+    return fiber->blocked != NULL && fiber->blocked->is_stuck;
 }
 
-static uint32_t places_of_the_stuck(const shim_places *places)
+static bool may_get_place(const shim_queue *queue, const shim_places *places)
 {
-    uint32_t count = 0;
-    for (const waiter *one = turns.first; one != NULL; one = one->next) {
-        count += one->is_stuck && shim_turns_hold_place(one->fiber, places);
+    uint32_t lost = 0;
+    for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
+        lost += other->is_stuck && shim_turns_hold_place(waiter_of(other)->fiber, places);
     }
-    return count;
+    return lost < places->in_use;
 }
 
-/* Whether somebody who is not stuck may free what it waits for. */
-static bool can_go_on(const waiter *one)
+static bool may_get_lock(const shim_queue *queue, const waiter *one)
 {
-    return one->thing != NULL ? !is_stuck(owner_of(one->thing)) : places_of_the_stuck(one->places) < one->places->in_use;
+    const shim_blocked *other = queue->first;
+    while (other != NULL && !(other->is_stuck && waiter_of(other)->fiber != one->fiber &&
+                              shim_turns_hold_lock(waiter_of(other)->fiber, one->lock))) {
+        other = other->next;
+    }
+    return other == NULL;
 }
 
-/* Finds out who is stuck if `refused` is not; returns whether anybody is. */
-static bool find_stuck(const waiter *refused)
+static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
 {
-    size_t left = 0;
-    for (waiter *one = turns.first; one != NULL; one = one->next) {
-        one->is_stuck = one != refused;
-        left += one->is_stuck;
+    const waiter *one = waiter_of(blocked);
+    if (one->lock != NULL) {
+        return may_get_lock(queue, one);
     }
-    for (bool is_settled = false; !is_settled;) {
-        is_settled = true;
-        for (waiter *one = turns.first; one != NULL; one = one->next) {
-            if (one->is_stuck && can_go_on(one)) {
-                one->is_stuck = false;
-                is_settled = false;
-                left--;
-            }
+    return one->thing != NULL ? !is_stuck(owner_of(one->thing)) : may_get_place(queue, one->places);
+}
+
+static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
+{
+    (void)queue;
+    const waiter *one = waiter_of(blocked);
+    const shim_fiber *owner = one->thing != NULL ? owner_of(one->thing) : NULL;
+    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_turns_ask.is_at_rest(one->thing, owner);
+}
+
+static void lend_to(const waiter *one)
+{
+    shim_fiber *owner = owner_of(one->thing);
+    if (one->thing->is_lent && one->thing->owner == owner) {
+        shim_turns_ask.is_left(one->thing, owner);
+        give_back(one->thing);
+        owner = owner_of(one->thing);
+    }
+    if (owner == NULL) {
+        give_to(one->thing, one->fiber);
+    } else if (owner != one->fiber) {
+        lend(one->thing, owner, one->fiber);
+    }
+}
+
+/* The request has just joined the queue: nobody is to wait for ever. */
+static void untie(waiter *latest)
+{
+    static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
+    while (latest->is_queued) {
+        const shim_decision decision = shim_graph_decide(&turns.queue, &latest->blocked, &ask);
+        if (decision.way == SHIM_WAY_OUT_NONE) {
+            return;
         }
-    }
-    return left > 0;
-}
-
-/* Only the one that has just joined the queue can have closed a circle, so most often it is enough to ask about it. */
-static bool is_anybody_stuck(const waiter *latest)
-{
-    for (waiter *one = turns.first; one != NULL; one = one->next) {
-        one->is_stuck = true;
-    }
-    return !can_go_on(latest) && find_stuck(NULL);
-}
-
-/* The youngest whose refusal leaves nobody stuck. */
-static waiter *one_to_refuse(waiter *latest)
-{
-    waiter *youngest = latest;
-    for (waiter *one = turns.first; one != NULL; one = one->next) {
-        if (one->fiber->serial > youngest->fiber->serial && !find_stuck(one)) {
-            youngest = one;
+        waiter *who = waiter_of(decision.who);
+        if (decision.way == SHIM_WAY_OUT_LEND) {
+            lend_to(who);
         }
+        tell(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_TURN_HERE : SHIM_TURN_REFUSED);
     }
-    return youngest;
 }
 
 /* ---- waiting ---- */
@@ -259,7 +406,39 @@ static void count(int64_t since)
     }
 }
 
-static shim_turn wait_for(const shim_owned *thing, const shim_places *places)
+static bool is_past_limit(int64_t now)
+{
+    const int64_t limit = shim_timer_deadline();
+    return limit > 0 && now >= limit;
+}
+
+static int64_t overdue_at(int64_t now)
+{
+    const int64_t limit = shim_timer_deadline();
+    const int64_t half = limit > now ? (limit - now) / 2 : PATIENCE_NS;
+    return now + (limit > 0 && half < PATIENCE_NS ? half : PATIENCE_NS);
+}
+
+/* Parked until it is told, or its wait ends in another way. Returns false if it could not be. */
+static bool park(waiter *own, int64_t since)
+{
+    shim_wait_set set = {
+        .awaits_turn = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_FOR_TURN};
+    for (;;) {
+        const shim_woken_by by = shim_park(&set).by;
+        if (by != SHIM_WOKEN_BY_TIME || !own->is_queued || set.deadline == 0 || is_past_limit(shim_now())) {
+            return by != SHIM_NEVER_PARKED;
+        }
+        own->is_overdue = true;
+        set.deadline = 0;
+        if (serve(own)) {
+            own->turn = SHIM_TURN_HERE;
+            return true;
+        }
+    }
+}
+
+static shim_turn wait_for(waiter *own)
 {
     if (shim_is_cancelled()) {
         return SHIM_TURN_OVER;
@@ -267,38 +446,31 @@ static shim_turn wait_for(const shim_owned *thing, const shim_places *places)
     if (!shim_fiber_may_park()) {
         return SHIM_TURN_STUCK;
     }
-    waiter own = {.fiber = shim_running, .thing = thing, .places = places, .turn = SHIM_TURN_OVER};
     const int64_t since = shim_now();
-    enqueue(&own);
-    if (is_anybody_stuck(&own)) {
-        waiter *refused = one_to_refuse(&own);
-        if (refused == &own) {
-            dequeue(&own);
-            return SHIM_TURN_REFUSED;
-        }
-        tell(refused, SHIM_TURN_REFUSED);
-    }
-    const shim_woken_by by = shim_park(&(shim_wait_set){.awaits_turn = true}).by;
-    dequeue(&own);
-    if (by == SHIM_NEVER_PARKED) {
+    own->blocked.may_be_refused = true;
+    own->turn = SHIM_TURN_OVER;
+    enqueue(own);
+    untie(own);
+    const bool has_waited = !own->is_queued || park(own, since);
+    dequeue(own);
+    if (!has_waited) {
         return SHIM_TURN_STUCK;
     }
-    if (thing != NULL) {
+    if (own->thing != NULL && own->turn != SHIM_TURN_REFUSED) {
         count(since);
     }
-    return own.turn;
+    return own->turn;
 }
 
 shim_turn shim_turn_take(shim_owned *thing)
 {
-    if (shim_turn_is_here(thing)) {
-        return SHIM_TURN_HERE;
+    waiter own = {.fiber = shim_running, .thing = thing};
+    const bool is_here = shim_turn_is_here(thing) || serve(&own);
+    const shim_turn turn = is_here ? SHIM_TURN_HERE : wait_for(&own);
+    if (thing->is_unknown && is_joint(thing)) {
+        turns.is_joint_unknown = true;
     }
-    if (owner_of(thing) == NULL) {
-        give_to(thing, shim_running);
-        return SHIM_TURN_HERE;
-    }
-    return wait_for(thing, NULL);
+    return turn;
 }
 
 shim_turn shim_turn_take_place(shim_places *places)
@@ -307,38 +479,61 @@ shim_turn shim_turn_take_place(shim_places *places)
         places->in_use++;
         return SHIM_TURN_HERE;
     }
-    return wait_for(NULL, places);
+    return wait_for(&(waiter){.fiber = shim_running, .places = places});
 }
 
 void shim_turn_give_place(shim_places *places)
 {
-    waiter *one = turns.first;
-    while (one != NULL && one->places != places) {
-        one = one->next;
+    shim_blocked *blocked = turns.queue.first;
+    while (blocked != NULL && waiter_of(blocked)->places != places) {
+        blocked = blocked->next;
     }
-    if (one != NULL) {
-        tell(one, SHIM_TURN_HERE);
+    if (blocked != NULL) {
+        tell(waiter_of(blocked), SHIM_TURN_HERE);
     } else {
         places->in_use--;
     }
+}
+
+/* Nobody tells when a lock becomes free, unless a request of this thread has held it: it is tried again and again. */
+shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
+{
+    if (!shim_fiber_may_park()) {
+        return SHIM_TURN_STUCK;
+    }
+    waiter own = {
+        .fiber = shim_running, .lock = lock, .blocked = {.may_be_refused = may_be_refused}, .turn = SHIM_TURN_HERE};
+    enqueue(&own);
+    untie(&own);
+    shim_woken_by by = SHIM_WOKEN_BY_TURN;
+    if (own.is_queued) {
+        shim_pause_lengthen(pause);
+        by = shim_park(&(shim_wait_set){
+                           .awaits_turn = true, .deadline = shim_now() + *pause, .purpose = SHIM_WAITS_FOR_TURN})
+                 .by;
+    }
+    dequeue(&own);
+    return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
 }
 
 /* ---- the end of an ownership ---- */
 
 void shim_turn_give(shim_owned *thing)
 {
-    disown(thing);
+    give_back(thing);
     pass();
 }
 
 void shim_turn_forget(shim_owned *thing)
 {
     disown(thing);
-    waiter *next = NULL;
-    for (waiter *one = turns.first; one != NULL; one = next) {
-        next = one->next;
-        if (one->thing == thing) {
-            tell(one, SHIM_TURN_GONE);
+    thing->is_lent = false;
+    thing->lender = NULL;
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        next = blocked->next;
+        if (waiter_of(blocked)->thing == thing) {
+            tell(waiter_of(blocked), SHIM_TURN_GONE);
         }
     }
 }
@@ -346,16 +541,16 @@ void shim_turn_forget(shim_owned *thing)
 static void end(const shim_fiber *fiber, bool with_leases)
 {
     shim_owned *next = NULL;
-    bool had_any = turns.joint == fiber;
+    bool had_any = false;
     for (shim_owned *thing = turns.owned; thing != NULL; thing = next) {
         next = thing->next;
-        if (thing->owner == fiber && (with_leases || !thing->is_leased)) {
-            disown(thing);
+        if (thing->lender == fiber) {
+            thing->lender = NULL;
+        }
+        if (thing->owner == fiber && (with_leases || !thing->is_leased || thing->is_passed_on)) {
+            give_back(thing);
             had_any = true;
         }
-    }
-    if (turns.joint == fiber) {
-        turns.joint = NULL;
     }
     if (had_any) {
         pass();
@@ -377,11 +572,11 @@ void shim_turns_forget(void)
     while (turns.owned != NULL) {
         disown(turns.owned);
     }
-    turns.joint = NULL;
-    turns.first = turns.last = NULL;
+    turns.queue = (shim_queue){0};
 }
 
 void shim_turns_install(void)
 {
+    shim_fiber_parks = pass_from;
     shim_fiber_is_lost = shim_turns_end;
 }

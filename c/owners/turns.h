@@ -22,27 +22,42 @@
  *    request that has ended, persistent connections) has one owner together, the joint owner: who first touches one of
  *    them owns them all to its end. The order in which a request touches them therefore cannot matter.
  *  - A thing that is apart is none of these: requests that each have one of their own do not wait for each other.
- *  - A thing that is leased belongs to a request for one call, and is free otherwise.
+ *  - A thing that is leased belongs to a request for one call, and is free otherwise. One that is passed on (a store) stays
+ *    with its request until somebody else needs it, and is given away then, once that request waits for something else.
  *  - A request that needs what another one owns joins one queue of the thread. It is given what it needs at the moment in
  *    which it becomes free, before it runs: nobody overtakes, and who is told that it is its turn has it.
  *  - The end of a request comes in this order: its script, shutdown functions and destructors; what it leaves on its
- *    connections is cleaned up, still as their owner (connections/cleaning.c); then the first in the queue has its turn.
+ *    connections is cleaned up, still as their owner (connections/cleaning.c); then the first in the queue has its turn;
+ *    then its tasks are waited for.
  *
  * There are also things of which several are alike, and a request gets any one of them: places (the instances of an object
- * of Svc\per_request()). Requests wait for these in the same queue.
+ * of Svc\per_request()). And there are locks on files, which files/locks.c knows. Requests wait for these in the same queue.
  *
- * Requests can come to wait for each other: they own what they have opened, and hold places, while they wait for more. A
- * request is stuck if the owner of what it waits for is, or whoever holds the places. A wait by which requests would be
- * stuck is refused to the youngest of those without which none would be, which may be one that waits already. Being
- * refused takes nothing away from it.
+ * An owner may wait for something itself, and whoever ends that wait may be the one that waits for the owner. So a thing that
+ * is *at rest* (connections/rest.h: no exchange, result, copy or transaction is under way) may be *lent*: another request is
+ * its owner until it ends, or until it waits for something else while the thing is at rest and somebody needs it; then it is
+ * the lender's again. What an owner that waits lends depends on what it waits for:
+ *
+ *      what the owner waits for          lends what is at rest
+ *      another request of the thread     if that one waits for it, directly or through others (graph.h)
+ *      its client; a session's lock      always: nobody says who holds a lock that a session handler polls for
+ *      tasks                             to tasks of the same request, which may be the ones it waits for
+ *      a pause, after it has used a      to who has used a store as well: both may poll for a lock there
+ *      store
+ *      anything else, and all above      to who has waited for a second, unless it has left something in the session that
+ *                                        only its own requests should see: the two may wait for each other through others
+ *
+ * A thing that is not at rest is not lent; then the wait of one request is refused (graph.h).
  *
  * Invariants.
  *  1. A thing has at most one owner, a request that has begun and not ended: the end takes everything away, however the
  *     request ends (shim_turns_end), and so does the loss of its stack.
- *  2. No thing that is free has a waiter, nor has a free place, and nobody is stuck, whenever a script's code runs.
+ *  2. No thing that is free has a waiter, nor has a free place, and nobody is stuck who could be helped, whenever a script's
+ *     code runs.
  *  3. A waiter is in the queue exactly as long as it is parked. Its wait ends by its turn, its refusal, the disappearance
  *     of the thing, its time limit or its cancellation, whichever comes first.
- *  4. Nothing here allocates memory, polls, throws, or knows what the things are.
+ *  4. A thing is lent once at a time: who has borrowed it does not lend it, but gives it back.
+ *  5. Nothing here allocates memory, polls, throws, or knows what the things are.
  *
  * Everything is of one thread, as fibers are. */
 #ifndef SVC_SHIM_TURNS_H
@@ -59,6 +74,13 @@ typedef struct shim_owned {
     shim_fiber *owner;
     bool is_leased;
     bool is_apart;
+    /* It is leased, but stays with its request until somebody needs it. */
+    bool is_passed_on;
+    /* Nobody knows whether it is at rest: bytes of a protocol that is none of ours. */
+    bool is_unknown;
+    /* The owner has borrowed it: from this request, or else from the joint owner. */
+    bool is_lent;
+    shim_fiber *lender;
     /* The socket behind it, as far as it was seen; -1 if none was. */
     int descriptor;
     /* The neighbours among the things that have an owner. */
@@ -71,6 +93,12 @@ typedef struct shim_places {
     uint32_t max;
     uint32_t in_use;
 } shim_places;
+
+/* A lock on a file. */
+typedef struct shim_file_lock {
+    uint64_t device;
+    uint64_t inode;
+} shim_file_lock;
 
 typedef enum shim_turn {
     /* The request has it. */
@@ -94,6 +122,29 @@ shim_turn shim_turn_take_place(shim_places *places);
 void shim_turn_give_place(shim_places *places);
 /* Whether the request holds one of these places. */
 extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places);
+/* Waits a moment for a lock that is not free: until its caller is to try again. */
+shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause);
+/* Whether the request holds the lock, or shares it. */
+extern bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock);
+/* Throws what a script is told whose wait was refused. */
+typedef void shim_refusal_thrower(const char *message);
+extern shim_refusal_thrower *shim_turn_refusal_throw;
+
+/* What is known about things; set by connections/rest.c. `thing` is one that the request owns, or what stands for all that
+ * it owns together with others. */
+typedef struct shim_thing_questions {
+    /* Whether another request may use it now. */
+    bool (*is_at_rest)(const shim_owned *thing, const shim_fiber *owner);
+    /* Whether the owner has left something on it that others must not see, even at rest. */
+    bool (*keeps_state)(const shim_owned *thing, const shim_fiber *owner);
+    /* The owner has it no more, and has nothing left to clean up on it. */
+    void (*is_left)(const shim_owned *thing, const shim_fiber *owner);
+} shim_thing_questions;
+extern shim_thing_questions shim_turns_ask;
+/* What stands for all that has a joint owner. */
+shim_owned *shim_turn_joint(void);
+/* Whether something of unknown state was used by that owner. */
+bool shim_turns_joint_is_unknown(void);
 /* Whether the running request may use it without waiting. Takes nothing. */
 bool shim_turn_is_free(const shim_owned *thing);
 /* Whether it, or the joint ownership that it falls under, belongs to the running request. */

@@ -5,7 +5,8 @@
  *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
  *     -> its connections are cleaned, and the next request that waits for them has its turn
- *     -> instances that it had for itself and that are kept go to the next request -> baseline
+ *     -> instances that it had for itself and that are kept go to the next request
+ *     -> tasks that it has given up, and that cannot be stopped, are waited for -> baseline
  *     -> the host has its request back
  *
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
@@ -244,7 +245,6 @@ static void end_globals(shim_fiber *fiber)
 /* While the request can still park. Its limit does not cover the wait. */
 static void end_tasks(shim_fiber *fiber)
 {
-    shim_owned_tasks_cancel(&fiber->context.tasks);
     if (fiber->context.tasks.count > 0) {
         zend_unset_timeout();
         shim_owned_tasks_end(&fiber->context.tasks);
@@ -314,9 +314,11 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     drop(fiber, here);
     end_instances(fiber, here);
     drop(fiber, here);
-    end_tasks(fiber);
+    shim_owned_tasks_cancel(&fiber->context.tasks);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
+    /* It owns nothing that its tasks could wait for. */
+    end_tasks(fiber);
     /* Its tasks, connections and instances are gone. */
     fiber->may_wait = false;
     drop(fiber, here);

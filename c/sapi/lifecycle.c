@@ -177,6 +177,7 @@ const char *shim_startup(const shim_options *options)
     shim_fiber_class_install();
     shim_collector_install();
     shim_own_instances_install();
+    shim_locks_install();
     shim_overflow_install();
     shim_lost_pages_install();
     if (!shim_deep_follow_fibers()) {

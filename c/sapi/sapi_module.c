@@ -45,7 +45,7 @@ static void wait_for_reader(void)
 {
     int64_t pause = 0;
     while (shim_running != NULL && shim_host.io.is_crowded(shim_current->host) && shim_fiber_may_park()) {
-        if (!shim_park_briefly(&pause)) {
+        if (!shim_park_briefly(&pause, SHIM_WAITS_FOR_CLIENT)) {
             return;
         }
     }

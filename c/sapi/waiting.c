@@ -23,7 +23,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         RETURN_THROWS();
     }
     int64_t deadline = shim_deadline_after(seconds);
-    const shim_woken_by woken = shim_park_until(deadline);
+    const shim_woken_by woken = shim_park_until(deadline, SHIM_WAITS_FOR_TIME);
     if (woken == SHIM_WOKEN_BY_CANCEL) {
         shim_cancelled_throw();
         RETURN_THROWS();

@@ -23,7 +23,8 @@ static shim_awaited throw_unable(const char *why)
 /* Waits for a completion, by parking if that is possible. */
 static shim_woken_by wait_for(shim_completion *completion, int64_t deadline)
 {
-    const shim_wait_set set = {.completions = &completion, .completion_count = 1, .deadline = deadline};
+    const shim_wait_set set = {
+        .completions = &completion, .completion_count = 1, .deadline = deadline, .purpose = SHIM_WAITS_FOR_TASKS};
     const shim_woken_by by = shim_park(&set).by;
     if (by != SHIM_NEVER_PARKED || shim_current == NULL || shim_current->is_task) {
         return by;
