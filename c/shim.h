@@ -453,6 +453,8 @@ typedef struct shim_options {
     shim_view command_line;
     /* Whether $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST and $_SERVER contain the request. */
     bool superglobals;
+    /* Whether threads boot a script that serves many requests or tasks. */
+    bool boots;
     /* The hooks in effect: bit `1 << shim_hook` for each. */
     uint32_t hooks;
     /* Whether requests may be recorded. */
@@ -640,7 +642,7 @@ int shim_wake_descriptor(void);
 typedef struct shim_worker_facts {
     /* PHP's heap. */
     size_t heap_bytes;
-    /* A request has left memory behind that only a new boot frees. */
+    /* A request has left memory behind that only a new boot frees, or a connection is closed that only a new boot opens. */
     bool tainted;
     /* Svc\Worker::scheduleExit() has been called. */
     bool exit_scheduled;

@@ -48,6 +48,8 @@ pub struct StartOptions<'a> {
     pub command_line: Option<PathBuf>,
     /// Whether the superglobals contain the request.
     pub superglobals: bool,
+    /// Whether threads boot a script that serves many requests or tasks.
+    pub boots: bool,
     /// The calls that let other requests run while they wait.
     pub hooks: &'a [Hook],
     /// Whether requests may be recorded.
@@ -160,6 +162,7 @@ impl Php {
                 options.command_line.as_deref().map_or(b"", |path| path.as_os_str().as_bytes()),
             ),
             superglobals: options.superglobals,
+            boots: options.boots,
             hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
             traces: options.traces,
             observes_clients: options.clients.is_some(),

@@ -31,7 +31,7 @@ pub enum RequestProgress {
 pub struct PhpWorkerFacts {
     /// PHP's heap.
     pub heap_bytes: usize,
-    /// A request has left memory behind that only a new boot frees.
+    /// A request has left memory behind that only a new boot frees, or a connection is closed that only a new boot opens.
     pub tainted: bool,
     /// The script has asked to boot again.
     pub exit_scheduled: bool,

@@ -340,6 +340,7 @@ mod executor {
             environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
             command_line: crate::php_command::binary(installation.as_ref()),
             superglobals: true,
+            boots: false,
             hooks: &[],
             traces: false,
             clients: None,

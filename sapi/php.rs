@@ -157,6 +157,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.superglobals_enabled,
+        boots: has_workers,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         traces,
         clients: apm::client_options(&shared.config, &plugins).filter(|_| traces),

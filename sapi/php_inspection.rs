@@ -35,6 +35,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.php.superglobals_enabled,
+        boots: false,
         hooks: &[],
         traces: false,
         clients: None,

@@ -51,6 +51,25 @@ fn every_example_is_php() {
 }
 
 #[test]
+fn the_long_example_has_one_connection_for_each_thread() {
+    let [.., tasks, _] = examples()[..] else { panic!("two at the end") };
+    let page = r"<?php
+    require_once dirname(__DIR__) . '/tasks.php';
+    $ask = fn (string $sql) => Svc\async(Backend::query(...), 'sqlite::memory:', $sql)->await();
+    $ask('CREATE TABLE IF NOT EXISTS visits AS SELECT 1 AS visit');
+    $ask('INSERT INTO visits VALUES (2)');
+    echo json_encode($ask('SELECT visit FROM visits'));";
+    let root = folder(&[("tasks.php", tasks), ("public/index.php", page)]);
+    let path = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let (public, entry) = (path("public"), path("tasks.php"));
+    let settings =
+        [("DOCUMENT_ROOT", public.as_str()), ("ASYNC_WORKERS", "1"), ("ASYNC_ENTRY_FILE", entry.as_str())];
+    let svc = Svc::launch(root, &settings, &[]);
+    assert_eq!(svc.get("/").text(), r#"[{"visit":1},{"visit":2}]"#);
+    assert_eq!(svc.get("/").text(), r#"[{"visit":1},{"visit":2},{"visit":2}]"#);
+}
+
+#[test]
 fn the_long_example_serves_a_page_and_sends_a_mail_in_each_mode() {
     let services = Svc::start(
         &[("prices.json", "[5]"), ("reviews.json", r#"["good"]"#), ("stock.json", "no JSON")],

@@ -9,9 +9,11 @@
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
+#include "connections/held_locks.h"
 #include "connections/objects.h"
 #include "connections/rest.h"
 #include "connections/stores.h"
+#include "connections/users.h"
 #include "hooks/hooks.h"
 
 /* Where functions have room for extensions of the engine. */
@@ -42,7 +44,7 @@ bool shim_call_begin(shim_call *call, zend_object *object)
         shim_connection_let_go(root);
         return false;
     }
-    *call = (shim_call){.connection = root, .before = shim_running->calling};
+    *call = (shim_call){.connection = root, .before = shim_running->calling, .refusals = shim_running->refusals};
     if (root != NULL) {
         root->calls++;
         shim_running->calling = &root->owned;
@@ -58,6 +60,7 @@ void shim_call_end(shim_call *call)
         return;
     }
     root->calls--;
+    root->is_cut = root->is_cut || shim_running->refusals > call->refusals;
     if (root->owned.is_leased && !root->owned.is_passed_on && root->calls == 0 && root->held == 0) {
         shim_turn_give(&root->owned);
     }
@@ -121,10 +124,11 @@ static bool is_raw_state(zend_execute_data *execute_data)
     return false;
 }
 
-/* A state of Redis that only its own commands end. Called before the command, which may be interrupted. */
+/* A state that only its own commands end. Called before the command, which may be interrupted. */
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
     const zend_function *function = EX(func);
+    shim_held_locks_note(root, execute_data);
     if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
         return;
     }
@@ -144,15 +148,52 @@ static bool is_destructor_of_another(zend_execute_data *execute_data, zend_objec
     return is_named(EX(func), ZEND_DESTRUCTOR_FUNC_NAME) && !shim_connection_is_free(shim_connection_find(object));
 }
 
+static void adopt_all(shim_connection *root, zend_execute_data *execute_data, const zval *return_value)
+{
+    if (Z_TYPE_P(return_value) == IS_OBJECT) {
+        adopt(root, Z_OBJ_P(return_value));
+    }
+    if (Z_TYPE(EX(This)) == IS_OBJECT) {
+        adopt(root, Z_OBJ(EX(This)));
+    }
+}
+
+static void call_nothing(INTERNAL_FUNCTION_PARAMETERS)
+{
+    shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) == IS_OBJECT) {
+        (void)shim_object_is_followed(Z_OBJ_P(return_value), true);
+    }
+}
+
+/* Where connections have no owners: waits for nothing, and notes what is left for the end of the request. */
+static void call_without_owner(INTERNAL_FUNCTION_PARAMETERS)
+{
+    zend_object *object = shim_user_now() != NULL ? subject_of(execute_data) : NULL;
+    shim_connection *root = object != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object))) : NULL;
+    if (root == NULL) {
+        call_nothing(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    shim_user_note(root);
+    note_state(root, execute_data);
+    root->calls++;
+    shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    /* The end of a request has forgotten those that it found in progress. */
+    root->calls -= root->calls > 0;
+    adopt_all(root, execute_data, return_value);
+    shim_connection_let_go(root);
+}
+
 ZEND_NAMED_FUNCTION(shim_call_on_connection)
 {
-    zif_handler php = shim_call_handler(EX(func));
-    zend_object *object = shim_hook_is_on(SHIM_HOOK_NET) ? subject_of(execute_data) : NULL;
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        call_without_owner(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    zend_object *object = subject_of(execute_data);
     if (object == NULL) {
-        php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-        if (Z_TYPE_P(return_value) == IS_OBJECT) {
-            (void)shim_object_is_followed(Z_OBJ_P(return_value), true);
-        }
+        call_nothing(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
     shim_call call;
@@ -166,19 +207,14 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
             shim_store_enter(call.connection, execute_data);
         }
     }
-    php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (call.connection != NULL) {
         if (shim_kind_is_store(call.connection->kind)) {
             shim_store_leave(call.connection, execute_data, return_value);
         } else {
             shim_rest_note_rows(execute_data, return_value);
         }
-        if (Z_TYPE_P(return_value) == IS_OBJECT) {
-            adopt(call.connection, Z_OBJ_P(return_value));
-        }
-        if (Z_TYPE(EX(This)) == IS_OBJECT) {
-            adopt(call.connection, Z_OBJ(EX(This)));
-        }
+        adopt_all(call.connection, execute_data, return_value);
     }
     shim_call_end(&call);
 }

@@ -11,6 +11,8 @@
 typedef struct shim_call {
     shim_connection *connection;
     struct shim_owned *before;
+    /* How often the request had been told that it waits no more. */
+    unsigned refusals;
 } shim_call;
 
 /* The running request makes a call on the connection that the object belongs to: waits until it has the connection.

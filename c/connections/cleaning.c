@@ -1,28 +1,32 @@
-/* The end of an ownership: what a request leaves on its connections is ended, before the next one has its turn.
+/* The end of a request's connections: what it leaves on them is ended, before the next request has its turn.
  *
- * Promises. What is open is rolled back or drained while the request still owns the connection. A connection on which a
- * call was interrupted by a bailout is closed, for nobody knows how far the exchange had come; so is one that cannot be
- * cleaned within five seconds. Errors of cleaning are reported to nobody. Session state stays: what SET, a temporary table
- * or SELECT of Redis has changed is changed for the next one. */
+ * Promises. What is open is rolled back or drained in the words of the library, while the request still has the connection.
+ * A connection on which a call was interrupted, by a bailout or because its request waits no more, is closed, for nobody
+ * knows how far the exchange had come; so is one that cannot be cleaned within five seconds. A worker that keeps such a
+ * connection is replaced, unless the extension connects again by itself. Errors of cleaning are reported to nobody. Session
+ * state stays: what SET, a temporary table or SELECT of Redis has changed is changed for the next one. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/cleaning.h"
 #include "connections/connection.h"
+#include "connections/libpq.h"
 #include "connections/multi.h"
 #include "connections/objects.h"
 #include "connections/rest.h"
 #include "connections/stores.h"
 #include "connections/tidying.h"
+#include "connections/users.h"
 #include "context/context.h"
+#include "context/own_worker.h"
 #include "hooks/hooks.h"
 
 #include <ext/spl/spl_exceptions.h>
 
 enum { CLEANING_SECONDS = 5 };
 
-static bool is_used_by(const shim_connection *connection, const void *fiber)
+static bool is_used_by(const shim_connection *connection, const void *user)
 {
-    return connection->user == fiber;
+    return shim_user_is_noted(connection, user);
 }
 
 typedef struct cleaning {
@@ -53,6 +57,13 @@ static void empty_it(void *argument)
     zend_clear_exception();
 }
 
+static void roll_back_persistent(void *unused)
+{
+    (void)unused;
+    shim_libpq_roll_back_persistent();
+    zend_clear_exception();
+}
+
 static void free_postponed(void *unused)
 {
     (void)unused;
@@ -60,28 +71,39 @@ static void free_postponed(void *unused)
     zend_clear_exception();
 }
 
+/* The script refers to it still, and would find it dead each time. */
+static void lose(shim_connection *connection)
+{
+    if (connection->object != NULL && !shim_connection_reconnects(connection)) {
+        shim_own_worker.has_lost_connection = true;
+    }
+}
+
 static void clean(shim_connection *connection, const shim_place *here)
 {
     cleaning one = {.connection = shim_connection_hold(connection)};
     const bool was_interrupted = connection->calls > 0;
+    const bool is_lost = was_interrupted || connection->is_cut;
     connection->calls = 0;
+    connection->is_cut = false;
     if (connection->kind == SHIM_KIND_CURL_MULTI) {
         one.is_clean = was_interrupted;
         (void)shim_guard(here, empty_it, &one);
-    } else if (was_interrupted || !shim_guard(here, tidy, &one) || !one.is_clean || connection->calls > 0) {
+    } else if (is_lost || !shim_guard(here, tidy, &one) || !one.is_clean || connection->calls > 0) {
         connection->calls = 0;
         (void)shim_guard(here, close_it, &one);
+        lose(connection);
     }
     shim_connection_let_go(connection);
 }
 
-/* What cleaning calls takes the connection, and would note its user. */
-static shim_connection *take_next(const shim_fiber *fiber)
+/* One that nobody else uses. What cleaning calls takes the connection, and would note its user. */
+static shim_connection *take_next(const shim_fiber *user)
 {
-    shim_connection *connection = shim_connection_which(is_used_by, fiber);
-    if (connection != NULL) {
-        connection->user = NULL;
-    }
+    shim_connection *connection = NULL;
+    do {
+        connection = shim_connection_which(is_used_by, user);
+    } while (connection != NULL && !shim_user_leave(connection, user));
     return connection;
 }
 
@@ -92,17 +114,20 @@ typedef struct silence {
 } silence;
 
 /* No handler of the script is called, and no error is reported. A task that has been cancelled may wait nevertheless, and
- * so may a request past its limit. */
+ * so may a request past its limit. `fiber` is NULL on the thread's own stack. */
 static silence begin_silence(shim_fiber *fiber)
 {
-    silence before = {.reporting = EG(error_reporting), .is_task = fiber->context.is_task};
+    silence before = {.reporting = EG(error_reporting)};
     /* The thread's other requests begin with this one. */
     const zend_long limit = EG(timeout_seconds);
     ZVAL_COPY_VALUE(&before.handler, &EG(user_error_handler));
     ZVAL_UNDEF(&EG(user_error_handler));
     EG(error_reporting) = 0;
-    fiber->context.is_task = false;
-    fiber->calling = NULL;
+    if (fiber != NULL) {
+        before.is_task = fiber->context.is_task;
+        fiber->context.is_task = false;
+        fiber->calling = NULL;
+    }
     zend_set_timeout(CLEANING_SECONDS, 1);
     EG(timeout_seconds) = limit;
     return before;
@@ -112,31 +137,53 @@ static void end_silence(shim_fiber *fiber, const silence *before)
 {
     ZVAL_COPY_VALUE(&EG(user_error_handler), &before->handler);
     EG(error_reporting) = before->reporting;
-    fiber->context.is_task = before->is_task;
+    if (fiber != NULL) {
+        fiber->context.is_task = before->is_task;
+    }
     zend_set_timeout(EG(timeout_seconds), 1);
+}
+
+static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_place *here)
+{
+    shim_connection *connection = take_next(user);
+    const bool has_persistent = shim_user_leave_persistent(user);
+    if (connection == NULL && !has_persistent) {
+        return;
+    }
+    const silence before = begin_silence(fiber);
+    /* Cleaning marks the connection as used by what it calls; a bounded number of times. */
+    while (connection != NULL) {
+        shim_connection_hold(connection);
+        clean(connection, here);
+        (void)shim_user_leave(connection, user);
+        shim_connection_let_go(connection);
+        connection = take_next(user);
+    }
+    if (has_persistent) {
+        (void)shim_guard(here, roll_back_persistent, NULL);
+    }
+    end_silence(fiber, &before);
 }
 
 void shim_connections_end(shim_fiber *fiber, const shim_place *here)
 {
-    if (!shim_hook_is_on(SHIM_HOOK_NET) || !fiber->has_owned) {
+    if (!fiber->has_owned || shim_is_child) {
         return;
     }
-    shim_connection *connection = take_next(fiber);
-    if (connection != NULL) {
-        const silence before = begin_silence(fiber);
-        /* Cleaning marks the connection as used by what it calls; a bounded number of times. */
-        while (connection != NULL) {
-            shim_connection_hold(connection);
-            clean(connection, here);
-            connection->user = NULL;
-            shim_connection_let_go(connection);
-            connection = take_next(fiber);
-        }
-        end_silence(fiber, &before);
-    }
+    clean_all(fiber, fiber, here);
     (void)shim_guard(here, free_postponed, NULL);
     shim_stores_end(fiber);
     shim_connections_leave(fiber);
+}
+
+void shim_connections_end_own_stack(void)
+{
+    if (!shim_user_take_own_stack() || shim_is_child) {
+        return;
+    }
+    const shim_place here = shim_place_here();
+    clean_all(shim_user_of_own_stack(), NULL, &here);
+    (void)shim_user_take_own_stack();
 }
 
 void shim_connections_leave(const shim_fiber *fiber)

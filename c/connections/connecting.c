@@ -9,6 +9,7 @@
 #include "connections/connecting.h"
 #include "connections/objects.h"
 #include "connections/pdo.h"
+#include "connections/users.h"
 #include "hooks/hooks.h"
 
 /* PDO::ATTR_PERSISTENT. */
@@ -100,6 +101,9 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
 {
     zval nothing;
     ZVAL_UNDEF(&nothing);
+    if (is_called(execute_data, "pg_pconnect")) {
+        shim_user_note_persistent();
+    }
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;

@@ -148,6 +148,11 @@ void shim_connection_let_go(shim_connection *connection)
         shim_turn_forget(&connection->owned);
         shim_socket_part(&connection->owned);
         free(connection->selections);
+        while (connection->earlier != NULL) {
+            shim_user *next = connection->earlier->next;
+            free(connection->earlier);
+            connection->earlier = next;
+        }
         free(connection);
         connection = parent;
     }

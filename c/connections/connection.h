@@ -9,6 +9,7 @@
 #define SVC_SHIM_CONNECTION_H
 
 #include "compat.h"
+#include "jump/transfers.h"
 #include "owners/turns.h"
 
 #include <stdbool.h>
@@ -34,6 +35,12 @@ typedef enum shim_kind {
     SHIM_KINDS,
 } shim_kind;
 
+/* A request that uses a connection at the same time as others (users.h). */
+typedef struct shim_user {
+    const shim_fiber *fiber;
+    struct shim_user *next;
+} shim_user;
+
 typedef struct shim_connection {
     shim_owned owned;
     /* NULL once the object is freed: what belonged to it may live longer. */
@@ -41,10 +48,14 @@ typedef struct shim_connection {
     shim_kind kind;
     /* What it belongs to: the connection of a statement, the multi handle that an easy handle has been added to. */
     struct shim_connection *parent;
-    /* The request that has used it since it became nobody's, and has to leave it clean. */
+    /* The request that has used it since it became nobody's, and has to leave it clean; without owners, the latest one, and
+     * those before it. */
     const shim_fiber *user;
+    shim_user *earlier;
     /* Calls in progress. Those that a bailout has skipped count on until the end of their request. */
     unsigned calls;
+    /* A call was cut short: the library was told that its connection is lost. */
+    bool is_cut;
     /* Easy handles in a multi handle. */
     unsigned held;
     /* Calls have left a state that only its own commands end (Redis: a watch, a subscription, a block of commands;
@@ -62,6 +73,11 @@ typedef struct shim_connection {
     struct shim_selections *selections;
     /* How many rows of a statement have been fetched. */
     zend_long fetched;
+    /* What libcurl calls an easy handle that is in a multi handle, and that multi handle. */
+    shim_transfer_pair transfer;
+    /* A statement has asked for a lock that the session keeps; the boot script has, and may want to keep it. */
+    bool holds_locks;
+    bool keeps_locks;
     /* The object's destructor has run. */
     bool is_destructed;
     /* One for the object, and one for each record that belongs to it, or whoever works with it. */

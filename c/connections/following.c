@@ -1,5 +1,5 @@
 /* Which classes and functions are followed: those of the extensions that talk to databases, key-value stores, and by
- * curl, and every class that extends theirs. */
+ * curl, and every class that extends theirs. Without owners, those on which something can be left open. */
 #include "compat.h"
 #include "connections/calls.h"
 #include "connections/connecting.h"
@@ -14,8 +14,16 @@
 #include "owners/sockets.h"
 #include "owners/turns.h"
 
-/* Extensions all of whose functions are about connections. */
-static const char *const modules[] = {"curl", "mysqli", "pgsql"};
+/* Extensions all of whose functions are about connections; the last only if these have owners. */
+static const char *const modules[] = {"mysqli", "pgsql", "curl"};
+
+static bool with_owners;
+
+/* Whether the next request finds what is left open on an object of the kind. */
+static bool can_be_left_open(shim_kind kind)
+{
+    return !shim_kind_is_leased(kind) && kind != SHIM_KIND_MEMCACHED && kind != SHIM_KIND_REDIS_SENTINEL;
+}
 
 static zif_handler wrapper_of(const zend_function *function)
 {
@@ -39,7 +47,8 @@ static bool is_of_module(const zend_function *function)
 {
     const zend_module_entry *module =
         function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.module : NULL;
-    for (size_t i = 0; module != NULL && i < sizeof(modules) / sizeof(modules[0]); i++) {
+    const size_t count = sizeof(modules) / sizeof(modules[0]) - (with_owners ? 0 : 1);
+    for (size_t i = 0; module != NULL && i < count; i++) {
         if (strcmp(module->name, modules[i]) == 0) {
             return true;
         }
@@ -66,10 +75,12 @@ static void follow_heir(zend_class_entry *class)
         wrap(function);
     } ZEND_HASH_FOREACH_END();
     shim_objects_follow_heir(class);
-    shim_iterators_follow_heir(class);
+    if (with_owners) {
+        shim_iterators_follow_heir(class);
+    }
 }
 
-bool shim_connections_install(void)
+bool shim_connections_install(bool have_owners)
 {
     zend_class_entry *roots[SHIM_KINDS];
     zend_class_entry *class;
@@ -77,14 +88,18 @@ bool shim_connections_install(void)
     if (!shim_calls_install()) {
         return false;
     }
+    with_owners = have_owners;
     shim_turns_install();
     shim_rest_install();
     shim_objects_made_up = wrap;
     for (int kind = 0; kind < SHIM_KINDS; kind++) {
         const char *name = shim_kind_class((shim_kind)kind);
-        roots[kind] = zend_hash_str_find_ptr(CG(class_table), name, strlen(name));
+        const bool is_wanted = with_owners || can_be_left_open((shim_kind)kind);
+        roots[kind] = is_wanted ? zend_hash_str_find_ptr(CG(class_table), name, strlen(name)) : NULL;
         if (roots[kind] != NULL && roots[kind]->create_object != NULL) {
             shim_objects_follow(roots[kind], (shim_kind)kind);
+        }
+        if (roots[kind] != NULL && with_owners) {
             shim_iterators_follow(roots[kind]);
         }
     }
@@ -98,7 +113,9 @@ bool shim_connections_install(void)
             wrap(function);
         }
     } ZEND_HASH_FOREACH_END();
-    shim_streams_follow();
+    if (with_owners) {
+        shim_streams_follow();
+    }
     return true;
 }
 

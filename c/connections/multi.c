@@ -1,7 +1,11 @@
 /* Multi handles of curl, which hold easy handles of a request.
  *
  * A call takes the handle that it is about, and gives it back when it returns (calls.c). A multi handle is kept for as
- * long as easy handles are in it, and so are those: what a call on the multi handle does, it does to them all. */
+ * long as easy handles are in it, and so are those: what a call on the multi handle does, it does to them all.
+ *
+ * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and count on a
+ * message for each easy handle that they have put in. So a transfer that its request leaves behind is not taken out behind
+ * their back: it is aborted, and they are told (jump/transfers.c). */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
@@ -26,6 +30,7 @@ static void put_in(shim_connection *multi, shim_connection *easy)
 {
     if (easy->parent == NULL) {
         shim_connection_belongs(easy, multi);
+        easy->transfer = shim_transfer_last_added();
         easy->held = 1;
         multi->held++;
     }
@@ -85,21 +90,13 @@ static ZEND_NAMED_FUNCTION(call_that_removes)
     call_on_both(INTERNAL_FUNCTION_PARAM_PASSTHRU, take_out);
 }
 
-static void forget_all(shim_connection *multi)
-{
-    for (shim_connection *easy = NULL; (easy = shim_connection_which(is_in, multi)) != NULL;) {
-        take_out(multi, easy);
-    }
-    multi->held = 0;
-}
-
 static ZEND_NAMED_FUNCTION(call_that_closes)
 {
     shim_connection *multi = shim_connection_hold(handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI));
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (multi != NULL) {
         if (EG(exception) == NULL) {
-            forget_all(multi);
+            shim_multi_empty(multi, true);
             shim_turn_give(&multi->owned);
         }
         shim_connection_let_go(multi);
@@ -114,26 +111,13 @@ zif_handler shim_multi_wrapper(const char *name)
                                                            : NULL;
 }
 
-static bool remove_handle(shim_connection *multi, shim_connection *easy)
-{
-    zend_function *function =
-        zend_hash_str_find_ptr(CG(function_table), "curl_multi_remove_handle", sizeof("curl_multi_remove_handle") - 1);
-    if (function == NULL || multi->object == NULL) {
-        return false;
-    }
-    zval arguments[2], result;
-    ZVAL_OBJ(&arguments[0], multi->object);
-    ZVAL_OBJ(&arguments[1], easy->object);
-    ZVAL_UNDEF(&result);
-    zend_call_known_function(function, NULL, NULL, &result, 2, arguments, NULL);
-    zval_ptr_dtor(&result);
-    return easy->parent == NULL;
-}
-
 void shim_multi_empty(shim_connection *multi, bool was_interrupted)
 {
-    shim_connection *easy = NULL;
-    while (!was_interrupted && (easy = shim_connection_which(is_in, multi)) != NULL && remove_handle(multi, easy)) {
+    for (shim_connection *easy = NULL; (easy = shim_connection_which(is_in, multi)) != NULL;) {
+        if (!was_interrupted && multi->object != NULL) {
+            shim_transfer_abandon(easy->transfer);
+        }
+        take_out(multi, easy);
     }
-    forget_all(multi);
+    multi->held = 0;
 }

@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/objects.h"
+#include "connections/users.h"
 #include "hooks/hooks.h"
 
 #include <pthread.h>
@@ -254,10 +255,14 @@ static void follow(zend_object *object, shim_kind kind, bool is_new)
 {
     object->handlers = replacement(object->handlers);
     shim_connection *connection = shim_connection_add(object, kind);
-    if (is_new && connection != NULL && shim_kind_is_connection(kind) && !connection->owned.is_leased &&
-        shim_hook_is_on(SHIM_HOOK_NET)) {
+    if (!is_new || connection == NULL || !shim_kind_is_connection(kind) || connection->owned.is_leased) {
+        return;
+    }
+    if (shim_hook_is_on(SHIM_HOOK_NET)) {
         shim_turn_own(&connection->owned, shim_running);
         connection->user = shim_running;
+    } else {
+        shim_user_note(connection);
     }
 }
 
@@ -265,7 +270,7 @@ bool shim_object_is_followed(zend_object *object, bool is_new)
 {
     if (object->handlers->free_obj != free_object) {
         /* Extensions do so with objects of their own class. Another object may only look like one (instances/proxy.c). */
-        const int row = row_of(object->ce);
+        const int row = shim_user_now() != NULL ? row_of(object->ce) : -1;
         if (row < 0 || followed[row].class != object->ce) {
             return false;
         }
@@ -278,7 +283,7 @@ static zend_object *create_object(zend_class_entry *class)
 {
     const int row = row_of(class);
     zend_object *object = followed[row].create(class);
-    if (object->handlers->free_obj != free_object) {
+    if (object->handlers->free_obj != free_object && shim_user_now() != NULL) {
         follow(object, followed[row].kind, true);
     }
     return object;

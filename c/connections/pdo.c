@@ -34,6 +34,12 @@ static pdo_dbh_t *open_one(zend_object *object)
     return connection != NULL && connection->driver_data != NULL && connection->methods != NULL ? connection : NULL;
 }
 
+bool shim_pdo_is_mysql(zend_object *object)
+{
+    const pdo_dbh_t *connection = open_one(object);
+    return connection != NULL && connection->driver != NULL && strcmp(connection->driver->driver_name, "mysql") == 0;
+}
+
 bool shim_pdo_in_transaction(zend_object *object)
 {
     pdo_dbh_t *connection = open_one(object);
@@ -96,6 +102,12 @@ bool shim_pdo_is_persistent(zend_object *object)
 {
     (void)object;
     return true;
+}
+
+bool shim_pdo_is_mysql(zend_object *object)
+{
+    (void)object;
+    return false;
 }
 
 bool shim_pdo_in_transaction(zend_object *object)

@@ -11,6 +11,8 @@ const zend_object *shim_pdo_of_statement(zend_object *statement);
 const zend_object *shim_pdo_of_row(zend_object *row);
 /* Whether the connection is persistent, or has become so. */
 bool shim_pdo_is_persistent(zend_object *object);
+/* Whether it is one to MySQL or MariaDB. */
+bool shim_pdo_is_mysql(zend_object *object);
 /* Whether a transaction is open. */
 bool shim_pdo_in_transaction(zend_object *object);
 /* Ends an open transaction. Returns false if it failed. */

@@ -22,13 +22,18 @@ static bool call(zend_function *function, zend_object *object, zval *result, zva
     return EG(exception) == NULL;
 }
 
-static bool call_method(const shim_connection *connection, const char *name, zval *result)
+static bool call_method_with(const shim_connection *connection, const char *name, zval *result, zval *arguments, uint32_t count)
 {
     const char *class_name = shim_kind_class(connection->kind);
     const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
     zend_function *function =
         class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
-    return call(function, connection->object, result, NULL, 0);
+    return call(function, connection->object, result, arguments, count);
+}
+
+static bool call_method(const shim_connection *connection, const char *name, zval *result)
+{
+    return call_method_with(connection, name, result, NULL, 0);
 }
 
 static bool call_function(const char *name, zend_object *object, zval *result)
@@ -57,6 +62,31 @@ static bool function_succeeds(const char *name, zend_object *object)
     return is_done(call_function(name, object, &result), &result);
 }
 
+/* Has the connection execute a statement. */
+static bool execute(const shim_connection *connection, const char *statement)
+{
+    const bool is_pdo = connection->kind == SHIM_KIND_PDO;
+    const char *name = connection->kind == SHIM_KIND_PGSQL ? "pg_query" : "mysqli_query";
+    zval arguments[2], result;
+    ZVAL_OBJ(&arguments[0], connection->object);
+    ZVAL_STRING(&arguments[1], statement);
+    const bool is_called = is_pdo ? call_method_with(connection, "exec", &result, &arguments[1], 1)
+                                  : call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, &result, arguments, 2);
+    zval_ptr_dtor(&arguments[1]);
+    return is_done(is_called, &result);
+}
+
+/* What was locked until the end of the session. */
+static bool unlock(shim_connection *connection, bool is_mysql)
+{
+    if (!connection->holds_locks) {
+        return true;
+    }
+    connection->holds_locks = false;
+    return is_mysql ? execute(connection, "UNLOCK TABLES") && execute(connection, "DO RELEASE_ALL_LOCKS()")
+                    : execute(connection, "SELECT pg_advisory_unlock_all()");
+}
+
 /* A function that returns a number; -1 if it does not. */
 static zend_long number_from(bool is_called, zval *result)
 {
@@ -81,7 +111,8 @@ static bool tidy_pdo(shim_connection *connection)
             return false;
         }
     }
-    return !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
+    const bool is_rolled_back = !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
+    return is_rolled_back && unlock(connection, shim_pdo_is_mysql(connection->object));
 }
 
 /* ---- mysqli ---- */
@@ -122,80 +153,51 @@ static bool tidy_mysqli(shim_connection *connection)
     } else if (!shim_mysqli_is_idle(object)) {
         free_statement_results(connection);
     }
-    while (!shim_mysqli_is_idle(object) && function_succeeds("mysqli_next_result", object)) {
-        /* Returns the rows, which are then dropped; false if there are none. */
+    while (!shim_mysqli_is_idle(object)) {
+        /* Returns the rows of a result that was not begun, which are then dropped; fails if there are none. */
         (void)function_succeeds("mysqli_store_result", object);
+        zend_clear_exception();
+        if (!shim_mysqli_is_idle(object) && !function_succeeds("mysqli_next_result", object)) {
+            return false;
+        }
     }
-    if (!shim_mysqli_is_idle(object)) {
-        return false;
-    }
-    return !shim_mysqli_in_transaction(object) || function_succeeds("mysqli_rollback", object);
+    const bool is_rolled_back = !shim_mysqli_in_transaction(object) || function_succeeds("mysqli_rollback", object);
+    return is_rolled_back && unlock(connection, true);
 }
 
 /* ---- PgSql ---- */
 
-/* PGTransactionStatusType, and ExecStatusType, of libpq. */
-enum { PG_IDLE = 0, PG_ACTIVE = 1, PG_IN_TRANSACTION = 2, PG_IN_FAILED = 3, PG_LOST = 4 };
-enum { PG_COPY_OUT = 3, PG_COPY_IN = 4, PG_COPY_BOTH = 8 };
+/* PGTransactionStatusType of libpq. */
+enum { PG_IDLE = 0, PG_ACTIVE = 1, PG_IN_TRANSACTION = 2, PG_IN_FAILED = 3 };
 
+/* -1 for a connection that was closed, which throws. */
 static zend_long pgsql_status(zend_object *object)
 {
     zval result;
-    return number_from(call_function("pg_transaction_status", object, &result), &result);
+    const zend_long status = number_from(call_function("pg_transaction_status", object, &result), &result);
+    zend_clear_exception();
+    return status;
 }
 
-static bool is_copy(zend_object *object)
+/* pg_query() first reads what was sent without waiting for its results, and ends a copy (libpq.c). */
+static bool roll_back_pgsql(const shim_connection *connection)
 {
-    zval result;
-    const zend_long status = number_from(call_function("pg_result_status", object, &result), &result);
-    return status < 0 || status == PG_COPY_OUT || status == PG_COPY_IN || status == PG_COPY_BOTH;
-}
-
-/* What was sent without waiting for its results. A copy would return the same result again and again. */
-static bool drain_pgsql(zend_object *object)
-{
-    bool has_more = true;
-    while (has_more) {
-        zval result;
-        if (!call_function("pg_get_result", object, &result)) {
-            return false;
-        }
-        has_more = Z_TYPE(result) == IS_OBJECT;
-        const bool is_endless = has_more && is_copy(Z_OBJ(result));
-        zval_ptr_dtor(&result);
-        if (is_endless) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool roll_back_pgsql(zend_object *object)
-{
-    zval arguments[2], result;
-    ZVAL_OBJ(&arguments[0], object);
-    ZVAL_STRING(&arguments[1], "ROLLBACK");
-    zend_function *query = zend_hash_str_find_ptr(CG(function_table), "pg_query", sizeof("pg_query") - 1);
-    const bool is_called = call(query, NULL, &result, arguments, 2);
-    zval_ptr_dtor(&arguments[1]);
-    return is_done(is_called, &result) && pgsql_status(object) == PG_IDLE;
+    return execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
 }
 
 static bool tidy_pgsql(shim_connection *connection)
 {
-    zend_long status = pgsql_status(connection->object);
-    if (status == PG_ACTIVE) {
-        if (!drain_pgsql(connection->object)) {
-            return false;
-        }
-        status = pgsql_status(connection->object);
+    switch (pgsql_status(connection->object)) {
+    case PG_ACTIVE:
+    case PG_IN_TRANSACTION:
+    case PG_IN_FAILED:
+        return roll_back_pgsql(connection) && unlock(connection, false);
+    case PG_IDLE:
+        return unlock(connection, false);
+    default:
+        /* Closed, or lost already. */
+        return true;
     }
-    if (status == PG_IN_TRANSACTION || status == PG_IN_FAILED) {
-        return roll_back_pgsql(connection->object);
-    }
-    /* A connection that was closed throws. */
-    zend_clear_exception();
-    return status != PG_ACTIVE;
 }
 
 /* ---- Redis ---- */
@@ -259,7 +261,6 @@ bool shim_connection_in_transaction(shim_connection *connection)
         return shim_mysqli_is_open(connection->object) && shim_mysqli_in_transaction(connection->object);
     case SHIM_KIND_PGSQL:
         status = pgsql_status(connection->object);
-        zend_clear_exception();
         return status == PG_IN_TRANSACTION || status == PG_IN_FAILED;
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
@@ -271,6 +272,11 @@ bool shim_connection_in_transaction(shim_connection *connection)
     default:
         return false;
     }
+}
+
+bool shim_connection_reconnects(const shim_connection *connection)
+{
+    return connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_MEMCACHED;
 }
 
 void shim_connection_close(shim_connection *connection)

@@ -15,6 +15,8 @@ typedef struct shim_worker {
     bool serving;
     /* A request has ended by a bailout. What it left behind is not freed until the boot request ends. */
     bool tainted;
+    /* A connection that the script refers to had to be closed, and does not open again. */
+    bool has_lost_connection;
     bool exit_scheduled;
     /* The script has been told that the worker serves no more requests. */
     bool over;

@@ -8,6 +8,10 @@
  * The executable defines libcurl's functions before libcurl does, and wraps PHP's callbacks. libcurl's headers are not
  * needed: the option numbers are part of its ABI.
  *
+ * A transfer whose request has ended is ended, too, and the loop that waits for it is told by a message of its multi handle.
+ * libcurl makes such a message only when a transfer ends by itself, so it is added here to what curl_multi_info_read()
+ * returns.
+ *
  * Invariant. `running` is set while libcurl itself runs, and never while a script's code does. A request that waits
  * inside of libcurl (c/hooks) takes it along: other requests run libcurl meanwhile. */
 #include "compat.h"
@@ -16,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 typedef void CURL;
 typedef void CURLM;
@@ -23,8 +28,20 @@ typedef int64_t curl_off_t;
 
 enum {
     CURLE_FAILED_INIT = 2,
+    CURLE_ABORTED_BY_CALLBACK = 42,
     CURLM_INTERNAL_ERROR = 4,
+    CURLMSG_DONE = 1,
 };
+
+/* A message, as libcurl declares it. */
+typedef struct CURLMsg {
+    int kind;
+    CURL *handle;
+    union {
+        void *any;
+        int result;
+    } data;
+} CURLMsg;
 
 /* A call to libcurl that may call back. */
 typedef struct {
@@ -141,20 +158,10 @@ static void *in_place_of(void *value, int option, const callback *list, size_t c
 
 /* ---- libcurl's functions ---- */
 
-/* libcurl is loaded with libphp, or later with an extension. NULL means that it is not loaded, so nobody calls this. */
 static void *libcurl_s(void **slot, const char *name)
 {
-    static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-    void *function = shim_libc(slot, name);
-    for (size_t i = 0; function == NULL && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
-        if (library != NULL) {
-            function = dlsym(library, name);
-            dlclose(library);
-            __atomic_store_n(slot, function, __ATOMIC_RELAXED);
-        }
-    }
-    return function;
+    static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
 }
 
 #define LIBCURL(name) ((__typeof__(&name))libcurl_s(&libc_##name, #name))
@@ -163,11 +170,21 @@ int curl_easy_setopt(CURL *handle, int option, ...);
 int curl_multi_setopt(CURLM *many, int option, ...);
 int curl_easy_perform(CURL *handle);
 int curl_multi_perform(CURLM *many, int *count);
+int curl_multi_add_handle(CURLM *many, CURL *handle);
+int curl_multi_remove_handle(CURLM *many, CURL *handle);
+CURLMsg *curl_multi_info_read(CURLM *many, int *left);
+int curl_multi_cleanup(CURLM *many);
+void curl_easy_cleanup(CURL *handle);
 
 DECLARE_LIBC(curl_easy_setopt);
 DECLARE_LIBC(curl_multi_setopt);
 DECLARE_LIBC(curl_easy_perform);
 DECLARE_LIBC(curl_multi_perform);
+DECLARE_LIBC(curl_multi_add_handle);
+DECLARE_LIBC(curl_multi_remove_handle);
+DECLARE_LIBC(curl_multi_info_read);
+DECLARE_LIBC(curl_multi_cleanup);
+DECLARE_LIBC(curl_easy_cleanup);
 
 /* Every type that an option accepts (long, pointer, offset) has the size of a pointer here. */
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "the value of an option must fit in a long");
@@ -208,3 +225,152 @@ SET_OPTION(curl_multi_setopt, CURLM, callbacks_of_many, CURLM_INTERNAL_ERROR)
 
 PERFORM(curl_easy_perform, CURLE_FAILED_INIT, (CURL *handle), (handle))
 PERFORM(curl_multi_perform, CURLM_INTERNAL_ERROR, (CURLM *many, int *count), (many, count))
+
+/* ---- transfers without a request ---- */
+
+/* A message that is yet to be read. */
+typedef struct message {
+    CURLM *many;
+    CURLMsg text;
+    struct message *next;
+} message;
+
+static __thread message *messages;
+/* The last one that was read: libcurl's, too, are valid until the next call. */
+static __thread CURLMsg last_read;
+static __thread shim_transfer_pair last_added;
+
+static message **find(const CURLM *many, const CURL *handle)
+{
+    message **link = &messages;
+    while (*link != NULL && ((many != NULL && (*link)->many != many) || (handle != NULL && (*link)->text.handle != handle))) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+/* Those of a multi handle, or of an easy handle; NULL stands for any. */
+static void strike(const CURLM *many, const CURL *handle)
+{
+    for (message **link; *(link = find(many, handle)) != NULL;) {
+        message *one = *link;
+        *link = one->next;
+        free(one);
+    }
+}
+
+/* Behind those that are there. Without memory, the loop that waits for it is not told. */
+static void leave_message(CURLM *many, CURL *handle, int result)
+{
+    message *one = malloc(sizeof(*one));
+    if (one != NULL) {
+        *one = (message){.many = many, .text = {.kind = CURLMSG_DONE, .handle = handle, .data = {.result = result}}};
+        message **link = &messages;
+        while (*link != NULL) {
+            link = &(*link)->next;
+        }
+        *link = one;
+    }
+}
+
+static int count_messages(const CURLM *many)
+{
+    int count = 0;
+    for (const message *one = messages; one != NULL; one = one->next) {
+        count += one->many == many;
+    }
+    return count;
+}
+
+int curl_multi_add_handle(CURLM *many, CURL *handle)
+{
+    __typeof__(&curl_multi_add_handle) add = LIBCURL(curl_multi_add_handle);
+    if (messages != NULL) {
+        strike(NULL, handle);
+    }
+    last_added = (shim_transfer_pair){many, handle};
+    return add != NULL ? add(many, handle) : CURLM_INTERNAL_ERROR;
+}
+
+int curl_multi_remove_handle(CURLM *many, CURL *handle)
+{
+    __typeof__(&curl_multi_remove_handle) remove = LIBCURL(curl_multi_remove_handle);
+    if (messages != NULL) {
+        strike(many, handle);
+    }
+    return remove != NULL ? remove(many, handle) : CURLM_INTERNAL_ERROR;
+}
+
+CURLMsg *curl_multi_info_read(CURLM *many, int *left)
+{
+    __typeof__(&curl_multi_info_read) next_message = LIBCURL(curl_multi_info_read);
+    CURLMsg *text = next_message != NULL ? next_message(many, left) : NULL;
+    if (messages == NULL) {
+        return text;
+    }
+    message **first = find(many, NULL);
+    if (text == NULL && *first != NULL) {
+        message *one = *first;
+        *first = one->next;
+        last_read = one->text;
+        free(one);
+        text = &last_read;
+        *left = 0;
+    }
+    *left += count_messages(many);
+    return text;
+}
+
+int curl_multi_cleanup(CURLM *many)
+{
+    __typeof__(&curl_multi_cleanup) clean_up = LIBCURL(curl_multi_cleanup);
+    if (messages != NULL) {
+        strike(many, NULL);
+    }
+    return clean_up != NULL ? clean_up(many) : CURLM_INTERNAL_ERROR;
+}
+
+void curl_easy_cleanup(CURL *handle)
+{
+    __typeof__(&curl_easy_cleanup) clean_up = LIBCURL(curl_easy_cleanup);
+    if (messages != NULL) {
+        strike(NULL, handle);
+    }
+    if (clean_up != NULL) {
+        clean_up(handle);
+    }
+}
+
+shim_transfer_pair shim_transfer_last_added(void)
+{
+    return last_added;
+}
+
+/* What has ended by itself says how. */
+static void keep_messages(CURLM *many)
+{
+    int left = 0;
+    const CURLMsg *text;
+    while ((text = LIBCURL(curl_multi_info_read)(many, &left)) != NULL) {
+        if (text->kind == CURLMSG_DONE) {
+            leave_message(many, text->handle, text->data.result);
+        }
+    }
+}
+
+void shim_transfer_abandon(shim_transfer_pair pair)
+{
+    if (LIBCURL(curl_multi_info_read) == NULL || LIBCURL(curl_multi_remove_handle) == NULL) {
+        return;
+    }
+    keep_messages(pair.many);
+    if (*find(pair.many, pair.handle) != NULL) {
+        return;
+    }
+    /* libcurl calls back while it lets go of the transfer. No code of scripts runs. */
+    transfer own = {.was_left = true};
+    running = &own;
+    (void)LIBCURL(curl_multi_remove_handle)(pair.many, pair.handle);
+    running = NULL;
+    leave_message(pair.many, pair.handle, CURLE_ABORTED_BY_CALLBACK);
+}

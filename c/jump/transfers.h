@@ -6,4 +6,17 @@
 void *shim_transfer_suspend(void);
 void shim_transfer_resume(void *suspended);
 
+/* An easy handle in a multi handle, as libcurl knows them. */
+typedef struct shim_transfer_pair {
+    void *many;
+    void *handle;
+} shim_transfer_pair;
+
+/* Those of the last call of curl_multi_add_handle() on this thread. */
+shim_transfer_pair shim_transfer_last_added(void);
+/* Ends the transfer, unless it has ended by itself. For libcurl, the easy handle is no longer in the multi handle; for PHP,
+ * it is, until a script removes it: the multi handle has a message for its user that the transfer is done, and was aborted.
+ * May wait; runs no code of scripts. */
+void shim_transfer_abandon(shim_transfer_pair pair);
+
 #endif

@@ -24,6 +24,20 @@ void *shim_libc(void **slot, const char *name)
     return function;
 }
 
+void *shim_library(void **slot, const char *name, const char *const *files, size_t count)
+{
+    void *function = shim_libc(slot, name);
+    for (size_t i = 0; function == NULL && i < count; i++) {
+        void *library = LIBC(dlopen)(files[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library != NULL) {
+            function = dlsym(library, name);
+            dlclose(library);
+            __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+        }
+    }
+    return function;
+}
+
 void *dlopen(const char *path, int mode)
 {
     void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);

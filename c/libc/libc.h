@@ -2,7 +2,12 @@
 #ifndef SVC_SHIM_LIBC_H
 #define SVC_SHIM_LIBC_H
 
+#include <stddef.h>
+
 void *shim_libc(void **slot, const char *name);
+/* The same for a function of a library that comes with libphp, or later with an extension; `files` are the names that the
+ * library may have. NULL means that it is not loaded, so that nobody calls the function. */
+void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
 /* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);

@@ -1,5 +1,7 @@
-/* Functions that the executable defines before libc, libphp and libcurl, by the file that defines them. A list, to be
- * included where it is needed. */
+/* Functions that the executable defines before libc, libphp, libcurl and libpq, by the file that defines them. A list, to
+ * be included where it is needed. */
+/* connections/libpq.c */
+SHIM_LIBC_NAME(PQgetResult)
 /* connections/streams.c */
 SHIM_LIBC_NAME(_php_stream_fill_read_buffer)
 SHIM_LIBC_NAME(_php_stream_read)
@@ -73,9 +75,14 @@ SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
 /* jump/transfers.c */
+SHIM_LIBC_NAME(curl_easy_cleanup)
 SHIM_LIBC_NAME(curl_easy_perform)
 SHIM_LIBC_NAME(curl_easy_setopt)
+SHIM_LIBC_NAME(curl_multi_add_handle)
+SHIM_LIBC_NAME(curl_multi_cleanup)
+SHIM_LIBC_NAME(curl_multi_info_read)
 SHIM_LIBC_NAME(curl_multi_perform)
+SHIM_LIBC_NAME(curl_multi_remove_handle)
 SHIM_LIBC_NAME(curl_multi_setopt)
 /* libc/environment.c */
 SHIM_LIBC_NAME(getenv)

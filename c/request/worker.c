@@ -3,6 +3,7 @@
  * The script runs as a regular PHP request and calls Svc\Worker::serve(). While it serves, the boot request is
  * suspended, and the host's loop begins requests (run.c), resumes those that have waited, and sleeps. */
 #include "compat.h"
+#include "connections/cleaning.h"
 #include "context/context.h"
 #include "context/host.h"
 #include "context/own_worker.h"
@@ -26,6 +27,8 @@ static __thread shim_request_state boot_state;
 /* Returns false if there is no memory for the boot script's own state. */
 static bool enter(bool is_side_by_side)
 {
+    /* What is open would stay open, and locked, until a request comes. */
+    shim_connections_end_own_stack();
     zend_unset_timeout();
     shim_state_capture();
     boot_state.loops.is_own = is_side_by_side;
@@ -72,7 +75,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     if (loop != NULL) {
         loop(shim_own_worker.host);
     } else {
-        *more = shim_host.worker.serve_one(shim_own_worker.host);
+        *more = !shim_own_worker.has_lost_connection && shim_host.worker.serve_one(shim_own_worker.host);
     }
     shim_own_worker.over = loop != NULL || !*more;
     leave();
@@ -206,7 +209,7 @@ void shim_worker_facts_read(shim_worker_facts *facts)
 {
     *facts = (shim_worker_facts){
         .heap_bytes = zend_memory_usage(false),
-        .tainted = shim_own_worker.tainted,
+        .tainted = shim_own_worker.tainted || shim_own_worker.has_lost_connection,
         .exit_scheduled = shim_own_worker.exit_scheduled,
         .tidy_wanted = !shim_own_worker.tainted && shim_collector_is_due(),
     };

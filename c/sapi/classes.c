@@ -86,7 +86,7 @@ ZEND_METHOD(Svc_Worker, exitReason)
     if (shim_own_worker.exit_reason[0] != '\0') {
         RETURN_STRING(shim_own_worker.exit_reason);
     }
-    if (shim_own_worker.tainted) {
+    if (shim_own_worker.tainted || shim_own_worker.has_lost_connection) {
         RETURN_STRING("error");
     }
     if (shim_own_worker.exit_scheduled) {

@@ -168,7 +168,8 @@ const char *shim_startup(const shim_options *options)
     if (options->observes_clients && !shim_apm_install(options, shim_trace_place())) {
         return "out of memory";
     }
-    if ((options->hooks & 1u << SHIM_HOOK_NET) != 0 && !shim_connections_install()) {
+    const bool have_owners = (options->hooks & 1u << SHIM_HOOK_NET) != 0;
+    if ((have_owners || options->boots) && !shim_connections_install(have_owners)) {
         return "PHP has no free resource handle; load fewer extensions";
     }
     shim_stream_guard_install();

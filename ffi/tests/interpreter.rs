@@ -22,6 +22,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         environment: &[],
         command_line: None,
         superglobals: true,
+        boots: false,
         hooks: &[],
         traces: false,
         clients: None,

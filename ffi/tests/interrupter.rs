@@ -22,6 +22,7 @@ fn only_instructions_of_a_script_answer() {
         environment: &[],
         command_line: None,
         superglobals: true,
+        boots: false,
         hooks: &[],
         traces: false,
         clients: None,

@@ -29,20 +29,13 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         $s['opcache_statistics']['hash_restarts'], $s['opcache_statistics']['manual_restarts']]);",
     );
 
-    let ini = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let php = Php::start(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("log_errors", "1")],
-        ini_overrides: &[
-            ini("opcache.memory_consumption", "8"),
-            ini("opcache.interned_strings_buffer", "1"),
-            ini("opcache.max_accelerated_files", "200"),
-            ini("opcache.max_wasted_percentage", "1"),
-            ini("opcache.revalidate_freq", "0"),
-            ini("opcache.file_update_protection", "0"),
-        ],
+        ini_overrides: &small_cache(),
         environment: &[],
         command_line: None,
         superglobals: true,
+        boots: false,
         hooks: &[],
         traces: false,
         clients: None,
@@ -94,6 +87,18 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
     println!("restarts: {out_of_memory} for memory, {hash_full} for the table, {by_script} by a script");
     assert!(by_script > 0, "no restart by opcache_reset()");
     assert!(out_of_memory + hash_full > 0, "no restart because the cache was full");
+}
+
+fn small_cache() -> [(String, String); 6] {
+    [
+        ("opcache.memory_consumption", "8"),
+        ("opcache.interned_strings_buffer", "1"),
+        ("opcache.max_accelerated_files", "200"),
+        ("opcache.max_wasted_percentage", "1"),
+        ("opcache.revalidate_freq", "0"),
+        ("opcache.file_update_protection", "0"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// Writes scripts that are too large for the cache to hold many of them, and that exercise what lives in shared memory:

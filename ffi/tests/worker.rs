@@ -219,6 +219,7 @@ fn requests_share_a_thread_and_nothing_else() {
         environment: &[],
         command_line: None,
         superglobals: true,
+        boots: true,
         hooks: &[],
         traces: false,
         clients: None,

@@ -1,0 +1,391 @@
+//! What a request or a task leaves open on a connection that the next one finds again: it is ended in between, whatever the
+//! loop of the worker, with runtime hooks and without.
+#![cfg(feature = "php")]
+
+use serde_json::{Value, json};
+
+use crate::databases::{self, Database, PASSWORD, Store, USER};
+use crate::fetched::fetched;
+use crate::support::skip::skipped;
+use crate::tasks::{Mode, TaskServer, TaskSvc};
+
+/// Connections of the boot script, and functions in pairs: one leaves something, the other one looks.
+const CODE: &str = r#"
+class Held { public static $pdo, $my, $pg, $redis, $kept, $rows; }
+function pdo(string $dsn, array $options = []): PDO { return new PDO($dsn, USER, PASSWORD, $options); }
+function my(string $host = '127.0.0.1'): mysqli { mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); return mysqli_connect($host, USER, PASSWORD, MY_NAME, MY_PORT); }
+const PG = 'host=127.0.0.1 port=' . PG_PORT . ' dbname=' . PG_NAME . ' user=' . USER . ' password=' . PASSWORD;
+function redis(): Redis { $redis = new Redis; $redis->connect('127.0.0.1', REDIS); return $redis; }
+function boot()
+{
+    Held::$pdo = ['my' => pdo(MY), 'pg' => pdo(PGSQL)];
+    Held::$my = my();
+    Held::$pg = pg_connect(PG);
+    Held::$redis = redis();
+}
+const INSERT = 'INSERT INTO money VALUES (1)';
+const COUNT = 'SELECT count(*) FROM money';
+function look_pdo(PDO $pdo) { return [$pdo->inTransaction(), (int) $pdo->query(COUNT)->fetchColumn()]; }
+function begin_pdo(PDO $pdo) { $pdo->beginTransaction(); $pdo->exec(INSERT); return look_pdo($pdo); }
+
+function leave_pdo_my() { return begin_pdo(Held::$pdo['my']); }
+function look_pdo_my() { return look_pdo(Held::$pdo['my']); }
+function leave_pdo_pg() { return begin_pdo(Held::$pdo['pg']); }
+function look_pdo_pg() { return look_pdo(Held::$pdo['pg']); }
+function leave_raw_my() { Held::$pdo['my']->exec('START TRANSACTION'); Held::$pdo['my']->exec(INSERT); return look_pdo_my(); }
+function look_raw_my() { return look_pdo_my(); }
+function leave_raw_pg() { Held::$pdo['pg']->exec('BEGIN'); Held::$pdo['pg']->exec(INSERT); return look_pdo_pg(); }
+function look_raw_pg() { return look_pdo_pg(); }
+function leave_failed_pg() { Held::$pdo['pg']->beginTransaction(); try { Held::$pdo['pg']->exec('SELECT nothing'); } catch (PDOException) { } return [true, 1]; }
+function look_failed_pg() { return look_pdo_pg(); }
+function leave_copy_pdo() { try { Held::$pdo['pg']->exec('COPY money FROM STDIN'); } catch (PDOException) { } return [true, 1]; }
+function look_copy_pdo() { return look_pdo_pg(); }
+function leave_unread_pdo()
+{
+    Held::$pdo['my']->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, false);
+    Held::$rows = Held::$pdo['my']->query('SELECT 1 UNION SELECT 2 UNION SELECT 3');
+    Held::$pdo['my']->setAttribute(PDO::MYSQL_ATTR_USE_BUFFERED_QUERY, true);
+    return [true, (int) Held::$rows->fetchColumn()];
+}
+function look_unread_pdo() { return look_pdo_my(); }
+function leave_own() { Held::$kept = pdo(MY); return begin_pdo(Held::$kept); }
+function look_own() { return look_pdo(Held::$kept); }
+function leave_persistent() { Held::$kept = pdo(PGSQL, [PDO::ATTR_PERSISTENT => true]); return begin_pdo(Held::$kept); }
+function look_persistent() { return [Held::$kept->inTransaction(), look_pdo(pdo(PGSQL, [PDO::ATTR_PERSISTENT => true]))[1]]; }
+function leave_dropped() { return begin_pdo(pdo(PGSQL, [PDO::ATTR_PERSISTENT => true])); }
+function look_dropped() { return look_pdo(pdo(PGSQL, [PDO::ATTR_PERSISTENT => true])); }
+function leave_subclass() { Held::$kept = new class(MY, USER, PASSWORD) extends PDO { }; return begin_pdo(Held::$kept); }
+function look_subclass() { return look_pdo(Held::$kept); }
+function leave_statement()
+{
+    Held::$pdo['my']->exec('START TRANSACTION');
+    Held::$rows = Held::$pdo['my']->prepare(INSERT);
+    Held::$rows->execute();
+    return look_pdo_my();
+}
+function look_statement() { return look_pdo_my(); }
+
+function look_my(?mysqli $my = null)
+{
+    [$count, $is_inside] = ($my ?? Held::$my)->query('SELECT count(*), @@in_transaction FROM money')->fetch_row();
+    return [(bool) $is_inside, (int) $count];
+}
+function begin_my(mysqli $my) { $my->begin_transaction(); mysqli_query($my, INSERT); return [true, look_my($my)[1]]; }
+function look_my_begun() { return look_my(); }
+function leave_my_begun() { return begin_my(Held::$my); }
+function leave_my_rows() { Held::$rows = Held::$my->query('SELECT 1 UNION SELECT 2', MYSQLI_USE_RESULT); return [true, (int) Held::$rows->fetch_row()[0]]; }
+function look_my_rows() { return look_my(); }
+function leave_my_many() { Held::$my->multi_query('SELECT 1; SELECT 2; SELECT 3'); return [true, 1]; }
+function look_my_many() { return look_my(); }
+function leave_my_async() { Held::$my->query('SELECT 1', MYSQLI_ASYNC); return [true, 1]; }
+function look_my_async() { return look_my(); }
+function leave_my_statement() { Held::$rows = Held::$my->prepare('SELECT 1 UNION SELECT 2'); Held::$rows->execute(); Held::$rows->fetch(); return [true, 1]; }
+function look_my_statement() { return look_my(); }
+function leave_my_persistent() { Held::$kept = my('p:127.0.0.1'); return begin_my(Held::$kept); }
+function look_my_persistent() { return look_my(Held::$kept); }
+function leave_my_dropped() { return begin_my(my('p:127.0.0.1')); }
+function look_my_dropped() { return look_my(my('p:127.0.0.1')); }
+
+function look_pg($pg = null) { $pg ??= Held::$pg; return [pg_transaction_status($pg) !== PGSQL_TRANSACTION_IDLE, (int) pg_fetch_result(pg_query($pg, COUNT), 0, 0)]; }
+function begin_pg($pg) { pg_query($pg, 'BEGIN'); pg_query($pg, INSERT); return look_pg($pg); }
+function look_pg_begun() { return look_pg(); }
+function leave_pg_begun() { return begin_pg(Held::$pg); }
+function leave_pg_copy_in() { pg_query(Held::$pg, 'COPY money FROM STDIN'); pg_put_line(Held::$pg, "1\n"); return [true, 1]; }
+function look_pg_copy_in() { return look_pg(); }
+function leave_pg_copy_in_transaction() { pg_query(Held::$pg, 'BEGIN'); pg_query(Held::$pg, INSERT); return leave_pg_copy_in(); }
+function look_pg_copy_in_transaction() { return look_pg(); }
+function leave_pg_copy_out() { pg_query(Held::$pg, "COPY (SELECT repeat('x', 1000) FROM generate_series(1, 10000)) TO STDOUT"); return [true, 1]; }
+function look_pg_copy_out() { return look_pg(); }
+function leave_pg_sent() { pg_send_query(Held::$pg, 'BEGIN; ' . INSERT . '; SELECT 1'); return [true, 1]; }
+function look_pg_sent() { return look_pg(); }
+function leave_pg_sent_copy() { pg_send_query(Held::$pg, 'COPY money FROM STDIN'); pg_get_result(Held::$pg); return [true, 1]; }
+function look_pg_sent_copy() { return look_pg(); }
+function leave_pg_persistent() { Held::$kept = pg_pconnect(PG . ' '); return begin_pg(Held::$kept); }
+function look_pg_persistent() { return look_pg(Held::$kept); }
+function leave_pg_dropped() { return begin_pg(pg_pconnect(PG . '  ')); }
+function look_pg_dropped() { return look_pg(pg_pconnect(PG . '  ')); }
+function leave_pg_closed() { $pg = pg_pconnect(PG . '   '); $seen = begin_pg($pg); pg_close($pg); return $seen; }
+function look_pg_closed() { return look_pg(pg_pconnect(PG . '   ')); }
+function leave_pg_dropped_copy() { pg_query(pg_pconnect(PG . '    '), 'COPY money FROM STDIN'); return [true, 1]; }
+function look_pg_dropped_copy() { return look_pg(pg_pconnect(PG . '    ')); }
+
+function look_redis() { return [Held::$redis->getMode() !== Redis::ATOMIC, (int) Held::$redis->exists('a')]; }
+function leave_redis() { Held::$redis->multi(); Held::$redis->set('a', 1); return [true, 1]; }
+function leave_redis_pipeline() { Held::$redis->pipeline(); Held::$redis->set('a', 1); return [true, 1]; }
+function look_redis_pipeline() { return look_redis(); }
+function leave_redis_watch() { Held::$redis->watch('b'); redis()->incr('b'); return [true, 1]; }
+function look_redis_watch() { return [Held::$redis->multi()->get('a')->exec() === false, look_redis()[1]]; }
+function leave_redis_raw() { Held::$redis->rawCommand('MULTI'); return [true, 1]; }
+function look_redis_raw() { return look_redis(); }
+function leave_redis_subscribed() { Held::$redis->rawCommand('SUBSCRIBE', 'c'); return [true, 1]; }
+function look_redis_subscribed() { return look_redis(); }
+
+function leave_lock_my() { Held::$pdo['my']->query("SELECT GET_LOCK('left', 0)")->fetchAll(); return [true, 1]; }
+function look_lock_my() { return [pdo(MY)->query("SELECT IS_FREE_LOCK('left')")->fetchColumn() != 1, 0]; }
+function leave_lock_prepared() { $statement = Held::$pdo['my']->prepare('select get_lock(?, 0)'); $statement->execute(['left']); return [true, 1]; }
+function look_lock_prepared() { return look_lock_my(); }
+function leave_lock_mysqli() { mysqli_query(Held::$my, "SELECT GET_LOCK('left', 0)")->fetch_all(); return [true, 1]; }
+function look_lock_mysqli() { return look_lock_my(); }
+function leave_lock_tables() { Held::$pdo['my']->exec('LOCK TABLES money WRITE'); return [true, 1]; }
+function look_lock_tables() { $pdo = pdo(MY); $pdo->exec('SET lock_wait_timeout = 1'); return look_pdo($pdo); }
+function is_locked_pg() { return !pdo(PGSQL)->query('SELECT pg_try_advisory_lock(7)')->fetchColumn(); }
+function leave_lock_pg() { Held::$pdo['pg']->query('SELECT pg_try_advisory_lock(7)')->fetchAll(); return [is_locked_pg(), 1]; }
+function look_lock_pg() { return [is_locked_pg(), 0]; }
+function leave_lock_libpq() { pg_query_params(Held::$pg, 'SELECT pg_advisory_lock($1)', [7]); return [is_locked_pg(), 1]; }
+function look_lock_libpq() { return [is_locked_pg(), 0]; }
+function boot_locks() { return [pdo(MY)->query("SELECT IS_FREE_LOCK('boot')")->fetchColumn(), pdo(PGSQL)->query('SELECT pg_try_advisory_lock(8)')->fetchColumn()]; }
+
+function persistent_redis() { $redis = new Redis; $redis->pconnect('127.0.0.1', REDIS); return $redis; }
+function leave_redis_dropped() { $redis = persistent_redis(); $redis->multi(); $redis->set('a', 1); return [true, 1]; }
+function look_redis_dropped() { $redis = persistent_redis(); return [$redis->getMode() !== Redis::ATOMIC, (int) $redis->exists('a')]; }
+function leave_redis_dropped_watch() { persistent_redis()->watch('b'); redis()->incr('b'); return [true, 1]; }
+function look_redis_dropped_watch() { return [persistent_redis()->multi()->get('a')->exec() === false, 0]; }
+function leave_redis_dropped_subscription() { persistent_redis()->rawCommand('SUBSCRIBE', 'c'); return [true, 1]; }
+function look_redis_dropped_subscription() { return [persistent_redis()->get('a') !== false, 0]; }
+function leave_dropped_my() { return begin_pdo(pdo(MY, [PDO::ATTR_PERSISTENT => true])); }
+function look_dropped_my() { return look_pdo(pdo(MY, [PDO::ATTR_PERSISTENT => true])); }
+function die_after(string $case) { ("leave_$case")($case); str_repeat('x', PHP_INT_MAX >> 4); }
+
+function stay_inside() { leave_pdo_my(); mark('inside'); until('go'); Held::$pdo['my']->exec(INSERT); return look_pdo_my(); }
+class Finish { public static $do; }
+function finish() { if (Finish::$do) { (Finish::$do)(); Finish::$do = null; } }
+function begin_and_finish() { Finish::$do = fn () => Held::$pdo['my']->commit(); return leave_pdo_my(); }
+function begin_at_finish() { Finish::$do = leave_pdo_my(...); return 1; }
+function fork_inside()
+{
+    if (!function_exists('pcntl_fork')) { return null; }
+    leave_pdo_my();
+    if (pcntl_fork() === 0) { return 0; }
+    pcntl_wait($status);
+    return look_pdo_my();
+}
+
+function answer_all() { while (frankenphp_handle_request(answer(...))) { } exit; }
+"#;
+
+const PDO: &[&str] = &[
+    "pdo_my",
+    "pdo_pg",
+    "raw_my",
+    "raw_pg",
+    "failed_pg",
+    "copy_pdo",
+    "unread_pdo",
+    "own",
+    "persistent",
+    "dropped",
+    "dropped_my",
+    "subclass",
+    "statement",
+];
+const LOCKS: &[&str] = &["lock_my", "lock_prepared", "lock_mysqli", "lock_tables", "lock_pg", "lock_libpq"];
+const MYSQLI: &[&str] =
+    &["my_begun", "my_rows", "my_many", "my_async", "my_statement", "my_persistent", "my_dropped"];
+const PGSQL: &[&str] = &[
+    "pg_begun",
+    "pg_copy_in",
+    "pg_copy_in_transaction",
+    "pg_copy_out",
+    "pg_sent",
+    "pg_sent_copy",
+    "pg_persistent",
+    "pg_dropped",
+    "pg_closed",
+    "pg_dropped_copy",
+];
+const REDIS: &[&str] = &[
+    "redis",
+    "redis_pipeline",
+    "redis_watch",
+    "redis_raw",
+    "redis_subscribed",
+    "redis_dropped",
+    "redis_dropped_watch",
+    "redis_dropped_subscription",
+];
+
+struct Backends {
+    mysql: Database,
+    pgsql: Database,
+    redis: Store,
+    extensions: String,
+}
+
+fn backends() -> Option<Backends> {
+    let (mysql, pgsql) = (databases::mariadb()?, databases::postgres()?);
+    let (redis, extensions) = (databases::redis()?, fetched("php-extensions")?);
+    for database in [&mysql, &pgsql] {
+        database.query("CREATE TABLE money (amount INTEGER)");
+    }
+    Some(Backends { mysql, pgsql, redis, extensions })
+}
+
+impl Backends {
+    fn server(&self, hooks: &str) -> TaskServer {
+        let constants: Value = json!({"USER": USER, "PASSWORD": PASSWORD, "MY": self.mysql.dsn(),
+            "MY_NAME": self.mysql.name(), "MY_PORT": self.mysql.address().port(), "PGSQL": self.pgsql.dsn(),
+            "PG_NAME": self.pgsql.name(), "PG_PORT": self.pgsql.address().port(),
+            "REDIS": self.redis.address().port()});
+        let define =
+            format!("foreach (json_decode('{constants}', true) as $name => $value) define($name, $value);");
+        TaskServer::new(&format!("{define}\n{CODE}"))
+            .directive(&format!("extension={}/redis.so", self.extensions))
+            .set("RUNTIME_HOOKS", hooks)
+            .set("PHP_WORKERS", "1")
+            .set("ASYNC_WORKERS", "1")
+            .entry("boot();")
+    }
+}
+
+/// Where requests and tasks run.
+const PLACES: [(&str, &str); 3] = [("serve", ""), ("frankenphp", ""), ("task", "&task")];
+
+fn start(server: &TaskServer, place: &str) -> TaskSvc {
+    server.start_with(Mode::Worker, if place == "frankenphp" { "boot(); answer_all();" } else { "boot();" })
+}
+
+/// Leaves each of these behind, and looks; each left one transaction open, or something like it.
+fn leaves_nothing(cases: &[&str]) {
+    let Some(backends) = backends() else { return };
+    for hooks in ["none", "net"] {
+        for (place, suffix) in PLACES {
+            let server = start(&backends.server(hooks), place);
+            for case in cases {
+                println!("{hooks} {place} {case}");
+                assert_eq!(server.tell(&format!("leave_{case}{suffix}")), "[true,1]");
+                assert_eq!(server.tell(&format!("look_{case}{suffix}")), "[false,0]");
+                assert_eq!(server.svc.metric("svc_worker_recycles_total"), 0.0);
+            }
+        }
+    }
+}
+
+/// What persistent connections are left with in classic mode is ended by PHP itself, also after a fatal error.
+#[test]
+fn persistent_connections_are_left_clean_in_classic_mode() {
+    let Some(backends) = backends() else { return };
+    let server = backends.server("none").set("ASYNC_WORKERS", "").set("ASYNC_ENTRY_FILE", "");
+    let server = server.start_with(Mode::Classic, "");
+    for case in [
+        "dropped",
+        "dropped_my",
+        "my_dropped",
+        "pg_dropped",
+        "pg_closed",
+        "pg_dropped_copy",
+        "redis_dropped",
+        "redis_dropped_watch",
+    ] {
+        for is_fatal in [false, true] {
+            println!("{case} {is_fatal}");
+            if is_fatal {
+                let response = server.svc.get(&format!("/?do=die_after&n={case}"));
+                assert_eq!(response.status, 500, "{}", response.text());
+            } else {
+                assert_eq!(server.tell(&format!("leave_{case}")), "[true,1]");
+            }
+            assert_eq!(server.tell(&format!("look_{case}")), "[false,0]");
+        }
+    }
+}
+
+#[test]
+fn pdo_is_left_clean() {
+    leaves_nothing(PDO);
+}
+
+#[test]
+fn mysqli_is_left_clean() {
+    leaves_nothing(MYSQLI);
+}
+
+#[test]
+fn libpq_is_left_clean() {
+    leaves_nothing(PGSQL);
+}
+
+#[test]
+fn redis_is_left_clean() {
+    leaves_nothing(REDIS);
+}
+
+#[test]
+fn no_lock_of_a_session_is_left() {
+    leaves_nothing(LOCKS);
+}
+
+#[test]
+fn what_the_boot_script_has_locked_is_kept() {
+    let Some(backends) = backends() else { return };
+    let boot = "boot(); Held::$pdo['my']->query(\"SELECT GET_LOCK('boot', 0)\")->fetchAll(); \
+        Held::$pdo['pg']->query('SELECT pg_advisory_lock(8)')->fetchAll();";
+    let server = backends.server("none").start_with(Mode::Worker, boot);
+    for _ in 0..2 {
+        assert_eq!(server.tell("leave_lock_my"), "[true,1]");
+        assert_eq!(server.tell("leave_lock_pg"), "[true,1]");
+        assert_eq!(server.tell("boot_locks"), "[0,false]");
+    }
+}
+
+/// Without owners, requests that wait may be in the middle of one transaction together.
+#[test]
+fn the_last_of_those_that_use_a_connection_cleans_up() {
+    let Some(backends) = backends() else { return };
+    for (place, suffix) in [("serve", ""), ("task", "&task")] {
+        let server = start(&backends.server("none"), place);
+        let mut first = server.send(&format!("stay_inside{suffix}"), "0");
+        server.until("inside");
+        if place == "serve" {
+            assert_eq!(server.tell("look_pdo_my"), "[true,1]", "it shares the connection");
+            assert_eq!(server.tell("look_pdo_my"), "[true,1]", "its end has not rolled back");
+        } else {
+            // The task waits on the only thread for tasks, which is free.
+            assert_eq!(server.tell("look_pdo_my&task"), "[true,1]");
+        }
+        server.mark("go");
+        assert_eq!(first.response().text(), "[true,2]");
+        assert_eq!(server.tell(&format!("look_pdo_my{suffix}")), "[false,0]");
+    }
+}
+
+/// In a loop of `frankenphp_handle_request()`, what follows the response belongs to the request.
+#[test]
+fn a_transaction_may_end_after_the_response() {
+    let Some(backends) = backends() else { return };
+    let boot = "boot(); while (frankenphp_handle_request(answer(...))) { finish(); } exit;";
+    let server = backends.server("none").start_with(Mode::Worker, boot);
+    assert_eq!(server.tell("leave_pdo_my"), "[true,1]");
+    assert_eq!(server.tell("look_pdo_my"), "[false,0]");
+    assert_eq!(server.tell("begin_and_finish"), "[true,1]");
+    assert_eq!(server.tell("look_pdo_my"), "[false,1]");
+    // What is opened there does not reach the next request either.
+    assert_eq!(server.tell("begin_at_finish"), "1");
+    assert_eq!(server.tell("look_pdo_my"), "[false,1]");
+}
+
+/// A child has the sockets of its parent, and leaves them alone.
+#[test]
+fn the_end_of_a_forked_child_ends_nothing() {
+    let Some(backends) = backends() else { return };
+    for hooks in ["none", "net"] {
+        let server = start(&backends.server(hooks), "serve");
+        let seen = server.tell("fork_inside");
+        if seen == "null" {
+            return skipped("PHP has no pcntl");
+        }
+        assert_eq!(seen, "[true,1]");
+        assert_eq!(server.tell("look_pdo_my"), "[false,0]");
+    }
+}
+
+#[test]
+fn what_the_boot_script_leaves_open_reaches_no_request() {
+    let Some(backends) = backends() else { return };
+    for hooks in ["none", "net"] {
+        let boot = "boot(); leave_pdo_my(); leave_my_rows(); leave_pg_copy_in(); leave_redis();";
+        let server = backends.server(hooks).start_with(Mode::Worker, boot);
+        for look in ["pdo_my", "my_rows", "pg_copy_in", "redis"] {
+            assert_eq!(server.tell(&format!("look_{look}")), "[false,0]", "{hooks} {look}");
+        }
+    }
+}
