@@ -160,6 +160,60 @@ function fork_inside()
     return look_pdo_my();
 }
 
+function copy_then(string $way, string $rest)
+{
+    $pg = pg_connect(PG);
+    pg_query($pg, $way === 'in' ? 'COPY money FROM STDIN' : 'COPY (SELECT generate_series(1, 1000)) TO STDOUT');
+    if ($way === 'in') { pg_put_line($pg, "1\n"); }
+    switch ($rest) {
+        case 'nothing': return [false, 0];
+        case 'query': break;
+        case 'params': @pg_query_params($pg, 'SELECT $1', [1]); break;
+        case 'prepare': @pg_prepare($pg, 'one', 'SELECT 1'); break;
+        case 'send': @pg_send_query($pg, 'SELECT 1'); break;
+        case 'copy': @pg_copy_to($pg, 'money'); break;
+        case 'close': pg_close($pg); return look_pg(pg_connect(PG, PGSQL_CONNECT_FORCE_NEW));
+        case 'result_twice': pg_get_result($pg); pg_get_result($pg); break;
+    }
+    return @look_pg_after($pg);
+}
+function look_pg_after($pg) { $count = (int) pg_fetch_result(pg_query($pg, COUNT), 0, 0); return [pg_transaction_status($pg) !== PGSQL_TRANSACTION_IDLE, $count]; }
+foreach (['in', 'out'] as $way) {
+    foreach (['nothing', 'query', 'params', 'prepare', 'send', 'copy', 'close', 'result_twice'] as $rest) {
+        eval("function copy_{$way}_then_$rest() { return copy_then('$way', '$rest'); }");
+    }
+}
+function wait_pdo_my() { mark('waits'); Held::$pdo['my']->query('SELECT SLEEP(600)'); }
+function wait_pdo_pg() { mark('waits'); Held::$pdo['pg']->query('SELECT pg_sleep(600)'); }
+function wait_my_begun() { mark('waits'); Held::$my->query('SELECT SLEEP(600)'); }
+function wait_pg_begun() { mark('waits'); pg_query(Held::$pg, 'SELECT pg_sleep(600)'); }
+function wait_redis() { mark('waits'); Held::$redis->blPop('nothing', 600); }
+function cancelled(string $way)
+{
+    $task = Svc\async("wait_$way"(...));
+    until('waits');
+    Svc\sleep(0.1);
+    $task->cancel();
+    try { $task->await(); } catch (Svc\Async\CancelledException) { }
+    unlink(DIR . '/waits');
+    return 1;
+}
+function lose_my()
+{
+    leave_pdo_my();
+    $id = Held::$pdo['my']->query('SELECT connection_id()')->fetchColumn();
+    pdo(MY)->exec("KILL $id");
+    return 1;
+}
+function lose_pg()
+{
+    leave_pdo_pg();
+    $id = Held::$pdo['pg']->query('SELECT pg_backend_pid()')->fetchColumn();
+    pdo(PGSQL)->exec("SELECT pg_terminate_backend($id, 5000)");
+    return 1;
+}
+function wait_at_limit(string $way) { set_time_limit(1); "wait_$way"(); }
+
 function answer_all() { while (frankenphp_handle_request(answer(...))) { } exit; }
 "#;
 
@@ -289,6 +343,26 @@ fn persistent_connections_are_left_clean_in_classic_mode() {
     }
 }
 
+/// ext/pgsql asks for results until there is none, and an open copy always has one: in C, where no time limit reaches.
+#[test]
+fn a_copy_that_is_left_open_holds_up_no_thread() {
+    let Some(backends) = backends() else { return };
+    for (mode, suffix) in [(Mode::Classic, ""), (Mode::Worker, ""), (Mode::Classic, "&task")] {
+        for hooks in ["none", "net"] {
+            let server =
+                backends.server(hooks).start_with(mode, if mode == Mode::Classic { "" } else { "boot();" });
+            for way in ["in", "out"] {
+                for rest in ["nothing", "query", "params", "prepare", "send", "copy", "close", "result_twice"]
+                {
+                    println!("{mode:?}{suffix} {hooks} {way} {rest}");
+                    let seen = server.tell(&format!("copy_{way}_then_{rest}{suffix}"));
+                    assert_eq!(seen, "[false,0]", "{way} {rest}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn pdo_is_left_clean() {
     leaves_nothing(PDO);
@@ -386,6 +460,56 @@ fn what_the_boot_script_leaves_open_reaches_no_request() {
         let server = backends.server(hooks).start_with(Mode::Worker, boot);
         for look in ["pdo_my", "my_rows", "pg_copy_in", "redis"] {
             assert_eq!(server.tell(&format!("look_{look}")), "[false,0]", "{hooks} {look}");
+        }
+    }
+}
+
+/// Of a call that was cut short, nobody knows how far it had come: its connection is closed, and does not stay dead for those
+/// that come later.
+#[test]
+fn a_cancelled_task_leaves_no_dead_connection() {
+    let Some(backends) = backends() else { return };
+    let server = start(&backends.server("net"), "task");
+    for way in ["pdo_my", "pdo_pg", "my_begun", "pg_begun", "redis"] {
+        println!("{way}");
+        let mut one = server.send("cancelled", way);
+        assert_eq!(one.response().text(), "1");
+        for _ in 0..5 {
+            assert_eq!(server.tell(&format!("look_{way}&task")), "[false,0]");
+        }
+    }
+}
+
+#[test]
+fn a_request_at_its_limit_leaves_no_dead_connection() {
+    let Some(backends) = backends() else { return };
+    let server = start(&backends.server("net"), "serve");
+    for way in ["pdo_my", "pdo_pg", "my_begun", "pg_begun", "redis"] {
+        println!("{way}");
+        assert_eq!(server.send("wait_at_limit", way).response().status, 504);
+        for _ in 0..5 {
+            assert_eq!(server.tell(&format!("look_{way}")), "[false,0]");
+        }
+    }
+}
+
+/// What cannot be rolled back is closed, and the worker or the thread opens it again by booting again.
+#[test]
+fn a_connection_that_cannot_be_cleaned_is_replaced() {
+    let Some(backends) = backends() else { return };
+    for hooks in ["none", "net"] {
+        for (place, suffix) in PLACES {
+            let server = start(&backends.server(hooks), place);
+            for way in ["my", "pg"] {
+                println!("{hooks} {place} {way}");
+                assert_eq!(server.tell(&format!("lose_{way}{suffix}")), "1");
+                for _ in 0..5 {
+                    assert_eq!(server.tell(&format!("look_pdo_{way}{suffix}")), "[false,0]");
+                }
+            }
+            if suffix.is_empty() {
+                assert!(server.svc.metric("svc_worker_recycles_total") >= 1.0);
+            }
         }
     }
 }

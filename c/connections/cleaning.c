@@ -44,6 +44,16 @@ static void tidy(void *argument)
     }
 }
 
+static void tidy_at_end(void *argument)
+{
+    cleaning *one = argument;
+    tidy(one);
+    if (one->is_clean) {
+        one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
+        zend_clear_exception();
+    }
+}
+
 static void close_it(void *argument)
 {
     const cleaning *one = argument;
@@ -89,7 +99,7 @@ static void clean(shim_connection *connection, const shim_place *here)
     if (connection->kind == SHIM_KIND_CURL_MULTI) {
         one.is_clean = was_interrupted;
         (void)shim_guard(here, empty_it, &one);
-    } else if (is_lost || !shim_guard(here, tidy, &one) || !one.is_clean || connection->calls > 0) {
+    } else if (is_lost || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || connection->calls > 0) {
         connection->calls = 0;
         (void)shim_guard(here, close_it, &one);
         lose(connection);

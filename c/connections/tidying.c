@@ -76,17 +76,6 @@ static bool execute(const shim_connection *connection, const char *statement)
     return is_done(is_called, &result);
 }
 
-/* What was locked until the end of the session. */
-static bool unlock(shim_connection *connection, bool is_mysql)
-{
-    if (!connection->holds_locks) {
-        return true;
-    }
-    connection->holds_locks = false;
-    return is_mysql ? execute(connection, "UNLOCK TABLES") && execute(connection, "DO RELEASE_ALL_LOCKS()")
-                    : execute(connection, "SELECT pg_advisory_unlock_all()");
-}
-
 /* A function that returns a number; -1 if it does not. */
 static zend_long number_from(bool is_called, zval *result)
 {
@@ -111,8 +100,7 @@ static bool tidy_pdo(shim_connection *connection)
             return false;
         }
     }
-    const bool is_rolled_back = !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
-    return is_rolled_back && unlock(connection, shim_pdo_is_mysql(connection->object));
+    return !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
 }
 
 /* ---- mysqli ---- */
@@ -161,8 +149,7 @@ static bool tidy_mysqli(shim_connection *connection)
             return false;
         }
     }
-    const bool is_rolled_back = !shim_mysqli_in_transaction(object) || function_succeeds("mysqli_rollback", object);
-    return is_rolled_back && unlock(connection, true);
+    return !shim_mysqli_in_transaction(object) || function_succeeds("mysqli_rollback", object);
 }
 
 /* ---- PgSql ---- */
@@ -191,11 +178,9 @@ static bool tidy_pgsql(shim_connection *connection)
     case PG_ACTIVE:
     case PG_IN_TRANSACTION:
     case PG_IN_FAILED:
-        return roll_back_pgsql(connection) && unlock(connection, false);
-    case PG_IDLE:
-        return unlock(connection, false);
+        return roll_back_pgsql(connection);
     default:
-        /* Closed, or lost already. */
+        /* Idle, or closed, or lost already. */
         return true;
     }
 }
@@ -249,6 +234,18 @@ bool shim_connection_tidy(shim_connection *connection)
     default:
         return true;
     }
+}
+
+bool shim_connection_unlock(shim_connection *connection)
+{
+    if (!connection->holds_locks) {
+        return true;
+    }
+    connection->holds_locks = false;
+    const bool is_mysql = connection->kind == SHIM_KIND_MYSQLI ||
+                          (connection->kind == SHIM_KIND_PDO && shim_pdo_is_mysql(connection->object));
+    return is_mysql ? execute(connection, "UNLOCK TABLES") && execute(connection, "DO RELEASE_ALL_LOCKS()")
+                    : execute(connection, "SELECT pg_advisory_unlock_all()");
 }
 
 bool shim_connection_in_transaction(shim_connection *connection)

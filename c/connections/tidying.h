@@ -10,6 +10,8 @@
 /* Rolls back an open transaction, drains or closes unread results. Returns whether the next one can use the connection.
  * Runs no code of scripts; may throw, raise errors and bail out. */
 bool shim_connection_tidy(shim_connection *connection);
+/* Releases what a request has locked until the end of the session (held_locks.h). The same holds. */
+bool shim_connection_unlock(shim_connection *connection);
 /* Whether a transaction is open, or a block of commands of Redis. */
 bool shim_connection_in_transaction(shim_connection *connection);
 /* Whether the extension opens such a connection again by itself once it is closed. */

@@ -5,7 +5,8 @@
  * may be in the middle of what the others do.
  *
  * The thread's own stack counts as one user, from one wait for a request to the next: the boot script, and what runs between
- * and in requests of frankenphp_handle_request(), which may begin in a request what they end after it. */
+ * and in requests of frankenphp_handle_request(), which may begin in a request what they end after it. So do destructors that
+ * the collector runs between requests. */
 #ifndef SVC_SHIM_USERS_H
 #define SVC_SHIM_USERS_H
 

@@ -13,6 +13,8 @@ typedef struct shim_worker {
     bool is_for_tasks;
     /* The boot script has called serve(): requests may begin. */
     bool serving;
+    /* It does not return to the script between requests. */
+    bool is_looping;
     /* A request has ended by a bailout. What it left behind is not freed until the boot request ends. */
     bool tainted;
     /* A connection that the script refers to had to be closed, and does not open again. */

@@ -6,6 +6,7 @@
  * A bailout (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the
  * worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
+#include "connections/cleaning.h"
 #include "context/context.h"
 #include "context/current_span.h"
 #include "context/own_worker.h"
@@ -115,6 +116,10 @@ static void clean_up(shim_fiber *fiber)
     php_output_activate();
     php_output_set_status(PHP_OUTPUT_DISABLED);
     shim_collector_run();
+    if (shim_own_worker.is_looping) {
+        /* What destructors have used. */
+        shim_connections_end_own_stack();
+    }
 }
 
 static bool serve_client(shim_fiber *fiber, const shim_place *here)

@@ -72,6 +72,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
         zend_throw_error(NULL, "Out of memory");
         return;
     }
+    shim_own_worker.is_looping = loop != NULL;
     if (loop != NULL) {
         loop(shim_own_worker.host);
     } else {
@@ -111,6 +112,7 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
         zend_throw_error(NULL, "Out of memory");
         return;
     }
+    shim_own_worker.is_looping = true;
     shim_host.worker.serve(shim_own_worker.host);
     shim_own_worker.over = true;
     leave();
