@@ -134,6 +134,7 @@ mod hooks_left_transfers;
 mod hooks_lending;
 mod hooks_life;
 mod hooks_limits;
+mod hooks_lock_stores;
 mod hooks_memory;
 mod hooks_mixtures;
 mod hooks_net;
