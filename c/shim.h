@@ -678,11 +678,13 @@ typedef struct shim_span {
 /* The entry with this index; returns false after the last one. */
 bool shim_state_span(size_t index, shim_span *span);
 
-/* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all threads that it starts, and ignores SIGPIPE. */
+/* Blocks the signals that anybody may send, those without a meaning included, in the calling thread and all threads that it
+ * starts, and ignores SIGPIPE and SIGXFSZ. */
 void shim_signals_block(void);
 
-/* Waits for one of the blocked signals and returns its number; 0 after that many milliseconds, unless those are 0. */
-int shim_signals_wait(uint32_t milliseconds);
+/* Waits for one of the blocked signals, and returns its number and the process that has sent it, or 0 if it was none;
+ * returns 0 after that many milliseconds, unless those are 0, and when a child has ended. */
+int shim_signals_wait(uint32_t milliseconds, int *sender);
 
 /* A descriptor that is readable while a SIGINT or SIGTERM waits to be received; -1 if the system has none. The caller closes
  * it. */

@@ -1,4 +1,4 @@
-//! Control signals: blocked on all threads, and received by one.
+//! Signals: blocked on all threads, and received by one.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bindings;
 
-/// A control signal.
+/// A signal from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGHUP.
@@ -15,16 +15,23 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
+    /// One that the server gives no meaning.
+    Meaningless {
+        /// Its number.
+        number: i32,
+        /// The process that has sent it; `None` if the kernel has.
+        sender: Option<u32>,
+    },
 }
 
-/// Blocks the control signals in the calling thread and in all threads that it starts from now on, and ignores SIGPIPE.
-/// Called first, on the main thread; programs that PHP starts do not inherit it.
+/// Blocks all signals that anybody may send in the calling thread and in all threads that it starts from now on, and
+/// ignores SIGPIPE and SIGXFSZ. Called first, on the main thread; programs that PHP starts do not inherit it.
 pub fn block() {
     // SAFETY: changes signal state only.
     unsafe { bindings::shim_signals_block() }
 }
 
-/// Sleeps until a control signal arrives. Called by one thread.
+/// Sleeps until a signal arrives. Called by one thread.
 pub fn wait() -> Signal {
     loop {
         if let Some(signal) = wait_for(0) {
@@ -55,11 +62,16 @@ pub fn stop_descriptor() -> io::Result<OwnedFd> {
 }
 
 fn wait_for(milliseconds: u32) -> Option<Signal> {
-    // SAFETY: waits on blocked signals only.
-    match unsafe { bindings::shim_signals_wait(milliseconds) } {
+    let mut sender = 0;
+    // SAFETY: waits on blocked signals only, and writes to `sender`, which outlives the call.
+    match unsafe { bindings::shim_signals_wait(milliseconds, &raw mut sender) } {
+        0 => None,
         1 => Some(Signal::Hangup),
         2 => Some(Signal::Interrupt),
         15 => Some(Signal::Terminate),
-        _ => None,
+        number => {
+            let sender = u32::try_from(sender).ok().filter(|&sender| sender > 0);
+            Some(Signal::Meaningless { number, sender })
+        }
     }
 }

@@ -311,12 +311,15 @@ mod executor {
             read();
             match signals::wait_up_to(CONTROL_TICK) {
                 Some(Signal::Hangup) => server.reload(),
-                Some(_) => break,
+                Some(Signal::Interrupt | Signal::Terminate) => break,
+                Some(Signal::Meaningless { number, sender }) => {
+                    server.shared().log.emit(&Event::SignalIgnored { number, sender });
+                }
                 None => {}
             }
         }
         let force = || {
-            while signals::wait() == Signal::Hangup {}
+            while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
             svc_ffi::exit_now(1);
         };
         if let Err(error) = thread::Builder::new().name("svc-signals".into()).spawn(force) {

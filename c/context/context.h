@@ -49,6 +49,10 @@ typedef struct shim_context {
     bool fatal;
     /* The execution timer has fired. */
     volatile bool timed_out;
+    /* The signal that the request has sent to itself, and that ends it (libc/own_signals.c); 0 if there is none. */
+    volatile int ending_signal;
+    /* A library has read a page of a mapped file that somebody else has cut off (engine/lost_pages.c). */
+    volatile bool has_lost_pages;
     /* The request ended without its session lock, so its session data must not be written. */
     bool lost_session;
     /* Inside php_request_startup, where OPcache restarts. */
@@ -68,6 +72,8 @@ typedef struct shim_context {
     int64_t cancelled_at;
     /* A wait of C code has been cut short, whose script has yet to be told. */
     bool owes_cancelled;
+    /* It has started processes, and may not have waited for them (process/own_children.c). */
+    bool has_children;
     /* The tasks that it has dispatched (request/owned_tasks.c). */
     shim_owned_tasks tasks;
     /* Its own instances of objects of Svc\per_request(). */

@@ -9,7 +9,10 @@
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
 #include "engine/lost_pages.h"
+#include "libc/own_signals.h"
 #include "shim.h"
+
+#include <string.h>
 
 struct shim_interrupter {
     zend_atomic_bool *flag;
@@ -25,6 +28,12 @@ static void (*others)(zend_execute_data *frame);
 
 void (*shim_on_interrupt)(void);
 
+static void end_by_signal(int number)
+{
+    zend_error_noreturn(E_ERROR, "Terminated by signal %d (%s), which the script has sent to its own process", number,
+                        strsignal(number));
+}
+
 static void answer(zend_execute_data *frame)
 {
     if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
@@ -32,6 +41,10 @@ static void answer(zend_execute_data *frame)
     }
     if (shim_lost_pages_take()) {
         zend_error_noreturn(E_ERROR, "A file was truncated while a library had it mapped into memory");
+    }
+    const int ending = shim_own_signal_take();
+    if (ending > 0) {
+        end_by_signal(ending);
     }
     if (shim_on_interrupt != NULL) {
         shim_on_interrupt();

@@ -24,7 +24,6 @@
 
 static struct sigaction others;
 static size_t page_size;
-static __thread volatile bool was_lost;
 
 /* A line of /proc/self/maps. */
 typedef struct mapping {
@@ -149,7 +148,7 @@ static void on_fault(int number, siginfo_t *info, void *place)
     const int error = errno;
     if (info->si_code == BUS_ADRERR && make_up((uintptr_t)info->si_addr)) {
         if (shim_current != NULL) {
-            was_lost = true;
+            shim_current->has_lost_pages = true;
             zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
         }
         errno = error;
@@ -165,8 +164,10 @@ static void on_fault(int number, siginfo_t *info, void *place)
 
 bool shim_lost_pages_take(void)
 {
-    const bool lost = was_lost;
-    was_lost = false;
+    const bool lost = shim_current != NULL && shim_current->has_lost_pages;
+    if (lost) {
+        shim_current->has_lost_pages = false;
+    }
     return lost;
 }
 

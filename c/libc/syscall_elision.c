@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
+#include "libc/own_signals.h"
 #include "libc/syscall_elision.h"
 
 #include <pthread.h>
@@ -26,6 +27,9 @@ static __thread bool is_unblocked;
 
 int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
+    if (number != SIGRTMIN && shim_own_signals_apply()) {
+        return shim_own_sigaction(number, action, old);
+    }
     if (shim_current == NULL || number != SIGRTMIN) {
         return LIBC(sigaction)(number, action, old);
     }
@@ -33,9 +37,14 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
     bool same = action == NULL || action->sa_sigaction == installed.sa_sigaction;
     if (known && same) {
         if (old != NULL) {
-            *old = installed;
+            /* Zend's handler passes a signal that is not its timer's on to the one before: it must not be itself. */
+            *old = (struct sigaction){.sa_handler = SIG_DFL};
         }
         return 0;
+    }
+    if (known && shim_own_signals_apply()) {
+        /* A script's. */
+        return shim_own_sigaction(number, action, old);
     }
     int result = LIBC(sigaction)(number, action, old);
     /* Every PHP thread installs the same handler; the first one records it. */
@@ -64,7 +73,7 @@ static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, 
     if (unblocks && is_unblocked) {
         return 0;
     }
-    int result = real(how, set, old);
+    int result = shim_own_signals_apply() ? shim_own_mask(real, how, set, old) : real(how, set, old);
     if (set != NULL) {
         is_unblocked = unblocks && result == 0;
     }

@@ -15,7 +15,9 @@
 #include "libc/descriptor_min.h"
 #include "libc/environment.h"
 #include "libc/libc.h"
+#include "libc/own_signals.h"
 #include "process/children.h"
+#include "process/own_children.h"
 #include "shim.h"
 
 #include <errno.h>
@@ -132,6 +134,7 @@ static void become_child(void)
     close_server_descriptors();
     shim_host_forget(write_log);
     shim_environment_become();
+    shim_own_signals_become();
     shim_execution_timer_forget();
     /* Its boot script ends where it would serve. */
     shim_own_worker.over = true;
@@ -168,6 +171,9 @@ pid_t fork(void)
     pid_t child = LIBC(fork)();
     if (child == 0 && shim_is_child) {
         leave_opcache();
+    }
+    if (child > 0) {
+        shim_child_started(child);
     }
     return child;
 }

@@ -1,106 +1,248 @@
-/* Waiting for programs that a request has started: waitpid(), defined before libc's, for proc_close(), and pclose().
+/* Waiting for processes that a request has started: waitpid() and its kin, defined before libc's, for proc_close(), pclose()
+ * and pcntl.
  *
  * The descriptor of a process is ready when the process has ended, so that a request can wait for it as for any other. A
- * request that is over waits no more: its program goes on, and what it leaves behind when it ends is collected later. */
+ * request that is over waits no more: its program goes on, and what it leaves behind when it ends is collected later.
+ *
+ * A request that waits for any child waits for its own. The kernel would give it the children of all requests, whose
+ * status these would then wait for in vain. */
 #include "compat.h"
+#include "context/context.h"
 #include "hooks/hooked_wait.h"
 #include "hooks/hooks.h"
 #include "libc/libc.h"
 #include "process/children_wait.h"
+#include "process/own_children.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 DECLARE_LIBC(close);
-DECLARE_LIBC(waitpid);
+DECLARE_LIBC(poll);
+DECLARE_LIBC(wait4);
+DECLARE_LIBC(waitid);
 
-/* ---- programs that outlive their request ---- */
+/* ---- one child ---- */
 
-typedef struct abandoned {
-    struct abandoned *next;
-    pid_t pid;
-} abandoned;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static abandoned *first;
-
-static void abandon(pid_t pid)
+/* Without the hook. What has been collected for the request is told as the kernel would have told it. */
+static pid_t take(pid_t pid, int *status, int options, struct rusage *usage)
 {
-    abandoned *entry = malloc(sizeof(*entry));
-    if (entry == NULL) {
-        /* Its entry in the table of processes stays. */
-        return;
-    }
-    entry->pid = pid;
-    pthread_mutex_lock(&lock);
-    entry->next = first;
-    __atomic_store_n(&first, entry, __ATOMIC_RELAXED);
-    pthread_mutex_unlock(&lock);
-}
-
-void shim_reap_abandoned(void)
-{
-    if (__atomic_load_n(&first, __ATOMIC_RELAXED) == NULL) {
-        return;
-    }
-    const int error = errno;
-    pthread_mutex_lock(&lock);
-    for (abandoned **at = &first; *at != NULL;) {
-        abandoned *entry = *at;
-        if (LIBC(waitpid)(entry->pid, NULL, WNOHANG) == 0) {
-            at = &entry->next;
-            continue;
+    int own = 0;
+    pid_t ended = LIBC(wait4)(pid, &own, options, usage);
+    if (ended < 0 && errno == ECHILD && pid > 0 && shim_child_collected(pid, &own)) {
+        if (usage != NULL) {
+            memset(usage, 0, sizeof(*usage));
         }
-        __atomic_store_n(at, entry->next, __ATOMIC_RELAXED);
-        free(entry);
+        ended = pid;
+    } else if (ended > 0 && !WIFSTOPPED(own) && !WIFCONTINUED(own)) {
+        shim_child_taken(ended);
     }
-    pthread_mutex_unlock(&lock);
-    errno = error;
-}
-
-/* ---- waiting ---- */
-
-static pid_t block(pid_t pid, int *status, int options)
-{
-    return LIBC(waitpid)(pid, status, options);
+    if (ended > 0 && status != NULL) {
+        *status = own;
+    }
+    return ended;
 }
 
 static pid_t wait_in_fiber(pid_t pid, int *status, int options)
 {
-    const pid_t ended = LIBC(waitpid)(pid, status, options | WNOHANG);
+    const pid_t ended = take(pid, status, options | WNOHANG, NULL);
     if (ended != 0) {
         return ended;
     }
     const int descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
     if (descriptor < 0) {
         shim_hook_blocks(SHIM_HOOK_PROCESS, SHIM_OBSTACLE_MEMORY);
-        return block(pid, status, options);
+        return take(pid, status, options, NULL);
     }
     const shim_waited waited = shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, POLLIN, 0);
     LIBC(close)(descriptor);
     if (waited == SHIM_WAITED_OVER) {
-        abandon(pid);
+        shim_child_abandon(pid);
         errno = ECHILD;
         return -1;
     }
     /* Ready: it has ended. */
-    return block(pid, status, options);
+    return take(pid, status, options, NULL);
+}
+
+/* ---- any child ---- */
+
+static bool is_any(pid_t pid)
+{
+    return (pid <= 0) && shim_current != NULL && !shim_is_child;
+}
+
+/* A call that asks for one child without waiting: returns its ID if there is something to tell, 0 if not yet, and -1 if it
+ * does not exist. */
+typedef struct question {
+    pid_t (*ask)(const struct question *question, pid_t pid);
+    int options;
+    int *status;
+    struct rusage *usage;
+    siginfo_t *info;
+} question;
+
+static pid_t ask_wait4(const question *question, pid_t pid)
+{
+    return take(pid, question->status, question->options | WNOHANG, question->usage);
+}
+
+static int take_id(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+    siginfo_t own = {0};
+    const int result = LIBC(waitid)(type, id, &own, options);
+    const bool has_ended = own.si_code == CLD_EXITED || own.si_code == CLD_KILLED || own.si_code == CLD_DUMPED;
+    if (result == 0 && own.si_pid > 0 && has_ended && (options & WNOWAIT) == 0) {
+        shim_child_taken(own.si_pid);
+    }
+    if (result == 0 && info != NULL) {
+        *info = own;
+    }
+    return result;
+}
+
+static pid_t ask_waitid(const question *question, pid_t pid)
+{
+    siginfo_t info = {0};
+    if (take_id(P_PID, (id_t)pid, &info, question->options | WNOHANG) != 0) {
+        return -1;
+    }
+    if (question->info != NULL) {
+        *question->info = info;
+    }
+    return info.si_pid;
+}
+
+/* Until one of them has ended. Returns false with errno set if the call is to return. */
+static bool wait_for_one_of(const pid_t *pids, size_t count, const void *caller)
+{
+    const int set = epoll_create1(EPOLL_CLOEXEC);
+    int *descriptors = malloc(count * sizeof(*descriptors));
+    bool is_complete = set >= 0 && descriptors != NULL;
+    size_t opened = 0;
+    for (; is_complete && opened < count; opened++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        descriptors[opened] = (int)syscall(SYS_pidfd_open, pids[opened], 0);
+        is_complete = descriptors[opened] >= 0 && epoll_ctl(set, EPOLL_CTL_ADD, descriptors[opened], &event) == 0;
+    }
+    int error = is_complete ? 0 : errno;
+    if (is_complete) {
+        shim_waited waited = SHIM_WAITED_BLOCK;
+        if (shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller)) {
+            waited = shim_hooked_wait_for(SHIM_HOOK_PROCESS, set, POLLIN, 0);
+        }
+        struct pollfd ready = {.fd = set, .events = POLLIN};
+        if (waited == SHIM_WAITED_OVER) {
+            error = ECHILD;
+        } else if (waited == SHIM_WAITED_BLOCK && LIBC(poll)(&ready, 1, -1) < 0) {
+            error = errno;
+        }
+    }
+    while (opened > 0) {
+        LIBC(close)(descriptors[--opened]);
+    }
+    if (set >= 0) {
+        LIBC(close)(set);
+    }
+    free(descriptors);
+    errno = error;
+    return error == 0;
+}
+
+static pid_t ask_all(const question *question, const pid_t *pids, size_t count)
+{
+    bool is_one_left = false;
+    for (size_t i = 0; i < count; i++) {
+        const pid_t ended = question->ask(question, pids[i]);
+        if (ended > 0) {
+            return ended;
+        }
+        is_one_left = is_one_left || ended == 0;
+        if (ended < 0) {
+            shim_child_taken(pids[i]);
+        }
+    }
+    if (!is_one_left) {
+        errno = ECHILD;
+        return -1;
+    }
+    return 0;
+}
+
+static pid_t wait_for_any(const question *question, const void *caller)
+{
+    for (;;) {
+        const size_t count = shim_children_of(shim_current, NULL, 0);
+        pid_t *pids = malloc((count + 1) * sizeof(*pids));
+        if (count == 0 || pids == NULL) {
+            free(pids);
+            errno = count == 0 ? ECHILD : ENOMEM;
+            return -1;
+        }
+        (void)shim_children_of(shim_current, pids, count);
+        const pid_t ended = ask_all(question, pids, count);
+        const bool waits = ended == 0 && (question->options & WNOHANG) == 0;
+        const bool goes_on = waits && wait_for_one_of(pids, count, caller);
+        const int error = errno;
+        free(pids);
+        errno = error;
+        if (!goes_on) {
+            return waits ? -1 : ended;
+        }
+    }
+}
+
+/* ---- before libc ---- */
+
+static pid_t wait_like_wait4(pid_t pid, int *status, int options, struct rusage *usage, const void *caller)
+{
+    if (is_any(pid)) {
+        const question any = {.ask = ask_wait4, .options = options, .status = status, .usage = usage};
+        return wait_for_any(&any, caller);
+    }
+    const bool parks = pid > 0 && options == 0 && usage == NULL && shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller);
+    return parks ? wait_in_fiber(pid, status, options) : take(pid, status, options, usage);
 }
 
 pid_t shim_wait_for_child(pid_t pid, int *status, int options, const void *caller)
 {
-    shim_reap_abandoned();
-    return pid > 0 && options == 0 && shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller)
-               ? wait_in_fiber(pid, status, options)
-               : block(pid, status, options);
+    return wait_like_wait4(pid, status, options, NULL, caller);
 }
 
 pid_t waitpid(pid_t pid, int *status, int options)
 {
-    return shim_wait_for_child(pid, status, options, SHIM_CALLER);
+    return wait_like_wait4(pid, status, options, NULL, SHIM_CALLER);
+}
+
+/* wait(), which is also what variables are called. */
+pid_t shim_wait_for_any(int *status) __asm__("wait");
+
+pid_t shim_wait_for_any(int *status)
+{
+    return wait_like_wait4(-1, status, 0, NULL, SHIM_CALLER);
+}
+
+pid_t wait3(int *status, int options, struct rusage *usage)
+{
+    return wait_like_wait4(-1, status, options, usage, SHIM_CALLER);
+}
+
+pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+    return wait_like_wait4(pid, status, options, usage, SHIM_CALLER);
+}
+
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+    if ((type == P_ALL || type == P_PGID) && is_any(-1)) {
+        const question any = {.ask = ask_waitid, .options = options, .info = info};
+        return wait_for_any(&any, SHIM_CALLER) < 0 ? -1 : 0;
+    }
+    return take_id(type, id, info, options);
 }

@@ -1,4 +1,4 @@
-/* Waiting for programs that a request has started. */
+/* Waiting for processes that a request has started. */
 #ifndef SVC_SHIM_CHILDREN_WAIT_H
 #define SVC_SHIM_CHILDREN_WAIT_H
 
@@ -6,7 +6,5 @@
 
 /* Waits like waitpid(), for `caller`. */
 pid_t shim_wait_for_child(pid_t pid, int *status, int options, const void *caller);
-/* Takes note of the end of programs that nobody waits for any more. Call now and then. */
-void shim_reap_abandoned(void);
 
 #endif

@@ -12,6 +12,7 @@
 #include "libc/environment.h"
 #include "libc/libc.h"
 #include "process/children_wait.h"
+#include "process/own_children.h"
 #include "process/programs.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ DECLARE_LIBC(posix_spawnp);
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                            char *const[], char *const[]);
 
-/* Adds an empty signal mask to the caller's attributes. */
+/* Adds an empty signal mask to the caller's attributes, and the default for a signal that the server ignores. */
 static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
@@ -58,9 +59,20 @@ static int spawn(spawn_function *function, pid_t *pid, const char *path, const p
     }
     if ((flags & POSIX_SPAWN_SETSIGMASK) == 0) {
         posix_spawnattr_setsigmask(&own, &none);
-        posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK));
     }
-    int result = function(pid, path, actions, &own, arguments, merged != NULL ? merged : environment);
+    if ((flags & POSIX_SPAWN_SETSIGDEF) == 0) {
+        sigaddset(&none, SIGXFSZ);
+        posix_spawnattr_setsigdefault(&own, &none);
+    }
+    posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+    pid_t started = 0;
+    int result = function(&started, path, actions, &own, arguments, merged != NULL ? merged : environment);
+    if (result == 0) {
+        shim_child_started(started);
+        if (pid != NULL) {
+            *pid = started;
+        }
+    }
     free(merged);
     if (attributes == NULL) {
         posix_spawnattr_destroy(&own);

@@ -24,6 +24,7 @@
 #include "jump/after_jump.h"
 #include "jump/guard.h"
 #include "process/children.h"
+#include "process/own_children.h"
 #include "request/ending.h"
 #include "request/first_request_boot.h"
 #include "request/owned_tasks.h"
@@ -340,5 +341,6 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     shim_process_end();
     shim_connections_leave(fiber);
     shim_locks_end(fiber, fiber->context.jumped);
+    shim_own_children_end(&fiber->context);
     shim_memory_limit_apply();
 }

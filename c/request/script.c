@@ -15,6 +15,7 @@
 #include "jump/overflow.h"
 #include "opcache/cache.h"
 #include "process/children.h"
+#include "process/own_children.h"
 #include "request/owned_tasks.h"
 #include "request/request_object.h"
 #include "request/script.h"
@@ -152,6 +153,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     shim_child_end();
     shim_owned_tasks_cancel(&context.tasks);
     shim_owned_tasks_end(&context.tasks);
+    shim_own_children_end(&context);
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
     shim_process_end();

@@ -25,6 +25,7 @@
 #include "instances/own_instances.h"
 #include "libc/environment.h"
 #include "libc/libc.h"
+#include "libc/own_signals.h"
 #include "libc/syscall_elision.h"
 #include "libc/umask.h"
 #include "opcache/cache.h"
@@ -125,6 +126,7 @@ const char *shim_startup(const shim_options *options)
         return "libphp does not export the functions that evaluate class constants";
     }
     shim_syscall_elision_install();
+    shim_own_signals_install();
     shim_reactor_install();
     shim_umask_install();
     shim_programs_install();
@@ -290,6 +292,7 @@ void shim_thread_stop(void)
     shim_locks_stop();
     shim_reactor_close();
     shim_execution_timer_stop();
+    shim_own_signals_thread_stop();
 }
 
 _Noreturn void shim_exit_now(int status)

@@ -1,5 +1,7 @@
-/* What libc keeps for the process although each request needs its own: the environment and the locale. */
+/* What libc keeps for the process although each request needs its own: the environment, the locale,
+ * signals and the priority of its thread. */
 #include "compat.h"
+#include "libc/attributes.h"
 #include "libc/environment.h"
 #include "libc/locale.h"
 #include "state/process.h"
@@ -19,12 +21,16 @@ void shim_process_release(void)
 void shim_process_suspend(shim_process_state *state)
 {
     *state = (shim_process_state){.overlay = shim_environment_take(), .locale = shim_locale_take()};
+    shim_own_signals_suspend(&state->signals);
+    shim_attributes_suspend(&state->attributes);
 }
 
 void shim_process_resume(const shim_process_state *state)
 {
     shim_environment_give(state->overlay);
     shim_locale_give(state->locale);
+    shim_own_signals_resume(&state->signals);
+    shim_attributes_resume(&state->attributes);
 }
 
 void shim_process_begin(void)
@@ -36,4 +42,6 @@ void shim_process_end(void)
 {
     shim_environment_clear();
     shim_locale_end();
+    shim_own_signals_end();
+    shim_attributes_end();
 }

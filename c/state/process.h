@@ -1,11 +1,16 @@
-/* Environment and locale. */
+/* Environment, locale, signals and priority. */
 #ifndef SVC_SHIM_PROCESS_H
 #define SVC_SHIM_PROCESS_H
 
-/* Each is a list or an object of its own file. */
+#include "libc/attributes.h"
+#include "libc/own_signals.h"
+
+/* The first two are a list or an object of the file that they belong to. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
+    shim_own_signals_state signals;
+    shim_attributes_state attributes;
 } shim_process_state;
 
 void shim_process_capture(void);

@@ -198,6 +198,13 @@ pub enum Event<'a> {
         /// The state of the queue at the scan.
         gate: GateFacts,
     },
+    /// A signal has arrived that the server gives no meaning.
+    SignalIgnored {
+        /// Its number.
+        number: i32,
+        /// The process that has sent it; `None` if the kernel has.
+        sender: Option<u32>,
+    },
     /// A message from PHP: an error, `error_log()` or `frankenphp_log()`.
     PhpMessage(PhpMessage<'a>),
     /// A message from a plugin.
@@ -338,6 +345,7 @@ impl Event<'_> {
             | Self::OpsReserveUsed { .. }
             | Self::RecordsDropped { .. }
             | Self::WedgeWarning { .. }
+            | Self::SignalIgnored { .. }
             | Self::SheddingStarted { .. }
             | Self::SheddingContinues { .. } => Level::Warn,
             Self::Starting { .. }
@@ -365,7 +373,7 @@ impl Event<'_> {
         match *self {
             Self::Starting { version } => svc("svc is starting").text("version", version),
             Self::PhpReady { version, zts, opcache } => {
-                svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
+                php_fields(svc("PHP is ready"), version, zts, opcache)
             }
             Self::OpcacheOff => svc("OPcache is disabled: scripts are compiled on every request"),
             Self::ExtensionUnknown { extension } => svc(EXTENSION_UNKNOWN).text("extension", extension),
@@ -408,6 +416,7 @@ impl Event<'_> {
             }
             Self::Reloaded => svc("reload finished"),
             Self::ReloadFailed { error } => svc(NOT_RELOADED).text("error", error),
+            Self::SignalIgnored { number, sender } => signal_fields(svc(SIGNAL_IGNORED), number, sender),
             Self::NothingToReload => svc("SIGHUP received; nothing to reload"),
             Self::WedgeWarning { gate, workers_idle } => wedge_fields(svc(WEDGE_WARNING), gate, workers_idle),
             Self::PoolRecovered => svc("PHP pool is reaching workers again"),
@@ -491,6 +500,7 @@ const OPS_EXPOSED: &str = "operations port is reachable from other hosts and INT
 const EXTENSION_UNKNOWN: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
+const SIGNAL_IGNORED: &str = "a signal without a meaning was ignored";
 const UMASK_SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";
 
 const EXPIRED: &str = "certificate has expired";
@@ -506,6 +516,15 @@ const NOT_RELOADED: &str = "reload failed; the previous state stays in effect";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
     record.text("path", path).text(name, timestamp(at))
+}
+
+fn php_fields(record: Record, version: &str, zts: bool, opcache: bool) -> Record {
+    record.text("version", version).boolean("zts", zts).boolean("opcache", opcache)
+}
+
+fn signal_fields(record: Record, number: i32, sender: Option<u32>) -> Record {
+    let record = record.number("signal", number.unsigned_abs().into());
+    sender.into_iter().fold(record, |record, sender| record.number("sender_pid", sender.into()))
 }
 
 fn wedge_fields(record: Record, gate: GateFacts, workers_idle: u64) -> Record {

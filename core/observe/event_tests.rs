@@ -141,6 +141,7 @@ const ALL: &[Event<'_>] = &[
     Event::DrainTimeout { cut_off: 1 },
     Event::Stopped,
     Event::StartStopped,
+    Event::SignalIgnored { number: 10, sender: Some(1) },
 ];
 
 const fn to(health: PluginHealth) -> HealthChange {
@@ -165,6 +166,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::AcceptFailed { .. }
         | Event::OpsAcceptFailed { .. }
         | Event::OpsReserveUsed { .. }
+        | Event::SignalIgnored { .. }
         | Event::Watch(
             WatchEvent::Changed { .. }
             | WatchEvent::Incomplete { .. }

@@ -1,0 +1,17 @@
+/* What the process and its threads are to the system. */
+#ifndef SVC_SHIM_ATTRIBUTES_H
+#define SVC_SHIM_ATTRIBUTES_H
+
+#include <stdbool.h>
+
+/* What a request has changed of its thread, while another one runs on it. */
+typedef struct shim_attributes_state {
+    bool has_priority;
+    int priority;
+} shim_attributes_state;
+
+void shim_attributes_suspend(shim_attributes_state *state);
+void shim_attributes_resume(const shim_attributes_state *state);
+void shim_attributes_end(void);
+
+#endif
