@@ -30,15 +30,21 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
     if (number != SIGRTMIN && shim_own_signals_apply()) {
         return shim_own_sigaction(number, action, old);
     }
+    if (number == SIGRTMIN && action == NULL) {
+        /* Zend's handler passes a signal that is not its timer's on to the one before. A thread that is later than another
+         * would be told that it is itself. */
+        if (old != NULL) {
+            *old = (struct sigaction){.sa_handler = SIG_DFL};
+        }
+        return 0;
+    }
     if (shim_current == NULL || number != SIGRTMIN) {
         return LIBC(sigaction)(number, action, old);
     }
-    bool known = __atomic_load_n(&is_installed, __ATOMIC_ACQUIRE);
-    bool same = action == NULL || action->sa_sigaction == installed.sa_sigaction;
-    if (known && same) {
+    const bool known = __atomic_load_n(&is_installed, __ATOMIC_ACQUIRE);
+    if (known && action->sa_sigaction == installed.sa_sigaction) {
         if (old != NULL) {
-            /* Zend's handler passes a signal that is not its timer's on to the one before: it must not be itself. */
-            *old = (struct sigaction){.sa_handler = SIG_DFL};
+            *old = installed;
         }
         return 0;
     }
@@ -50,7 +56,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
     /* Every PHP thread installs the same handler; the first one records it. */
     int expected = 0;
     static int writing;
-    if (result == 0 && action != NULL &&
+    if (result == 0 &&
         __atomic_compare_exchange_n(&writing, &expected, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         installed = *action;
         __atomic_store_n(&is_installed, 1, __ATOMIC_RELEASE);
