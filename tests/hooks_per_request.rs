@@ -38,6 +38,17 @@ class Connection implements Countable, ArrayAccess, IteratorAggregate
 interface Clock { const ZONE = 'UTC'; public function now(): int; }
 abstract class Shape { abstract protected function area(): int; public function describe() { return "area {$this->area()}"; } }
 class Plain { public $a = 1; protected $b = 2; public function __construct(public int $c = 3) { } }
+/** A list in PHP. */
+class Bag implements ArrayAccess, Countable, IteratorAggregate
+{
+    private array $items = [1, 2, 3];
+    public function offsetExists($k): bool { return isset($this->items[$k]); }
+    public function offsetGet($k): mixed { return $this->items[$k]; }
+    public function offsetSet($k, $v): void { if ($k === null) { $this->items[] = $v; } else { $this->items[$k] = $v; } }
+    public function offsetUnset($k): void { unset($this->items[$k]); }
+    public function count(): int { return count($this->items); }
+    public function getIterator(): Iterator { return new ArrayIterator($this->items); }
+}
 final class Last { }
 enum Suit { case Spades; }
 trait Part { }
@@ -60,7 +71,7 @@ function make(string $class): object
         'Plain' => Svc\per_request('plain', fn () => new Plain()),
         'Computed' => Svc\per_request(Computed::class, fn () => new Computed()),
         'Fixed' => Svc\per_request(Fixed::class, fn () => new Fixed(5)),
-        'ArrayObject' => Svc\per_request(ArrayObject::class, fn () => new ArrayObject([1, 2, 3])),
+        'Bag' => Svc\per_request(Bag::class, fn () => new Bag()),
         'PDO' => Svc\per_request(PDO::class, fn () => new PDO('sqlite::memory:'), max: 4),
         'Failed reset' => Svc\per_request(Connection::class, fn () => new Connection(), function () { throw new DomainException('reset'); }),
         'Left', 'Right' => Svc\per_request(Connection::class, fn () => new Connection(), fn () => true, 1),
@@ -129,7 +140,7 @@ function looks()
 function fits()
 {
     $clock = objects('Clock');
-    $list = objects('ArrayObject');
+    $list = objects('Bag');
     $list[] = 4;
     $pdo = objects('PDO');
     $pdo->exec('CREATE TABLE t (x); INSERT INTO t VALUES (1), (2)');
@@ -214,7 +225,7 @@ fn the_object_is_the_instance_of_the_request() {
         let expected = concat!(
             r#"[6,["there=x","-there","indirect","closure","callable","array","reflection","invoked","reference"],"#,
             r#""final","static","static","magic unknown","unknown()","text",8,7,"at there",true,false,false,false,{"a":1,"b":2},"#,
-            r#"true,true,true,true,true,false,true,true,"\"hidden()\"","Error: Cannot modify readonly property Connection::$id","#,
+            r#"true,true,true,true,true,true,true,true,"\"hidden()\"","Error: Cannot modify readonly property Connection::$id","#,
             r#""Exception: Serialization of 'Svc\\PerRequest\\Connection' is not allowed"]"#
         );
         let answer = server.tell("behaves").replace("\\\\\\\\", "\\\\");

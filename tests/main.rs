@@ -144,6 +144,7 @@ mod hooks_owners_bank;
 mod hooks_owners_drivers;
 mod hooks_owners_rows;
 mod hooks_per_request;
+mod hooks_per_request_engine;
 mod hooks_places;
 mod hooks_process;
 mod hooks_reach;

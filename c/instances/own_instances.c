@@ -6,6 +6,9 @@
  *      ▼                                                           ▼ otherwise, or after a bailout
  *     none                                                       closed
  *
+ * A factory may suspend the fiber that it runs in. Another fiber of the request that needs the instance meanwhile makes one
+ * too, and whoever is first makes it the request's. A factory that ends after its request has made one for nobody.
+ *
  * A request keeps its list in memory that is not PHP's, so that a bailout leaves it whole. Each entry holds a place of its
  * source and a reference to the proxy, from before the factory is called until the instance is closed or handed on, which
  * is when what the request leaves on its connections is cleaned up. */
@@ -29,12 +32,20 @@ typedef enum phase {
     CLOSED,
 } phase;
 
+/* A call of the factory. Its number is one that no other call on this thread has. */
+typedef struct maker {
+    struct maker *next;
+    const zend_fiber_context *stack;
+    uint64_t number;
+} maker;
+
 struct shim_own_instance {
     zend_object *proxy;
     shim_source *source;
     phase phase;
     /* Undefined while the factory runs, and once it is closed. */
     zval instance;
+    maker *makers;
 };
 
 /* Whether a request or a task runs, as opposed to the boot script of a worker, or the worker itself. */
@@ -73,10 +84,70 @@ static bool reserve(shim_own_instances *own)
     return true;
 }
 
+/* ---- calls of the factory ---- */
+
+/* The call's number; 0 if there is no memory. */
+static uint64_t begin_making(shim_own_instance *entry)
+{
+    static __thread uint64_t begun;
+    maker *own = malloc(sizeof(*own));
+    if (own == NULL) {
+        return 0;
+    }
+    *own = (maker){.next = entry->makers, .stack = EG(current_fiber_context), .number = ++begun};
+    entry->makers = own;
+    return own->number;
+}
+
+/* Returns false if the entry is not that of the call: another request runs, or none. */
+static bool end_making(shim_own_instance *entry, uint64_t number)
+{
+    maker **link = entry != NULL ? &entry->makers : NULL;
+    while (link != NULL && *link != NULL && (*link)->number != number) {
+        link = &(*link)->next;
+    }
+    if (link == NULL || *link == NULL) {
+        return false;
+    }
+    maker *own = *link;
+    *link = own->next;
+    free(own);
+    return true;
+}
+
+static void forget_makers(shim_own_instance *entry)
+{
+    while (entry->makers != NULL) {
+        maker *own = entry->makers;
+        entry->makers = own->next;
+        free(own);
+    }
+}
+
+static bool is_making_on(const shim_own_instance *entry, const zend_fiber_context *stack)
+{
+    const maker *own = entry->makers;
+    while (own != NULL && own->stack != stack) {
+        own = own->next;
+    }
+    return own != NULL;
+}
+
+/* Whether the factory itself asks, on its own stack or one that it has begun. */
+static bool is_asked_by_factory(const shim_own_instance *entry)
+{
+    zend_fiber_context *stack = EG(current_fiber_context);
+    while (stack != NULL && !is_making_on(entry, stack)) {
+        stack = stack->kind == zend_ce_fiber ? zend_fiber_from_context(stack)->caller : NULL;
+    }
+    return stack != NULL;
+}
+
 /* Removes the entry, whose place is not needed. */
 static void withdraw(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
+    forget_makers(entry);
     shim_source *source = entry->source;
     zend_object *held = entry->proxy;
     zval none;
@@ -86,26 +157,53 @@ static void withdraw(const zend_object *proxy)
     OBJ_RELEASE(held);
 }
 
-/* Calls the factory. The list may grow meanwhile. */
+static void check_made(const zval *made, const zend_object *proxy, const zend_class_entry *class)
+{
+    if (EG(exception) == NULL && (Z_TYPE_P(made) != IS_OBJECT || !instanceof_function(Z_OBJCE_P(made), class) || Z_OBJ_P(made) == proxy)) {
+        zend_type_error("The factory of Svc\\per_request() must return an instance of %s, %s returned", ZSTR_VAL(class->name),
+                        zend_zval_value_name(made));
+    }
+}
+
+static bool has_instance(const shim_own_instance *entry);
+static zend_object *use(shim_own_instance *entry);
+static zend_object *refuse(const zend_class_entry *class, const char *why);
+
+/* Calls the factory. Meanwhile the list may grow, another fiber may make the instance, and the request may end. */
 static zend_object *make(zend_object *proxy, shim_source *source)
 {
     zval made;
     ZVAL_UNDEF(&made);
-    (void)call_user_function(NULL, NULL, &source->factory, &made, 0, NULL);
-    if (EG(exception) == NULL && (Z_TYPE(made) != IS_OBJECT || !instanceof_function(Z_OBJCE(made), source->class) ||
-                                  Z_OBJ(made) == proxy)) {
-        zend_type_error("The factory of Svc\\per_request() must return an instance of %s, %s returned",
-                        ZSTR_VAL(source->class->name), zend_zval_value_name(&made));
-    }
-    if (EG(exception) != NULL) {
-        zval_ptr_dtor(&made);
+    const zend_class_entry *class = source->class;
+    const uint64_t number = begin_making(find(proxy));
+    if (number == 0) {
         withdraw(proxy);
+        zend_throw_error(NULL, "Out of memory");
         return NULL;
     }
+    (void)call_user_function(NULL, NULL, &source->factory, &made, 0, NULL);
     shim_own_instance *entry = find(proxy);
-    ZVAL_COPY_VALUE(&entry->instance, &made);
-    entry->phase = IN_USE;
-    return Z_OBJ(made);
+    if (!end_making(entry, number)) {
+        zval_ptr_dtor(&made);
+        return EG(exception) != NULL ? NULL : refuse(class, "and the request that this one was made for has ended");
+    }
+    check_made(&made, proxy, class);
+    if (EG(exception) == NULL && entry->phase == MAKING) {
+        ZVAL_COPY_VALUE(&entry->instance, &made);
+        entry->phase = IN_USE;
+        return Z_OBJ(made);
+    }
+    const bool is_last = entry->phase == MAKING && entry->makers == NULL;
+    zval_ptr_dtor(&made);
+    if (EG(exception) != NULL) {
+        if (is_last) {
+            withdraw(proxy);
+        }
+        return NULL;
+    }
+    /* A destructor may have run. */
+    entry = find(proxy);
+    return has_instance(entry) ? use(entry) : refuse(class, "and that of this request is being closed");
 }
 
 static zend_object *take(zend_object *proxy, shim_source *source)
@@ -142,9 +240,9 @@ static bool has_instance(const shim_own_instance *entry)
            !(entry->phase == KEPT && shim_current->instances.is_over);
 }
 
-static zend_object *refuse(const shim_source *source, const char *why)
+static zend_object *refuse(const zend_class_entry *class, const char *why)
 {
-    zend_throw_exception_ex(spl_ce_LogicException, 0, "%s has an instance for each request, %s", ZSTR_VAL(source->class->name), why);
+    zend_throw_exception_ex(spl_ce_LogicException, 0, "%s has an instance for each request, %s", ZSTR_VAL(class->name), why);
     return NULL;
 }
 
@@ -154,15 +252,18 @@ zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source)
     if (has_instance(entry)) {
         return use(entry);
     }
+    if (entry != NULL && entry->phase == MAKING && !is_asked_by_factory(entry)) {
+        return make(proxy, source);
+    }
     if (entry != NULL && entry->phase == MAKING) {
         zend_throw_error(NULL, "The factory of Svc\\per_request() uses the object that it makes an instance for");
         return NULL;
     }
     if (entry != NULL && entry->phase == CLOSED) {
-        return refuse(source, "and that of this request is being closed");
+        return refuse(source->class, "and that of this request is being closed");
     }
     if (!is_in_request() || shim_current->instances.is_over) {
-        return refuse(source, "and can only be used inside a request or task");
+        return refuse(source->class, "and can only be used inside a request or task");
     }
     return take(proxy, source);
 }
@@ -275,6 +376,7 @@ static zend_object *forget(shim_own_instances *own, ssize_t at)
     if (at < 0) {
         return NULL;
     }
+    forget_makers(&own->list[at]);
     const shim_own_instance entry = own->list[at];
     own->count--;
     memmove(&own->list[at], &own->list[at + 1], (own->count - (size_t)at) * sizeof(entry));

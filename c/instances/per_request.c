@@ -1,7 +1,6 @@
 /* Svc\per_request(string $class, callable $factory, ?callable $reset = null, int $max = 16): object
  *
- * The object's class is below the one that was asked for, so that it fits wherever that one does. It has no methods of its
- * own: callables that name a method of the object, too, are looked up by the object (proxy.c). */
+ * The object's class is below the one that was asked for, so that it fits wherever that one does. */
 #include "compat.h"
 #include "instances/per_request.h"
 #include "instances/proxy.h"
@@ -20,6 +19,57 @@ static bool throw_unfit(const zend_class_entry *class, const char *why)
     return false;
 }
 
+/* Connections, whose objects are C structs, and which are tested: none but their own methods look into these. */
+static const char *const connections[] = {"pdo", "mysqli", "redis", "memcached"};
+
+static bool is_connection(const zend_class_entry *class)
+{
+    for (size_t i = 0; i < sizeof(connections) / sizeof(connections[0]); i++) {
+        const zend_class_entry *one = zend_hash_str_find_ptr(EG(class_table), connections[i], strlen(connections[i]));
+        if (one != NULL && instanceof_function(class, one)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an object of the class is more than its properties: the engine and extensions look into it behind the back of
+ * its handlers. A class in PHP has this from the one in C that it extends. */
+static bool is_struct(const zend_class_entry *class)
+{
+    return class->create_object != NULL || class->default_object_handlers != &std_object_handlers;
+}
+
+/* Interfaces that look at who implements them, and accept a class in PHP. What others say is a fatal error. */
+static bool is_open(const zend_class_entry *interface)
+{
+    const zend_class_entry *json = zend_hash_str_find_ptr(EG(class_table), "jsonserializable", strlen("jsonserializable"));
+    const zend_class_entry *const open[] = {zend_ce_aggregate, zend_ce_iterator, zend_ce_arrayaccess, zend_ce_serializable, json};
+    bool is_open = interface->interface_gets_implemented == NULL;
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+        is_open = is_open || (open[i] != NULL && interface->interface_gets_implemented == open[i]->interface_gets_implemented);
+    }
+    return is_open;
+}
+
+/* Traversable accepts who has another interface below it, too. */
+static bool can_be_implemented(const zend_class_entry *interface)
+{
+    if (!is_open(interface)) {
+        return false;
+    }
+    bool iterates = interface == zend_ce_iterator, aggregates = interface == zend_ce_aggregate;
+    for (uint32_t i = 0; i < interface->num_interfaces; i++) {
+        const zend_class_entry *above = interface->interfaces[i];
+        iterates = iterates || above == zend_ce_iterator;
+        aggregates = aggregates || above == zend_ce_aggregate;
+        if (above != zend_ce_traversable && !is_open(above)) {
+            return false;
+        }
+    }
+    return !(iterates && aggregates);
+}
+
 static bool is_fit(const zend_class_entry *class)
 {
     if ((class->ce_flags & ZEND_ACC_ENUM) != 0) {
@@ -31,7 +81,13 @@ static bool is_fit(const zend_class_entry *class)
     if ((class->ce_flags & ZEND_ACC_ANON_CLASS) != 0) {
         return throw_unfit(class, "is anonymous");
     }
-    return (class->ce_flags & ZEND_ACC_FINAL) == 0 || throw_unfit(class, "is final");
+    if ((class->ce_flags & ZEND_ACC_FINAL) != 0) {
+        return throw_unfit(class, "is final");
+    }
+    if ((class->ce_flags & ZEND_ACC_INTERFACE) != 0) {
+        return can_be_implemented(class) || throw_unfit(class, "cannot be implemented by a class");
+    }
+    return !is_struct(class) || is_connection(class) || throw_unfit(class, "has a state in C, which is that of one object");
 }
 
 /* The lines that declare the class. It is never instantiated the usual way, so it may leave methods abstract. */
@@ -53,17 +109,6 @@ static zend_string *declaration(const zend_class_entry *class)
     return smart_str_extract(&code);
 }
 
-static void forget_methods(zend_class_entry *class)
-{
-    zend_string *name;
-    zend_function *function;
-    ZEND_HASH_FOREACH_STR_KEY_PTR(&class->function_table, name, function) {
-        if ((function->common.fn_flags & ZEND_ACC_STATIC) == 0) {
-            zend_hash_del(&class->function_table, name);
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
 /* The class of objects that stand for one of `class`; declared on first use. */
 static zend_class_entry *class_below(const zend_class_entry *class)
 {
@@ -77,9 +122,11 @@ static zend_class_entry *class_below(const zend_class_entry *class)
         }
         zend_string_release(code);
         if (found != NULL) {
-            forget_methods(found);
-            found->ce_flags |= ZEND_ACC_NOT_SERIALIZABLE;
+            shim_proxy_class_finish(found);
         }
+    } else if (!shim_proxy_class_is(found)) {
+        zend_throw_exception_ex(spl_ce_InvalidArgumentException, 0, "Svc\\per_request() needs the name %s for a class", ZSTR_VAL(name));
+        found = NULL;
     }
     zend_string_release(key);
     zend_string_release(name);

@@ -1,19 +1,26 @@
 /* The object of Svc\per_request() that scripts have.
  *
  * It is an instance of a class of its own, below the one that was asked for, and has none of its state: whatever the engine
- * asks of it is asked of the instance that the running request has. The engine asks for methods too, and calls them on
- * the object that it is given in return, so that a method runs on the instance itself. */
+ * asks of it is asked of the instance that the running request has. A script that calls a method is given the instance to
+ * call it on. What is not called at once (a closure, a callable), and what the engine takes from the class, are methods of
+ * the object itself, which find the instance when they run (forwarding.c): so none belongs to the request that asked for it. */
 #include "compat.h"
+#include "instances/forwarding.h"
 #include "instances/own_instances.h"
 #include "instances/proxy.h"
 #include "instances/source.h"
 
 #include <ext/spl/spl_array.h>
+#include <zend_vm_opcodes.h>
+
+ZEND_NAMED_FUNCTION(shim_proxy_forward);
 
 static shim_source *source_of(const zend_object *proxy)
 {
     return (shim_source *)((char *)(uintptr_t)proxy->handlers - XtOffsetOf(shim_source, handlers));
 }
+
+static void free_object(zend_object *object);
 
 /* NULL if it has thrown. */
 static zend_object *own_of(zend_object *proxy)
@@ -21,8 +28,60 @@ static zend_object *own_of(zend_object *proxy)
     return shim_own_instance_get(proxy, source_of(proxy));
 }
 
+static const zend_op *asking(void)
+{
+    const zend_execute_data *frame = EG(current_execute_data);
+    const bool is_script = frame != NULL && frame->func != NULL && ZEND_USER_CODE(frame->func->type);
+    return is_script ? frame->opline : NULL;
+}
+
+/* Whether a script is about to call the method that it asks for. */
+static bool is_called_at_once(void)
+{
+    const zend_op *opline = asking();
+    const bool is_call = opline != NULL && (opline->opcode == ZEND_INIT_METHOD_CALL || opline->opcode == ZEND_INIT_DYNAMIC_CALL ||
+                                            opline->opcode == ZEND_INIT_USER_CALL);
+    return is_call && opline[1].opcode != ZEND_CALLABLE_CONVERT;
+}
+
+/* The public method of the object's class; NULL if it has none of that name. */
+static zend_function *public_method(const zend_object *object, zend_string *name, const zval *key)
+{
+    zend_string *lower = key != NULL ? zend_string_copy(Z_STR_P(key)) : zend_string_tolower(name);
+    zend_function *method = zend_hash_find_ptr(&object->ce->function_table, lower);
+    zend_string_release(lower);
+    const bool is_fit = method != NULL && (method->common.fn_flags & (ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)) == ZEND_ACC_PUBLIC;
+    return is_fit && method->type == ZEND_INTERNAL_FUNCTION && method->internal_function.handler == shim_proxy_forward ? method : NULL;
+}
+
+ZEND_NAMED_FUNCTION(shim_proxy_forward)
+{
+    zend_object *proxy = Z_OBJ_P(ZEND_THIS);
+    zend_object *own = own_of(proxy);
+    if (own == NULL) {
+        RETURN_THROWS();
+    }
+    zend_function *method = shim_forwarding_target(EX(func), own);
+    if (method == NULL || (method->common.fn_flags & ZEND_ACC_ABSTRACT) != 0) {
+        zend_throw_error(NULL, "Call to undefined method %s::%s()", ZSTR_VAL(own->ce->name), ZSTR_VAL(EX(func)->common.function_name));
+        RETURN_THROWS();
+    }
+    HashTable *named = (ZEND_CALL_INFO(execute_data) & ZEND_CALL_HAS_EXTRA_NAMED_PARAMS) != 0 ? EX(extra_named_params) : NULL;
+    GC_ADDREF(own);
+    zend_call_known_function(method, own, own->ce, return_value, ZEND_NUM_ARGS(), ZEND_CALL_ARG(execute_data, 1), named);
+    if (Z_TYPE_P(return_value) == IS_OBJECT && Z_OBJ_P(return_value) == own) {
+        zval_ptr_dtor(return_value);
+        ZVAL_OBJ_COPY(return_value, proxy);
+    }
+    OBJ_RELEASE(own);
+}
+
 static zend_function *get_method(zend_object **object, zend_string *name, const zval *key)
 {
+    zend_function *method = is_called_at_once() ? NULL : public_method(*object, name, key);
+    if (method != NULL) {
+        return method;
+    }
     zend_object *own = own_of(*object);
     if (own == NULL) {
         return NULL;
@@ -144,21 +203,25 @@ static zend_result cast(zend_object *object, zval *result, int type)
     return own != NULL ? own->handlers->cast_object(own, result, type) : FAILURE;
 }
 
-static zend_result count(zend_object *object, zend_long *number)
+/* Puts the instance in the place of an object of Svc\per_request(). Returns false if that has thrown. */
+static bool unwrap(zval *value, zval *own)
 {
-    zend_object *own = own_of(object);
-    if (own == NULL) {
-        return FAILURE;
+    ZVAL_COPY_VALUE(own, value);
+    if (Z_TYPE_P(value) != IS_OBJECT || Z_OBJ_HT_P(value)->free_obj != free_object) {
+        return true;
     }
-    if (own->handlers->count_elements != NULL) {
-        return own->handlers->count_elements(own, number);
+    zend_object *instance = own_of(Z_OBJ_P(value));
+    if (instance != NULL) {
+        ZVAL_OBJ(own, instance);
     }
-    zval result;
-    ZVAL_UNDEF(&result);
-    zend_call_method_with_0_params(own, own->ce, NULL, "count", &result);
-    *number = zval_get_long(&result);
-    zval_ptr_dtor(&result);
-    return EG(exception) == NULL ? SUCCESS : FAILURE;
+    return instance != NULL;
+}
+
+/* As the instances compare. */
+static int compare(zval *one, zval *other)
+{
+    zval own, others;
+    return unwrap(one, &own) && unwrap(other, &others) ? zend_compare(&own, &others) : ZEND_UNCOMPARABLE;
 }
 
 static zend_object *clone_own(zend_object *object)
@@ -205,11 +268,22 @@ static zend_object_iterator *iterate_properties(zend_object *own)
     return found;
 }
 
+/* Everything else takes what has an iterator for a Traversable. */
+static bool is_foreach(void)
+{
+    const zend_op *opline = asking();
+    return opline != NULL && (opline->opcode == ZEND_FE_RESET_R || opline->opcode == ZEND_FE_RESET_RW);
+}
+
 static zend_object_iterator *iterate(zend_class_entry *class, zval *object, int by_reference)
 {
     (void)class;
     zend_object *own = own_of(Z_OBJ_P(object));
     if (own == NULL) {
+        return NULL;
+    }
+    if (own->ce->get_iterator == NULL && !is_foreach()) {
+        zend_throw_error(NULL, "Only arrays and Traversables can be unpacked");
         return NULL;
     }
     if (own->ce->get_iterator == NULL) {
@@ -220,13 +294,13 @@ static zend_object_iterator *iterate(zend_class_entry *class, zval *object, int 
     return own->ce->get_iterator(own->ce, &instance, by_reference);
 }
 
-/* Where there is no instance, nobody asks for one by looking at it.
+/* Where there is no instance, print_r() and debuggers do not make one; whoever wants to have the properties does.
  *
  * The engine takes a property for a slot of the object that it has asked, so it gets copies. */
 
-static HashTable *copy_properties(const zend_object *object, zend_prop_purpose purpose)
+static HashTable *copy_properties(zend_object *object, zend_prop_purpose purpose)
 {
-    zend_object *own = shim_own_instance_find(object);
+    zend_object *own = purpose == ZEND_PROP_PURPOSE_DEBUG ? shim_own_instance_find(object) : own_of(object);
     if (own == NULL) {
         return zend_new_array(0);
     }
@@ -325,7 +399,7 @@ static zend_object *allocate(zend_class_entry *class)
         return NULL;
     }
     zend_object *object;
-    if (above->create_object != NULL) {
+    if (above != class && above->create_object != NULL) {
         object = above->create_object(above);
     } else {
         object = zend_objects_new(above);
@@ -333,6 +407,26 @@ static zend_object *allocate(zend_class_entry *class)
     }
     object->ce = class;
     return object;
+}
+
+/* Nothing makes an object of these classes but the shim, which does not call this; the classes are known by it. */
+static zend_object *refuse_creation(zend_class_entry *class)
+{
+    zend_throw_error(NULL, "Only Svc\\per_request() makes objects of %s", ZSTR_VAL(class->name));
+    return zend_objects_new(zend_standard_class_def);
+}
+
+void shim_proxy_class_finish(zend_class_entry *class)
+{
+    shim_forwarding_define(class, shim_proxy_forward);
+    class->create_object = refuse_creation;
+    class->get_iterator = iterate;
+    class->ce_flags |= ZEND_ACC_NOT_SERIALIZABLE | ZEND_ACC_FINAL;
+}
+
+bool shim_proxy_class_is(const zend_class_entry *class)
+{
+    return class->create_object == refuse_creation;
 }
 
 void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max)
@@ -369,14 +463,12 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
         .get_constructor = zend_std_get_constructor,
         .get_class_name = zend_std_get_class_name,
         .cast_object = cast,
-        .count_elements = count,
         .get_debug_info = zend_std_get_debug_info,
         .get_closure = closure_of,
         .get_gc = list_references,
-        .compare = zend_std_compare_objects,
+        .compare = compare,
         .get_properties_for = list_properties_for,
     };
-    class->get_iterator = iterate;
     proxy->handlers = &source->handlers;
     ZVAL_OBJ(result, proxy);
 }

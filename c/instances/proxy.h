@@ -4,7 +4,12 @@
 
 #include "compat.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Makes a class that has just been declared a class of such objects. */
+void shim_proxy_class_finish(zend_class_entry *class);
+bool shim_proxy_class_is(const zend_class_entry *class);
 
 /* Makes an object of `class` whose methods and properties are those of the running request's own instance of `wanted`. The
  * callables are copied; `reset` may be NULL. */
