@@ -49,8 +49,10 @@ function stateful_and_poll()
 function change_state() { mark('look'); Held::$db->exec(is_mysql() ? 'SET @mine = 2' : "SET application_name = 'other'"); mark('changed'); return 7; }
 function ask_other() { return ask(Held::$other); }
 
-function page() { ask(); mark('first'); echo str_repeat('x', 4 << 20); return ask(); }
-function page_inside() { Held::$db->beginTransaction(); ask(); mark('first'); echo str_repeat('x', 4 << 20); Held::$db->commit(); return 7; }
+/** More than sockets and the server hold. */
+function print_all(): void { for ($i = 0; $i < 48; $i++) { echo str_repeat('x', 1 << 20); } }
+function page() { ask(); mark('first'); print_all(); return ask(); }
+function page_inside() { Held::$db->beginTransaction(); ask(); mark('first'); print_all(); Held::$db->commit(); return 7; }
 function look() { mark('look'); return ask(); }
 
 function release_in_loop()

@@ -146,11 +146,12 @@ fn what_ends_without_hooks_ends_with_them() {
     for seed in first..first + number("SVC_MIXTURES", 2) {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let programs: Vec<_> = (0..PROGRAMS).map(|token| numbers.program(token)).collect();
-        for hooks in ["none", "all"] {
-            let ends = run(&server.clone().set("RUNTIME_HOOKS", hooks), &programs);
-            for (index, end) in ends.iter().enumerate() {
+        // With two threads, requests also wait for each other across them.
+        for (hooks, workers) in [("none", "1"), ("all", "1"), ("all", "2")] {
+            let server = server.clone().set("RUNTIME_HOOKS", hooks).set("PHP_WORKERS", workers);
+            for (index, end) in run(&server, &programs).iter().enumerate() {
                 let expected = format!("200 \"done {index}\"");
-                assert_eq!(*end, expected, "seed {seed}, hooks {hooks}: {}", programs[index]);
+                assert_eq!(*end, expected, "seed {seed}, hooks {hooks}, {workers}: {}", programs[index]);
             }
         }
     }

@@ -125,6 +125,7 @@ static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t 
     if (!identify(descriptor, &own.lock)) {
         return SHIM_TURN_STUCK;
     }
+    own.lock.is_session = shim_waits_for_session();
     if (own.next != NULL) {
         own.next->before = &own;
     }
@@ -205,7 +206,7 @@ static bool holds_lock(const shim_fiber *fiber, const shim_file_lock *lock)
 {
     for (uint32_t i = 0; i < locks.count; i++) {
         shim_file_lock held;
-        if (locks.list[i].holder == fiber && identify(locks.list[i].descriptor, &held) && is_same(&held, lock)) {
+        if ((fiber == NULL || locks.list[i].holder == fiber) && identify(locks.list[i].descriptor, &held) && is_same(&held, lock)) {
             return true;
         }
     }

@@ -209,6 +209,37 @@ static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
     return first.length > 0 && first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0;
 }
 
+/* So far is looked from request to request. */
+enum { STEPS_MAX = 8 };
+
+/* Whether the request waits for a lock that another thread or program holds, or for requests that do. */
+static bool leads_outside(const shim_fiber *fiber, unsigned steps)
+{
+    if (fiber == NULL || fiber->blocked == NULL || steps == 0) {
+        return false;
+    }
+    const waiter *one = waiter_of(fiber->blocked);
+    if (one->thing != NULL) {
+        return leads_outside(owner_of(one->thing), steps - 1);
+    }
+    if (one->lock == NULL) {
+        return false;
+    }
+    for (const shim_blocked *other = turns.queue.first; other != NULL; other = other->next) {
+        const shim_fiber *holder = waiter_of(other)->fiber;
+        if (holder != fiber && shim_turns_hold_lock(holder, one->lock) && leads_outside(holder, steps - 1)) {
+            return true;
+        }
+    }
+    return !shim_turns_hold_lock(NULL, one->lock);
+}
+
+static bool waits_for_session(const shim_fiber *fiber)
+{
+    const waiter *one = fiber->blocked != NULL ? waiter_of(fiber->blocked) : NULL;
+    return one != NULL && one->lock != NULL && one->lock->is_session;
+}
+
 /* Whether the owner, which is parked, leaves a thing that is at rest to one who waits for it. */
 static bool is_generous(const shim_fiber *owner, const waiter *one)
 {
@@ -223,6 +254,12 @@ static bool is_generous(const shim_fiber *owner, const waiter *one)
         break;
     case SHIM_WAITS_FOR_TIME:
         if (owner->is_at_store && one->fiber->has_used_store && !shim_turns_ask.keeps_state(one->thing, owner)) {
+            return true;
+        }
+        break;
+    case SHIM_WAITS_FOR_TURN:
+        if (leads_outside(owner, STEPS_MAX) &&
+            (one->is_overdue || waits_for_session(owner) || !shim_turns_ask.keeps_state(one->thing, owner))) {
             return true;
         }
         break;
@@ -495,6 +532,9 @@ void shim_turn_give_place(shim_places *places)
     }
 }
 
+/* Whoever waits for a lock of another thread keeps others of its own waiting for what it has not lent. */
+#define LOCK_PAUSE_MAX_NS INT64_C(4000000)
+
 /* Nobody tells when a lock becomes free, unless a request of this thread has held it: it is tried again and again. */
 shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
 {
@@ -508,6 +548,7 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
     shim_woken_by by = SHIM_WOKEN_BY_TURN;
     if (own.is_queued) {
         shim_pause_lengthen(pause);
+        *pause = *pause < LOCK_PAUSE_MAX_NS ? *pause : LOCK_PAUSE_MAX_NS;
         by = shim_park(&(shim_wait_set){
                            .awaits_turn = true, .deadline = shim_now() + *pause, .purpose = SHIM_WAITS_FOR_TURN})
                  .by;

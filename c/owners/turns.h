@@ -40,7 +40,10 @@
  *
  *      what the owner waits for          lends what is at rest
  *      another request of the thread     if that one waits for it, directly or through others (graph.h)
- *      its client; a session's lock      always: nobody says who holds a lock that a session handler polls for
+ *      its client                        always
+ *      a session's lock that no request  always: nobody says who holds it, or what that one waits for. Likewise if it waits
+ *      of the thread holds               for requests of the thread that wait for such a lock
+ *      another such lock                 to who does not find a state in the session that is not meant for it; in a second, to all
  *      tasks                             to tasks of the same request, which may be the ones it waits for
  *      a pause, after it has used a      to who has used a store as well: both may poll for a lock there
  *      store
@@ -98,6 +101,8 @@ typedef struct shim_places {
 typedef struct shim_file_lock {
     uint64_t device;
     uint64_t inode;
+    /* The session extension wants it. */
+    bool is_session;
 } shim_file_lock;
 
 typedef enum shim_turn {
@@ -124,7 +129,7 @@ void shim_turn_give_place(shim_places *places);
 extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places);
 /* Waits a moment for a lock that is not free: until its caller is to try again. */
 shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause);
-/* Whether the request holds the lock, or shares it. */
+/* Whether the request holds the lock, or shares it; whether any of the thread does if it is NULL. */
 extern bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock);
 /* Throws what a script is told whose wait was refused. */
 typedef void shim_refusal_thrower(const char *message);
