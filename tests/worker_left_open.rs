@@ -147,6 +147,8 @@ function look_dropped_my() { return look_pdo(pdo(MY, [PDO::ATTR_PERSISTENT => tr
 function die_after(string $case) { ("leave_$case")($case); str_repeat('x', PHP_INT_MAX >> 4); }
 
 function stay_inside() { leave_pdo_my(); mark('inside'); until('go'); Held::$pdo['my']->exec(INSERT); return look_pdo_my(); }
+function stay(string $case) { $seen = "leave_$case"(); mark('inside'); until('go'); return $seen; }
+function look_later(string $case) { mark('looks'); return "look_$case"(); }
 class Finish { public static $do; }
 function finish() { if (Finish::$do) { (Finish::$do)(); Finish::$do = null; } }
 function begin_and_finish() { Finish::$do = fn () => Held::$pdo['my']->commit(); return leave_pdo_my(); }
@@ -419,6 +421,25 @@ fn the_last_of_those_that_use_a_connection_cleans_up() {
         server.mark("go");
         assert_eq!(first.response().text(), "[true,2]");
         assert_eq!(server.tell(&format!("look_pdo_my{suffix}")), "[false,0]");
+    }
+}
+
+/// With owners, who waits for a persistent connection of another request is not yet one of its users.
+#[test]
+fn who_waits_for_a_persistent_connection_finds_it_clean() {
+    let Some(backends) = backends() else { return };
+    let server = start(&backends.server("net"), "serve");
+    for name in ["pg_dropped", "dropped", "my_dropped"] {
+        println!("{name}");
+        let mut inside = server.send("stay", name);
+        server.until("inside");
+        let mut other = server.send("look_later", name);
+        server.until("looks");
+        server.tell("strrev");
+        server.mark("go");
+        assert_eq!(inside.response().text(), "[true,1]");
+        assert_eq!(other.response().text(), "[false,0]");
+        crate::hooked::forget(&server, &["inside", "looks", "go"]);
     }
 }
 

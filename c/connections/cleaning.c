@@ -93,7 +93,8 @@ static void clean(shim_connection *connection, const shim_place *here)
 {
     cleaning one = {.connection = shim_connection_hold(connection)};
     const bool was_interrupted = connection->calls > 0;
-    const bool is_lost = was_interrupted || connection->is_cut;
+    /* libcurl has ended a transfer that was cut short. */
+    const bool is_lost = was_interrupted || (connection->is_cut && !connection->owned.is_leased);
     connection->calls = 0;
     connection->is_cut = false;
     if (connection->kind == SHIM_KIND_CURL_MULTI) {

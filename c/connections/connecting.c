@@ -101,10 +101,11 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
 {
     zval nothing;
     ZVAL_UNDEF(&nothing);
-    if (is_called(execute_data, "pg_pconnect")) {
-        shim_user_note_persistent();
-    }
+    const bool is_kept_by_pgsql = is_called(execute_data, "pg_pconnect");
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        if (is_kept_by_pgsql) {
+            shim_user_note_persistent();
+        }
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
@@ -118,6 +119,9 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         }
     } else if (persists && !shim_connection_take_joint()) {
         return;
+    }
+    if (is_kept_by_pgsql) {
+        shim_user_note_persistent();
     }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     object = opened_by(execute_data, return_value);

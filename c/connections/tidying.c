@@ -273,7 +273,8 @@ bool shim_connection_in_transaction(shim_connection *connection)
 
 bool shim_connection_reconnects(const shim_connection *connection)
 {
-    return connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_MEMCACHED;
+    return connection->owned.is_leased ||
+           (connection->kind >= SHIM_KIND_REDIS && connection->kind <= SHIM_KIND_MEMCACHED);
 }
 
 void shim_connection_close(shim_connection *connection)

@@ -47,11 +47,12 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* The engine's functions, which libphp defines, are defined once more; libc's are not. */
+/* The functions of the engine, of libcurl and of libpq are defined once more; libc's are not. */
 static bool is_engine(const char *name)
 {
     return strncmp(name, "zend_", 5) == 0 || strncmp(name, "ts_", 3) == 0 || strncmp(name, "tsrm_", 5) == 0 ||
-           strncmp(name, "_php_", 5) == 0 || strncmp(name, "virtual_", 8) == 0 || strncmp(name, "curl_", 5) == 0;
+           strncmp(name, "_php_", 5) == 0 || strncmp(name, "virtual_", 8) == 0 || strncmp(name, "curl_", 5) == 0 ||
+           strncmp(name, "PQ", 2) == 0;
 }
 
 static const void *file_of(const void *address)
