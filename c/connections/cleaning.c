@@ -32,6 +32,8 @@ static bool is_used_by(const shim_connection *connection, const void *user)
 typedef struct cleaning {
     shim_connection *connection;
     bool is_clean;
+    /* By its server. */
+    bool is_lost;
 } cleaning;
 
 static void tidy(void *argument)
@@ -52,6 +54,7 @@ static void tidy_at_end(void *argument)
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
         zend_clear_exception();
     }
+    one->is_lost = !one->is_clean && shim_connection_is_lost(one->connection);
 }
 
 static void close_it(void *argument)
@@ -81,10 +84,11 @@ static void free_postponed(void *unused)
     zend_clear_exception();
 }
 
-/* The script refers to it still, and would find it dead each time. */
-static void lose(shim_connection *connection)
+/* The script refers to it still, and would find it dead each time. One that its server has closed is the application's to
+ * open again, as it is elsewhere: while the server is down, a worker that boots anew could not. */
+static void lose(const shim_connection *connection, bool is_lost)
 {
-    if (connection->object != NULL && !shim_connection_reconnects(connection)) {
+    if (connection->object != NULL && !is_lost && !shim_connection_reconnects(connection)) {
         shim_own_worker.has_lost_connection = true;
     }
 }
@@ -94,16 +98,16 @@ static void clean(shim_connection *connection, const shim_place *here)
     cleaning one = {.connection = shim_connection_hold(connection)};
     const bool was_interrupted = connection->calls > 0;
     /* libcurl has ended a transfer that was cut short. */
-    const bool is_lost = was_interrupted || (connection->is_cut && !connection->owned.is_leased);
+    const bool is_cut = was_interrupted || (connection->is_cut && !connection->owned.is_leased);
     connection->calls = 0;
     connection->is_cut = false;
     if (connection->kind == SHIM_KIND_CURL_MULTI) {
         one.is_clean = was_interrupted;
         (void)shim_guard(here, empty_it, &one);
-    } else if (is_lost || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || connection->calls > 0) {
+    } else if (is_cut || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || connection->calls > 0) {
         connection->calls = 0;
         (void)shim_guard(here, close_it, &one);
-        lose(connection);
+        lose(connection, one.is_lost);
     }
     shim_connection_let_go(connection);
 }

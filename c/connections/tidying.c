@@ -271,6 +271,32 @@ bool shim_connection_in_transaction(shim_connection *connection)
     }
 }
 
+/* PDO::ATTR_SERVER_INFO asks MySQL; PDO::ATTR_CONNECTION_STATUS is what libpq knows. */
+static bool pdo_is_lost(const shim_connection *connection)
+{
+    const bool is_mysql = shim_pdo_is_mysql(connection->object);
+    zval attribute, result;
+    ZVAL_LONG(&attribute, is_mysql ? 6 : 7);
+    const bool is_called = call_method_with(connection, "getattribute", &result, &attribute, 1);
+    const bool is_bad = is_called && Z_TYPE(result) == IS_STRING && strncmp(Z_STRVAL(result), "Bad", 3) == 0;
+    return is_done(is_called, &result) ? is_bad : is_mysql;
+}
+
+bool shim_connection_is_lost(const shim_connection *connection)
+{
+    bool is_lost = false;
+    zend_clear_exception();
+    if (connection->kind == SHIM_KIND_PDO) {
+        is_lost = pdo_is_lost(connection);
+    } else if (connection->kind == SHIM_KIND_MYSQLI) {
+        is_lost = !shim_mysqli_is_open(connection->object);
+    } else if (connection->kind == SHIM_KIND_PGSQL) {
+        is_lost = pgsql_status(connection->object) > PG_IN_FAILED;
+    }
+    zend_clear_exception();
+    return is_lost;
+}
+
 bool shim_connection_reconnects(const shim_connection *connection)
 {
     return connection->owned.is_leased ||

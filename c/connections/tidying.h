@@ -14,6 +14,8 @@ bool shim_connection_tidy(shim_connection *connection);
 bool shim_connection_unlock(shim_connection *connection);
 /* Whether a transaction is open, or a block of commands of Redis. */
 bool shim_connection_in_transaction(shim_connection *connection);
+/* Whether its server has closed the connection, as far as the library knows. Runs no code of scripts. */
+bool shim_connection_is_lost(const shim_connection *connection);
 /* Whether the extension opens such a connection again by itself once it is closed. */
 bool shim_connection_reconnects(const shim_connection *connection);
 /* Closes the connection: a call on it was interrupted, or it could not be tidied. */
