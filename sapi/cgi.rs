@@ -32,19 +32,52 @@ pub(crate) fn variables(request: &CompleteRequest, out: &mut Variables<'_>) {
     fields(request, out);
 }
 
-/// Appends the variables for the boot script of a worker.
+/// The request that a script sees while it boots, when there is none: applications read it at once, and many need a method
+/// and a target.
+const BOOT_REQUEST: [(&[u8], &[u8]); 16] = [
+    (b"GATEWAY_INTERFACE", b"CGI/1.1"),
+    (b"SERVER_SOFTWARE", SOFTWARE.as_bytes()),
+    (b"SERVER_PROTOCOL", b"HTTP/1.1"),
+    (b"REDIRECT_STATUS", b"200"),
+    (b"SERVER_NAME", b"localhost"),
+    (b"SERVER_ADDR", b"127.0.0.1"),
+    (b"SERVER_PORT", b"80"),
+    (b"REMOTE_ADDR", b"127.0.0.1"),
+    (b"REMOTE_PORT", b"0"),
+    (b"REQUEST_METHOD", b"GET"),
+    (b"REQUEST_URI", b"/"),
+    (b"QUERY_STRING", b""),
+    (b"REQUEST_SCHEME", b"http"),
+    (b"CONTENT_LENGTH", b""),
+    (b"CONTENT_TYPE", b""),
+    (b"HTTP_HOST", b"localhost"),
+];
+
+/// Appends the variables for the boot script of a worker: those of a GET for `/`.
 pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
-    out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
-    out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
-    out.push(b"DOCUMENT_ROOT", document_root);
-    out.push(b"SCRIPT_FILENAME", filename);
-    out.push(b"SCRIPT_NAME", name);
-    out.push(b"PHP_SELF", name);
+    boot_request(document_root, name, filename, out);
     // The runtimes of Symfony and Laravel check this before they call frankenphp_handle_request().
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
-/// Appends the variables of tasks, which have no client, and of the script that boots their threads.
+/// Appends the variables for the script that boots a thread for tasks: those of a GET for `/`, too.
+pub(crate) fn entry_variables(document_root: &[u8], filename: &[u8], out: &mut Variables<'_>) {
+    let folder = filename.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+    boot_request(document_root, &filename[folder..], filename, out);
+}
+
+fn boot_request(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
+    for (name, value) in BOOT_REQUEST {
+        out.push(name, value);
+    }
+    out.push(b"DOCUMENT_ROOT", document_root);
+    out.push(b"SCRIPT_FILENAME", filename);
+    out.push(b"SCRIPT_NAME", name);
+    out.push(b"DOCUMENT_URI", name);
+    out.push(b"PHP_SELF", name);
+}
+
+/// Appends the variables of tasks, which have no client.
 pub(crate) fn task_variables(document_root: &[u8], out: &mut Variables<'_>) {
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"DOCUMENT_ROOT", document_root);

@@ -235,7 +235,11 @@ impl Host for ThreadRun<'_> {
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;
         let mut out = Variables::new(&config.php.server_variables, out);
-        cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
+        let document_root = config.serving.document_root.as_os_str().as_encoded_bytes();
+        match &config.background.async_entry_file {
+            Some(file) => cgi::entry_variables(document_root, file.as_os_str().as_encoded_bytes(), &mut out),
+            None => cgi::task_variables(document_root, &mut out),
+        }
     }
 
     fn log(&mut self, record: &PhpLog<'_>) {

@@ -173,6 +173,40 @@ fn the_boot_script_and_requests_have_the_environment() {
     eventually("both loops have ended", || svc.metric(recycles) == 2.0);
 }
 
+/// What an application may look at while it boots, whichever way it serves.
+const BOOTS: &str = r#"<?php
+    $boot = [];
+    foreach (['REQUEST_METHOD', 'REQUEST_URI', 'SERVER_PROTOCOL', 'QUERY_STRING', 'HTTP_HOST', 'SERVER_NAME', 'SERVER_PORT', 'REMOTE_ADDR', 'REQUEST_SCHEME', 'SCRIPT_NAME', 'CONTENT_TYPE'] as $name) {
+        $boot[$name] = $_SERVER[$name];
+    }
+    $boot['filter'] = filter_input(INPUT_SERVER, 'REQUEST_METHOD');
+    $boot['time'] = $_SERVER['REQUEST_TIME'] > 0;
+    function booted() { echo json_encode([$GLOBALS['boot'], $_SERVER['REQUEST_METHOD'], $_SERVER['REQUEST_URI'], $_SERVER['HTTP_X_OWN'] ?? null]); }
+"#;
+
+#[test]
+fn a_script_boots_as_if_it_were_asked_for_the_root() {
+    let boot = |name: &str| {
+        format!(
+            concat!(
+                r#"{{"REQUEST_METHOD":"GET","REQUEST_URI":"\/","SERVER_PROTOCOL":"HTTP\/1.1","QUERY_STRING":"","#,
+                r#""HTTP_HOST":"localhost","SERVER_NAME":"localhost","SERVER_PORT":"80","REMOTE_ADDR":"127.0.0.1","#,
+                r#""REQUEST_SCHEME":"http","SCRIPT_NAME":"\/{}","CONTENT_TYPE":"","filter":"GET","time":true}}"#
+            ),
+            name
+        )
+    };
+    for serve in ["Svc\\Worker::serve(booted(...));", "while (frankenphp_handle_request(booted(...))) { }"] {
+        let svc = start(&format!("{BOOTS}{serve}"), &[]);
+        for _ in 0..2 {
+            let response =
+                svc.client().request("PUT /a?b HTTP/1.1\r\nHost: x\r\nX-Own: y\r\nContent-Length: 0");
+            let expected = format!(r#"[{},"PUT","\/a?b","y"]"#, boot("worker.php"));
+            assert_eq!(response.text(), expected, "{serve}");
+        }
+    }
+}
+
 #[test]
 fn a_loop_without_an_end_ends_with_its_worker() {
     for call in ["Svc\\Worker::serve", "frankenphp_handle_request"] {
