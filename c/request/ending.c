@@ -6,12 +6,12 @@
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
  *     -> its connections are cleaned, and the next request that waits for them has its turn
  *     -> instances that it had for itself and that are kept go to the next request
- *     -> tasks that it has given up, and that cannot be stopped, are waited for -> baseline
+ *     -> tasks that it has given up, and that cannot be stopped, are waited for -> its body is closed -> baseline
  *     -> the host has its request back
  *
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
- * receives is decided before anything is freed. The time limit covers everything up to the end, and restarts after the
- * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
+ * receives is decided before anything is freed. The time limit covers everything up to the end, which is
+ * the last code of a script, and restarts after the response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
 #include "compat.h"
 #include "connections/cleaning.h"
 #include "context/context.h"
@@ -148,6 +148,12 @@ static void mend(shim_fiber *fiber, const shim_place *here)
     }
 }
 
+/* Whether the script has a loop of its own, between whose requests it goes on (frankenphp_handle_request()). */
+static bool is_of_own_loop(const shim_fiber *fiber)
+{
+    return !fiber->is_carried && fiber->context.owner != NULL;
+}
+
 static void answer(shim_fiber *fiber, const shim_place *here)
 {
     shim_context *context = &fiber->context;
@@ -158,7 +164,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     zend_llist_clean(&PG(tick_functions));
     mend(fiber, here);
     call_shutdown_functions(here);
-    if (!fiber->is_carried) {
+    if (is_of_own_loop(fiber)) {
         (void)shim_step(here, take_first_request_boot, fiber);
     }
     if (should_speak(fiber)) {
@@ -236,10 +242,16 @@ static void end_variables(shim_fiber *fiber)
     shim_variables_end(&fiber->state.variables);
 }
 
+static void end_body(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_globals_end_body();
+}
+
 static void end_globals(shim_fiber *fiber)
 {
     if (fiber->state.globals_begun) {
-        shim_globals_end();
+        shim_globals_end(is_of_own_loop(fiber) && !fiber->context.jumped);
     }
 }
 
@@ -323,15 +335,21 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     /* Its tasks, connections and instances are gone. */
     fiber->may_wait = false;
     drop(fiber, here);
+    /* What is closed may open it again. */
+    for (int round = 0; SG(request_info).request_body != NULL && round < DROPS_MAX; round++) {
+        (void)shim_step(here, end_body, fiber);
+    }
+    drop(fiber, here);
     /* What the last destructors have used. */
     shim_connections_end(fiber, here);
-    zend_unset_timeout();
     (void)shim_step(here, deactivate_output, fiber);
     shim_child_end();
     (void)shim_step(here, end_globals, fiber);
     if (fiber->state.variables.begun) {
         (void)shim_step(here, end_variables, fiber);
     }
+    /* No script's code runs from here on. */
+    zend_unset_timeout();
     shim_loops_reset(&fiber->state.loops);
     shim_executor_end();
     shim_globals_reset();

@@ -20,6 +20,7 @@
 #include "request/worker.h"
 #include "shim.h"
 #include "state/state.h"
+#include "state/streams.h"
 
 /* The state of the boot request while the worker serves. */
 static __thread shim_request_state boot_state;
@@ -166,6 +167,7 @@ PHP_FUNCTION(frankenphp_handle_request)
     shim_first_request_boot_expect();
     serve_with(&handler, &cache, NULL, &more);
     shim_first_request_boot_give();
+    shim_streams_give();
     RETURN_BOOL(more);
 }
 

@@ -42,6 +42,7 @@
 #include "sapi/sleeps.h"
 #include "sapi/stream_guard.h"
 #include "shim.h"
+#include "state/input.h"
 #include "trace/failures.h"
 #include "trace/span_fibers.h"
 #include "trace/span_object.h"
@@ -175,6 +176,7 @@ const char *shim_startup(const shim_options *options)
         return "PHP has no free resource handle; load fewer extensions";
     }
     shim_stream_guard_install();
+    shim_input_install();
     shim_interrupts_install();
     shim_loading_install();
     shim_fiber_class_install();

@@ -12,6 +12,7 @@
 #include "engine/tsrm.h"
 #include "jump/guard.h"
 #include "state/globals.h"
+#include "state/input.h"
 #include "state/streams.h"
 
 #include <php_syslog.h>
@@ -292,30 +293,25 @@ static zend_resource *resource_of_body(const php_stream *body)
     return NULL;
 }
 
-/* Closes the stream behind php://input. PHP leaves that to the end of all resources, which is the end of the worker; a
- * php://input that the script keeps points to it. */
-static void end_body(void)
+void shim_globals_end_body(void)
 {
     php_stream *body = SG(request_info).request_body;
+    if (body == NULL) {
+        return;
+    }
+    zend_resource *own = resource_of_body(body);
     SG(request_info).request_body = NULL;
     SG(post_read) = 1;
-    zend_resource *own = body != NULL ? resource_of_body(body) : NULL;
-    if (own == NULL) {
-        return;
+    if (shim_current != NULL) {
+        shim_current->body = NULL;
     }
-    if (own->type != php_file_le_stream()) {
+    shim_input_empty(body);
+    shim_input_close();
+    if (own != NULL && own->type == php_file_le_stream()) {
+        php_stream_close(body);
+    } else if (own != NULL) {
         zend_list_delete(own);
-        return;
     }
-    zend_resource *resource;
-    ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-        php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
-        /* The first member of the state of a php://input is the stream behind it. */
-        if (stream != NULL && strcmp(stream->ops->label, "Input") == 0 && *(php_stream **)stream->abstract == body) {
-            php_stream_close(stream);
-        }
-    } ZEND_HASH_FOREACH_END();
-    php_stream_close(body);
 }
 
 bool shim_globals_hold(void)
@@ -345,12 +341,11 @@ void shim_globals_drop(void)
     }
 }
 
-void shim_globals_end(void)
+void shim_globals_end(bool keeps_streams)
 {
     zend_llist_clean(&PG(tick_functions));
     end_basic();
-    shim_streams_end();
-    end_body();
+    shim_streams_end(keeps_streams);
     sapi_deactivate();
     efree(swap_directory(baseline.directory).cwd);
     end_core();

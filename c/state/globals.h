@@ -25,7 +25,12 @@ void shim_globals_release(void);
 void shim_globals_begin(void);
 void shim_globals_suspend(shim_globals_state *state);
 void shim_globals_resume(shim_globals_state *state);
-void shim_globals_end(void);
+/* Ends the body, and every php://input that reads it. PHP leaves that to the end of all resources, which is the end of the
+ * worker. Filters may run a script's code. */
+void shim_globals_end_body(void);
+/* Runs no script's code. What the request has registered with the streams layer is kept for shim_streams_give() if
+ * `keeps_streams`. */
+void shim_globals_end(bool keeps_streams);
 /* Puts the baseline snapshot in place, whatever is there. */
 void shim_globals_reset(void);
 /* Whether there is anything left that may hold objects with destructors; and frees it while the rest of the request is

@@ -1,7 +1,9 @@
 /* What the streams layer keeps for a request: wrappers, filters, the default context.
  *
  * If the boot script has registered any, a request begins with a copy: scripts change these tables in place, and
- * contexts too. What a request has registered ends with it. */
+ * contexts too. What a request has registered ends with it, unless the script has a loop of its own: code registers
+ * wrappers and filters once, when it needs them first, and in such a script the tables of that request become the
+ * script's own. */
 #include "compat.h"
 #include "state/streams.h"
 
@@ -11,6 +13,12 @@ static __thread HashTable *boot_wrappers, *boot_factories;
 /* A copy of the boot script's default context; NULL if a request has none until it asks for one. */
 static __thread php_stream_context *boot_context;
 static __thread int pclose_ret;
+
+/* The tables of the last request, if they are to be the boot script's. */
+static __thread struct {
+    bool are_there;
+    HashTable *wrappers, *factories, *filters;
+} kept;
 
 static void read_members(shim_streams_state *state)
 {
@@ -190,16 +198,47 @@ void shim_streams_resume(const shim_streams_state *state)
     write_members(state);
 }
 
-void shim_streams_end(void)
+static void free_wrappers(HashTable **place)
 {
-    if (FG(stream_wrappers) != NULL) {
-        each_own_wrapper(FG(stream_wrappers), let_go);
+    if (*place != NULL) {
+        each_own_wrapper(*place, let_go);
     }
-    free_table(&FG(stream_wrappers));
-    free_table(&FG(stream_filters));
+    free_table(place);
+}
+
+void shim_streams_end(bool keeps)
+{
+    if (keeps) {
+        kept.are_there = true;
+        kept.wrappers = FG(stream_wrappers);
+        kept.factories = FG(stream_filters);
+        kept.filters = BG(user_filter_map);
+    } else {
+        free_wrappers(&FG(stream_wrappers));
+        free_table(&FG(stream_filters));
+        free_table(&BG(user_filter_map));
+    }
     free_table(&FG(wrapper_errors));
-    free_table(&BG(user_filter_map));
     shim_streams_reset();
+}
+
+void shim_streams_give(void)
+{
+    if (!kept.are_there) {
+        return;
+    }
+    kept.are_there = false;
+    free_wrappers(&FG(stream_wrappers));
+    free_table(&FG(stream_filters));
+    if (BG(user_filter_map) != NULL) {
+        /* All of them are in the other table, too: filters cannot be removed. */
+        kept.filters->pDestructor = BG(user_filter_map)->pDestructor;
+        BG(user_filter_map)->pDestructor = NULL;
+    }
+    free_table(&BG(user_filter_map));
+    FG(stream_wrappers) = kept.wrappers;
+    FG(stream_filters) = kept.factories;
+    BG(user_filter_map) = kept.filters;
 }
 
 void shim_keep_open(php_stream *stream)

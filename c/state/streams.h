@@ -18,7 +18,10 @@ void shim_streams_release(void);
 void shim_streams_begin(void);
 void shim_streams_suspend(shim_streams_state *state);
 void shim_streams_resume(const shim_streams_state *state);
-void shim_streams_end(void);
+/* Keeps the wrappers and filters for shim_streams_give(), or frees them. */
+void shim_streams_end(bool keeps);
+/* Puts those of the last request, if they were kept, in the place of the boot script's, which is in place. */
+void shim_streams_give(void);
 /* Puts the baseline snapshot in place, whatever is there. */
 void shim_streams_reset(void);
 /* Scripts cannot close it. */
