@@ -105,6 +105,15 @@ typedef zend_class_entry shim_scope;
 #define SHIM_GUARD_MASK 15
 #endif
 
+/* 8.4: json_encode() has a guard for its mark on an object that serializes itself. */
+#if PHP_VERSION_ID >= 80400
+#define SHIM_JSON_BITS(object) zend_get_recursion_guard(object)
+#define SHIM_JSON_MASK ((uint32_t)ZEND_GUARD_RECURSION_JSON)
+#else
+#define SHIM_JSON_BITS(object) (&GC_TYPE_INFO(object))
+#define SHIM_JSON_MASK ((uint32_t)GC_PROTECTED << GC_FLAGS_SHIFT)
+#endif
+
 /* 8.4: some functions are called without a frame. */
 #if PHP_VERSION_ID >= 80400
 #include <zend_frameless_function.h>

@@ -29,6 +29,9 @@ class Magic implements JsonSerializable
     public function __serialize(): array { wait('serialize'); return [1]; }
     public function __clone() { wait('clone'); }
 }
+/** Objects that serialize themselves as another one, and by encoding another one. */
+class Wrapper implements JsonSerializable { public function jsonSerialize(): mixed { return [Objects::$one]; } }
+class Encoding implements JsonSerializable { public function jsonSerialize(): mixed { return json_encode(Objects::$list); } }
 class Heap extends SplMinHeap { protected function compare($a, $b): int { wait('compare'); return parent::compare($a, $b); } }
 class Objects
 {
@@ -77,6 +80,10 @@ function operations(): array
         // What marks values.
         'json' => [fn () => json_encode($o) . json_last_error_msg(), 'json'],
         'json in a list' => [fn () => json_encode($list) . json_last_error_msg(), 'json'],
+        'json of a wrapper' => [fn () => json_encode([new Wrapper]) . json_last_error_msg(), 'json'],
+        'json of an object' => [fn () => json_encode((object) ['o' => $o]) . json_last_error_msg(), 'json'],
+        'json within json' => [fn () => json_encode(['x' => new Encoding]) . json_last_error_msg(), 'json'],
+        'json twice' => [fn () => json_encode([new Wrapper, [$o], $o]) . json_last_error_msg(), 'json'],
         'var_dump' => [fn () => printed(fn () => var_dump($list)), 'debug'],
         'debug_zval_dump' => [fn () => preg_replace('/refcount\(\d+\)/', '', printed(fn () => debug_zval_dump($list))), 'debug'],
         'print_r' => [fn () => print_r($list, true), 'debug'],
@@ -146,7 +153,7 @@ fn names(server: &TaskSvc) -> Vec<String> {
 }
 
 /// Those in which a request gives its thread away.
-const PARK: [&str; 13] = [
+const PARK: [&str; 16] = [
     "get",
     "other",
     "deep",
@@ -160,6 +167,9 @@ const PARK: [&str; 13] = [
     "clone",
     "echo",
     "compare with text",
+    "json",
+    "json in a list",
+    "json within json",
 ];
 
 fn encoded(name: &str) -> String {
@@ -203,7 +213,8 @@ fn a_request_that_waits_in_the_middle_is_invisible_to_others() {
 #[test]
 fn requests_that_wait_in_the_same_object_keep_out_of_each_others_way() {
     let server = server().start(Mode::Worker);
-    let magic = ["get", "other", "deep", "inner", "isset", "empty", "coalesce", "set", "unset"];
+    let magic =
+        ["get", "other", "deep", "inner", "isset", "coalesce", "set", "unset", "json", "json in a list"];
     let expected: Vec<_> = magic.iter().map(|name| alone(&server, name)).collect();
     let mut number = 0;
     for (one, first) in magic.iter().enumerate() {

@@ -104,8 +104,19 @@ static void add_all(const marking_name *one)
     }
 }
 
+static const zend_string *json_encode_name;
+
+bool shim_frame_encodes(const zend_execute_data *frame)
+{
+    const zend_function *function = frame->func;
+    return json_encode_name != NULL && function != NULL && function->type == ZEND_INTERNAL_FUNCTION &&
+           function->common.function_name == json_encode_name && function->common.scope == NULL;
+}
+
 void shim_marking_install(void)
 {
+    const zend_function *encode = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("json_encode"));
+    json_encode_name = encode != NULL ? encode->common.function_name : NULL;
     for (size_t i = 0; i < sizeof(marking_names) / sizeof(marking_names[0]); i++) {
         add_all(&marking_names[i]);
     }

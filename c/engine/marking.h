@@ -8,6 +8,8 @@
 
 /* Whether what this frame executes leaves marks on values until it returns. */
 bool shim_frame_marks(const zend_execute_data *frame);
+/* Whether it is json_encode(). */
+bool shim_frame_encodes(const zend_execute_data *frame);
 /* After PHP has started. */
 void shim_marking_install(void);
 

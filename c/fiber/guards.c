@@ -13,7 +13,9 @@
  * with them. The frames say which objects to look at: a guard is up as long as the frame of its method is there.
  *
  * Marks against recursion (engine/marking.c) cannot be found in that way: a stack that has left some must not stop. A
- * script's fiber cannot be kept from it; as long as it is suspended, no request of the thread parks. */
+ * script's fiber cannot be kept from it; as long as it is suspended, no request of the thread parks. The exception is the most
+ * frequent case: json_encode() that has got to an object that serializes itself by way of arrays only. From what it was given,
+ * a single path of marks then leads to that object, and what is on it is lifted, too. */
 #include "compat.h"
 #include "engine/marking.h"
 #include "engine/memory_limit.h"
@@ -31,7 +33,7 @@ enum { FRAMES_MAX = 16 * 1024 };
 
 /* ---- one stack ---- */
 
-static bool add(shim_guards *guards, uint32_t *bits)
+static bool add(shim_guards *guards, uint32_t *bits, uint32_t mask)
 {
     if (guards->count == guards->room) {
         const size_t room = guards->room > 0 ? guards->room * 2 : 8;
@@ -42,8 +44,8 @@ static bool add(shim_guards *guards, uint32_t *bits)
         guards->list = list;
         guards->room = room;
     }
-    guards->list[guards->count++] = (shim_guard){.bits = bits, .held = *bits & SHIM_GUARD_MASK};
-    *bits &= ~(uint32_t)SHIM_GUARD_MASK;
+    guards->list[guards->count++] = (shim_guard){.bits = bits, .held = *bits & mask};
+    *bits &= ~mask;
     return true;
 }
 
@@ -69,7 +71,7 @@ static bool lift_from(shim_guards *guards, zend_object *object)
     ZEND_HASH_FOREACH_PTR(Z_ARRVAL_P(guard), address) {
         /* The lowest bit says that it is the first guard of the object. */
         uint32_t *bits = (uint32_t *)((uintptr_t)address & ~(uintptr_t)1);
-        if ((*bits & SHIM_GUARD_MASK) != 0 && !add(guards, bits)) {
+        if ((*bits & SHIM_GUARD_MASK) != 0 && !add(guards, bits, SHIM_GUARD_MASK)) {
             return false;
         }
     } ZEND_HASH_FOREACH_END();
@@ -83,10 +85,69 @@ static zend_object *guarded(const zend_execute_data *frame)
     return has_object && (Z_OBJCE(frame->This)->ce_flags & ZEND_ACC_USE_GUARDS) != 0 ? Z_OBJ(frame->This) : NULL;
 }
 
+/* ---- json_encode() ---- */
+
+enum { ARRAY_MASK = GC_PROTECTED << GC_FLAGS_SHIFT, ELEMENTS_MAX = 4096 };
+
+static bool is_marked(const zval *value)
+{
+    if (Z_TYPE_P(value) == IS_ARRAY) {
+        return (GC_TYPE_INFO(Z_ARRVAL_P(value)) & ARRAY_MASK) != 0;
+    }
+    if (Z_TYPE_P(value) != IS_OBJECT) {
+        return false;
+    }
+    const uint32_t *bits = SHIM_JSON_BITS(Z_OBJ_P(value));
+    return (GC_TYPE_INFO(Z_OBJ_P(value)) & ARRAY_MASK) != 0 || (bits != NULL && (*bits & SHIM_JSON_MASK) != 0);
+}
+
+/* The only marked value in the array; NULL if there is none, or another one. */
+static zval *marked_in(HashTable *array, size_t *elements)
+{
+    zval *found = NULL, *value;
+    ZEND_HASH_FOREACH_VAL_IND(array, value) {
+        ZVAL_DEREF(value);
+        if (++*elements > ELEMENTS_MAX) {
+            return NULL;
+        }
+        if (!is_marked(value)) {
+            continue;
+        }
+        if (found != NULL && Z_COUNTED_P(found) != Z_COUNTED_P(value)) {
+            return NULL;
+        }
+        found = value;
+    } ZEND_HASH_FOREACH_END();
+    return found;
+}
+
+/* Whether the frame is that of json_encode(), which calls `above`, and all of its marks are known; lifts them into `guards`
+ * if that is not NULL. */
+static bool are_known(const zend_execute_data *frame, const zend_execute_data *above, shim_guards *guards)
+{
+    const bool is_encoding = shim_frame_encodes(frame) && above != NULL && above->func != NULL &&
+                             above->func->common.function_name != NULL && Z_TYPE(above->This) == IS_OBJECT &&
+                             ZEND_CALL_NUM_ARGS(frame) > 0 &&
+                             zend_string_equals_literal_ci(above->func->common.function_name, "jsonSerialize");
+    zval *value = is_encoding ? ZEND_CALL_ARG(frame, 1) : NULL;
+    size_t elements = 0;
+    for (; value != NULL && Z_TYPE_P(value) == IS_ARRAY; value = marked_in(Z_ARRVAL_P(value), &elements)) {
+        if (guards != NULL && !add(guards, &GC_TYPE_INFO(Z_ARRVAL_P(value)), ARRAY_MASK)) {
+            return false;
+        }
+    }
+    if (value == NULL || Z_TYPE_P(value) != IS_OBJECT || Z_OBJ_P(value) != Z_OBJ(above->This)) {
+        return false;
+    }
+    uint32_t *bits = SHIM_JSON_BITS(Z_OBJ_P(value));
+    return bits != NULL && (*bits & SHIM_JSON_MASK) != 0 && (guards == NULL || add(guards, bits, SHIM_JSON_MASK));
+}
+
 bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
 {
     size_t frames = 0;
     const zend_object *last = NULL;
+    const zend_execute_data *above = NULL;
     for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL && frame != bottom;
          frame = frame->prev_execute_data) {
         zend_object *object = guarded(frame);
@@ -94,6 +155,11 @@ bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
             shim_guards_put_back(guards);
             return false;
         }
+        /* Those that are not known stay: a request does not stop there, and a fiber that does is remembered. */
+        if (shim_frame_encodes(frame) && are_known(frame, above, NULL)) {
+            (void)are_known(frame, above, guards);
+        }
+        above = frame;
         last = object != NULL ? object : last;
     }
     return true;
@@ -129,8 +195,10 @@ static __thread size_t marking_count;
 static bool marks(const zend_execute_data *bottom)
 {
     size_t frames = 0;
-    const zend_execute_data *frame = EG(current_execute_data);
-    while (frame != NULL && frame != bottom && ++frames <= FRAMES_MAX && !shim_frame_marks(frame)) {
+    const zend_execute_data *frame = EG(current_execute_data), *above = NULL;
+    while (frame != NULL && frame != bottom && ++frames <= FRAMES_MAX &&
+           (!shim_frame_marks(frame) || are_known(frame, above, NULL))) {
+        above = frame;
         frame = frame->prev_execute_data;
     }
     return frame != NULL && frame != bottom;
