@@ -10,7 +10,7 @@
 static zend_function *stand_in(const zend_function *method, zif_handler handler)
 {
     const uint32_t kept = ZEND_ACC_PPP_MASK | ZEND_ACC_FINAL | ZEND_ACC_RETURN_REFERENCE | ZEND_ACC_VARIADIC |
-                          ZEND_ACC_HAS_RETURN_TYPE | ZEND_ACC_DEPRECATED | ZEND_ACC_USER_ARG_INFO;
+                          ZEND_ACC_HAS_RETURN_TYPE | ZEND_ACC_USER_ARG_INFO;
     zend_internal_function *own = zend_arena_calloc(&CG(arena), 1, sizeof(*own));
     own->type = ZEND_INTERNAL_FUNCTION;
     own->fn_flags = (method->common.fn_flags & kept) | ZEND_ACC_ARENA_ALLOCATED;

@@ -125,7 +125,8 @@ static zend_class_entry *class_below(const zend_class_entry *class)
             shim_proxy_class_finish(found);
         }
     } else if (!shim_proxy_class_is(found)) {
-        zend_throw_exception_ex(spl_ce_InvalidArgumentException, 0, "Svc\\per_request() needs the name %s for a class", ZSTR_VAL(name));
+        zend_throw_exception_ex(spl_ce_InvalidArgumentException, 0, "Svc\\per_request() needs the name %s for a class",
+                                ZSTR_VAL(name));
         found = NULL;
     }
     zend_string_release(key);

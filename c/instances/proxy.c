@@ -51,7 +51,9 @@ static zend_function *public_method(const zend_object *object, zend_string *name
     zend_function *method = zend_hash_find_ptr(&object->ce->function_table, lower);
     zend_string_release(lower);
     const bool is_fit = method != NULL && (method->common.fn_flags & (ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)) == ZEND_ACC_PUBLIC;
-    return is_fit && method->type == ZEND_INTERNAL_FUNCTION && method->internal_function.handler == shim_proxy_forward ? method : NULL;
+    const bool is_own = is_fit && method->type == ZEND_INTERNAL_FUNCTION &&
+                        method->internal_function.handler == shim_proxy_forward;
+    return is_own ? method : NULL;
 }
 
 ZEND_NAMED_FUNCTION(shim_proxy_forward)
@@ -63,7 +65,8 @@ ZEND_NAMED_FUNCTION(shim_proxy_forward)
     }
     zend_function *method = shim_forwarding_target(EX(func), own);
     if (method == NULL || (method->common.fn_flags & ZEND_ACC_ABSTRACT) != 0) {
-        zend_throw_error(NULL, "Call to undefined method %s::%s()", ZSTR_VAL(own->ce->name), ZSTR_VAL(EX(func)->common.function_name));
+        zend_throw_error(NULL, "Call to undefined method %s::%s()", ZSTR_VAL(own->ce->name),
+                         ZSTR_VAL(EX(func)->common.function_name));
         RETURN_THROWS();
     }
     HashTable *named = (ZEND_CALL_INFO(execute_data) & ZEND_CALL_HAS_EXTRA_NAMED_PARAMS) != 0 ? EX(extra_named_params) : NULL;
