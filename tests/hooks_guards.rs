@@ -133,6 +133,10 @@ class Tower { public function __get($name) { if ($name > 0) { return $this->{$na
 class Towers { public static Tower $one; }
 Towers::$one = new Tower;
 function tower(string $n) { Asked::$where[$n] = str_ends_with($n, 'waits') ? 'bottom' : null; return Towers::$one->{'10'}; }
+/** An object that has had one guard at a time so far. */
+class Fresh { public static self $one; public function __get($name) { wait("fresh $name"); return $name === 'x' ? "x {$this->y}" : "got $name"; } }
+Fresh::$one = new Fresh;
+function fresh(string $n) { [$name, , $waits] = explode('.', $n); Asked::$where[$n] = $waits === 'waits' ? "fresh $name" : null; return Fresh::$one->$name; }
 /** Those of these functions and methods that do not exist. */
 function missing()
 {
@@ -269,6 +273,17 @@ fn a_script_s_fiber_that_stays_suspended_in_the_middle_is_invisible_to_later_req
     let marking = names(&server).len() - PARK.len();
     // Only while values are marked.
     assert_eq!(blocked, 2.0 * marking as f64, "{page}");
+}
+
+#[test]
+fn the_first_guard_of_an_object_keeps_its_name() {
+    let server = server().start(Mode::Worker);
+    let mut first = server.send("fresh", "x.1.waits");
+    server.until("in-x.1.waits");
+    assert_eq!(ask(&server, "fresh", "y.2.runs"), "\"got y\"");
+    server.mark("go-x.1.waits");
+    assert_eq!(first.response().text(), "\"x got y\"");
+    assert_eq!(ask(&server, "fresh", "x.3.runs"), "\"x got y\"");
 }
 
 #[test]
