@@ -1,14 +1,14 @@
 /* Pages of mapped files that somebody else has cut off.
  *
- * Whoever reads a page of a mapped file beyond the end of the file receives SIGBUS, which ends the process. libc/mapping.c
- * keeps libraries that can do without from mapping files. The others may still lose one: a font, a database of an
- * extension, the index of SQLite's write-ahead log, truncated by a request or by a program beside the server. The handler
- * lets the access succeed: the file of a mapping that is shared for writing is extended again, so that all processes that
- * share it see the same; any other mapping gets empty pages from there to its end. What the library makes of them is not
- * to be trusted, so the request ends with a fatal error as soon as the call returns.
+ * A thread that reads a page of a mapped file beyond the end of the file receives SIGBUS, which ends the process.
+ * libc/mapping.c keeps libraries that can do without from mapping files. The others may still lose one: a font, a
+ * database of an extension, the index of SQLite's write-ahead log, truncated by a request or by a program beside the
+ * server. The handler lets the access succeed: the file of a mapping that is shared for writing is extended again, so
+ * that all processes that share it see the same; any other mapping gets empty pages from there to its end. What the
+ * library makes of them is not to be trusted, so the request ends with a fatal error as soon as the call returns.
  *
- * Promises: the handler calls the kernel and nothing else. A fault of another kind is passed on to whoever handled it
- * before: broken memory, a mapping of code, memory without a file, or a shared file that no descriptor is open for. */
+ * Promises: the handler calls the kernel and nothing else. A fault of another kind is passed on to the handler before:
+ * broken memory, a mapping of code, memory without a file, or a shared file that no descriptor is open for. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/lost_pages.h"

@@ -3,8 +3,8 @@
  * Identity, session, process group, namespaces and resource limits belong to the process: a request that changed them
  * would change them for everybody and for good. The calls are refused with EPERM, as the kernel refuses them to an
  * unprivileged user. Priority and processors belong to a thread. A request may change those of its own thread as far as
- * they can be restored, which they are when it ends, and while it lets others use the thread. A forked child is a process
- * of its own and may change everything. */
+ * they can be restored, which they are when it ends, and while it lets others use the thread. A forked child is another
+ * process and may change everything. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"

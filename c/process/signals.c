@@ -34,7 +34,7 @@ static void unblock_in_child(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* libc has two signals for itself, which it lets nobody block, and sets up when it first needs them. */
+/* libc has two signals for itself, which no mask blocks, and sets them up when it first needs them. */
 static void ignore_signals_of_libc(void)
 {
     const struct {

@@ -373,7 +373,7 @@ impl Event<'_> {
         match *self {
             Self::Starting { version } => svc("svc is starting").text("version", version),
             Self::PhpReady { version, zts, opcache } => {
-                php_fields(svc("PHP is ready"), version, zts, opcache)
+                svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
             }
             Self::OpcacheOff => svc("OPcache is disabled: scripts are compiled on every request"),
             Self::ExtensionUnknown { extension } => svc(EXTENSION_UNKNOWN).text("extension", extension),
@@ -403,9 +403,7 @@ impl Event<'_> {
             Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => svc(OPS_NOT_ACCEPTING).text("error", error),
-            Self::OpsReserveUsed { error } => {
-                svc("no file descriptor is free; operations port is using its reserve").text("error", error)
-            }
+            Self::OpsReserveUsed { error } => svc(OPS_RESERVE_USED).text("error", error),
             Self::RecordsDropped { count } => svc(RECORDS_DROPPED).number("count", count),
             Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
             Self::CertificateNotYetValid { path, not_before } => {
@@ -500,6 +498,7 @@ const OPS_EXPOSED: &str = "operations port is reachable from other hosts and INT
 const EXTENSION_UNKNOWN: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
+const OPS_RESERVE_USED: &str = "no file descriptor is free; operations port is using its reserve";
 const SIGNAL_IGNORED: &str = "a signal without a meaning was ignored";
 const UMASK_SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";
 
@@ -516,10 +515,6 @@ const NOT_RELOADED: &str = "reload failed; the previous state stays in effect";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
     record.text("path", path).text(name, timestamp(at))
-}
-
-fn php_fields(record: Record, version: &str, zts: bool, opcache: bool) -> Record {
-    record.text("version", version).boolean("zts", zts).boolean("opcache", opcache)
 }
 
 fn signal_fields(record: Record, number: i32, sender: Option<u32>) -> Record {
