@@ -22,10 +22,16 @@ DECLARE_LIBC(fcntl64);
  * another file immediately. */
 int close(int descriptor)
 {
+    shim_file_lock lock;
+    const bool is_lock = shim_lock_is_noted(descriptor, &lock);
     shim_watches_closed(descriptor);
     shim_lock_strike(descriptor);
     shim_socket_closed(descriptor);
-    return LIBC(close)(descriptor);
+    const int result = LIBC(close)(descriptor);
+    if (is_lock) {
+        shim_lock_tell(&lock);
+    }
+    return result;
 }
 
 int flock(int descriptor, int operation)

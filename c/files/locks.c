@@ -6,6 +6,7 @@
  * at the time limit of the request, even where the session extension would start waiting again. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/host.h"
 #include "engine/execution_timer.h"
 #include "fiber/cancel.h"
 #include "fiber/carrier.h"
@@ -19,6 +20,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -119,29 +122,6 @@ static void wake_waiters(int descriptor)
     }
 }
 
-static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
-{
-    lock_wait own = {.descriptor = descriptor, .fiber = shim_running, .next = lock_waits};
-    if (!identify(descriptor, &own.lock)) {
-        return SHIM_TURN_STUCK;
-    }
-    own.lock.is_session = shim_waits_for_session();
-    if (own.next != NULL) {
-        own.next->before = &own;
-    }
-    lock_waits = &own;
-    const shim_turn turn = shim_turn_pause_at_lock(&own.lock, may_be_refused, pause);
-    if (own.next != NULL) {
-        own.next->before = own.before;
-    }
-    if (own.before != NULL) {
-        own.before->next = own.next;
-    } else {
-        lock_waits = own.next;
-    }
-    return turn;
-}
-
 /* ---- locks that requests of this worker hold ---- */
 
 /* By descriptor: closing one releases its lock, and the number may then belong to another file or request. */
@@ -229,6 +209,110 @@ static bool is_held_beside(int descriptor)
     return false;
 }
 
+/* ---- locks that other threads hold ---- */
+
+/* A request of any thread that waits for a lock which its own thread does not hold. */
+typedef struct outside_wait {
+    shim_file_lock lock;
+    shim_completer *completer;
+    struct outside_wait *next;
+} outside_wait;
+static pthread_mutex_t outside_mutex = PTHREAD_MUTEX_INITIALIZER;
+static outside_wait *outside_waits;
+static unsigned outside_count;
+
+/* NULL if it cannot be told. */
+static outside_wait *wait_outside(const shim_file_lock *lock, shim_completion **completion)
+{
+    outside_wait *wait = holds_lock(NULL, lock) ? NULL : malloc(sizeof(*wait));
+    if (wait == NULL || !shim_host.completion.make(completion, &wait->completer)) {
+        *completion = NULL;
+        free(wait);
+        return NULL;
+    }
+    wait->lock = *lock;
+    pthread_mutex_lock(&outside_mutex);
+    wait->next = outside_waits;
+    outside_waits = wait;
+    /* Relaxed: who misses it has it tried again in a moment. */
+    __atomic_fetch_add(&outside_count, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&outside_mutex);
+    return wait;
+}
+
+/* Takes those out that wait for the lock, or the one that waits no more, and tells them. That one may have been told, and be
+ * freed: its address may be that of a new one, which then tries once more than it has to. */
+static void end_outside(const shim_file_lock *lock, const outside_wait *one)
+{
+    pthread_mutex_lock(&outside_mutex);
+    for (outside_wait **link = &outside_waits; *link != NULL;) {
+        outside_wait *wait = *link;
+        if (one != NULL ? wait != one : !is_same(&wait->lock, lock)) {
+            link = &wait->next;
+            continue;
+        }
+        *link = wait->next;
+        __atomic_fetch_sub(&outside_count, 1, __ATOMIC_RELAXED);
+        shim_host.completion.complete(wait->completer);
+        free(wait);
+    }
+    pthread_mutex_unlock(&outside_mutex);
+}
+
+bool shim_lock_is_noted(int descriptor, shim_file_lock *lock)
+{
+    if (__atomic_load_n(&outside_count, __ATOMIC_RELAXED) == 0) {
+        return false;
+    }
+    uint32_t i = 0;
+    while (i < locks.count && locks.list[i].descriptor != descriptor) {
+        i++;
+    }
+    return i < locks.count && identify(descriptor, lock);
+}
+
+void shim_lock_tell(const shim_file_lock *lock)
+{
+    const int error = errno;
+    end_outside(lock, NULL);
+    errno = error;
+}
+
+static shim_turn pause_until_told(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
+{
+    shim_completion *completion = NULL;
+    outside_wait *wait = wait_outside(lock, &completion);
+    const shim_turn turn = shim_turn_pause_at_lock(lock, may_be_refused, pause, completion);
+    if (wait != NULL) {
+        end_outside(lock, wait);
+        shim_host.completion.drop(completion);
+    }
+    return turn;
+}
+
+static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
+{
+    lock_wait own = {.descriptor = descriptor, .fiber = shim_running, .next = lock_waits};
+    if (!identify(descriptor, &own.lock)) {
+        return SHIM_TURN_STUCK;
+    }
+    own.lock.is_session = shim_waits_for_session();
+    if (own.next != NULL) {
+        own.next->before = &own;
+    }
+    lock_waits = &own;
+    const shim_turn turn = pause_until_told(&own.lock, may_be_refused, pause);
+    if (own.next != NULL) {
+        own.next->before = own.before;
+    }
+    if (own.before != NULL) {
+        own.before->next = own.next;
+    } else {
+        lock_waits = own.next;
+    }
+    return turn;
+}
+
 static int refuse(void)
 {
     static const char why[] = "Lock is held by a request that is suspended on the same thread";
@@ -307,7 +391,12 @@ static int wait_for_file(int descriptor, int operation)
 
 int shim_lock_file(int descriptor, int operation)
 {
+    shim_file_lock lock;
+    const bool is_told = (operation & LOCK_UN) != 0 && shim_lock_is_noted(descriptor, &lock);
     const int result = wait_for_file(descriptor, operation);
+    if (is_told) {
+        shim_lock_tell(&lock);
+    }
     if (result == 0 && shim_running != NULL) {
         if ((operation & LOCK_UN) != 0) {
             /* The kernel has it back already; who waits tries as soon as this request waits. */
@@ -355,7 +444,14 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
     }
 }
 
+/* The mutex may have an owner that does not exist there, and the waits are those of the parent's threads. */
+static void forget_outside(void)
+{
+    __atomic_store_n(&outside_count, 0, __ATOMIC_RELAXED);
+}
+
 void shim_locks_install(void)
 {
+    pthread_atfork(NULL, NULL, forget_outside);
     shim_turns_hold_lock = holds_lock;
 }

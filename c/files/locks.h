@@ -3,6 +3,7 @@
 #define SVC_SHIM_LOCKS_H
 
 #include "fiber/fiber.h"
+#include "owners/turns.h"
 
 #include <stdbool.h>
 
@@ -12,6 +13,9 @@ int shim_lock_file(int descriptor, int operation);
 void shim_locks_end(const shim_fiber *holder, bool give_back);
 /* The descriptor is closed. */
 void shim_lock_strike(int descriptor);
+/* Whether the descriptor has a lock that a request of another thread may wait for. That one is told once it is given back. */
+bool shim_lock_is_noted(int descriptor, shim_file_lock *lock);
+void shim_lock_tell(const shim_file_lock *lock);
 void shim_locks_stop(void);
 /* Whether a parked request waits for a lock on the descriptor. */
 bool shim_is_being_locked(int descriptor);

@@ -535,8 +535,9 @@ void shim_turn_give_place(shim_places *places)
 /* Whoever waits for a lock of another thread keeps others of its own waiting for what it has not lent. */
 #define LOCK_PAUSE_MAX_NS INT64_C(4000000)
 
-/* Nobody tells when a lock becomes free, unless a request of this thread has held it: it is tried again and again. */
-shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
+/* Nobody tells when another program gives a lock back: it is tried again and again. */
+shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
+                                  shim_completion *completion)
 {
     if (!shim_fiber_may_park()) {
         return SHIM_TURN_STUCK;
@@ -549,8 +550,11 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
     if (own.is_queued) {
         shim_pause_lengthen(pause);
         *pause = *pause < LOCK_PAUSE_MAX_NS ? *pause : LOCK_PAUSE_MAX_NS;
-        by = shim_park(&(shim_wait_set){
-                           .awaits_turn = true, .deadline = shim_now() + *pause, .purpose = SHIM_WAITS_FOR_TURN})
+        by = shim_park(&(shim_wait_set){.awaits_turn = true,
+                                        .completions = &completion,
+                                        .completion_count = completion != NULL,
+                                        .deadline = shim_now() + *pause,
+                                        .purpose = SHIM_WAITS_FOR_TURN})
                  .by;
     }
     dequeue(&own);

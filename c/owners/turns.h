@@ -127,8 +127,10 @@ shim_turn shim_turn_take_place(shim_places *places);
 void shim_turn_give_place(shim_places *places);
 /* Whether the request holds one of these places. */
 extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places);
-/* Waits a moment for a lock that is not free: until its caller is to try again. */
-shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause);
+/* Waits a moment for a lock that is not free: until its caller is to try again. A completion, if there is one, ends the wait,
+ * too. */
+shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
+                                  shim_completion *completion);
 /* Whether the request holds the lock, or shares it; whether any of the thread does if it is NULL. */
 extern bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock);
 /* Throws what a script is told whose wait was refused. */
