@@ -118,6 +118,16 @@ function select_redis()
     until('go');
     return [(int) Held::$redis->get('a'), Held::$redis->getDbNum()];
 }
+/** `$n` is the database. */
+function keep_database($n)
+{
+    Held::$redis->select((int) $n);
+    mark('kept', $n);
+    until('go');
+    Held::$redis->set('mine', $n);
+    return (int) Held::$redis->get('mine');
+}
+function mine() { return Held::$redis->get('mine'); }
 function set_memcached() { Held::$store->set('a', 1); mark('first'); until('go'); return Held::$store->get('a'); }
 function look_memcached() { return Held::$store->get('a'); }
 function delayed_memcached() { Held::$store->getDelayed(['a']); mark('first'); until('go'); return Held::$store->fetchAll()[0]['value']; }
@@ -336,9 +346,15 @@ fn the_database_of_redis_that_a_request_selects_is_its_own() {
         let mut one = server.send("select_redis", "0");
         server.until("first");
         assert_eq!(server.tell("look_redis"), "0", "it is another database");
+        let mut many: Vec<_> = (1..=14).map(|n| server.send("keep_database", &n.to_string())).collect();
+        eventually("all have one", || server.lines("kept").len() == many.len());
         server.mark("go");
         answers(&mut one, "[33,3]");
+        for (n, client) in many.iter_mut().enumerate() {
+            answers(client, &(n + 1).to_string());
+        }
         assert_eq!(server.tell("look_redis"), "0");
+        assert_eq!(server.tell("mine"), "false");
     });
 }
 

@@ -11,7 +11,10 @@
 
 #include <stdlib.h>
 
-enum { SELECTIONS_MAX = 64 };
+typedef struct selection {
+    const shim_fiber *fiber;
+    zend_long database;
+} selection;
 
 typedef struct shim_selections {
     /* Who has connected it; its serial number. */
@@ -20,10 +23,8 @@ typedef struct shim_selections {
     /* What the server has been told last. */
     zend_long current;
     unsigned count;
-    struct {
-        const shim_fiber *fiber;
-        zend_long database;
-    } list[SELECTIONS_MAX];
+    unsigned room;
+    selection list[];
 } shim_selections;
 
 static bool is_called(const zend_execute_data *execute_data, const char *name)
@@ -109,18 +110,39 @@ void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
     }
 }
 
-static void note_selection(shim_connection *store, zend_long database)
+/* Returns false if there is no memory. */
+static bool make_room(shim_connection *store)
 {
     shim_selections *all = store->selections;
+    if (all->count < all->room) {
+        return true;
+    }
+    const unsigned room = all->room > 0 ? 2 * all->room : 4;
+    all = realloc(all, sizeof(*all) + room * sizeof(all->list[0]));
+    if (all == NULL) {
+        return false;
+    }
+    all->room = room;
+    store->selections = all;
+    return true;
+}
+
+static void note_selection(shim_connection *store, zend_long database)
+{
     shim_fiber *fiber = shim_running;
-    all->current = database;
-    forget(all, fiber);
-    if (all->connected_by == fiber->serial) {
-        all->home = database;
-    } else if (database != all->home && all->count < SELECTIONS_MAX) {
-        fiber->has_selected = true;
-        all->list[all->count].fiber = fiber;
-        all->list[all->count++].database = database;
+    store->selections->current = database;
+    forget(store->selections, fiber);
+    if (store->selections->connected_by == fiber->serial) {
+        store->selections->home = database;
+    } else if (database != store->selections->home) {
+        if (make_room(store)) {
+            shim_selections *all = store->selections;
+            all->list[all->count++] = (selection){.fiber = fiber, .database = database};
+            fiber->has_selected = true;
+        } else {
+            /* The request keeps the store to its end, and it is closed then. */
+            store->is_subscribed = true;
+        }
     }
 }
 
@@ -128,7 +150,9 @@ static void note_connection(shim_connection *store)
 {
     shim_selections *all = selections_of(store);
     if (all != NULL) {
-        *all = (shim_selections){.connected_by = shim_running->serial};
+        all->connected_by = shim_running->serial;
+        all->home = all->current = 0;
+        all->count = 0;
     }
 }
 
