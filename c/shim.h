@@ -555,6 +555,8 @@ void shim_thread_stop(void);
 
 /* Runs one request from startup to shutdown. */
 shim_outcome shim_run(const shim_request *request, void *host);
+/* Whether a request of this thread has not been shut down to its end: the thread runs no more, and is replaced. */
+bool shim_is_spent(void);
 
 /* Finds out whether a thread executes instructions of a script. Owned by C, one per thread; created on the thread after
  * shim_thread_start, and stopped there before shim_thread_stop, while nobody uses it. NULL if out of memory. */

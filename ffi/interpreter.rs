@@ -67,6 +67,12 @@ impl Interpreter {
         })
     }
 
+    /// Returns whether PHP has not shut down a request of this thread to its end, so that the thread can run no more.
+    pub fn is_spent(&self) -> bool {
+        // SAFETY: it reads what this thread has written.
+        unsafe { bindings::shim_is_spent() }
+    }
+
     /// Runs the script of a worker from startup to shutdown; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `worker` counts as fatal.
     pub fn boot(

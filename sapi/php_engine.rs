@@ -85,4 +85,8 @@ impl Worker<Exchange> for PhpWorker {
         let outcome = with_description(exchange, |request| self.interpreter.run(request, &mut call));
         call.end(outcome);
     }
+
+    fn is_spent(&self) -> bool {
+        self.interpreter.is_spent()
+    }
 }

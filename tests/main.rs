@@ -189,6 +189,7 @@ mod php_process;
 mod php_programs;
 mod php_request;
 mod php_response;
+mod php_shutdown;
 mod php_signals;
 mod php_streams;
 mod php_transfers;

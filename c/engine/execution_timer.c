@@ -54,6 +54,8 @@ struct shim_timer {
     volatile bool fired;
     /* The thread waits where a single interruption may come a moment too early. Owned by the thread. */
     volatile bool insists;
+    /* The limit is replaced instead of removed. Owned by the thread. */
+    bool is_held;
     /* When the watcher last looked. Owned by the watcher. */
     int64_t looked_at;
 };
@@ -155,6 +157,20 @@ void shim_execution_timer_insists(bool insists)
     }
 }
 
+void shim_execution_timer_hold(void)
+{
+    own.is_held = own.exists;
+}
+
+void shim_execution_timer_release(void)
+{
+    if (own.is_held) {
+        own.is_held = false;
+        (void)no_limit();
+        zend_atomic_bool_store_ex(&EG(timed_out), false);
+    }
+}
+
 /* zend_timeout() clears the flag before it raises its error. */
 void shim_execution_timer_taken(void)
 {
@@ -214,7 +230,13 @@ int timer_settime(timer_t timer, int flags, const struct itimerspec *value, stru
     }
     int64_t wait = (int64_t)value->it_value.tv_sec * SECOND + value->it_value.tv_nsec;
     if (wait <= 0) {
-        return is_in_zend_timeout() ? tell_kernel(own.timer, 0) : no_limit();
+        if (is_in_zend_timeout()) {
+            return tell_kernel(own.timer, 0);
+        }
+        if (!own.is_held || EG(timeout_seconds) <= 0) {
+            return no_limit();
+        }
+        wait = EG(timeout_seconds) * SECOND;
     }
     int64_t now = shim_now();
     return limit(now + wait, now);

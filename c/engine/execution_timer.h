@@ -17,6 +17,10 @@ void shim_execution_timer_taken(void);
 /* Whether this thread is about to wait in a call that can be interrupted, and that gives up once the limit has
  * expired. */
 void shim_execution_timer_insists(bool insists);
+/* PHP's own end of a request begins, in which PHP removes the limit before it closes streams, whose wrappers and filters are
+ * scripts' code. Until the release, what follows gets a limit of the same length instead. */
+void shim_execution_timer_hold(void);
+void shim_execution_timer_release(void);
 shim_timer *shim_timer_of_thread(void);
 /* Called by any one other thread, about once a second while the timer's thread runs PHP. Returns the number of the
  * request whose limit expired a while ago; 0 if there is none. */

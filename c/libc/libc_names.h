@@ -74,6 +74,8 @@ SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
+/* jump/request_shutdown.c */
+SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
 /* jump/transfers.c */
 SHIM_LIBC_NAME(curl_easy_cleanup)
 SHIM_LIBC_NAME(curl_easy_perform)

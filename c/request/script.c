@@ -13,6 +13,7 @@
 #include "jump/after_jump.h"
 #include "jump/mutexes.h"
 #include "jump/overflow.h"
+#include "jump/request_shutdown.h"
 #include "opcache/cache.h"
 #include "process/children.h"
 #include "process/own_children.h"
@@ -144,9 +145,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     zend_try {
         shim_object_forget(&context);
     } zend_end_try();
-    zend_try {
-        php_request_shutdown(NULL);
-    } zend_end_try();
+    shim_request_shutdown();
     shim_matching_end();
     (void)shim_overflow_report();
     shim_mutexes_return_to(0);

@@ -59,6 +59,8 @@ static void leave(void)
     shim_state_free(&boot_state);
     shim_state_release();
     shim_current = shim_own_worker.boot;
+    /* What the script does next has a limit, too. */
+    zend_set_timeout(EG(timeout_seconds), 1);
 }
 
 /* Calls `loop` with `handler` as the handler of requests. */

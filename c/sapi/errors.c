@@ -71,6 +71,15 @@ static void jump_from_compiler(int type, zend_string *file, const uint32_t line,
     PG(log_errors) = logs;
 }
 
+/* The limit has expired in what follows the output, where PHP goes on after each bailout: the client is told now. */
+static void tell_late_limit(shim_context *context)
+{
+    if (context->timed_out && !context->finished && context->host != NULL && (OG(flags) & PHP_OUTPUT_ACTIVATED) == 0) {
+        shim_host.io.time_limit(context->host);
+        context->finished = true;
+    }
+}
+
 static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const shim_log record = {
@@ -92,6 +101,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
         shim_execution_timer_taken();
+        tell_late_limit(shim_current);
         /* Those of exceptions do not bail out. */
         shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
     }

@@ -24,6 +24,17 @@ pub struct WorkerContext<J> {
     is_closed: Cell<bool>,
 }
 
+/// What a worker is after a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WorkerCondition {
+    /// It takes the next one.
+    Sound,
+    /// It has run the job, and can run no more.
+    Spent,
+    /// The engine has panicked in the middle of the job.
+    Broken,
+}
+
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directive {
@@ -146,9 +157,9 @@ impl<J: Job> WorkerContext<J> {
         self.own().fibers.load(Ordering::Relaxed)
     }
 
-    /// Serves one job after another, until the source is shut and empty, or the pool wants the worker to end. Returns
-    /// false if `serve` did: the engine panicked.
-    pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> bool) -> bool {
+    /// Serves one job after another, until the source is shut and empty, the pool wants the worker to end, or it cannot
+    /// go on. Returns its condition.
+    pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> WorkerCondition) -> WorkerCondition {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
         while slot.order() == WorkerOrder::Serve {
@@ -166,20 +177,22 @@ impl<J: Job> WorkerContext<J> {
             };
             slot.set_present(Some((serial, &job)));
             slot.run(shared.stamp(taken_at));
-            let survived = serve(&job);
+            let condition = serve(&job);
             let ended_at = time::now();
             slot.set_present(None);
             slot.idle_since(shared.stamp(ended_at));
             slot.stop_running();
-            if !survived {
+            if condition == WorkerCondition::Broken {
                 job.fail();
-                job.left();
-                return false;
+            } else {
+                self.shared.finish(slot, &job, ended_at.saturating_duration_since(taken_at));
             }
-            self.shared.finish(slot, &job, ended_at.saturating_duration_since(taken_at));
             job.left();
+            if condition != WorkerCondition::Sound {
+                return condition;
+            }
         }
-        true
+        WorkerCondition::Sound
     }
 
     /// Claims the oldest job that is not settled; returns it with its serial number and the time of the claim.

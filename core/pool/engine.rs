@@ -46,6 +46,11 @@ pub trait Worker<J> {
     /// Runs a claimed job to its end.
     fn serve(&mut self, job: &Arc<J>);
 
+    /// Returns whether the thread can run no more jobs, so that another one takes its place. Asked after each job.
+    fn is_spent(&self) -> bool {
+        false
+    }
+
     /// Returns the probe of the thread. Called once, before the first job.
     fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         None

@@ -18,7 +18,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, CachePadded, JoinHandle, Ordering, ThreadBuilder};
 use crate::time;
 
-use super::context::WorkerContext;
+use super::context::{WorkerCondition, WorkerContext};
 use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
 use super::job::Job;
@@ -367,11 +367,15 @@ fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
         Ok(Started::Classic(mut worker)) => {
             shared.state.slots[index].set_probe(worker.probe());
             context.booted();
-            let serve = |job: &Arc<J>| catch_unwind(AssertUnwindSafe(|| worker.serve(job))).is_ok();
-            if context.serve_each(serve) {
-                ThreadEnd::Stopped
-            } else {
-                ThreadEnd::Failed("the engine panicked".to_owned())
+            let serve = |job: &Arc<J>| match catch_unwind(AssertUnwindSafe(|| worker.serve(job))) {
+                Ok(()) if worker.is_spent() => WorkerCondition::Spent,
+                Ok(()) => WorkerCondition::Sound,
+                Err(_) => WorkerCondition::Broken,
+            };
+            match context.serve_each(serve) {
+                WorkerCondition::Sound => ThreadEnd::Stopped,
+                WorkerCondition::Spent => ThreadEnd::Recycled(RecycleReason::Error),
+                WorkerCondition::Broken => ThreadEnd::Failed("the engine panicked".to_owned()),
             }
         }
         Ok(Started::Persistent(mut worker)) => {
