@@ -19,6 +19,7 @@
 #include "request/server_variables.h"
 #include "request/worker.h"
 #include "shim.h"
+#include "state/loops.h"
 #include "state/state.h"
 #include "state/streams.h"
 
@@ -239,6 +240,7 @@ void shim_worker_forget(void)
     }
     shim_server_variables_forget();
     shim_memory_limit_forget();
+    shim_loops_release();
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};

@@ -228,7 +228,7 @@ fn violent_end(dice: &mut Dice) -> Op {
 }
 
 /// Puts `op` somewhere into the tree.
-fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
+pub(crate) fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
     // Not where the model does not go, since it happens after the reply.
     let is_open = |op: &Op| op.ops.is_some() && !["keep", "head_callback"].contains(&op.name);
     let inner: Vec<usize> = (0..ops.len()).filter(|at| is_open(&ops[*at])).collect();

@@ -9,6 +9,7 @@
 mod errands;
 mod faults;
 mod grammar;
+mod leftovers;
 mod model;
 mod paper;
 mod round;
@@ -62,7 +63,7 @@ fn programs_find_nothing_for_as_long_as_asked() {
     }
     let temper = if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild };
     if let Some(seed) = setting("CHAOS_SEED") {
-        return again(&round::programs(seed.parse().unwrap(), temper));
+        return again(&programs(seed.parse().unwrap(), temper));
     }
     let seconds = setting("CHAOS_SECONDS").map_or(60, |seconds| seconds.parse().unwrap());
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -75,7 +76,7 @@ fn programs_find_nothing_for_as_long_as_asked() {
         if Instant::now() > until {
             break;
         }
-        let found = round::run(&mut server, &round::programs(seed, temper));
+        let found = round::run(&mut server, &programs(seed, temper));
         count += round::PROGRAMS;
         if !found.is_empty() {
             println!(
@@ -91,6 +92,11 @@ fn programs_find_nothing_for_as_long_as_asked() {
     failed.extend((!server.stop().is_empty()).then_some(0));
     println!("{count} programs, {} of {} rounds found something", failed.len(), count / round::PROGRAMS);
     assert!(failed.is_empty(), "seeds: {failed:?}; make chaos SEED=... runs one alone");
+}
+
+/// The programs of a round, with what they leave behind.
+fn programs(seed: u64, temper: Temper) -> Vec<Program> {
+    leftovers::add(round::programs(seed, temper), seed)
 }
 
 /// Runs programs on a server of their own, and makes them fewer if they find something.

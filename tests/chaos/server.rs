@@ -17,11 +17,12 @@ use crate::support::client::LOOK_AGAIN;
 use crate::support::command;
 use crate::visit;
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("boot.php", include_str!("app/boot.php")),
     ("worker.php", include_str!("app/worker.php")),
     ("tasks.php", include_str!("app/tasks.php")),
     ("errands.php", include_str!("app/errands.php")),
+    ("leftovers.php", include_str!("app/leftovers.php")),
     (SHAPES, include_str!("app/shapes.php")),
     ("loop.php", include_str!("app/loop.php")),
     ("world.php", include_str!("app/world.php")),

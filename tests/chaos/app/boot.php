@@ -7,6 +7,8 @@ require __DIR__ . '/streams.php';
 require __DIR__ . '/shapes.php';
 require __DIR__ . '/fresh.php';
 require __DIR__ . '/errands.php';
+require __DIR__ . '/leftovers.php';
 require __DIR__ . '/mind.php';
 
+Left::register();
 World::found();

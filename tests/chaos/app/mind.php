@@ -2,7 +2,7 @@
 /** Runs one program, and knows what it must find. Each operation is a method `do_...`; the model in Rust has the same. */
 final class Mind
 {
-    use Calls, Errands, Streams;
+    use Calls, Errands, Leftovers, Streams;
 
     /** What must be found after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
     private array $own = [];

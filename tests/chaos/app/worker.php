@@ -3,6 +3,7 @@
 require __DIR__ . '/boot.php';
 $handler = static function (): void {
     if ($_GET['id'] === 'collector') {
+        Left::$fibers = Left::$bodies = [];
         gc_collect_cycles();
         return;
     }

@@ -1,0 +1,279 @@
+<?php
+/** What a program leaves behind, or takes in a way that nobody meant. Nothing that it prints depends on it. */
+trait Leftovers
+{
+    private function do_leave(string $call, string $fate): void
+    {
+        self::attempt(static fn () => Left::end_oldest($fate));
+        if (!isset($this->own['target']) && in_array($call, ['curl', 'multi'], true)) {
+            // Nobody comes to the thread of a task at the end, to close what it has open.
+            return;
+        }
+        $fiber = new Fiber(Left::{"in_$call"}(...));
+        self::attempt(static fn () => $fiber->start());
+        Left::$fibers[] = $fiber;
+        $this->check("leave $call");
+    }
+
+    /** As a PSR-7 request does, which its application may refer to in a circle. */
+    private function do_body(string $how): void
+    {
+        $kept = new stdClass();
+        $kept->self = $how === 'cycle' ? $kept : null;
+        $kept->stream = fopen('php://input', 'r');
+        if ($how === 'keep') {
+            Left::$bodies[] = $kept;
+        } elseif ($how !== 'cycle' && Left::$bodies !== []) {
+            $earlier = array_shift(Left::$bodies)->stream;
+            self::attempt(static fn () => $how === 'read' ? stream_get_contents($earlier, -1, 0) : fclose($earlier));
+        }
+        Left::$bodies = array_slice(Left::$bodies, -5);
+        $this->check("body $how");
+    }
+
+    /** An object of each class of the server, as others than its constructor make them. */
+    private function do_unmade(string $how): void
+    {
+        foreach (get_declared_classes() as $class) {
+            if (!str_starts_with($class, 'Svc\\')) {
+                continue;
+            }
+            $object = self::attempt(static fn () => match ($how) {
+                'fetch' => (new PDO('sqlite::memory:'))->query('select 7 as id')->fetchObject($class),
+                'unserialize' => unserialize('O:' . strlen($class) . ":\"$class\":0:{}"),
+                'reflect' => (new ReflectionClass($class))->newInstanceWithoutConstructor(),
+                'clone' => clone (new PDO('sqlite::memory:'))->query('select 7 as id')->fetchObject($class),
+            });
+            if (!$object instanceof $class) {
+                continue;
+            }
+            foreach ([print_r(...), serialize(...), json_encode(...), count(...), iterator_to_array(...)] as $function) {
+                self::attempt(static fn () => $function($object, true));
+            }
+            foreach ((new ReflectionClass($class))->getMethods(ReflectionMethod::IS_PUBLIC) as $method) {
+                if (!$method->isStatic()) {
+                    $arguments = array_map(self::argument(...), $method->getParameters());
+                    self::attempt(static fn () => $method->invokeArgs($object, $arguments));
+                }
+            }
+        }
+        $this->check("unmade $how");
+    }
+
+    private static function argument(ReflectionParameter $parameter): mixed
+    {
+        $type = (string) $parameter->getType();
+        return match (true) {
+            $parameter->isDefaultValueAvailable() => $parameter->getDefaultValue(),
+            str_contains($type, 'array') => [],
+            str_contains($type, 'int'), str_contains($type, 'float') => 0,
+            str_contains($type, 'string') => 'internal',
+            str_contains($type, 'Throwable') => new Exception('given'),
+            default => null,
+        };
+    }
+
+    /** A file that others read, and cut, at the same time. */
+    private function do_cut(string $how): void
+    {
+        $file = getenv('CHAOS_PLACE') . '/cut';
+        self::attempt(fn () => match ($how) {
+            'write' => file_put_contents($file, '<?php /*' . str_repeat('x', mt_rand_apart(0, 6_000_000)) . '*/'),
+            'readfile' => self::unheard(static fn () => readfile($file)),
+            'copy' => copy($file, "$file-$this->id") && unlink("$file-$this->id"),
+            'fpassthru' => self::unheard(static fn () => ($stream = fopen($file, 'r')) && fpassthru($stream)),
+            'highlight' => self::unheard(static fn () => highlight_file($file)),
+        });
+        $this->check("cut $how");
+    }
+
+    private static function unheard(Closure $call): void
+    {
+        ob_start(static fn () => '');
+        try {
+            $call();
+        } finally {
+            ob_end_clean();
+        }
+    }
+
+    private function do_circle(string $where): void
+    {
+        self::attempt(static fn () => match ($where) {
+            'task' => Svc\async(Left::throw_circle(...))->await(),
+            'text' => strlen((string) Left::circle()),
+            'handler' => Left::circle()->getTraceAsString() . Left::circle()->getPrevious()->getPrevious()->getMessage(),
+        });
+        $this->check("circle $where");
+    }
+
+    /** Whatever comes of it, and whatever it warns of. */
+    private static function attempt(Closure $call): mixed
+    {
+        set_error_handler(static fn () => true);
+        try {
+            return $call();
+        } catch (Svc\Async\CancelledException $cancelled) {
+            throw $cancelled;
+        } catch (Throwable) {
+            return null;
+        } finally {
+            restore_error_handler();
+        }
+    }
+}
+
+/** Does not take from the numbers that the program draws. */
+function mt_rand_apart(int $from, int $to): int
+{
+    return $from + hrtime(true) % ($to - $from + 1);
+}
+
+/** What outlives the requests that left it, on their thread. */
+final class Left
+{
+    /** Suspended, the oldest first. @var list<Fiber> */
+    public static array $fibers = [];
+    /** @var list<stdClass> */
+    public static array $bodies = [];
+
+    public static function register(): void
+    {
+        stream_wrapper_register('left', LeftStream::class);
+        stream_filter_register('left', LeftFilter::class);
+    }
+
+    public static function end_oldest(string $fate): void
+    {
+        if ($fate === 'stay' && count(self::$fibers) < 6 || self::$fibers === []) {
+            return;
+        }
+        $fiber = array_shift(self::$fibers);
+        try {
+            if ($fate === 'cycle') {
+                $cycle = new stdClass();
+                $cycle->both = [$cycle, $fiber];
+            } elseif ($fiber->isSuspended() && $fate === 'resume') {
+                $fiber->resume('1');
+            } elseif ($fiber->isSuspended() && $fate === 'throw') {
+                $fiber->throw(new DomainException('into a fiber'));
+            }
+            // It is destroyed here.
+            unset($fiber);
+        } catch (Svc\Async\CancelledException $cancelled) {
+            throw $cancelled;
+        } catch (Throwable) {
+        }
+    }
+
+    public static function suspend(): string
+    {
+        return (string) Fiber::suspend();
+    }
+
+    public static function in_filter(): void
+    {
+        $stream = fopen('php://temp', 'w+');
+        stream_filter_append($stream, 'left', STREAM_FILTER_WRITE);
+        fwrite($stream, 'text');
+    }
+
+    public static function in_wrapper(): void
+    {
+        file_get_contents('left://x');
+    }
+
+    private static function database(): PDO
+    {
+        $database = new PDO('sqlite::memory:');
+        ($database->sqliteCreateFunction(...))('left', self::suspend(...));
+        ($database->sqliteCreateCollation(...))('left', static fn ($a, $b) => strcmp($a, $b . self::suspend()));
+        return $database;
+    }
+
+    public static function in_sqlite(): void
+    {
+        self::database()->query('select left() union all select left()')->fetchAll();
+    }
+
+    public static function in_collate(): void
+    {
+        self::database()->query("select x from (select 'b' as x union all select 'a') order by x collate left")->fetchAll();
+    }
+
+    public static function in_fetch(): void
+    {
+        (new PDO('sqlite::memory:'))->query('select 1 union all select 2')->fetchAll(PDO::FETCH_FUNC, self::suspend(...));
+    }
+
+    private static function transfer(): CurlHandle
+    {
+        $curl = curl_init('file://' . __FILE__);
+        curl_setopt($curl, CURLOPT_WRITEFUNCTION, static function ($curl, string $data): int { self::suspend(); return strlen($data); });
+        return $curl;
+    }
+
+    public static function in_curl(): void
+    {
+        curl_exec(self::transfer());
+    }
+
+    public static function in_multi(): void
+    {
+        $multi = curl_multi_init();
+        curl_multi_add_handle($multi, self::transfer());
+        do {
+            curl_multi_exec($multi, $running);
+        } while ($running > 0);
+    }
+
+    public static function in_replace(): void
+    {
+        preg_replace_callback('/x/', self::suspend(...), 'xxx');
+    }
+
+    public static function in_generator(): void
+    {
+        $generator = (static function () { try { yield self::suspend(); yield 2; } finally { strlen('x'); } })();
+        foreach ($generator as $_) {
+        }
+    }
+
+    public static function circle(): Exception
+    {
+        $inner = new Exception('inner');
+        $outer = new RuntimeException('outer', 0, $inner);
+        (new ReflectionProperty(Exception::class, 'previous'))->setValue($inner, $outer);
+        return $outer;
+    }
+
+    public static function throw_circle(): never
+    {
+        throw self::circle();
+    }
+}
+
+final class LeftFilter extends php_user_filter
+{
+    public function filter($in, $out, &$consumed, bool $closing): int
+    {
+        while ($bucket = stream_bucket_make_writeable($in)) {
+            Fiber::getCurrent() === null || Left::suspend();
+            $consumed += $bucket->datalen;
+            stream_bucket_append($out, $bucket);
+        }
+        return PSFS_PASS_ON;
+    }
+}
+
+final class LeftStream
+{
+    public mixed $context = null;
+    private int $reads = 0;
+
+    public function stream_open(): bool { return true; }
+    public function stream_read(int $count): string { Left::suspend(); return $this->reads++ ? '' : 'text'; }
+    public function stream_eof(): bool { return $this->reads > 1; }
+    public function stream_stat(): array { return []; }
+    public function stream_close(): void {}
+}

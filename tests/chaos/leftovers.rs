@@ -1,0 +1,42 @@
+//! What programs leave behind, or take in a way that nobody meant: fibers that are suspended inside of a call and outlive
+//! their request, objects that nobody constructed, handles of a request's body, files that are cut while they are read,
+//! exceptions that are their own cause. They print nothing, and nothing of what the model says depends on them.
+//!
+//! `CHAOS_WITHOUT` leaves some of them out, as in `unmade,leave sqlite,circle task`.
+
+use serde_json::json;
+
+use crate::grammar::{Dice, Op, Program, insert_deep};
+
+/// Calls that a fiber is suspended in. Not `usort()`: PHP itself has one comparison for a thread, which such a fiber changes
+/// for whoever sorts when it goes on.
+const CALLS: [&str; 9] =
+    ["filter", "wrapper", "sqlite", "collate", "fetch", "curl", "multi", "replace", "generator"];
+
+/// What becomes of the fiber that is suspended for longest.
+const FATES: [&str; 5] = ["stay", "resume", "drop", "throw", "cycle"];
+
+fn leftover(dice: &mut Dice) -> Op {
+    match dice.below(10) {
+        0..=3 => Op::new("leave", vec![json!(dice.pick(&CALLS)), json!(dice.pick(&FATES))]),
+        4 | 5 => Op::new("body", vec![json!(dice.pick(&["keep", "cycle", "read", "close"]))]),
+        6 => Op::new("unmade", vec![json!(dice.pick(&["fetch", "unserialize", "reflect", "clone"]))]),
+        7 | 8 => {
+            Op::new("cut", vec![json!(dice.pick(&["write", "readfile", "copy", "fpassthru", "highlight"]))])
+        }
+        _ => Op::new("circle", vec![json!(dice.pick(&["task", "text", "handler"]))]),
+    }
+}
+
+/// Adds some to each program; the rest of it stays as it is.
+pub(crate) fn add(programs: Vec<Program>, seed: u64) -> Vec<Program> {
+    let mut dice = Dice::new(seed ^ 0x1ef7);
+    let with = |mut program: Program| {
+        for _ in 0..dice.below(4) {
+            let op = leftover(&mut dice);
+            insert_deep(&mut dice, &mut program.ops, op);
+        }
+        program.without_known()
+    };
+    programs.into_iter().map(with).collect()
+}
