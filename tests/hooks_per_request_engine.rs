@@ -170,7 +170,7 @@ function keeps_closure() { Reals::$closure = real()->add(...); (Reals::$closure)
 function uses_closure() { (Reals::$closure)('second'); return real()->log; }
 /** A factory that suspends. */
 class Suspended { public function __construct(public int $number) { } public function number() { return $this->number; } public function __destruct() { Reals::$destructed[] = $this->number; } }
-function suspending() { return Reals::$suspending ??= Svc\per_request(Suspended::class, function () { $number = ++Reals::$made; if (Fiber::getCurrent() === Reals::$fiber) { Fiber::suspend($number); } return new Suspended($number); }, null, 2); }
+function suspending() { return Reals::$suspending ??= Svc\per_request(Suspended::class, function () { $number = ++Reals::$made; if (Reals::$fiber !== null && Fiber::getCurrent() === Reals::$fiber) { Fiber::suspend($number); } return new Suspended($number); }, null, 2); }
 function factory_suspends()
 {
     $s = suspending();

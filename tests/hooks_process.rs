@@ -13,7 +13,7 @@ function run_by_shell_exec() { return shell_exec(program(WAIT)); }
 function run_by_system() { ob_start(); $last = system(program(WAIT), $status); return [ob_get_clean(), $last, $status]; }
 function run_by_passthru() { ob_start(); $result = passthru(program(WAIT), $status); return [ob_get_clean(), $result, $status]; }
 function run_by_popen() { $pipe = popen(program(WAIT), 'r'); return [fgets($pipe), feof($pipe), pclose($pipe)]; }
-function run_by_popen_to() { $pipe = popen(program('(' . WAIT . ') > /dev/null'), 'w'); return [fwrite($pipe, 'x'), pclose($pipe)]; }
+function run_by_popen_to() { $pipe = popen(program('(cat > /dev/null; ' . WAIT . ') > /dev/null'), 'w'); return [fwrite($pipe, 'x'), pclose($pipe)]; }
 function run_by_proc_open()
 {
     $program = proc_open(program(WAIT), [1 => ['pipe', 'w']], $pipes);

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::databases::{self, Database, PASSWORD, Store, USER};
 use crate::fetched::fetched;
+use crate::support::c;
 use crate::support::client::eventually;
-use crate::support::skip::skipped;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 
 /// Connections of the boot script, and functions in pairs: one leaves something, the other one looks.
@@ -156,10 +156,10 @@ function begin_and_finish() { Finish::$do = fn () => Held::$pdo['my']->commit();
 function begin_at_finish() { Finish::$do = leave_pdo_my(...); return 1; }
 function fork_inside()
 {
-    if (!function_exists('pcntl_fork')) { return null; }
     leave_pdo_my();
-    if (pcntl_fork() === 0) { return 0; }
-    pcntl_wait($status);
+    $child = test_fork();
+    if ($child === 0) { return 0; }
+    test_wait($child);
     return look_pdo_my();
 }
 
@@ -469,13 +469,13 @@ fn a_transaction_may_end_after_the_response() {
 #[test]
 fn the_end_of_a_forked_child_ends_nothing() {
     let Some(backends) = backends() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("processes.so");
+    c::extension(include_str!("php/processes.c"), &library);
     for hooks in ["none", "net"] {
-        let server = start(&backends.server(hooks), "serve");
-        let seen = server.tell("fork_inside");
-        if seen == "null" {
-            return skipped("PHP has no pcntl");
-        }
-        assert_eq!(seen, "[true,1]");
+        let server = backends.server(hooks).directive(&format!("extension={}", library.display()));
+        let server = start(&server, "serve");
+        assert_eq!(server.tell("fork_inside"), "[true,1]");
         assert_eq!(server.tell("look_pdo_my"), "[false,0]");
     }
 }

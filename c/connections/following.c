@@ -13,6 +13,7 @@
 #include "connections/streams.h"
 #include "owners/sockets.h"
 #include "owners/turns.h"
+#include "owners/uses.h"
 
 /* Extensions all of whose functions are about connections; the last only if these have owners. */
 static const char *const modules[] = {"mysqli", "pgsql", "curl"};
@@ -22,7 +23,8 @@ static bool with_owners;
 /* Whether the next request finds what is left open on an object of the kind. */
 static bool can_be_left_open(shim_kind kind)
 {
-    return !shim_kind_is_leased(kind) && kind != SHIM_KIND_MEMCACHED && kind != SHIM_KIND_REDIS_SENTINEL;
+    const bool is_store = shim_kind_is_store(kind) && kind != SHIM_KIND_MEMCACHED && kind != SHIM_KIND_REDIS_SENTINEL;
+    return is_store || !shim_kind_is_leased(kind);
 }
 
 static zif_handler wrapper_of(const zend_function *function)
@@ -33,7 +35,9 @@ static zif_handler wrapper_of(const zend_function *function)
     zif_handler wrapper = shim_connecting_wrapper(name);
     wrapper = wrapper != NULL ? wrapper : shim_multi_wrapper(name);
     wrapper = wrapper != NULL ? wrapper : shim_large_object_wrapper(name);
-    return wrapper != NULL ? wrapper : shim_call_on_connection;
+    return wrapper != NULL               ? wrapper
+           : strcmp(name, "backup") == 0 ? shim_call_on_two_connections
+                                         : shim_call_on_connection;
 }
 
 static void wrap(zend_function *function)
@@ -122,6 +126,7 @@ bool shim_connections_install(bool have_owners)
 void shim_connections_stop(void)
 {
     shim_turns_forget();
+    shim_uses_forget();
     shim_connections_forget();
     shim_objects_forget_postponed();
 }
