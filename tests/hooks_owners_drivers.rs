@@ -95,6 +95,48 @@ fn redis_has_owners() {
     separates(&server, "watch_redis", "1", "look_redis", "[0,0]");
 }
 
+/// Objects that share a persistent connection are one thing, however that is spelled: nobody reads what another request has
+/// asked for.
+#[test]
+fn a_persistent_redis_has_one_owner() {
+    let Some(extensions) = fetched("php-extensions") else { return };
+    let code = r#"
+        function name_of($n) { return ['', 'a', 'b', 'c', 'd'][(int) $n] ?? 'z'; }
+        function by_options($n) { $redis = new Redis(['host' => '127.0.0.1', 'port' => PORT, 'persistent' => 'x']); mark('look'); return $redis->get(name_of($n)); }
+        function by_number($n) { $redis = new Redis(['host' => '127.0.0.1', 'port' => PORT, 'persistent' => 1]); mark('look'); return $redis->get(name_of($n)); }
+        function by_pconnect($n) { $redis = new Redis; $redis->pconnect('127.0.0.1', PORT, 0, 'x'); mark('look'); return $redis->get(name_of($n)); }
+    "#;
+    for (one, two) in [
+        ("by_options", "by_options"),
+        ("by_number", "by_number"),
+        ("by_pconnect", "by_options"),
+        ("by_options", "by_pconnect"),
+    ] {
+        println!("{one} {two}");
+        let backend = Backend::tcp(|visit| {
+            while let Ok(line) = visit.line() {
+                let line = line.trim();
+                if ["a", "b", "z"].contains(&line) {
+                    visit.hold()?;
+                    visit.send(format!("$1\r\n{line}\r\n"))?;
+                }
+            }
+            Ok(())
+        });
+        let server = server_with(code, &json!({"PORT": backend.address().port()}));
+        let server = server.directive(&format!("extension={extensions}/redis.so"));
+        let server = server.directive("redis.pconnect.pooling_enabled=0").start_with(Mode::Worker, "");
+        let mut first = server.send(one, "1");
+        backend.gate().wait_until_held(1);
+        let mut second = server.send(two, "2");
+        server.tell("strrev");
+        server.tell("strrev");
+        backend.gate().open();
+        answers(&mut first, "\"a\"");
+        answers(&mut second, "\"b\"");
+    }
+}
+
 #[test]
 fn memcached_has_owners() {
     let Some((store, extensions)) = databases::memcached().zip(fetched("php-extensions")) else { return };

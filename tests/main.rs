@@ -152,6 +152,8 @@ mod hooks_results_sockets;
 mod hooks_results_streams;
 mod hooks_servers;
 mod hooks_sleep;
+mod hooks_sqlite;
+mod hooks_stacks;
 mod hooks_streams;
 mod hooks_transfers;
 mod http;

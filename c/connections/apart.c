@@ -43,7 +43,7 @@ static void set_stream_apart(const zend_resource *resource)
     if ((resource->type == php_file_le_stream() || resource->type == php_file_le_pstream()) && stream != NULL &&
         strstr(stream->ops->label, "socket") != NULL &&
         php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS) {
-        shim_socket_set_apart(descriptor);
+        shim_socket_set_stream_apart(descriptor);
     }
 }
 
@@ -72,8 +72,7 @@ static void set_record_apart(const zend_object *object)
 {
     shim_connection *connection = shim_connection_root(shim_connection_find(object));
     if (connection != NULL) {
-        shim_turn_set_apart(&connection->owned);
-        shim_socket_set_apart(connection->owned.descriptor);
+        shim_socket_set_apart(&connection->owned);
     }
 }
 

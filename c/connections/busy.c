@@ -1,9 +1,12 @@
 /* How a script waits for its turn, and Svc\ConnectionBusyError. */
 #include "compat.h"
 #include "connections/busy.h"
+#include "context/own_worker.h"
 #include "engine/execution_timer.h"
 #include "fiber/cancel.h"
+#include "hooks/hooks.h"
 #include "libc/clock.h"
+#include "owners/uses.h"
 #include "transfer/exceptions.h"
 
 #include <sched.h>
@@ -32,9 +35,55 @@ static void end_of_wait(void)
     shim_busy_error_throw("Connection is used by another request");
 }
 
-static bool take(shim_owned *thing)
+bool shim_connections_take_turns(void)
 {
-    switch (shim_turn_take(thing)) {
+    return shim_hook_is_on(SHIM_HOOK_NET) || (shim_running == NULL && shim_own_worker.serving && !shim_is_child);
+}
+
+static shim_turn take(shim_owned *thing)
+{
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        return shim_turn_is_free(thing) ? SHIM_TURN_HERE : SHIM_TURN_STUCK;
+    }
+    return shim_turn_take(thing);
+}
+
+static shim_taken taken_by_this(shim_connection *root)
+{
+    if (shim_use_is_left(&root->owned)) {
+        if (root->owned.is_leased && !root->owned.is_passed_on && root->held == 0) {
+            shim_turn_give(&root->owned);
+        }
+        return (shim_taken){.is_left = true};
+    }
+    if (shim_running != NULL) {
+        root->user = shim_running;
+    }
+    return (shim_taken){.turn = SHIM_TURN_HERE};
+}
+
+shim_taken shim_connection_wait(shim_connection *connection)
+{
+    shim_connection *root = shim_connection_root(connection);
+    if (root == NULL) {
+        return (shim_taken){.turn = take(shim_turn_joint())};
+    }
+    shim_connection_hold(root);
+    shim_taken taken = {.turn = take(shim_connection_thing(root))};
+    if (taken.turn == SHIM_TURN_HERE) {
+        taken = taken_by_this(root);
+    }
+    shim_connection_let_go(root);
+    return taken;
+}
+
+bool shim_connection_is_taken(shim_taken taken)
+{
+    if (taken.is_left) {
+        shim_busy_error_throw("Connection is in a call of a request that has ended, inside a fiber that is suspended");
+        return false;
+    }
+    switch (taken.turn) {
     case SHIM_TURN_HERE:
         return true;
     case SHIM_TURN_GONE:
@@ -56,28 +105,18 @@ static bool take(shim_owned *thing)
 
 bool shim_connection_take(shim_connection *connection)
 {
-    shim_connection *root = shim_connection_root(connection);
-    if (root == NULL) {
-        return shim_connection_take_joint();
-    }
-    shim_connection_hold(root);
-    const bool is_taken = take(shim_connection_thing(root));
-    if (is_taken) {
-        root->user = shim_running;
-    }
-    shim_connection_let_go(root);
-    return is_taken;
+    return shim_connection_is_taken(shim_connection_wait(connection));
 }
 
 bool shim_connection_take_joint(void)
 {
-    return take(shim_turn_joint());
+    return shim_connection_is_taken((shim_taken){.turn = take(shim_turn_joint())});
 }
 
 bool shim_connection_take_stores(shim_connection *store)
 {
     store->is_persistent = true;
-    return take(shim_connection_thing(store));
+    return shim_connection_is_taken((shim_taken){.turn = take(shim_connection_thing(store))});
 }
 
 /* Of what has no record, nobody knows anything. */
@@ -99,7 +138,7 @@ bool shim_connection_grab(shim_connection *connection)
     if (!shim_turn_is_free(thing)) {
         return false;
     }
-    if (!thing->is_leased) {
+    if (!thing->is_leased && shim_running != NULL) {
         (void)shim_turn_take(thing);
     }
     return true;

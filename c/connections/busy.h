@@ -7,6 +7,19 @@
 
 #include <stdbool.h>
 
+/* Whether connections are taken before they are used: a request that can wait runs, or, between requests, what no request
+ * waits for. */
+bool shim_connections_take_turns(void);
+/* How a wait for a connection has ended. */
+typedef struct shim_taken {
+    shim_turn turn;
+    /* A call that a request which has ended has begun goes on, or will. */
+    bool is_left;
+} shim_taken;
+
+/* The same as shim_connection_take in two steps: what the caller holds is let go before the second, which may not return. */
+shim_taken shim_connection_wait(shim_connection *connection);
+bool shim_connection_is_taken(shim_taken taken);
 /* Waits until the running request has the connection that the object belongs to; NULL is one without a record. Returns
  * false if it is not to be used: an exception has been thrown. Does not return at the time limit of the request. */
 bool shim_connection_take(shim_connection *connection);
@@ -16,7 +29,7 @@ bool shim_connection_take_joint(void);
 bool shim_connection_take_stores(shim_connection *store);
 /* Whether the object may be touched without waiting. */
 bool shim_connection_is_free(shim_connection *connection);
-/* Takes it if that needs no waiting; never throws. A lease is only looked at. */
+/* Takes it if that needs no waiting; never throws. A lease is only looked at, and so is everything between requests. */
 bool shim_connection_grab(shim_connection *connection);
 /* Throws a Svc\ConnectionBusyError. */
 void shim_busy_error_throw(const char *message);

@@ -13,8 +13,9 @@
 #include "connections/objects.h"
 #include "connections/rest.h"
 #include "connections/stores.h"
+#include "connections/tidying.h"
 #include "connections/users.h"
-#include "hooks/hooks.h"
+#include "owners/sockets.h"
 
 /* Where functions have room for extensions of the engine. */
 static int place = -1;
@@ -34,37 +35,73 @@ void shim_call_wrap(zend_function *function, zif_handler wrapper)
 
 /* ---- a call ---- */
 
+/* Where connections have no owners: waits for nothing, and notes what may be left for the end of the request. */
+static void begin_without_owner(shim_call *call, zend_object *object)
+{
+    shim_connection *root = shim_user_now() != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object))) : NULL;
+    if (root == NULL) {
+        return;
+    }
+    shim_user_note(root);
+    *call = (shim_call){.connection = root, .use = shim_use_begin(&root->owned)};
+    if (call->use == NULL) {
+        call->connection = NULL;
+        shim_connection_let_go(root);
+    }
+}
+
 bool shim_call_begin(shim_call *call, zend_object *object)
 {
+    *call = (shim_call){0};
+    if (!shim_connections_take_turns()) {
+        begin_without_owner(call, object);
+        return true;
+    }
     shim_connection *connection = shim_connection_hold(shim_connection_find(object));
-    const bool is_taken = shim_connection_take(connection);
+    const shim_taken taken = shim_connection_wait(connection);
+    const bool is_taken = taken.turn == SHIM_TURN_HERE && !taken.is_left;
     shim_connection *root = shim_connection_hold(shim_connection_root(connection));
     shim_connection_let_go(connection);
-    if (!is_taken) {
+    if (is_taken && root != NULL && root->is_left && root->owned.uses == 0) {
+        root->is_left = false;
+        shim_connection_close(root);
+    }
+    if (!is_taken || root == NULL) {
         shim_connection_let_go(root);
+        return shim_connection_is_taken(taken);
+    }
+    *call = (shim_call){.connection = root, .use = shim_use_begin(&root->owned)};
+    if (call->use == NULL) {
+        shim_connection_let_go(root);
+        shim_busy_error_throw("There is no memory for a call on a connection");
         return false;
     }
-    *call = (shim_call){.connection = root, .before = shim_running->calling, .refusals = shim_running->refusals};
-    if (root != NULL) {
-        root->calls++;
-        shim_running->calling = &root->owned;
+    if (shim_running != NULL) {
+        call->request = shim_running->serial;
+        call->refusals = shim_running->refusals;
     }
     return true;
 }
 
-void shim_call_end(shim_call *call)
+void shim_call_end(const shim_call *call)
 {
-    shim_connection *root = call->connection;
-    shim_running->calling = call->before;
-    if (root == NULL) {
+    if (call->use == NULL) {
         return;
     }
-    root->calls--;
-    root->is_cut = root->is_cut || shim_running->refusals > call->refusals;
-    if (root->owned.is_leased && !root->owned.is_passed_on && root->calls == 0 && root->held == 0) {
-        shim_turn_give(&root->owned);
+    const shim_fiber *fiber = shim_running;
+    const bool is_same_request = fiber != NULL && fiber->serial == call->request;
+    call->connection->is_cut = call->connection->is_cut || (is_same_request && fiber->refusals > call->refusals);
+    shim_use_end(call->use);
+}
+
+/* Each call that is noted holds its connection. */
+static void end_of_call(shim_owned *thing)
+{
+    shim_connection *connection = (shim_connection *)((char *)thing - XtOffsetOf(shim_connection, owned));
+    if (thing->is_leased && thing->uses == 0 && connection->held == 0) {
+        shim_socket_give(thing);
     }
-    shim_connection_let_go(root);
+    shim_connection_let_go(connection);
 }
 
 /* ---- functions ---- */
@@ -166,28 +203,26 @@ static void call_nothing(INTERNAL_FUNCTION_PARAMETERS)
     }
 }
 
-/* Where connections have no owners: waits for nothing, and notes what is left for the end of the request. */
 static void call_without_owner(INTERNAL_FUNCTION_PARAMETERS)
 {
     zend_object *object = shim_user_now() != NULL ? subject_of(execute_data) : NULL;
-    shim_connection *root = object != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object))) : NULL;
-    if (root == NULL) {
+    shim_call call = {0};
+    if (object != NULL) {
+        begin_without_owner(&call, object);
+    }
+    if (call.connection == NULL) {
         call_nothing(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
-    shim_user_note(root);
-    note_state(root, execute_data);
-    root->calls++;
+    note_state(call.connection, execute_data);
     shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    /* The end of a request has forgotten those that it found in progress. */
-    root->calls -= root->calls > 0;
-    adopt_all(root, execute_data, return_value);
-    shim_connection_let_go(root);
+    adopt_all(call.connection, execute_data, return_value);
+    shim_call_end(&call);
 }
 
 ZEND_NAMED_FUNCTION(shim_call_on_connection)
 {
-    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+    if (!shim_connections_take_turns()) {
         call_without_owner(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
@@ -202,14 +237,18 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
     }
     if (call.connection != NULL) {
         note_state(call.connection, execute_data);
-        shim_rest_note(call.connection, execute_data);
-        if (shim_kind_is_store(call.connection->kind)) {
+        if (shim_running != NULL) {
+            shim_rest_note(call.connection, execute_data);
+        } else {
+            shim_user_note(call.connection);
+        }
+        if (shim_running != NULL && shim_kind_is_store(call.connection->kind)) {
             shim_store_enter(call.connection, execute_data);
         }
     }
     shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (call.connection != NULL) {
-        if (shim_kind_is_store(call.connection->kind)) {
+        if (shim_running != NULL && shim_kind_is_store(call.connection->kind)) {
             shim_store_leave(call.connection, execute_data, return_value);
         } else {
             shim_rest_note_rows(execute_data, return_value);
@@ -219,8 +258,20 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
     shim_call_end(&call);
 }
 
+ZEND_NAMED_FUNCTION(shim_call_on_two_connections)
+{
+    zend_object *other = shim_connections_take_turns() ? followed_argument(execute_data, 1) : NULL;
+    shim_call call = {0};
+    if (other == NULL || shim_call_begin(&call, other)) {
+        shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        shim_call_end(&call);
+    }
+}
+
 bool shim_calls_install(void)
 {
-    place = zend_get_resource_handle("svc connections");
-    return place >= 0;
+    shim_use_is_over = end_of_call;
+    const bool has_room = shim_uses_install();
+    place = shim_uses_place();
+    return has_room;
 }

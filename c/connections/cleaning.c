@@ -19,6 +19,8 @@
 #include "context/context.h"
 #include "context/own_worker.h"
 #include "hooks/hooks.h"
+#include "owners/sockets.h"
+#include "owners/uses.h"
 
 #include <ext/spl/spl_exceptions.h>
 
@@ -50,7 +52,8 @@ static void tidy_at_end(void *argument)
 {
     cleaning *one = argument;
     tidy(one);
-    if (one->is_clean) {
+    /* Locks of the session may be those of the request that has lent the connection, which releases them at its end. */
+    if (one->is_clean && !one->connection->owned.is_lent) {
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
         zend_clear_exception();
     }
@@ -93,20 +96,48 @@ static void lose(const shim_connection *connection, bool is_lost)
     }
 }
 
+/* It belongs to a request for a call alone: a handle of curl. */
+static bool is_lease(const shim_connection *connection)
+{
+    return connection->owned.is_leased && !connection->owned.is_passed_on;
+}
+
+/* A fiber is still suspended inside a call on the connection. A transfer of curl goes on when the fiber does. Of others, the
+ * fiber could not be ended: nobody else can use the connection before it is. */
+static void leave(shim_connection *connection)
+{
+    if (is_lease(connection)) {
+        return;
+    }
+    connection->is_left = true;
+    shim_socket_shut_down(&connection->owned);
+    shim_own_worker.has_lost_connection = true;
+}
+
+/* Whether a bailout has skipped the rest of a call since this was last asked. */
+static bool was_interrupted(shim_connection *connection)
+{
+    shim_uses_mend();
+    const bool is_broken = connection->owned.is_broken;
+    connection->owned.is_broken = false;
+    return is_broken;
+}
+
 static void clean(shim_connection *connection, const shim_place *here)
 {
     cleaning one = {.connection = shim_connection_hold(connection)};
-    const bool was_interrupted = connection->calls > 0;
+    const bool is_broken = was_interrupted(connection);
     /* libcurl has ended a transfer that was cut short. */
-    const bool is_cut = was_interrupted || (connection->is_cut && !connection->owned.is_leased);
-    connection->calls = 0;
+    const bool is_cut = is_broken || (connection->is_cut && !is_lease(connection));
     connection->is_cut = false;
-    if (connection->kind == SHIM_KIND_CURL_MULTI) {
-        one.is_clean = was_interrupted;
+    if (connection->owned.uses > 0) {
+        leave(connection);
+    } else if (connection->kind == SHIM_KIND_CURL_MULTI) {
+        one.is_clean = is_broken;
         (void)shim_guard(here, empty_it, &one);
-    } else if (is_cut || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || connection->calls > 0) {
-        connection->calls = 0;
+    } else if (is_cut || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || was_interrupted(connection)) {
         (void)shim_guard(here, close_it, &one);
+        (void)was_interrupted(connection);
         lose(connection, one.is_lost);
     }
     shim_connection_let_go(connection);
@@ -141,7 +172,6 @@ static silence begin_silence(shim_fiber *fiber)
     if (fiber != NULL) {
         before.is_task = fiber->context.is_task;
         fiber->context.is_task = false;
-        fiber->calling = NULL;
     }
     zend_set_timeout(CLEANING_SECONDS, 1);
     EG(timeout_seconds) = limit;
@@ -169,7 +199,10 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_plac
     /* Cleaning marks the connection as used by what it calls; a bounded number of times. */
     while (connection != NULL) {
         shim_connection_hold(connection);
-        clean(connection, here);
+        /* A fiber of the boot script may be suspended inside a call, and goes on in a request. */
+        if (fiber != NULL || connection->owned.uses == 0) {
+            clean(connection, here);
+        }
         (void)shim_user_leave(connection, user);
         shim_connection_let_go(connection);
         connection = take_next(user);
@@ -178,6 +211,21 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_plac
         (void)shim_guard(here, roll_back_persistent, NULL);
     }
     end_silence(fiber, &before);
+}
+
+bool shim_connections_are_called(const shim_fiber *fiber)
+{
+    return fiber->has_owned && shim_use_suspended(fiber->serial) != NULL;
+}
+
+void shim_connections_end_calls(shim_fiber *fiber)
+{
+    zend_object *suspended = NULL;
+    while ((suspended = shim_use_suspended(fiber->serial)) != NULL && EG(exception) == NULL) {
+        GC_ADDREF(suspended);
+        suspended->handlers->dtor_obj(suspended);
+        OBJ_RELEASE(suspended);
+    }
 }
 
 void shim_connections_end(shim_fiber *fiber, const shim_place *here)
@@ -208,6 +256,7 @@ void shim_connections_leave(const shim_fiber *fiber)
     }
     while (take_next(fiber) != NULL) {
     }
+    shim_uses_leave(fiber->serial);
     shim_turns_end(fiber);
 }
 
@@ -215,13 +264,13 @@ void shim_connections_leave(const shim_fiber *fiber)
 
 static bool is_open_for(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && (!connection->owned.is_leased || connection->owned.is_passed_on) &&
+    return connection->user == fiber && !is_lease(connection) &&
            shim_connection_in_transaction((shim_connection *)connection);
 }
 
 static bool is_given_back(const shim_connection *connection, const void *fiber)
 {
-    return connection->user == fiber && (!connection->owned.is_leased || connection->owned.is_passed_on);
+    return connection->user == fiber && !is_lease(connection);
 }
 
 ZEND_NAMED_FUNCTION(shim_release_connections)

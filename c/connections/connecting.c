@@ -43,6 +43,16 @@ static bool asks_pdo_to_persist(zend_execute_data *execute_data)
     return false;
 }
 
+/* Redis' constructor has an array of options. */
+static bool asks_redis_to_persist(zend_execute_data *execute_data)
+{
+    const zval *options = argument(execute_data, 1);
+    const zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
+                             ? zend_hash_str_find_deref(Z_ARRVAL_P(options), ZEND_STRL("persistent"))
+                             : NULL;
+    return option != NULL && (Z_TYPE_P(option) == IS_STRING || Z_TYPE_P(option) == IS_TRUE);
+}
+
 /* mysqli's hosts, and the persistent ID of Memcached. */
 static bool begins_with(zend_execute_data *execute_data, const char *prefix)
 {
@@ -70,6 +80,8 @@ static bool is_persistent(zend_execute_data *execute_data, const zend_object *ob
         return asks_pdo_to_persist(execute_data);
     case SHIM_KIND_MYSQLI:
         return begins_with(execute_data, "p:");
+    case SHIM_KIND_REDIS:
+        return asks_redis_to_persist(execute_data);
     case SHIM_KIND_MEMCACHED:
         return ZEND_CALL_NUM_ARGS(execute_data) > 0 && begins_with(execute_data, "");
     default:

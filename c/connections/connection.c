@@ -26,6 +26,9 @@ static const struct {
     [SHIM_KIND_REDIS_CLUSTER] = {"rediscluster", true, true, true},
     [SHIM_KIND_REDIS_SENTINEL] = {"redissentinel", true, true, true},
     [SHIM_KIND_MEMCACHED] = {"memcached", true, true, true},
+    [SHIM_KIND_SQLITE] = {"sqlite3", true, false, false},
+    [SHIM_KIND_SQLITE_STATEMENT] = {"sqlite3stmt", false, false, false},
+    [SHIM_KIND_SQLITE_RESULT] = {"sqlite3result", false, false, false},
     [SHIM_KIND_CURL] = {"curlhandle", true, true, false},
     [SHIM_KIND_CURL_MULTI] = {"curlmultihandle", true, true, false},
 };
@@ -41,7 +44,7 @@ bool shim_kind_is_store(shim_kind kind)
 }
 
 /* Stands for all persistent stores of the thread. */
-static __thread shim_owned persistent_stores = {.is_leased = true, .is_passed_on = true, .descriptor = -1};
+static __thread shim_owned persistent_stores = {.is_leased = true, .is_passed_on = true};
 
 shim_owned *shim_connection_thing(shim_connection *root)
 {
@@ -110,7 +113,7 @@ shim_connection *shim_connection_add(zend_object *object, shim_kind kind)
     }
     shim_connection **chain = chain_of(object->handle);
     *connection = (shim_connection){
-        .owned = {.is_leased = kinds[kind].is_leased, .is_passed_on = kinds[kind].is_store, .descriptor = -1},
+        .owned = {.is_leased = kinds[kind].is_leased, .is_passed_on = kinds[kind].is_store},
         .object = object,
         .kind = kind,
         .references = 1,
@@ -145,8 +148,8 @@ void shim_connection_let_go(shim_connection *connection)
 {
     while (connection != NULL && --connection->references == 0) {
         shim_connection *parent = connection->parent;
-        shim_turn_forget(&connection->owned);
         shim_socket_part(&connection->owned);
+        shim_turn_forget(&connection->owned);
         free(connection->selections);
         while (connection->earlier != NULL) {
             shim_user *next = connection->earlier->next;

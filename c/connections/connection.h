@@ -30,6 +30,9 @@ typedef enum shim_kind {
     SHIM_KIND_REDIS_CLUSTER,
     SHIM_KIND_REDIS_SENTINEL,
     SHIM_KIND_MEMCACHED,
+    SHIM_KIND_SQLITE,
+    SHIM_KIND_SQLITE_STATEMENT,
+    SHIM_KIND_SQLITE_RESULT,
     SHIM_KIND_CURL,
     SHIM_KIND_CURL_MULTI,
     SHIM_KINDS,
@@ -52,8 +55,8 @@ typedef struct shim_connection {
      * those before it. */
     const shim_fiber *user;
     shim_user *earlier;
-    /* Calls in progress. Those that a bailout has skipped count on until the end of their request. */
-    unsigned calls;
+    /* Its last user has ended in the middle of a call, which goes on in a suspended fiber or is over by now. */
+    bool is_left;
     /* A call was cut short: the library was told that its connection is lost. */
     bool is_cut;
     /* Easy handles in a multi handle. */
@@ -80,7 +83,7 @@ typedef struct shim_connection {
     bool keeps_locks;
     /* The object's destructor has run. */
     bool is_destructed;
-    /* One for the object, and one for each record that belongs to it, or whoever works with it. */
+    /* One for the object, and one for each record that belongs to it, for each call in progress, and for who works with it. */
     unsigned references;
     struct shim_connection *next;
 } shim_connection;

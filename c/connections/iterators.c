@@ -6,7 +6,6 @@
 #include "connections/calls.h"
 #include "connections/iterators.h"
 #include "connections/objects.h"
-#include "hooks/hooks.h"
 
 #include <pthread.h>
 
@@ -32,29 +31,10 @@ static const zend_object_iterator_funcs *php_functions(const zend_object_iterato
     return ((const functions *)iterator->funcs)->php;
 }
 
-/* Elsewhere, `call` is left alone. */
-static bool begin(shim_call *call, zend_object *object)
-{
-    return !shim_hook_is_on(SHIM_HOOK_NET) || shim_call_begin(call, object);
-}
-
-static void end(shim_call *call)
-{
-    if (shim_hook_is_on(SHIM_HOOK_NET)) {
-        shim_call_end(call);
-    }
-}
-
 static bool begin_step(shim_call *call, zend_object_iterator *iterator)
 {
-    return Z_TYPE(iterator->data) != IS_OBJECT || begin(call, Z_OBJ(iterator->data));
-}
-
-static void end_step(shim_call *call, zend_object_iterator *iterator)
-{
-    if (Z_TYPE(iterator->data) == IS_OBJECT) {
-        end(call);
-    }
+    *call = (shim_call){0};
+    return Z_TYPE(iterator->data) != IS_OBJECT || shim_call_begin(call, Z_OBJ(iterator->data));
 }
 
 /* One more row has been fetched, or there are none left: 0. */
@@ -79,7 +59,7 @@ static validity valid(zend_object_iterator *iterator)
     if (result != SUCCESS) {
         note_rows(iterator, 0);
     }
-    end_step(&call, iterator);
+    shim_call_end(&call);
     return result;
 }
 
@@ -90,7 +70,7 @@ static zval *current(zend_object_iterator *iterator)
         return &EG(uninitialized_zval);
     }
     zval *result = php_functions(iterator)->get_current_data(iterator);
-    end_step(&call, iterator);
+    shim_call_end(&call);
     return result;
 }
 
@@ -100,7 +80,7 @@ static void move_forward(zend_object_iterator *iterator)
     if (begin_step(&call, iterator)) {
         php_functions(iterator)->move_forward(iterator);
         note_rows(iterator, 1);
-        end_step(&call, iterator);
+        shim_call_end(&call);
     }
 }
 
@@ -110,7 +90,7 @@ static void begin_again(zend_object_iterator *iterator)
     if (begin_step(&call, iterator)) {
         php_functions(iterator)->rewind(iterator);
         note_rows(iterator, 1);
-        end_step(&call, iterator);
+        shim_call_end(&call);
     }
 }
 
@@ -148,14 +128,14 @@ static int row_of(const zend_class_entry *class)
 static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object, int by_reference)
 {
     shim_call call;
-    if (!begin(&call, Z_OBJ_P(object))) {
+    if (!shim_call_begin(&call, Z_OBJ_P(object))) {
         return NULL;
     }
     zend_object_iterator *iterator = followed[row_of(class)].make(class, object, by_reference);
     if (iterator != NULL) {
         iterator->funcs = replacement(iterator->funcs);
     }
-    end(&call);
+    shim_call_end(&call);
     return iterator;
 }
 

@@ -1,9 +1,10 @@
-/* Streams of large objects, which PDO opens on a connection to PostgreSQL.
+/* Streams of large objects, which PDO opens on a connection to PostgreSQL; blobs.c has those of SQLite.
  *
  * Reading such a stream is a call on the connection. It is valid in its transaction alone, and that ends with the request;
  * so what remains is another request that gets hold of the stream meanwhile. Functions that are given it take the
  * connection (streams.c). Whatever else reads or writes it must not wait: the stream ends with its request. */
 #include "compat.h"
+#include "connections/blobs.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
 #include "connections/large_objects.h"
@@ -17,11 +18,12 @@ static const php_stream_ops *php_ops;
 
 zend_object *shim_large_object_connection(const php_stream *stream)
 {
+    if (strcmp(stream->ops->label, label) != 0) {
+        return shim_blob_connection(stream);
+    }
     /* What PDO keeps about it begins with that. */
     const zval *connection = stream->abstract;
-    return strcmp(stream->ops->label, label) == 0 && connection != NULL && Z_TYPE_P(connection) == IS_OBJECT
-               ? Z_OBJ_P(connection)
-               : NULL;
+    return connection != NULL && Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
 
 bool shim_large_object_is_busy(const php_stream *stream)
@@ -74,19 +76,30 @@ static void follow(php_stream *stream)
     stream->ops = &own_ops;
 }
 
+static void follow_blob(php_stream *stream, const zend_object *object)
+{
+    shim_connection *connection = shim_connection_find(object);
+    if (connection != NULL) {
+        shim_blob_follow(stream, connection);
+    }
+}
+
 static ZEND_NAMED_FUNCTION(call_that_opens)
 {
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (!shim_hook_is_on(SHIM_HOOK_NET) || Z_TYPE_P(return_value) != IS_RESOURCE || Z_TYPE(EX(This)) != IS_OBJECT) {
+    if (Z_TYPE_P(return_value) != IS_RESOURCE || Z_TYPE(EX(This)) != IS_OBJECT) {
         return;
     }
     php_stream *stream = zend_fetch_resource2(Z_RES_P(return_value), NULL, php_file_le_stream(), php_file_le_pstream());
     if (stream != NULL) {
         follow(stream);
+        follow_blob(stream, Z_OBJ(EX(This)));
     }
 }
 
 zif_handler shim_large_object_wrapper(const char *name)
 {
-    return strcmp(name, "pgsqllobopen") == 0 || strcmp(name, "lobopen") == 0 ? call_that_opens : NULL;
+    return strcmp(name, "pgsqllobopen") == 0 || strcmp(name, "lobopen") == 0 || strcmp(name, "openblob") == 0
+               ? call_that_opens
+               : NULL;
 }

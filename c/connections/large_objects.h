@@ -1,4 +1,4 @@
-/* Streams of large objects, which PDO opens on a connection to PostgreSQL. */
+/* Streams of large objects: those that PDO opens on a connection to PostgreSQL, and blobs of SQLite. */
 #ifndef SVC_SHIM_LARGE_OBJECTS_H
 #define SVC_SHIM_LARGE_OBJECTS_H
 

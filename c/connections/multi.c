@@ -12,6 +12,7 @@
 #include "connections/multi.h"
 #include "connections/objects.h"
 #include "hooks/hooks.h"
+#include "owners/sockets.h"
 
 static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t number, shim_kind kind)
 {
@@ -42,8 +43,8 @@ static void take_out(shim_connection *multi, shim_connection *easy)
         easy->held = 0;
         multi->held--;
         shim_connection_belongs(easy, NULL);
-        if (easy->calls == 0) {
-            shim_turn_give(&easy->owned);
+        if (easy->owned.uses == 0) {
+            shim_socket_give(&easy->owned);
         }
     }
 }
@@ -58,11 +59,10 @@ static bool succeeded(const zval *result)
     return EG(exception) == NULL && Z_TYPE_P(result) == IS_LONG && Z_LVAL_P(result) == 0;
 }
 
-/* Both are held across the call: the easy handle may be freed by it. */
 static void call_on_both(INTERNAL_FUNCTION_PARAMETERS, void (*change)(shim_connection *multi, shim_connection *easy))
 {
-    shim_connection *multi = shim_connection_hold(handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI));
-    shim_connection *easy = shim_connection_hold(handle_at(execute_data, 2, SHIM_KIND_CURL));
+    shim_connection *multi = handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI);
+    shim_connection *easy = handle_at(execute_data, 2, SHIM_KIND_CURL);
     shim_call call, easy_call;
     if (multi == NULL || easy == NULL) {
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -76,8 +76,6 @@ static void call_on_both(INTERNAL_FUNCTION_PARAMETERS, void (*change)(shim_conne
         }
         shim_call_end(&call);
     }
-    shim_connection_let_go(easy);
-    shim_connection_let_go(multi);
 }
 
 static ZEND_NAMED_FUNCTION(call_that_adds)
@@ -92,14 +90,11 @@ static ZEND_NAMED_FUNCTION(call_that_removes)
 
 static ZEND_NAMED_FUNCTION(call_that_closes)
 {
-    shim_connection *multi = shim_connection_hold(handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI));
+    shim_connection *multi = handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI);
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (multi != NULL) {
-        if (EG(exception) == NULL) {
-            shim_multi_empty(multi, true);
-            shim_turn_give(&multi->owned);
-        }
-        shim_connection_let_go(multi);
+    if (multi != NULL && EG(exception) == NULL) {
+        shim_multi_empty(multi, true);
+        shim_socket_give(&multi->owned);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "connections/objects.h"
 #include "connections/users.h"
 #include "hooks/hooks.h"
+#include "owners/uses.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static const zend_object_handlers *php_handlers(const zend_object *object)
 
 static bool is_usable(zend_object *object)
 {
-    return !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_take(shim_connection_find(object));
+    return !shim_connections_take_turns() || shim_connection_take(shim_connection_find(object));
 }
 
 static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
@@ -111,52 +112,51 @@ static bool postpone(zend_object *object)
 /* What is nobody's becomes the request's, since freeing it may wait. */
 static void destroy_object(zend_object *object)
 {
-    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    shim_connection *connection = shim_connection_find(object);
     if (connection == NULL || !connection->is_destructed) {
         if (connection != NULL) {
             connection->is_destructed = true;
         }
         php_handlers(object)->dtor_obj(object);
     }
-    if (shim_hook_is_on(SHIM_HOOK_NET) && !shim_connection_grab(connection)) {
+    if (shim_connections_take_turns() && !shim_connection_grab(shim_connection_find(object))) {
         (void)postpone(object);
     }
-    shim_connection_let_go(connection);
 }
 
 /* Whether the extension may talk to the server. Whoever is in the middle of a call on what is leased has a reference to
  * it. */
 static bool may_free(shim_connection *connection, shim_connection *root)
 {
-    return !shim_hook_is_on(SHIM_HOOK_NET) || root == NULL || root->owned.is_leased ||
-           shim_connection_grab(connection) || shim_turn_take(&root->owned) == SHIM_TURN_HERE;
+    return !shim_connections_take_turns() || root == NULL || root->owned.is_leased || shim_connection_grab(connection) ||
+           (shim_running != NULL && shim_turn_take(&root->owned) == SHIM_TURN_HERE);
 }
 
 static void free_php_s(zend_object *object, shim_connection *root)
 {
-    struct shim_owned *calling = NULL;
-    if (shim_running != NULL) {
-        calling = shim_running->calling;
-        shim_running->calling = root != NULL ? &root->owned : calling;
-    }
+    shim_use *use = root != NULL && shim_connections_take_turns() ? shim_use_begin(&root->owned) : NULL;
     php_handlers(object)->free_obj(object);
-    if (shim_running != NULL) {
-        shim_running->calling = calling;
+    if (use != NULL) {
+        shim_use_end(use);
+    } else {
+        shim_connection_let_go(root);
     }
 }
 
+/* The extension may bail out: by then, the object has no record, and the call holds its connection. */
 static void free_object(zend_object *object)
 {
-    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
-    shim_connection *root = shim_connection_root(connection);
-    if (may_free(connection, root)) {
+    shim_connection *connection = shim_connection_find(object);
+    shim_connection *root = shim_connection_hold(shim_connection_root(connection));
+    const bool is_free = may_free(connection, root);
+    shim_connection_remove(object);
+    if (is_free) {
         free_php_s(object, root);
     } else {
         /* What the extension keeps for it is lost, as it is at a bailout. */
         zend_object_std_dtor(object);
+        shim_connection_let_go(root);
     }
-    shim_connection_remove(object);
-    shim_connection_let_go(connection);
 }
 
 static bool take_free_one(zend_object **object)

@@ -50,6 +50,15 @@ bool shim_pdo_in_transaction(zend_object *object)
                                                        : connection->in_txn;
 }
 
+/* Its driver keeps that first. */
+void *shim_pdo_sqlite(zend_object *object)
+{
+    const pdo_dbh_t *connection = open_one(object);
+    return connection != NULL && connection->driver != NULL && strcmp(connection->driver->driver_name, "sqlite") == 0
+               ? *(void **)connection->driver_data
+               : NULL;
+}
+
 bool shim_pdo_roll_back(zend_object *object)
 {
     pdo_dbh_t *connection = open_one(object);
@@ -114,6 +123,12 @@ bool shim_pdo_in_transaction(zend_object *object)
 {
     (void)object;
     return false;
+}
+
+void *shim_pdo_sqlite(zend_object *object)
+{
+    (void)object;
+    return NULL;
 }
 
 bool shim_pdo_roll_back(zend_object *object)

@@ -26,5 +26,7 @@ const char *shim_pdo_driver(zend_object *object);
 void *shim_pdo_library_connection(zend_object *object);
 /* How many rows the statement's result has, as far as the driver says. */
 zend_long shim_pdo_row_count(zend_object *object);
+/* SQLite's own object, if that is the driver; NULL otherwise. */
+void *shim_pdo_sqlite(zend_object *object);
 
 #endif

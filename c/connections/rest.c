@@ -12,7 +12,9 @@
 #include "connections/mysqli.h"
 #include "connections/pdo.h"
 #include "connections/rest.h"
+#include "connections/sqlite.h"
 #include "fiber/fiber.h"
+#include "owners/sockets.h"
 #include "owners/turns.h"
 
 #include <ctype.h>
@@ -24,8 +26,6 @@
 enum { PG_IDLE = 0, PG_LOST = 4 };
 
 static int (*pg_status)(const void *connection);
-static void *(*sqlite_next)(void *connection, void *statement);
-static int (*sqlite_is_busy)(void *statement);
 
 static bool is_pg_at_rest(const void *connection)
 {
@@ -34,20 +34,6 @@ static bool is_pg_at_rest(const void *connection)
     }
     const int status = pg_status != NULL ? pg_status(connection) : -1;
     return status == PG_IDLE || status == PG_LOST;
-}
-
-static bool is_sqlite_at_rest(void *connection)
-{
-    if (sqlite_next == NULL || sqlite_is_busy == NULL) {
-        return false;
-    }
-    void *statement = NULL;
-    while ((statement = sqlite_next(connection, statement)) != NULL) {
-        if (sqlite_is_busy(statement)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- kinds ---- */
@@ -73,7 +59,7 @@ static bool is_pdo_at_rest(shim_connection *connection)
         return false;
     }
     return strcmp(driver, "mysql") == 0    ? shim_mysqlnd_is_idle(library)
-           : strcmp(driver, "sqlite") == 0 ? is_sqlite_at_rest(library)
+           : strcmp(driver, "sqlite") == 0 ? !shim_sqlite_is_busy(shim_pdo_sqlite(connection->object))
                                            : shim_connection_which(is_executed_statement, connection) == NULL;
 }
 
@@ -85,7 +71,7 @@ static bool is_pgsql_at_rest(const zend_object *object)
 
 bool shim_connection_is_at_rest(shim_connection *connection)
 {
-    if (connection->calls > 0 || connection->held > 0) {
+    if (connection->owned.uses > 0 || connection->held > 0) {
         return false;
     }
     if (connection->object == NULL) {
@@ -99,6 +85,10 @@ bool shim_connection_is_at_rest(shim_connection *connection)
                (!shim_mysqli_is_open(connection->object) || !shim_mysqli_in_transaction(connection->object));
     case SHIM_KIND_PGSQL:
         return is_pgsql_at_rest(connection->object);
+    case SHIM_KIND_SQLITE: {
+        void *const database = shim_sqlite_of(connection->object);
+        return !shim_sqlite_in_transaction(database) && !shim_sqlite_is_busy(database);
+    }
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER:
@@ -130,7 +120,12 @@ static bool is_part(const shim_connection *one, const part *of)
 
 static bool is_restless(const shim_connection *one, const void *of)
 {
-    return is_part(one, of) && !shim_connection_is_at_rest((shim_connection *)one);
+    if (!is_part(one, of)) {
+        return false;
+    }
+    /* What is lent is a single connection, and the others of a socket would reach into its exchange. */
+    const bool is_one_of_several = !shim_kind_is_store(one->kind) && shim_socket_is_shared(&one->owned);
+    return is_one_of_several || !shim_connection_is_at_rest((shim_connection *)one);
 }
 
 static bool is_stateful(const shim_connection *one, const void *of)
@@ -295,7 +290,8 @@ void shim_rest_note(shim_connection *root, zend_execute_data *execute_data)
     shim_fiber *fiber = shim_running;
     if (shim_kind_is_store(root->kind)) {
         fiber->has_used_store = fiber->is_at_store = true;
-    } else if (root->kind == SHIM_KIND_PDO || root->kind == SHIM_KIND_MYSQLI || root->kind == SHIM_KIND_PGSQL) {
+    } else if (root->kind == SHIM_KIND_PDO || root->kind == SHIM_KIND_MYSQLI || root->kind == SHIM_KIND_PGSQL ||
+               root->kind == SHIM_KIND_SQLITE) {
         fiber->is_at_store = false;
         note_statement(root, execute_data, fiber->serial);
     }
@@ -345,7 +341,5 @@ bool shim_rest_is_broken(const shim_fiber *fiber)
 void shim_rest_install(void)
 {
     pg_status = (int (*)(const void *))dlsym(RTLD_DEFAULT, "PQtransactionStatus");
-    sqlite_next = (void *(*)(void *, void *))dlsym(RTLD_DEFAULT, "sqlite3_next_stmt");
-    sqlite_is_busy = (int (*)(void *))dlsym(RTLD_DEFAULT, "sqlite3_stmt_busy");
     shim_turns_ask = (shim_thing_questions){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
 }

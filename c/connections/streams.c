@@ -21,6 +21,7 @@
 #include "libc/clock.h"
 #include "libc/libc.h"
 #include "owners/sockets.h"
+#include "owners/uses.h"
 #include "transfer/exceptions.h"
 
 #include <main/php_network.h>
@@ -149,9 +150,8 @@ static ZEND_NAMED_FUNCTION(call_with_streams)
         return;
     }
     /* A callback of a connection's library that uses a stream is not a call on that connection. */
-    shim_owned *const calling = shim_running->calling;
+    shim_use *apart = shim_use_here() != NULL ? shim_use_begin(NULL) : NULL;
     needs own = {.count = 0};
-    shim_running->calling = NULL;
     if (take(&own, execute_data, 1) && take(&own, execute_data, 2)) {
         php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     } else {
@@ -160,7 +160,9 @@ static ZEND_NAMED_FUNCTION(call_with_streams)
     while (own.count > 0) {
         shim_call_end(&own.calls[--own.count]);
     }
-    shim_running->calling = calling;
+    if (apart != NULL) {
+        shim_use_end(apart);
+    }
 }
 
 void shim_streams_follow(void)

@@ -3,9 +3,10 @@
  * Where the extension's structs are public, they say what is to be done, and nothing is sent if nothing is. Elsewhere, the
  * extension's own functions are called: those of the class itself, not what a subclass of a script has in their place. */
 #include "compat.h"
-#include "connections/calls.h"
+#include "connections/blobs.h"
 #include "connections/mysqli.h"
 #include "connections/pdo.h"
+#include "connections/sqlite.h"
 #include "connections/tidying.h"
 #include "owners/sockets.h"
 
@@ -100,7 +101,12 @@ static bool tidy_pdo(shim_connection *connection)
             return false;
         }
     }
-    return !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
+    if (shim_pdo_in_transaction(connection->object) && !shim_pdo_roll_back(connection->object)) {
+        return false;
+    }
+    shim_blobs_end(connection);
+    shim_sqlite_end_statements(shim_pdo_sqlite(connection->object));
+    return true;
 }
 
 /* ---- mysqli ---- */
@@ -214,6 +220,43 @@ static bool tidy_redis(shim_connection *connection)
     return true;
 }
 
+/* ---- SQLite3 ---- */
+
+static bool is_sqlite_result_of(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_SQLITE_RESULT && one->parent == connection;
+}
+
+/* A result that is reset would begin again with its first row; one that is finalized says that it is closed. */
+static void finalize_results(shim_connection *connection)
+{
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_sqlite_result_of, connection)) != NULL;) {
+        (void)method_succeeds(one, "finalize");
+        zend_clear_exception();
+        shim_connection_belongs(one, NULL);
+    }
+}
+
+static bool tidy_sqlite(shim_connection *connection)
+{
+    void *database = shim_sqlite_of(connection->object);
+    if (shim_sqlite_is_busy(database)) {
+        finalize_results(connection);
+    }
+    shim_blobs_end(connection);
+    shim_sqlite_end_statements(database);
+    return shim_sqlite_roll_back(database);
+}
+
+/* The database of a connection to SQLite; NULL for all others. */
+static void *sqlite_of(const shim_connection *connection)
+{
+    return connection->object == NULL             ? NULL
+           : connection->kind == SHIM_KIND_SQLITE ? shim_sqlite_of(connection->object)
+           : connection->kind == SHIM_KIND_PDO    ? shim_pdo_sqlite(connection->object)
+                                                  : NULL;
+}
+
 /* ---- all ---- */
 
 bool shim_connection_tidy(shim_connection *connection)
@@ -231,6 +274,8 @@ bool shim_connection_tidy(shim_connection *connection)
         return tidy_redis(connection);
     case SHIM_KIND_MEMCACHED:
         return !connection->is_subscribed;
+    case SHIM_KIND_SQLITE:
+        return tidy_sqlite(connection);
     default:
         return true;
     }
@@ -266,6 +311,8 @@ bool shim_connection_in_transaction(shim_connection *connection)
         zend_clear_exception();
         return is_in_block;
     }
+    case SHIM_KIND_SQLITE:
+        return shim_sqlite_in_transaction(shim_sqlite_of(connection->object));
     default:
         return false;
     }
@@ -308,6 +355,7 @@ void shim_connection_close(shim_connection *connection)
     connection->is_subscribed = connection->is_watching = connection->is_in_block = false;
     /* Whoever uses it next is told that it is lost, and so is who goes on to read from it. */
     shim_socket_shut_down(&connection->owned);
+    shim_sqlite_end_all(sqlite_of(connection));
     switch (connection->kind) {
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:

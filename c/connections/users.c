@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Stands for those of pg_pconnect(). */
-static __thread shim_connection persistent = {.owned = {.descriptor = -1}};
+static __thread shim_connection persistent;
 static __thread bool own_stack_has_used;
 
 const shim_fiber *shim_user_of_own_stack(void)

@@ -46,8 +46,6 @@ typedef struct shim_fiber {
     shim_phase phase;
     /* Its place in the order in which the requests of its thread have begun. */
     uint64_t serial;
-    /* The connection that a call is being made on; NULL if none is (owners/turns.h). */
-    struct shim_owned *calling;
     /* Whether it has ever owned, or used, a connection. */
     bool has_owned;
     /* Whether it has used a store (Redis, Memcached), and whether a store is what it has used last. */

@@ -1,23 +1,30 @@
 /* Which request has a socket; see sockets.h.
  *
  * Invariants. A note belongs to the file that the descriptor is open for: close() strikes it. Notes stay where they are in
- * memory, since requests wait for them. */
+ * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; one that more
+ * than one uses, or also what is no connection, has an owner of its own, whom they all have to wait for. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "owners/sockets.h"
 #include "owners/turns.h"
+#include "owners/uses.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
-typedef struct note {
+typedef struct shim_note {
     shim_owned socket;
+    int descriptor;
     bool is_known;
     /* A datagram belongs to nobody, and neither does a socket that listens. */
     bool is_free;
-    /* The connection that uses it, as far as was seen. */
+    bool is_shared;
+    /* The connection that uses it, the last one to do so if there are several; NULL if none was seen. */
     shim_owned *connection;
+    /* The neighbours among the sockets of that connection. */
+    struct shim_note *next;
+    struct shim_note *previous;
 } note;
 
 /* Notes are in blocks, which are never moved. Descriptors beyond them all are not noted. */
@@ -29,6 +36,12 @@ static note *find(int descriptor)
 {
     note *block = descriptor >= 0 && descriptor < BLOCK * BLOCKS ? blocks[descriptor / BLOCK] : NULL;
     return block != NULL ? &block[descriptor % BLOCK] : NULL;
+}
+
+static note *find_known(int descriptor)
+{
+    note *one = find(descriptor);
+    return one != NULL && one->is_known ? one : NULL;
 }
 
 /* NULL if there is no memory. */
@@ -56,13 +69,111 @@ static bool is_conversation(int descriptor)
     return option_of(descriptor, SO_TYPE) == SOCK_STREAM && option_of(descriptor, SO_ACCEPTCONN) == 0;
 }
 
+/* ---- sockets of connections ---- */
+
 static void part(note *one)
 {
-    if (one->connection != NULL) {
-        one->connection->descriptor = -1;
-        one->connection = NULL;
+    if (one->connection == NULL) {
+        return;
+    }
+    if (one->next != NULL) {
+        one->next->previous = one->previous;
+    }
+    if (one->previous != NULL) {
+        one->previous->next = one->next;
+    } else {
+        one->connection->sockets = one->next;
+    }
+    one->next = one->previous = NULL;
+    one->connection = NULL;
+}
+
+/* A call on the connection uses the socket. */
+static void tie(note *one, shim_owned *connection)
+{
+    if (one->connection == connection) {
+        return;
+    }
+    part(one);
+    one->connection = connection;
+    one->next = connection->sockets;
+    if (one->next != NULL) {
+        one->next->previous = one;
+    }
+    connection->sockets = one;
+    if (one->is_shared) {
+        one->socket.is_leased = connection->is_leased;
     }
 }
+
+/* The socket has had the owner of its connection, and has one of its own from now on: the same. */
+static void inherit(note *one)
+{
+    const shim_owned *connection = one->connection;
+    if (one->is_shared || connection == NULL) {
+        return;
+    }
+    one->socket.is_leased = connection->is_leased;
+    one->socket.is_apart = connection->is_apart;
+    if (one->socket.owner != connection->owner) {
+        shim_turn_give(&one->socket);
+        if (connection->owner != NULL) {
+            shim_turn_own(&one->socket, connection->owner);
+        }
+    }
+}
+
+/* Who has the socket has this. */
+static shim_owned *arbiter(note *one)
+{
+    return one->connection != NULL && !one->is_shared ? one->connection : &one->socket;
+}
+
+void shim_socket_part(shim_owned *connection)
+{
+    while (connection->sockets != NULL) {
+        inherit(connection->sockets);
+        part(connection->sockets);
+    }
+}
+
+void shim_socket_shut_down(const shim_owned *connection)
+{
+    for (const note *one = connection->sockets; one != NULL; one = one->next) {
+        (void)shutdown(one->descriptor, SHUT_RDWR);
+    }
+}
+
+void shim_socket_give(shim_owned *connection)
+{
+    for (note *one = connection->sockets; one != NULL; one = one->next) {
+        if (one->is_shared && one->socket.is_leased) {
+            shim_turn_give(&one->socket);
+        }
+    }
+    if (!connection->is_passed_on) {
+        shim_turn_give(connection);
+    }
+}
+
+bool shim_socket_is_shared(const shim_owned *connection)
+{
+    const note *one = connection->sockets;
+    while (one != NULL && !one->is_shared) {
+        one = one->next;
+    }
+    return one != NULL;
+}
+
+void shim_socket_set_apart(shim_owned *connection)
+{
+    for (note *one = connection->sockets; one != NULL; one = one->next) {
+        shim_turn_set_apart(&one->socket);
+    }
+    shim_turn_set_apart(connection);
+}
+
+/* ---- descriptors ---- */
 
 /* What is connected or first used inside a call on a connection is as much the request's as the connection is. */
 static note *introduce(int descriptor)
@@ -73,51 +184,25 @@ static note *introduce(int descriptor)
     }
     shim_turn_forget(&one->socket);
     part(one);
-    *one = (note){.is_known = true, .socket = {.descriptor = descriptor, .is_unknown = true}};
+    *one = (note){.is_known = true, .descriptor = descriptor, .socket = {.is_unknown = true}};
     one->is_free = !is_conversation(descriptor);
     shim_fiber *fiber = shim_running;
-    const shim_owned *calling = fiber != NULL ? fiber->calling : NULL;
+    shim_owned *calling = fiber != NULL ? shim_use_here() : NULL;
     const bool is_joint =
         fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on));
     if (!one->is_free && !is_joint) {
         shim_turn_own(&one->socket, fiber);
     }
+    if (calling != NULL) {
+        tie(one, calling);
+    }
     return one;
-}
-
-/* A call on a connection uses the socket. */
-static void tie(note *one, int descriptor)
-{
-    shim_owned *connection = shim_running != NULL ? shim_running->calling : NULL;
-    if (one == NULL || connection == NULL || one->connection == connection) {
-        return;
-    }
-    part(one);
-    shim_socket_part(connection);
-    one->connection = connection;
-    connection->descriptor = descriptor;
-}
-
-void shim_socket_part(const shim_owned *connection)
-{
-    note *one = find(connection->descriptor);
-    if (one != NULL && one->connection == connection) {
-        part(one);
-    }
-}
-
-void shim_socket_shut_down(const shim_owned *connection)
-{
-    const note *one = find(connection->descriptor);
-    if (one != NULL && one->connection == connection) {
-        (void)shutdown(connection->descriptor, SHUT_RDWR);
-    }
 }
 
 void shim_socket_connected(int descriptor)
 {
     const int error = errno;
-    tie(introduce(descriptor), descriptor);
+    (void)introduce(descriptor);
     errno = error;
 }
 
@@ -127,45 +212,69 @@ static bool fail(int error)
     return false;
 }
 
+/* A socket of which nothing was seen but that it is nobody's, or the request's, becomes that of the connection that
+ * uses it. */
+static bool is_unused(const note *one)
+{
+    return one->connection == NULL && !one->is_shared &&
+           (one->socket.owner == NULL || one->socket.owner == shim_running);
+}
+
+/* Persistent connections, and pools of a library, have several objects on a socket. However these are spelled, whoever
+ * uses the socket has to wait for who has it. */
+static shim_turn take(note *one, shim_owned *calling)
+{
+    if (calling != NULL && is_unused(one)) {
+        tie(one, calling);
+    }
+    if (one->connection == calling && !one->is_shared) {
+        /* Inside a call on a connection, the request has the connection. */
+        return calling != NULL ? SHIM_TURN_HERE : shim_turn_take(&one->socket);
+    }
+    inherit(one);
+    one->is_shared = one->is_shared || one->connection != NULL;
+    const shim_turn turn = shim_turn_take(&one->socket);
+    if (turn == SHIM_TURN_HERE && calling != NULL) {
+        tie(one, calling);
+    }
+    return turn;
+}
+
 bool shim_socket_take(int descriptor)
 {
     const int error = errno;
-    note *one = find(descriptor);
-    if (one == NULL || !one->is_known) {
-        one = introduce(descriptor);
-    }
-    errno = error;
-    tie(one, descriptor);
-    /* Inside a call on a connection, the request has the connection. */
-    if (one == NULL || one->is_free || shim_running->calling != NULL) {
+    note *one = find_known(descriptor);
+    one = one != NULL ? one : introduce(descriptor);
+    if (one == NULL || one->is_free) {
+        errno = error;
         return true;
     }
-    const shim_turn turn = shim_turn_take(&one->socket);
+    const shim_turn turn = take(one, shim_use_here());
     errno = error;
     return turn == SHIM_TURN_HERE || fail(turn == SHIM_TURN_GONE ? EBADF : ECONNRESET);
 }
 
-void shim_socket_set_apart(int descriptor)
+void shim_socket_set_stream_apart(int descriptor)
 {
-    note *one = find(descriptor);
-    if (one != NULL && one->is_known) {
+    note *one = find_known(descriptor);
+    if (one != NULL) {
         shim_turn_set_apart(&one->socket);
     }
 }
 
 bool shim_socket_is_free(int descriptor)
 {
-    const note *one = find(descriptor);
-    return one == NULL || !one->is_known || one->is_free || shim_turn_is_free(&one->socket);
+    note *one = find_known(descriptor);
+    return one == NULL || one->is_free || shim_turn_is_free(arbiter(one));
 }
 
 void shim_socket_closed(int descriptor)
 {
-    note *one = find(descriptor);
-    if (one != NULL && one->is_known) {
-        shim_turn_forget(&one->socket);
+    note *one = find_known(descriptor);
+    if (one != NULL) {
         part(one);
         one->is_known = false;
+        shim_turn_forget(&one->socket);
     }
 }
 

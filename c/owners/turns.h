@@ -71,7 +71,7 @@
 #include <stdbool.h>
 
 /* A thing that one request at a time uses. Embedded in what its user keeps about it; all zero at first, but for
- * `is_leased` and `descriptor`. */
+ * `is_leased`. */
 typedef struct shim_owned {
     /* The running request that has opened it, or that leases it. */
     shim_fiber *owner;
@@ -84,8 +84,12 @@ typedef struct shim_owned {
     /* The owner has borrowed it: from this request, or else from the joint owner. */
     bool is_lent;
     shim_fiber *lender;
-    /* The socket behind it, as far as it was seen; -1 if none was. */
-    int descriptor;
+    /* The sockets behind it, as far as they were seen (sockets.c). */
+    struct shim_note *sockets;
+    /* Calls on it that are in progress, on whatever stack (uses.h). */
+    unsigned uses;
+    /* A bailout has skipped the rest of a call. */
+    bool is_broken;
     /* The neighbours among the things that have an owner. */
     struct shim_owned *next;
     struct shim_owned *previous;

@@ -4,6 +4,7 @@
  *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
+ *     -> fibers that are suspended inside a call on a connection are destroyed
  *     -> its connections are cleaned, and the next request that waits for them has its turn
  *     -> instances that it had for itself and that are kept go to the next request
  *     -> tasks that it has given up, and that cannot be stopped, are waited for -> its body is closed -> baseline
@@ -310,6 +311,14 @@ static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
     shim_own_instances_free(&fiber->context);
 }
 
+/* Connections are not given away in the middle of a call. */
+static void end_calls(shim_fiber *fiber, const shim_place *here)
+{
+    for (int round = 0; shim_connections_are_called(fiber) && round < DROPS_MAX; round++) {
+        (void)shim_step(here, shim_connections_end_calls, fiber);
+    }
+}
+
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
@@ -328,6 +337,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     end_instances(fiber, here);
     drop(fiber, here);
     shim_owned_tasks_cancel(&fiber->context.tasks);
+    end_calls(fiber, here);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
     /* It owns nothing that its tasks could wait for. */
@@ -341,6 +351,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     }
     drop(fiber, here);
     /* What the last destructors have used. */
+    end_calls(fiber, here);
     shim_connections_end(fiber, here);
     (void)shim_step(here, deactivate_output, fiber);
     shim_child_end();

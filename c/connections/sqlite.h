@@ -1,0 +1,22 @@
+/* What SQLite says of a connection, and how it ends what is open. `database` is SQLite's own object; NULL is one that is not
+ * open. None of these call an extension; SQLite may call an authorizer of the script. */
+#ifndef SVC_SHIM_SQLITE_H
+#define SVC_SHIM_SQLITE_H
+
+#include "compat.h"
+
+#include <stdbool.h>
+
+/* That of an object of the class SQLite3. */
+void *shim_sqlite_of(zend_object *object);
+bool shim_sqlite_in_transaction(void *database);
+/* Whether a statement has begun and not ended. */
+bool shim_sqlite_is_busy(void *database);
+/* Ends an open transaction. Returns false if it is still open. */
+bool shim_sqlite_roll_back(void *database);
+/* Ends statements whose rows were not read; not blobs. */
+void shim_sqlite_end_statements(void *database);
+/* Undoes everything that is open. A statement in the middle of which a bailout has occurred must not go on. */
+void shim_sqlite_end_all(void *database);
+
+#endif

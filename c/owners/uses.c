@@ -1,0 +1,201 @@
+/* Uses; see uses.h for their invariants. */
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "owners/uses.h"
+
+#include <stdlib.h>
+
+struct shim_use {
+    shim_owned *thing;
+    /* The request that has begun it. */
+    uint64_t request;
+    /* That request has ended. */
+    bool is_left;
+    /* Its stack, and where it is on that. */
+    zend_fiber_context *stack;
+    const char *position;
+    /* The next outer one on its stack. */
+    struct shim_use *outer;
+    /* The neighbours among those of the thread. */
+    struct shim_use *next;
+    struct shim_use *previous;
+};
+
+/* Where the contexts of stacks keep their innermost use. */
+static int place = -1;
+
+int shim_uses_place(void)
+{
+    return place;
+}
+
+static __thread shim_use *all;
+
+static void ignore(shim_owned *thing)
+{
+    (void)thing;
+}
+
+void (*shim_use_is_over)(shim_owned *used_thing) = ignore;
+
+static shim_use *innermost_of(const zend_fiber_context *stack)
+{
+    return stack->reserved[place];
+}
+
+/* Takes the innermost use off its stack. */
+static void take_off(zend_fiber_context *stack, bool was_skipped)
+{
+    shim_use *use = innermost_of(stack);
+    shim_owned *thing = use->thing;
+    stack->reserved[place] = use->outer;
+    if (use->next != NULL) {
+        use->next->previous = use->previous;
+    }
+    if (use->previous != NULL) {
+        use->previous->next = use->next;
+    } else {
+        all = use->next;
+    }
+    free(use);
+    if (thing != NULL) {
+        thing->uses--;
+        thing->is_broken = thing->is_broken || was_skipped;
+        shim_use_is_over(thing);
+    }
+}
+
+/* Stacks grow downwards: what is below the running function is no call in progress. */
+static void mend(zend_fiber_context *stack, const char *position)
+{
+    while (innermost_of(stack) != NULL && innermost_of(stack)->position < position) {
+        take_off(stack, true);
+    }
+}
+
+zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
+{
+    zend_fiber_context *stack = EG(current_fiber_context);
+    const char *position = __builtin_frame_address(0);
+    mend(stack, position);
+    shim_use *use = malloc(sizeof(*use));
+    if (use == NULL) {
+        return NULL;
+    }
+    *use = (shim_use){
+        .thing = thing,
+        .request = shim_running != NULL ? shim_running->serial : 0,
+        .stack = stack,
+        .position = position,
+        .outer = innermost_of(stack),
+        .next = all,
+    };
+    if (all != NULL) {
+        all->previous = use;
+    }
+    all = use;
+    stack->reserved[place] = use;
+    if (thing != NULL) {
+        thing->uses++;
+    }
+    return use;
+}
+
+void shim_use_end(shim_use *use)
+{
+    zend_fiber_context *stack = EG(current_fiber_context);
+    bool is_last = false;
+    while (!is_last && innermost_of(stack) != NULL) {
+        is_last = innermost_of(stack) == use;
+        take_off(stack, !is_last);
+    }
+}
+
+shim_owned *shim_use_here(void)
+{
+    const shim_use *use = place >= 0 && EG(current_fiber_context) != NULL ? innermost_of(EG(current_fiber_context)) : NULL;
+    return use != NULL ? use->thing : NULL;
+}
+
+static bool is_on_running_stack(const shim_owned *thing)
+{
+    const shim_use *use = innermost_of(EG(current_fiber_context));
+    while (use != NULL && use->thing != thing) {
+        use = use->outer;
+    }
+    return use != NULL;
+}
+
+bool shim_use_is_left(const shim_owned *thing)
+{
+    if (thing->uses == 0) {
+        return false;
+    }
+    const shim_use *use = all;
+    while (use != NULL && (use->thing != thing || !use->is_left)) {
+        use = use->next;
+    }
+    return use != NULL && !is_on_running_stack(thing);
+}
+
+static bool is_to_end(const shim_use *use, uint64_t request)
+{
+    return use->request == request && use->thing != NULL && (!use->thing->is_leased || use->thing->is_passed_on) &&
+           use->stack->kind == zend_ce_fiber &&
+           use->stack->status == ZEND_FIBER_STATUS_SUSPENDED && zend_fiber_from_context(use->stack)->caller == NULL;
+}
+
+zend_object *shim_use_suspended(uint64_t request)
+{
+    const shim_use *use = all;
+    while (use != NULL && !is_to_end(use, request)) {
+        use = use->next;
+    }
+    return use != NULL ? &zend_fiber_from_context(use->stack)->std : NULL;
+}
+
+zend_never_inline void shim_uses_mend(void)
+{
+    mend(EG(current_fiber_context), __builtin_frame_address(0));
+}
+
+void shim_uses_leave(uint64_t request)
+{
+    for (shim_use *use = all; use != NULL; use = use->next) {
+        use->is_left = use->is_left || use->request == request;
+    }
+}
+
+void shim_uses_forget(void)
+{
+    while (all != NULL) {
+        shim_use *use = all;
+        shim_owned *thing = use->thing;
+        all = use->next;
+        if (all != NULL) {
+            all->previous = NULL;
+        }
+        free(use);
+        if (thing != NULL) {
+            thing->uses--;
+            shim_use_is_over(thing);
+        }
+    }
+}
+
+/* Its calls will not return. */
+static void end_stack(zend_fiber_context *stack)
+{
+    while (innermost_of(stack) != NULL) {
+        take_off(stack, true);
+    }
+}
+
+bool shim_uses_install(void)
+{
+    place = zend_get_resource_handle("svc connections");
+    if (place >= 0) {
+        zend_observer_fiber_destroy_register(end_stack);
+    }
+    return place >= 0;
+}
