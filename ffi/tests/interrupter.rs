@@ -13,10 +13,8 @@ use support::{Scripts, request, run};
 
 mod support;
 
-#[test]
-fn only_instructions_of_a_script_answer() {
-    let scripts = Scripts::new("interrupter");
-    let php = Php::start(StartOptions {
+fn start() -> Php {
+    Php::start(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("opcache.jit", "disable")],
         ini_overrides: &[],
         environment: &[],
@@ -29,7 +27,13 @@ fn only_instructions_of_a_script_answer() {
         log: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
-    .unwrap();
+    .unwrap()
+}
+
+#[test]
+fn only_instructions_of_a_script_answer() {
+    let scripts = Scripts::new("interrupter");
+    let php = start();
     let (go, socket) = (scripts.path("go"), scripts.path("socket"));
     let here = |path: &Path| format!("file_put_contents('{}', '');", path.display());
     let loops =
