@@ -211,3 +211,49 @@ fn a_file_that_grows_beyond_the_limit_is_an_error_of_its_script() {
     assert!(text == "4096 false 0" || text == "8192 false 0", "{text}");
     assert_eq!(svc.get("/fine.php").text(), "fine");
 }
+
+/// A fault of code in C, which every library may have.
+const FAULTY: &str = r#"
+#include <php.h>
+
+PHP_FUNCTION(test_fault)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    *(volatile int *)12 = 1;
+}
+
+ZEND_BEGIN_ARG_INFO_EX(no_arguments, 0, 0, 0)
+ZEND_END_ARG_INFO()
+
+static const zend_function_entry functions[] = {
+    PHP_FE(test_fault, no_arguments)
+    PHP_FE_END
+};
+
+zend_module_entry faulty_module_entry = {
+    STANDARD_MODULE_HEADER, "faulty", functions, NULL, NULL, NULL, NULL, NULL, "1", STANDARD_MODULE_PROPERTIES,
+};
+
+ZEND_GET_MODULE(faulty)
+"#;
+
+/// Otherwise its thread would repeat it for ever, and nobody would start the server again.
+#[test]
+fn a_fault_ends_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("faulty.so");
+    c::extension(FAULTY, &library);
+    let code = "function fault() { test_fault(); } \
+                function fault_in_task() { return Svc\\async(static fn () => test_fault())->await(); }";
+    let server = TaskServer::new(code).directive(&format!("extension={}", library.display()));
+    for mode in [Mode::Classic, Mode::Worker] {
+        for way in ["fault", "fault_in_task"] {
+            let mut running = server.start(mode);
+            let _client = running.send(way, "1");
+            assert_eq!(running.svc.crash(), Some(Signal::SEGV.as_raw()), "{way} in {mode:?}");
+        }
+        let mut running = server.start(mode);
+        running.svc.signal(Signal::SEGV);
+        assert_eq!(running.svc.crash(), Some(Signal::SEGV.as_raw()), "from outside, in {mode:?}");
+    }
+}

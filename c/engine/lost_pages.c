@@ -12,6 +12,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "engine/lost_pages.h"
+#include "libc/own_signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -156,10 +157,8 @@ static void on_fault(int number, siginfo_t *info, void *place)
     }
     if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
         others.sa_sigaction(number, info, place);
-        return;
     }
-    /* The fault occurs again and ends the process. */
-    signal(number, SIG_DFL);
+    shim_signal_by_default(number, info);
 }
 
 bool shim_lost_pages_take(void)

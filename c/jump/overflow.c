@@ -12,6 +12,7 @@
 #include "context/host.h"
 #include "jump/after_jump.h"
 #include "jump/overflow.h"
+#include "libc/own_signals.h"
 #include "shim.h"
 
 #include <dlfcn.h>
@@ -102,10 +103,8 @@ static void pass_on(int number, siginfo_t *info, void *place)
 {
     if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
         others.sa_sigaction(number, info, place);
-        return;
     }
-    /* The fault occurs again and ends the process. */
-    signal(number, SIG_DFL);
+    shim_signal_by_default(number, info);
 }
 
 static void on_fault(int number, siginfo_t *info, void *place)

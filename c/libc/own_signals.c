@@ -406,3 +406,19 @@ void shim_own_signals_install(void)
     sigemptyset(&action.sa_mask);
     (void)LIBC(sigaction)(SIGALRM, &action, NULL);
 }
+
+/* Without libc: sigaction() would change what the request has set. */
+void shim_signal_by_default(int number, const siginfo_t *info)
+{
+    const struct {
+        void *handler;
+        uintptr_t flags;
+        void *restorer;
+        uint64_t mask;
+    } by_default = {0};
+    (void)syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
+    /* A fault occurs again. */
+    if (info->si_code <= 0) {
+        (void)syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number);
+    }
+}

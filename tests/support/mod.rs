@@ -34,6 +34,8 @@ pub(crate) struct Svc {
     main: SocketAddr,
     ops: SocketAddr,
     log: Log,
+    /// It has ended by a signal that the test expects.
+    has_crashed: bool,
 }
 
 /// What the server has logged so far.
@@ -106,7 +108,7 @@ impl Svc {
             log.find("svc is ready").is_some()
         });
         let (main, ops) = (log.addr("main port is listening"), log.addr("operations port is listening"));
-        Self { child, root, main, ops, log }
+        Self { child, root, main, ops, log, has_crashed: false }
     }
 
     /// The document root.
@@ -181,6 +183,13 @@ impl Svc {
         status.and_then(|status| status.code())
     }
 
+    /// Waits for the end of the process, which a fault causes; returns the number of its signal.
+    pub(crate) fn crash(&mut self) -> Option<i32> {
+        self.has_crashed = true;
+        eventually("the server ends", || self.child.try_wait().unwrap().is_some());
+        self.child.wait().unwrap().signal()
+    }
+
     /// Stops the server gracefully and asserts that it exits cleanly.
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::TERM);
@@ -201,7 +210,8 @@ impl Drop for Svc {
         let _ = self.child.kill();
         let status: std::io::Result<ExitStatus> = self.child.wait();
         if let Ok(status) = status {
-            let crash = status.signal().filter(|number| *number != Signal::KILL.as_raw());
+            let is_expected = |number: &i32| *number == Signal::KILL.as_raw() || self.has_crashed;
+            let crash = status.signal().filter(|number| !is_expected(number));
             assert!(crash.is_none() || std::thread::panicking(), "the server died of signal {crash:?}");
         }
         let strays = std::mem::take(&mut self.log.0.lock().strays);
