@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::support::client::{Response, eventually};
 use crate::support::{Svc, c};
+use crate::tasks::{TaskServer, everywhere};
 
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 
@@ -359,4 +360,31 @@ fn an_error_that_a_debugger_shows_in_php_s_place_is_500_too() {
     for code in ["echo $undefined;", "set_error_handler(fn() => true); trigger_error('d', E_USER_ERROR);"] {
         assert_eq!(run(&svc, code).status, 200, "{code}");
     }
+}
+
+/// While a statement frees several suspended fibers, whose `finally` blocks throw, PHP would go on from an opcode of a fiber.
+#[test]
+fn suspended_fibers_that_throw_when_they_are_freed_leave_memory_alone() {
+    let code = r"
+    function throws_at_its_end(): Fiber
+    {
+        $fiber = new Fiber(fn () => (function () { try { Fiber::suspend(); } finally { throw new Exception('end'); } })());
+        $fiber->start();
+        return $fiber;
+    }
+    function frees_three(): void
+    {
+        $kept = ['x' => [throws_at_its_end(), throws_at_its_end(), throws_at_its_end()]];
+        foreach ($kept['x'] as $fiber) { $fiber->isSuspended(); }
+        unset($kept['x']);
+    }
+    function allocates(): int
+    {
+        for ($i = 0; $i < 3000; $i++) { $texts[] = str_repeat('x', $i % 700); $objects[] = new stdClass; }
+        return count($texts) + count($objects);
+    }";
+    let here = "try { frees_three(); } catch (Exception $e) { return [$e->getMessage(), allocates()]; }";
+    let server = TaskServer::new(code);
+    let freed = r#"["end",6000]"#;
+    everywhere(&server, &[(here, freed), (here, freed)]);
 }

@@ -1,9 +1,23 @@
-/* PHP's class Fiber where it affects requests: what would otherwise not be freed. */
+/* PHP's class Fiber where it affects requests: memory that would otherwise not be freed, or be freed twice. */
 #include "compat.h"
 #include "fiber/fiber_class.h"
 #include "fiber/fiber_variables.h"
 
 static zend_object_free_obj_t php_free_fiber;
+static zend_object_dtor_obj_t php_destroy_fiber;
+
+/* While a frame handles an exception, it frees a suspended fiber, whose `finally` throws another one in its own code. The
+ * frame would then go on from an opcode of the fiber, and free what is not there: zend_objects_destroy_object() keeps its
+ * opcode, and zend_fiber_object_destroy() does not. */
+static void destroy_fiber(zend_object *object)
+{
+    const zend_op *opline = EG(opline_before_exception);
+    const bool is_handled = EG(exception) != NULL;
+    php_destroy_fiber(object);
+    if (is_handled) {
+        EG(opline_before_exception) = opline;
+    }
+}
 
 /* After a fatal error, PHP runs no destructors, but the destructor of a fiber is what frees its stack. The contents of
  * the stack are left alone, like everything else that the script held. */
@@ -23,5 +37,7 @@ void shim_fiber_class_install(void)
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;
+    php_destroy_fiber = handlers->dtor_obj;
+    handlers->dtor_obj = destroy_fiber;
     shim_fiber_variables_install(handlers);
 }
