@@ -157,7 +157,9 @@ fn names(server: &TaskSvc) -> Vec<String> {
 }
 
 /// Those in which a request gives its thread away.
-const PARK: [&str; 16] = [
+const PARK: [&str; 18] = [
+    "walk",
+    "filter",
     "get",
     "other",
     "deep",

@@ -5,7 +5,10 @@
  * script's code in between: __debugInfo(), jsonSerialize(), __toString(), getters, callbacks. A mark says "somebody is in
  * here", and not who: whatever else meets it takes the value for one that contains itself. Only the C frames know what they
  * have marked, but what they belong to is known: the functions listed here, by the files of php-src that mark, and the
- * opcodes that compare. */
+ * opcodes that compare.
+ *
+ * Functions that mark only copies of their own are not listed (array_walk_recursive(), the filters), nor are those that call
+ * no code of a script meanwhile (count() with COUNT_RECURSIVE, compact(), array_merge_recursive()). */
 #include "compat.h"
 #include "engine/marking.h"
 
@@ -27,8 +30,6 @@ static const marking_name marking_names[] = {
     {"error", "__tostring"},
     /* Zend/zend_hash.c, Zend/zend_object_handlers.c: comparisons */
     {NULL, "array_keys array_multisort array_search array_unique arsort asort in_array krsort ksort max min rsort sort"},
-    /* ext/filter/filter.c */
-    {NULL, "filter_input filter_input_array filter_var filter_var_array"},
     /* ext/json/json_encoder.c */
     {NULL, "json_encode"},
     /* ext/mbstring/mbstring.c */
@@ -39,8 +40,6 @@ static const marking_name marking_names[] = {
     /* ext/spl/spl_heap.c: SPL_HEAP_WRITE_LOCKED */
     {"splheap", "extract insert next"},
     {"splpriorityqueue", "extract insert next"},
-    /* ext/standard/array.c */
-    {NULL, "array_merge_recursive array_replace_recursive array_walk_recursive compact count sizeof"},
     /* ext/standard/http.c */
     {NULL, "http_build_query"},
     /* ext/standard/var.c */
