@@ -91,6 +91,16 @@ static void free_handlers(zend_stack *stack)
     zend_stack_destroy(stack);
 }
 
+/* The names of classes that are being loaded. A fiber that is suspended in an autoloader strikes its class out of the table
+ * that is there when it goes on, which may be that of a later request: the engine expects one (zend_lookup_class_ex()). */
+static HashTable *new_table(void)
+{
+    HashTable *table;
+    ALLOC_HASHTABLE(table);
+    zend_hash_init(table, 8, NULL, NULL, 0);
+    return table;
+}
+
 void shim_executor_capture(void)
 {
     read_members(&baseline);
@@ -99,7 +109,7 @@ void shim_executor_capture(void)
     baseline.exception_class = NULL;
     baseline.error_handling = EH_NORMAL;
     ZVAL_UNDEF(&baseline.fatal_backtrace);
-    baseline.in_autoload = NULL;
+    baseline.in_autoload = new_table();
     baseline.exception = NULL;
     baseline.prev_exception = NULL;
     baseline.opline_before_exception = NULL;
@@ -111,10 +121,12 @@ void shim_executor_capture(void)
 
 void shim_executor_begin(void)
 {
+    HashTable *const in_autoload = new_table();
     const zend_stack levels = copy_of(&EG(user_error_handlers_error_reporting));
     const zend_stack error_handlers = copy_of(&EG(user_error_handlers));
     const zend_stack exception_handlers = copy_of(&EG(user_exception_handlers));
     /* From here on, nothing bails out. */
+    EG(in_autoload) = in_autoload;
     Z_TRY_ADDREF(EG(user_error_handler));
     Z_TRY_ADDREF(EG(user_exception_handler));
     EG(user_error_handlers_error_reporting) = levels;
@@ -198,7 +210,8 @@ void shim_executor_end(void)
 {
     HashTable *in_autoload = EG(in_autoload);
     EG(in_autoload) = NULL;
-    if (in_autoload != NULL) {
+    /* A request that could not begin has that of the baseline. */
+    if (in_autoload != NULL && in_autoload != baseline.in_autoload) {
         zend_hash_destroy(in_autoload);
         FREE_HASHTABLE(in_autoload);
     }
