@@ -23,6 +23,24 @@ function query_then_session() { ask(); mark('first'); until('second'); session()
 function session_then_query() { session(); mark('second'); return ask(); }
 function query_then_lock() { ask(); mark('first'); until('second'); $lock = lock('a'); return ask(); }
 function lock_then_query() { $lock = lock('a'); mark('second'); return ask(); }
+function rows_then_lock()
+{
+    $rows = [];
+    foreach (Held::$db->query('SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3', PDO::FETCH_COLUMN, 0) as $row) {
+        if (!$rows) { mark('first'); until('second'); $lock = lock('a'); }
+        $rows[] = (int) $row;
+    }
+    return $rows;
+}
+function result_then_lock()
+{
+    $statement = Held::$db->prepare('SELECT 1 UNION ALL SELECT 2');
+    $statement->execute();
+    mark('first');
+    until('second');
+    $lock = lock('a');
+    return array_map(intval(...), $statement->fetchAll(PDO::FETCH_COLUMN));
+}
 function begin_then_session() { Held::$db->beginTransaction(); mark('first'); until('second'); session(); Held::$db->commit(); return 7; }
 function begin_then_lock() { until('second'); Held::$db->beginTransaction(); mark('first'); $lock = lock('a'); Held::$db->commit(); return 7; }
 function lock_then_look() { $lock = lock('a'); mark('second'); until('first'); return ask(); }
@@ -176,6 +194,18 @@ fn connections_are_lent_where_requests_would_wait_for_each_other() {
             let (mut one, mut other) = cross(server, first, second);
             answers(&mut other, "7");
             answers(&mut one, "7");
+        }
+    });
+}
+
+/// Rows that the client has read stay the lender's.
+#[test]
+fn a_lender_keeps_the_rows_of_its_results() {
+    with_held(|server| {
+        for (first, rows) in [("rows_then_lock", "[1,2,3]"), ("result_then_lock", "[1,2]")] {
+            let (mut one, mut other) = cross(server, first, "lock_then_query");
+            answers(&mut other, "7");
+            answers(&mut one, rows);
         }
     });
 }

@@ -151,7 +151,7 @@ static void adopt(shim_connection *root, zend_object *object)
 /* Commands of Redis that phpredis does not know the meaning of, and that change what the connection is. */
 static bool is_raw_state(zend_execute_data *execute_data)
 {
-    static const char *const commands[] = {"multi", "monitor", "psubscribe", "ssubscribe", "subscribe", "watch"};
+    static const char *const commands[] = {"monitor", "multi", "psubscribe", "select", "ssubscribe", "subscribe", "watch"};
     const zval *command = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
     for (size_t i = 0; command != NULL && Z_TYPE_P(command) == IS_STRING && i < sizeof(commands) / sizeof(*commands); i++) {
         if (strcasecmp(Z_STRVAL_P(command), commands[i]) == 0) {

@@ -51,8 +51,12 @@ static void tidy(void *argument)
 static void tidy_at_end(void *argument)
 {
     cleaning *one = argument;
+    /* Rows that the client has, and locks of the session, may be those of the request that has lent the connection. */
+    if (one->connection->owned.is_lent && shim_connection_is_at_rest(one->connection)) {
+        one->is_clean = true;
+        return;
+    }
     tidy(one);
-    /* Locks of the session may be those of the request that has lent the connection, which releases them at its end. */
     if (one->is_clean && !one->connection->owned.is_lent) {
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
         zend_clear_exception();

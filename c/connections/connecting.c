@@ -140,6 +140,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
     if (connection != NULL && shim_kind_is_connection(connection->kind) &&
         (persists || turned_out_persistent(connection))) {
+        connection->may_share_socket = true;
         if (!shim_kind_is_store(connection->kind)) {
             shim_turn_give(&connection->owned);
         }

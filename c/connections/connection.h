@@ -66,6 +66,8 @@ typedef struct shim_connection {
     bool is_watching;
     bool is_subscribed;
     bool is_in_block;
+    /* A connection to a database that is persistent: other objects may have its socket, or get it. */
+    bool may_share_socket;
     /* A store that is persistent: all of a thread may be one connection. */
     bool is_persistent;
     /* The request that has left something in its session, and the one whose last statement has made an ID (rest.c); by

@@ -134,6 +134,10 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
     zend_object_iterator *iterator = followed[row_of(class)].make(class, object, by_reference);
     if (iterator != NULL) {
         iterator->funcs = replacement(iterator->funcs);
+        if (php_functions(iterator)->rewind == NULL) {
+            /* PDO has fetched the first row. */
+            note_rows(iterator, 1);
+        }
     }
     shim_call_end(&call);
     return iterator;

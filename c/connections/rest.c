@@ -124,8 +124,9 @@ static bool is_restless(const shim_connection *one, const void *of)
         return false;
     }
     /* What is lent is a single connection, and the others of a socket would reach into its exchange. */
-    const bool is_one_of_several = !shim_kind_is_store(one->kind) && shim_socket_is_shared(&one->owned);
-    return is_one_of_several || !shim_connection_is_at_rest((shim_connection *)one);
+    const bool may_be_one_of_several =
+        one->may_share_socket || (!shim_kind_is_store(one->kind) && shim_socket_is_shared(&one->owned));
+    return may_be_one_of_several || !shim_connection_is_at_rest((shim_connection *)one);
 }
 
 static bool is_stateful(const shim_connection *one, const void *of)

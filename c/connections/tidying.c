@@ -307,10 +307,14 @@ bool shim_connection_in_transaction(shim_connection *connection)
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER: {
-        const bool is_in_block = connection->is_watching || redis_is_in_block(connection);
+        const bool is_in_block =
+            connection->is_watching || connection->is_subscribed || redis_is_in_block(connection);
         zend_clear_exception();
         return is_in_block;
     }
+    case SHIM_KIND_MEMCACHED:
+        /* Values that were asked for, and not fetched. */
+        return connection->is_subscribed;
     case SHIM_KIND_SQLITE:
         return shim_sqlite_in_transaction(shim_sqlite_of(connection->object));
     default:
