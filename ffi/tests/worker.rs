@@ -282,12 +282,12 @@ fn lets_others_run_while_one_waits(php: &mut Interpreter, scripts: &Scripts) {
         "sleep.php",
         r#"Svc\Worker::serve(function () {
             static $running = 0;
-            $before = [$_GET, $running++, spl_object_id(Fiber::getCurrent())];
+            $before = [$_GET, $running++, spl_object_id(Svc\Request::current())];
             ob_start(); echo 'kept ', $_GET['n'];
             Svc\sleep(0.02);
             $running--;
             $text = ob_get_clean();
-            echo json_encode([$before === [$_GET, $before[1], spl_object_id(Fiber::getCurrent())], $before[1], $text]);
+            echo json_encode([$before === [$_GET, $before[1], spl_object_id(Svc\Request::current())], $before[1], $text]);
         });"#,
     );
     let asks = [ask("n=1"), ask("n=2"), ask("n=3")];
