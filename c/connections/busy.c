@@ -119,7 +119,7 @@ bool shim_connection_take_stores(shim_connection *store)
     return shim_connection_is_taken((shim_taken){.turn = take(shim_connection_thing(store))});
 }
 
-/* Of what has no record, nobody knows anything. */
+/* An object without a record counts as one that the boot script has opened. */
 static shim_owned *thing_of(const shim_connection *root)
 {
     return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_turn_joint();

@@ -21,7 +21,7 @@ typedef struct shim_call {
 /* A call is made on the connection that the object belongs to: waits until the running request has the connection. Returns
  * false if it must not be made: an exception has been thrown. */
 bool shim_call_begin(shim_call *call, zend_object *object);
-/* Ends what the beginning has noted, whoever runs by then. */
+/* Ends what the beginning has noted, even if another request runs by then. */
 void shim_call_end(const shim_call *call);
 /* PHP's own handler of a function that has been wrapped. */
 zif_handler shim_call_handler(const zend_function *function);

@@ -24,7 +24,7 @@ pub struct WorkerContext<J> {
     is_closed: Cell<bool>,
 }
 
-/// What a worker is after a job.
+/// The condition of a worker after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkerCondition {
     /// It takes the next one.

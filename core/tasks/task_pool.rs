@@ -44,7 +44,7 @@ impl TaskPool {
     pub fn new(limits: TaskLimits) -> Arc<Self> {
         let books = Arc::new(TaskBooks::new(limits));
         let places = limits.queue_capacity.min(limits.in_flight_cap).max(1);
-        // The threads have a place for each task that is in flight: one that is awaited never waits for its awaiter's.
+        // The threads have a place for each task in flight, so a task never waits for the place of the task that awaits it.
         let fibers_max = limits.fibers_max.max(1);
         let seats = Self::size_of(limits).slots();
         let queue = Arc::new(TaskQueue::new(places, seats, fibers_max, &books));
