@@ -116,13 +116,35 @@ static bool may_keep(const shim_pairs *variables)
     return bytes <= KEPT_BYTES_MAX;
 }
 
+/* Duplicates `kept`, as zend_array_dup() does entry by entry. Those of the process are interned: only the entries behind
+ * them count references. */
+static zend_array *duplicate_kept(void)
+{
+    const uint32_t base = shim_process_variables_count();
+    if (kept->nNumUsed <= base) {
+        return zend_array_dup(kept);
+    }
+    zend_array *copy = emalloc(sizeof(*copy));
+    *copy = *kept;
+    GC_SET_REFCOUNT(copy, 1);
+    GC_TYPE_INFO(copy) = GC_ARRAY;
+    HT_FLAGS(copy) = HT_FLAGS(kept) & HASH_FLAG_MASK;
+    HT_SET_DATA_ADDR(copy, emalloc(HT_SIZE(kept)));
+    memcpy(HT_GET_DATA_ADDR(copy), HT_GET_DATA_ADDR(kept), HT_USED_SIZE(kept));
+    for (uint32_t i = base; i < copy->nNumUsed; i++) {
+        zend_string_addref(copy->arData[i].key);
+        Z_TRY_ADDREF(copy->arData[i].val);
+    }
+    return copy;
+}
+
 /* Makes `kept` an array that may be changed. */
 static void own_kept(void)
 {
     if (kept == NULL) {
         kept = shim_process_variables_copy();
     } else if (GC_REFCOUNT(kept) > 1) {
-        zend_array *own = zend_array_dup(kept);
+        zend_array *own = duplicate_kept();
         GC_DELREF(kept);
         kept = own;
     }
@@ -214,7 +236,7 @@ void shim_server_variables_register(zval *array)
         tell_filter(zend_array_dup(Z_ARRVAL_P(array)));
         return;
     }
-    begin_with(array, zend_array_dup(kept));
+    begin_with(array, duplicate_kept());
     GC_ADDREF(kept);
     tell_filter(kept);
 }

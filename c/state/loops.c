@@ -31,8 +31,10 @@ typedef struct property {
 } property;
 
 static __thread struct {
-    /* Those whose properties are in the list; and how many classes there were when the others were not found. */
+    /* Those whose properties are in the list; how many were found and are not listed yet; and how many classes there were
+     * when the others were not found. */
     bool is_listed[NAMES];
+    uint32_t unlisted;
     uint32_t seen;
     zend_class_entry *found[NAMES];
     property *list;
@@ -77,6 +79,7 @@ static bool list(unsigned index)
         }
     }
     known.is_listed[index] = true;
+    known.unlisted--;
     return true;
 }
 
@@ -84,10 +87,14 @@ static bool list(unsigned index)
 static bool look(void)
 {
     const bool are_more = EG(class_table)->nNumUsed != known.seen;
+    if (!are_more && known.unlisted == 0) {
+        return true;
+    }
     known.seen = EG(class_table)->nNumUsed;
     for (unsigned i = 0; i < NAMES; i++) {
         if (are_more && known.found[i] == NULL) {
             known.found[i] = zend_hash_str_find_ptr(EG(class_table), names[i], strlen(names[i]));
+            known.unlisted += known.found[i] != NULL;
         }
         if (known.found[i] != NULL && !known.is_listed[i] && !list(i)) {
             return false;
