@@ -1,6 +1,9 @@
 //! PHP's own tests through the real binary: what fails has to be exactly what the page on conformance lists.
 #![cfg(feature = "php")]
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Runs suites of `scripts/phpt.sh` with these options against the binary under test.
@@ -44,4 +47,48 @@ fn a_suite_that_runs_no_test_does_not_pass() {
         let expected = format!("unexpected: failed: {suite} (not one of its tests was run)");
         assert!(!output.status.success() && said.contains(&expected), "{said}");
     }
+}
+
+/// The sources of the PHP that the binary under test contains.
+fn sources() -> PathBuf {
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/php-zts.sh"))
+        .arg("--source")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end())
+}
+
+/// Adds the `.c` files below `folder` whose text `matches`, by their paths below `root`.
+fn add_matching(root: &Path, folder: &Path, matches: &dyn Fn(&str) -> bool, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_matching(root, &path, matches, found);
+        } else if path.extension().is_some_and(|extension| extension == "c")
+            && matches(&String::from_utf8_lossy(&fs::read(&path).unwrap()))
+        {
+            found.insert(path.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+}
+
+#[test]
+fn each_file_of_php_that_marks_values_is_known() {
+    let marks = |text: &str| {
+        ["PROTECT_RECURSION", "nApplyCount++", "SPL_HEAP_WRITE_LOCKED"].iter().any(|mark| text.contains(mark))
+    };
+    let root = sources();
+    let mut found = BTreeSet::new();
+    for folder in ["Zend", "ext", "main"] {
+        add_matching(&root, &root.join(folder), &marks, &mut found);
+    }
+    let list = include_str!("../c/engine/marking.c");
+    let known: BTreeSet<String> = list
+        .split(|it: char| it.is_whitespace() || it == ',' || it == ':')
+        .filter(|word| (word.starts_with("Zend/") || word.starts_with("ext/")) && word.ends_with(".c"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(found, known);
 }

@@ -101,15 +101,25 @@ static HashTable *new_table(void)
     return table;
 }
 
+/* PHP frees the table that is there at the end of the worker. */
+static void capture_autoload(void)
+{
+    if (EG(in_autoload) == NULL) {
+        EG(in_autoload) = new_table();
+    } else {
+        zend_hash_clean(EG(in_autoload));
+    }
+}
+
 void shim_executor_capture(void)
 {
+    capture_autoload();
     read_members(&baseline);
     baseline.exit_status = 0;
     baseline.ticks_count = 0;
     baseline.exception_class = NULL;
     baseline.error_handling = EH_NORMAL;
     ZVAL_UNDEF(&baseline.fatal_backtrace);
-    baseline.in_autoload = new_table();
     baseline.exception = NULL;
     baseline.prev_exception = NULL;
     baseline.opline_before_exception = NULL;
