@@ -29,6 +29,8 @@ static void read_members(shim_streams_state *state)
         .stream_wrappers = FG(stream_wrappers),
         .stream_filters = FG(stream_filters),
         .wrapper_errors = FG(wrapper_errors),
+        .tmp_host_buf = FG(tmp_host_buf),
+        .tmp_host_buf_len = FG(tmp_host_buf_len),
     };
 }
 
@@ -40,6 +42,8 @@ static void write_members(const shim_streams_state *state)
     FG(stream_wrappers) = state->stream_wrappers;
     FG(stream_filters) = state->stream_filters;
     FG(wrapper_errors) = state->wrapper_errors;
+    FG(tmp_host_buf) = state->tmp_host_buf;
+    FG(tmp_host_buf_len) = state->tmp_host_buf_len;
 }
 
 void shim_streams_reset(void)
@@ -156,6 +160,9 @@ static void free_filter(zval *filter)
 
 void shim_streams_capture(void)
 {
+    free(FG(tmp_host_buf));
+    FG(tmp_host_buf) = NULL;
+    FG(tmp_host_buf_len) = 0;
     pclose_ret = FG(pclose_ret);
     boot_context = says_something(FG(default_context)) ? shim_context_copy(FG(default_context)) : NULL;
     boot_filters = BG(user_filter_map);
@@ -219,6 +226,7 @@ void shim_streams_end(bool keeps)
         free_table(&BG(user_filter_map));
     }
     free_table(&FG(wrapper_errors));
+    free(FG(tmp_host_buf));
     shim_streams_reset();
 }
 

@@ -11,6 +11,9 @@ typedef struct shim_streams_state {
     HashTable *stream_wrappers;
     HashTable *stream_filters;
     HashTable *wrapper_errors;
+    /* php_network_gethostbyname() frees it first, and an answer may still be written into it. */
+    char *tmp_host_buf;
+    size_t tmp_host_buf_len;
 } shim_streams_state;
 
 void shim_streams_capture(void);
