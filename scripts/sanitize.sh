@@ -28,8 +28,10 @@ for file in "${files[@]}"; do
     if [ "$file" = chaos ]; then has_chaos=true; else modules+=("$file::"); fi
 done
 
-# Left out with AddressSanitizer, which handles stack overflows itself and keeps freed memory for a while.
+# Left out with AddressSanitizer, which handles stack overflows itself, keeps freed memory for a while, and has to be the
+# first library that is loaded (async_loss preloads one).
 without_address=(
+    async_loss::
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
     many_failures_leave_no_memory_behind
 )
