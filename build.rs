@@ -178,7 +178,11 @@ fn sanitize(build: &mut cc::Build) {
     build.flag(format!("-fsanitize={names}")).flag("-fno-omit-frame-pointer").flag("-g");
     for name in names.split(',') {
         let runtime = match name {
-            "address" => "asan",
+            "address" => {
+                // As PHP's --enable-address-sanitizer does: it decides the layout of an arena.
+                build.define("ZEND_TRACK_ARENA_ALLOC", None);
+                "asan"
+            }
             "undefined" => "ubsan",
             _ => fail(&format!("SVC_SANITIZE={names} is unknown (accepted: address, undefined)")),
         };
