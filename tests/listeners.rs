@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::client::Client;
+use crate::support::skip::skipped;
 use crate::support::{self, Svc};
 
 /// Asks over a Unix socket, and returns the whole response.
@@ -31,8 +32,17 @@ fn sockets(names: &[&str]) -> (TempDir, Vec<PathBuf>, String) {
 
 /// What stops the start.
 fn complaint(settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    said(settings, &[])
+}
+
+/// What `svc check` says.
+fn checked(settings: &[(&str, &str)]) -> (Option<i32>, String) {
+    said(settings, &["check"])
+}
+
+fn said(settings: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
     let root = tempfile::tempdir().unwrap();
-    let output = support::command(root.path(), settings).output().unwrap();
+    let output = support::command(root.path(), settings).args(arguments).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
@@ -99,6 +109,48 @@ fn places_must_not_overlap() {
     }
 }
 
+/// A port that is free for both families, and that the system gives to nobody who asks for port 0. `None` without IPv6.
+fn port_of_both_families() -> Option<u16> {
+    if TcpListener::bind("[::1]:0").is_err() {
+        skipped("this machine has no IPv6");
+        return None;
+    }
+    let first = 10_000 + std::process::id() % 10_000;
+    let is_free = |port: &u16| TcpListener::bind(("::", *port)).is_ok();
+    Some((first..32_000).filter_map(|port| u16::try_from(port).ok()).find(is_free).expect("a free port"))
+}
+
+#[test]
+fn both_families_share_a_port() {
+    let Some(port) = port_of_both_families() else { return };
+    let (four, six) =
+        (SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port)));
+    for places in [
+        "0.0.0.0:PORT,[::]:PORT",
+        "[::]:PORT,:PORT",
+        "127.0.0.1:PORT,[::]:PORT",
+        "0.0.0.0:PORT,[::1]:PORT",
+        "[::]:PORT",
+    ] {
+        let places = places.replace("PORT", &port.to_string());
+        let (code, text) = checked(&[("LISTEN_ADDR", &places)]);
+        assert_eq!(code, Some(0), "{places}: {text}");
+        let mut svc = Svc::start(&[("a.txt", "hello")], &[("LISTEN_ADDR", &places)]);
+        for addr in [four, six] {
+            assert_eq!(Client::connect(addr).get("/a.txt").text(), "hello", "{addr} of {places}");
+        }
+        svc.stop();
+    }
+    let all = format!("[::]:{port}");
+    let (code, text) = complaint(&[("LISTEN_ADDR", &all), ("INTERNAL_ADDR", &format!("0.0.0.0:{port}"))]);
+    assert!(code == Some(2) && text.contains("conflicts with LISTEN_ADDR"), "{text}");
+    let svc = Svc::start(&[], &[("INTERNAL_ADDR", &all)]);
+    assert_eq!(svc.ops().to_string(), all);
+    for addr in [four, six] {
+        assert_eq!(Client::connect(addr).get("/metrics").status, 200, "{addr}");
+    }
+}
+
 #[test]
 fn a_peer_on_a_unix_socket_has_no_rate_limit_of_its_own() {
     let (_folder, paths, places) = sockets(&["a.sock"]);
@@ -144,7 +196,7 @@ fn a_unix_socket_speaks_plain_http_beside_tls() {
 #[cfg(feature = "php")]
 mod inherited {
     use std::io::{BufRead, BufReader};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::os::fd::OwnedFd;
     use std::process::{Child, Command, Stdio};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -232,6 +284,21 @@ mod inherited {
             assert!(!text.contains(name.to_str().unwrap()), "{} is passed on: {text}", name.display());
         }
         assert_eq!(Client::connect(ops_addr).get("/readyz").status, 200);
+        assert_eq!(unit.end(), Some(0));
+    }
+
+    #[test]
+    fn sockets_of_both_families_are_taken_over() {
+        let Some(port) = port_of_both_families() else { return };
+        let four = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let six = TcpListener::bind(("::1", port)).unwrap();
+        let root = root("<?php echo $_SERVER['SERVER_ADDR'], ' ', $_SERVER['REMOTE_ADDR'];");
+        let mut unit = Unit::start(root.path(), &four, &six, &[("LISTEN_FDNAMES", "http:http")]);
+        unit.until("svc is ready");
+        for (listener, expected) in [(&four, "127.0.0.1 127.0.0.1"), (&six, "::1 ::1")] {
+            let addr = listener.local_addr().unwrap();
+            assert_eq!(Client::connect(addr).get("/index.php").text(), expected);
+        }
         assert_eq!(unit.end(), Some(0));
     }
 

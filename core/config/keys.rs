@@ -32,9 +32,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     )
     .about(
         Chapter::Serving,
-        "The addresses of the main port. With port 0, the system chooses a free port. `unix:PATH` is a Unix socket for \
-         proxies on the same machine: it speaks plain HTTP even with `TLS_CERT`, and its peer has the address 127.0.0.1 and \
-         no rate limit.",
+        "The addresses of the main port. With port 0, the system chooses a free port. `[::]:8080` accepts IPv4 as well, \
+         unless the list names an IPv4 address with that port. `unix:PATH` is a Unix socket for proxies on the same \
+         machine: it speaks plain HTTP even with `TLS_CERT`, and its peer has the address 127.0.0.1 and no rate limit.",
     ),
     Key::new(Id::ListenUnixMode, "LISTEN_UNIX_MODE", ValueKind::Mode, Initial::Is("0660")).about(
         Chapter::Serving,

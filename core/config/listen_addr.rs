@@ -3,7 +3,7 @@
 //! Promises: pure. A list names no place twice. Refuses: it binds nothing.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use super::entries::entries;
@@ -12,45 +12,81 @@ use super::problem::Fault;
 /// Where a port listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddr {
-    /// At an address.
+    /// At an address; at `[::]`, IPv4 connections are accepted as well.
     Tcp(SocketAddr),
+    /// At `[::]` with this port, for IPv6 alone.
+    Ipv6Only(u16),
     /// At the path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddr {
-    /// Parses a list of addresses and paths, as `unix:PATH`; a port alone has the address `port_alone`.
+    /// Parses a list of addresses and paths, as `unix:PATH`; a port alone has the address `port_alone`. `[::]` leaves IPv4
+    /// to a list that says where to listen for it on the same port.
     pub(super) fn list(text: &str, port_alone: IpAddr) -> Result<Vec<Self>, Fault> {
-        let mut list: Vec<Self> = Vec::new();
-        for entry in entries(text)? {
-            let place = match entry.strip_prefix("unix:") {
+        let entries: Vec<_> = entries(text)?.collect();
+        let mut places = Vec::new();
+        for entry in &entries {
+            places.push(match entry.strip_prefix("unix:") {
                 Some("") => return Err(Fault::NotAnAddress),
                 // Whoever removes the file must find it wherever the process is by then.
                 Some(path) => {
                     Self::Unix(std::path::absolute(Path::new(path)).map_err(|_| Fault::NotAnAddress)?)
                 }
                 None => Self::Tcp(address(entry, port_alone)?),
-            };
-            if list.iter().any(|other| other.overlaps(&place)) {
-                return Err(Fault::Twice(entry.to_owned()));
-            }
-            list.push(place);
+            });
         }
-        Ok(list)
+        let ipv4_ports: Vec<u16> = places.iter().filter_map(Self::ipv4_port).collect();
+        for place in &mut places {
+            place.leave_ipv4(&ipv4_ports);
+        }
+        let twice =
+            (1..places.len()).find(|&at| places[..at].iter().any(|other| other.overlaps(&places[at])));
+        match twice {
+            Some(at) => Err(Fault::Twice(entries[at].to_owned())),
+            None => Ok(places),
+        }
     }
 
     /// The address, if it is one.
     pub fn tcp(&self) -> Option<SocketAddr> {
-        if let Self::Tcp(addr) = self { Some(*addr) } else { None }
+        match self {
+            Self::Tcp(addr) => Some(*addr),
+            Self::Ipv6Only(port) => Some(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port)),
+            Self::Unix(_) => None,
+        }
+    }
+
+    fn ipv4_port(&self) -> Option<u16> {
+        if let Self::Tcp(SocketAddr::V4(addr)) = self { Some(addr.port()) } else { None }
+    }
+
+    /// Listens for IPv6 alone if one of these ports is its own. Port 0 is a different port for each socket.
+    fn leave_ipv4(&mut self, ports: &[u16]) {
+        if let Self::Tcp(SocketAddr::V6(addr)) = self
+            && addr.ip().is_unspecified()
+            && addr.port() != 0
+            && ports.contains(&addr.port())
+        {
+            *self = Self::Ipv6Only(addr.port());
+        }
     }
 
     /// Whether two listeners cannot have both.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Tcp(one), Self::Tcp(other)) => overlap(*one, *other),
-            (Self::Unix(one), Self::Unix(other)) => one == other,
-            _ => false,
+        if let (Self::Unix(one), Self::Unix(other)) = (self, other) {
+            return one == other;
         }
+        let (Some(one), Some(two)) = (self.tcp(), other.tcp()) else { return false };
+        let takes_all_of = |place: &Self, wide: SocketAddr, ip: IpAddr| {
+            wide.ip().is_unspecified()
+                && (wide.is_ipv4() == ip.is_ipv4() || (wide.is_ipv6() && !matches!(place, Self::Ipv6Only(_))))
+        };
+        one.port() != 0
+            && one.port() == two.port()
+            && (one.ip() == two.ip()
+                || takes_all_of(self, one, two.ip())
+                || takes_all_of(other, two, one.ip()))
     }
 }
 
@@ -58,6 +94,7 @@ impl fmt::Display for ListenAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(addr) => addr.fmt(f),
+            Self::Ipv6Only(port) => write!(f, "[::]:{port}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -73,8 +110,10 @@ pub(super) fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Faul
     if host.is_empty() {
         return Ok(SocketAddr::new(port_alone, port));
     }
-    if let Ok(address) = text.parse() {
-        return Ok(address);
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        // An IPv4 address in IPv6 notation is that IPv4 address.
+        let canonical = address.ip().to_canonical();
+        return Ok(if canonical.is_ipv4() { SocketAddr::new(canonical, port) } else { address });
     }
     // An IPv6 address stands in brackets; without them its last group would pass for the port.
     if host.contains([':', '[', ']']) {
@@ -84,14 +123,6 @@ pub(super) fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Faul
     let found: Vec<SocketAddr> = found.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| Fault::UnknownHost("it has no address".to_owned()))
-}
-
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    // An address of one family that means all addresses leaves the other family alone, except that IPv6 may include IPv4.
-    let wide = |ip: IpAddr| ip.is_unspecified();
-    one.port() != 0
-        && one.port() == other.port()
-        && (one.ip() == other.ip() || wide(one.ip()) || wide(other.ip()))
 }
 
 #[cfg(test)]
@@ -116,13 +147,70 @@ mod tests {
         assert!(relative.starts_with("unix:/") && relative.ends_with("/run/svc.sock"), "{relative}");
     }
 
+    /// Whether each of these takes IPv4, IPv6 or both.
+    fn families(text: &str) -> Vec<&'static str> {
+        let list = ListenAddr::list(text, Ipv4Addr::UNSPECIFIED.into()).unwrap();
+        let family = |place: &ListenAddr| match place {
+            ListenAddr::Tcp(SocketAddr::V4(_)) => "4",
+            ListenAddr::Tcp(SocketAddr::V6(addr)) if addr.ip().is_unspecified() => "both",
+            _ => "6",
+        };
+        list.iter().map(family).collect()
+    }
+
+    #[test]
+    fn all_addresses_of_ipv6_leave_ipv4_to_those_that_are_named() {
+        for (text, expected) in [
+            ("[::]:80", &["both"][..]),
+            ("0.0.0.0:80,[::]:80", &["4", "6"]),
+            ("[::]:80,:80", &["6", "4"]),
+            ("127.0.0.1:80,10.0.0.1:80,[::]:80", &["4", "4", "6"]),
+            ("0.0.0.0:80,[::]:81", &["4", "both"]),
+            ("0.0.0.0:80,[::1]:80,[fe80::1%1]:80", &["4", "6", "6"]),
+            ("0.0.0.0:0,[::]:0", &["4", "both"]),
+            ("[::ffff:10.0.0.1]:80,[::]:80", &["4", "6"]),
+        ] {
+            assert_eq!(families(text), expected, "{text}");
+        }
+        assert_eq!(shown("0.0.0.0:80,[::]:80").as_deref(), Ok("0.0.0.0:80,[::]:80"));
+        assert_eq!(shown("[::ffff:10.0.0.1]:80,[fe80::1%7]:80").as_deref(), Ok("10.0.0.1:80,[fe80::1%7]:80"));
+    }
+
+    #[test]
+    fn overlap_depends_on_the_families_of_both() {
+        let place = |text: &str| ListenAddr::list(text, Ipv4Addr::UNSPECIFIED.into()).unwrap().remove(0);
+        for (one, other, expected) in [
+            ("[::]:80", "0.0.0.0:80", true),
+            ("[::]:80", "127.0.0.1:80", true),
+            ("[::]:80", "[::1]:80", true),
+            ("[::]:80", "[::]:80", true),
+            ("[::]:80", "[::]:81", false),
+            ("[::]:80,:80", "127.0.0.1:80", false),
+            ("[::]:80,:80", "[::1]:80", true),
+            ("[::]:80,:80", "[::]:80", true),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("0.0.0.0:80", "10.0.0.1:80", true),
+            ("10.0.0.1:80", "10.0.0.2:80", false),
+        ] {
+            let (one_place, other_place) = (place(one), place(other));
+            assert_eq!(one_place.overlaps(&other_place), expected, "{one} {other}");
+            assert_eq!(other_place.overlaps(&one_place), expected, "{other} {one}");
+        }
+    }
+
     #[test]
     fn what_is_neither_and_what_is_there_twice_is_not_accepted() {
         for text in ["unix:", "8080", "host", ":8080,x"] {
             assert_eq!(shown(text), Err(Fault::NotAnAddress), "{text}");
         }
         assert_eq!(shown(" , "), Err(Fault::EmptyList));
-        for (text, twice) in [(":80,127.0.0.1:80", "127.0.0.1:80"), ("unix:/a,unix:/a", "unix:/a")] {
+        for (text, twice) in [
+            (":80,127.0.0.1:80", "127.0.0.1:80"),
+            ("unix:/a,unix:/a", "unix:/a"),
+            ("[::]:80,[::1]:80", "[::1]:80"),
+            ("[::1]:80,0.0.0.0:80,[::]:80", "[::]:80"),
+            ("127.0.0.1:80,[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80"),
+        ] {
             assert_eq!(shown(text), Err(Fault::Twice(twice.to_owned())), "{text}");
         }
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -71,11 +71,15 @@ impl Listener {
     /// The error of the system; `AddrInUse` if somebody listens there.
     pub(in crate::serve) fn bind(place: &ListenAddr, mode: u32) -> io::Result<Self> {
         let (socket, place) = match place {
-            ListenAddr::Tcp(addr) => {
-                let listener = TcpListener::bind(*addr)?;
-                deepen(&listener)?;
-                let addr = listener.local_addr()?;
-                (ListenSocket::Tcp(listener), ListenAddr::Tcp(addr))
+            ListenAddr::Tcp(_) | ListenAddr::Ipv6Only(_) => {
+                let listener = std::net::TcpListener::from(bind_tcp(place)?);
+                net::listen(&listener, LISTEN_BACKLOG)?;
+                let place = match place {
+                    // Port 0 has been replaced by the system.
+                    ListenAddr::Tcp(_) => ListenAddr::Tcp(listener.local_addr()?),
+                    _ => place.clone(),
+                };
+                (ListenSocket::Tcp(TcpListener::from_std(listener)), place)
             }
             ListenAddr::Unix(path) => {
                 remove_stale(path)?;
@@ -83,7 +87,8 @@ impl Listener {
                 let found = fs::symlink_metadata(path)?;
                 let file = SocketFile { path: path.clone(), device: found.dev(), inode: found.ino() };
                 fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-                deepen(&listener)?;
+                // The library uses a backlog of its own; calling listen again only changes that.
+                net::listen(&listener, LISTEN_BACKLOG)?;
                 (ListenSocket::Unix { listener, _file: Some(file) }, ListenAddr::Unix(path.clone()))
             }
         };
@@ -98,13 +103,7 @@ impl Listener {
     /// As [`bind`](Self::bind).
     pub(in crate::serve) fn try_out(place: &ListenAddr) -> io::Result<()> {
         match place {
-            ListenAddr::Tcp(addr) => {
-                let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-                // As for a listener: what is left of closed connections is not in the way, only another listener is.
-                net::sockopt::set_socket_reuseaddr(&socket, true)?;
-                Ok(net::bind(&socket, addr)?)
-            }
+            ListenAddr::Tcp(_) | ListenAddr::Ipv6Only(_) => bind_tcp(place).map(drop),
             ListenAddr::Unix(path) => {
                 // The path may be too long.
                 std::os::unix::net::SocketAddr::from_pathname(path)?;
@@ -196,9 +195,20 @@ impl Listener {
     }
 }
 
-/// The library uses a backlog of its own; calling listen again only changes that.
-fn deepen(listener: &impl AsFd) -> io::Result<()> {
-    Ok(net::listen(listener, LISTEN_BACKLOG)?)
+/// Binds a socket to the address of a place.
+fn bind_tcp(place: &ListenAddr) -> io::Result<OwnedFd> {
+    let addr = place.tcp().ok_or(io::ErrorKind::InvalidInput)?;
+    let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    // What is left of closed connections is not in the way, only another listener is.
+    net::sockopt::set_socket_reuseaddr(&socket, true)?;
+    if addr.is_ipv6() {
+        // The default is the system's choice (net.ipv6.bindv6only).
+        net::sockopt::set_ipv6_v6only(&socket, matches!(place, ListenAddr::Ipv6Only(_)))?;
+    }
+    net::bind(&socket, &addr)?;
+    Ok(socket)
 }
 
 /// Removes the file of a socket that nobody listens on.
