@@ -261,6 +261,8 @@ typedef struct shim_span_callbacks {
     void (*end)(void *request, uint64_t span, bool is_cut);
     /* What to pass on to others: the `traceparent` of the span, or of the request if that is 0. Empty without a trace. */
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
+    /* The same for the `tracestate` of the request's trace, within the limits of the standard. Empty without one. */
+    void (*tracestate)(void *request, shim_view *out);
     /* An exception that nobody has caught, or a fatal error: its class, its message, and where it was. */
     void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
 } shim_span_callbacks;

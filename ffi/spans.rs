@@ -24,6 +24,7 @@ pub(crate) fn callbacks() -> shim_span_callbacks {
         set_status: Some(set_status),
         end: Some(end),
         traceparent: Some(traceparent),
+        tracestate: Some(tracestate),
         fail: Some(fail),
     }
 }
@@ -109,6 +110,13 @@ unsafe extern "C" fn traceparent(request: *mut c_void, span: u64, out: *mut shim
     with_spans(request, (), |spans| {
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = view(spans.traceparent(span)) };
+    });
+}
+
+unsafe extern "C" fn tracestate(request: *mut c_void, out: *mut shim_view) {
+    with_spans(request, (), |spans| {
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = view(spans.tracestate()) };
     });
 }
 

@@ -285,6 +285,10 @@ impl ScriptSpans for OpenSpans {
         self.text.insert(text).as_bytes()
     }
 
+    fn tracestate(&self) -> &[u8] {
+        self.root.state.as_deref().unwrap_or_default().as_bytes()
+    }
+
     fn seat(&mut self, span: u64) -> Option<TraceSeat> {
         let span_id = self.span_id(span);
         Some(Box::new(self.root.with_span(span_id)))

@@ -393,6 +393,13 @@ namespace Svc\Trace {
      */
     function traceparent(): string {}
 
+    /**
+     * Returns what to pass on with it, as the header field tracestate.
+     *
+     * @return string empty if the trace has none
+     */
+    function tracestate(): string {}
+
     /** A part of a request, or of a task, as a collector sees it. Once it has ended, nothing changes it. */
     final class Span
     {

@@ -284,7 +284,7 @@ fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
     let fields = |request: String| -> Vec<String> {
         let lines = request.lines().filter_map(|line| line.split_once(": "));
         lines
-            .filter(|(name, _)| name.eq_ignore_ascii_case("traceparent"))
+            .filter(|(name, _)| name.eq_ignore_ascii_case(field))
             .map(|(_, value)| value.to_owned())
             .collect()
     };
@@ -294,6 +294,11 @@ fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
 #[track_caller]
 fn is_passed_on(backend: &Backend, calls: &Calls, path: &str) {
     let span =
+    fields(backend, path, "traceparent")
+}
+
+/// The fields of this name in the requests with this path.
+fn fields(backend: &Backend, path: &str, field: &str) -> Vec<Vec<String>> {
         calls.calls.iter().find(|span| span.says("url.full").as_str().unwrap_or_default().contains(path));
     let span = span.unwrap_or_else(|| panic!("no span for {path}"));
     let expected = format!("00-{}-{}-", span.trace(), span.id());
@@ -427,6 +432,66 @@ fn what_is_not_recorded_passes_its_decision_on() {
     let own = String::from_utf8(svc.get("/").body).unwrap();
     assert_eq!(parents(&backend, "/none"), [[own.clone()]]);
     assert!(own.ends_with("-00") && spans.all().is_empty());
+}
+
+/// What each call of these sends as `tracestate`, by its path; `None` is the state of the request.
+const STATES: [(&str, Option<&str>); 14] = [
+    ("/curl", None),
+    ("/curl-fields", None),
+    ("/curl-again", None),
+    ("/curl-copied", None),
+    ("/curl-reset", None),
+    ("/curl-own-state", Some("mine=1")),
+    ("/curl-own-parent", Some("")),
+    ("/multi", None),
+    ("/stream", None),
+    ("/stream-fields", None),
+    ("/stream-list", None),
+    ("/stream-own-state", Some("mine=1")),
+    ("/stream-own-parent", Some("")),
+    ("/task", None),
+];
+
+#[test]
+fn the_state_of_the_trace_goes_along() {
+    const STATE: &str = "rojo=00f067aa0ba902b7,t61@congo=a b";
+    for (is_worker, sampled) in MODES.into_iter().flat_map(|mode| [(mode, "always_on"), (mode, "always_off")])
+    {
+        let spans = Spans::collect();
+        let backend = server();
+        let program = include_str!("php/apm_states.php").replace("BACKEND", &backend.address().to_string());
+        let run = "echo json_encode(states());";
+        let index =
+            if is_worker { format!("Svc\\Worker::serve(function () {{ {run} }});") } else { run.to_owned() };
+        let mut settings = vec![("PLUGINS", "apm"), ("ASYNC_WORKERS", "1"), ("OTEL_TRACES_SAMPLER", sampled)];
+        if is_worker {
+            settings.extend([("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "index.php")]);
+        }
+        let svc = spans.svc(&[("index.php", &format!("{program}\n{index}"))], &settings);
+        let ask =
+            |fields: &str| svc.client().request(&format!("GET / HTTP/1.1\r\nHost: x\r\n{fields}")).text();
+        let traced = format!(
+            "traceparent: {THEIRS}\r\ntracestate: rojo=00f067aa0ba902b7\r\ntracestate: t61@congo=a b\r\n"
+        );
+        assert_eq!(ask(&traced), json!([STATE, STATE, STATE]).to_string());
+        for (path, expected) in STATES {
+            let expected = match expected {
+                Some("") => vec![],
+                other => vec![other.unwrap_or(STATE).to_owned()],
+            };
+            assert_eq!(
+                fields(&backend, &format!("{path} "), "tracestate"),
+                [expected],
+                "{path}, {is_worker}"
+            );
+            assert_eq!(parents(&backend, &format!("{path} "))[0].len(), 1, "{path}");
+        }
+        // A trace without a state, and a state without a trace.
+        for fields in [format!("traceparent: {THEIRS}\r\n"), format!("tracestate: {STATE}\r\n")] {
+            assert_eq!(ask(&fields), r#"["",null,""]"#, "{fields}");
+        }
+        assert_eq!(fields(&backend, "/curl ", "tracestate"), [vec![STATE.to_owned()], vec![], vec![]]);
+    }
 }
 
 #[test]

@@ -1,11 +1,10 @@
 /* Transfers of curl: a span from curl_exec() to its return, or from curl_multi_add_handle() to the message that says how the
- * transfer has ended, and `traceparent` among its header fields. */
+ * transfer has ended, and the trace among its header fields. */
 #include "apm/curl_calls.h"
 #include "apm/curl_headers.h"
 #include "apm/observed.h"
 #include "compat.h"
 #include "context/context.h"
-#include "context/current_span.h"
 
 static bool passes_on;
 
@@ -109,9 +108,8 @@ static uint64_t begin(shim_curl_handle *handle)
         shim_host.client.describe(shim_current->host, span, &call);
     }
     if (passes_on) {
-        shim_view traceparent = {0};
-        shim_host.span.traceparent(shim_current->host, span != 0 ? span : shim_current_span, &traceparent);
-        shim_curl_handle_extend(handle, traceparent);
+        const shim_trace_fields trace = shim_trace_fields_of(span);
+        shim_curl_handle_extend(handle, &trace);
     }
     return span;
 }

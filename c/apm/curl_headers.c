@@ -1,7 +1,7 @@
 /* The header fields of curl's handles.
  *
  * libcurl does not say what its option is set to, and an option that a script has set must stay. What scripts set is
- * therefore noted, as a list of our own. For the time of a call, libcurl gets a list with one more line; afterwards, it gets
+ * therefore noted, as a list of our own. For the time of a call, libcurl gets a list with more lines; afterwards, it gets
  * the list that the script has set. Copies of a handle refer to the same list, which lives as long as one of them does.
  *
  * A record is found by its object, and ends with it, as an entry of a WeakMap. */
@@ -10,6 +10,7 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <zend_smart_str.h>
 #include <zend_weakrefs.h>
 
 shim_curl shim_libcurl;
@@ -35,13 +36,6 @@ static void let_go(shim_curl_fields *fields)
         shim_libcurl.free_all(fields->list);
         free(fields);
     }
-}
-
-static bool passes_trace_on(const char *line)
-{
-    static const char name[] = "traceparent";
-    enum { LENGTH = sizeof(name) - 1 };
-    return strncasecmp(line, name, LENGTH) == 0 && (line[LENGTH] == ':' || line[LENGTH] == ';' || line[LENGTH] == ' ');
 }
 
 static bool append(struct curl_slist **list, const char *line)
@@ -73,7 +67,8 @@ static shim_curl_fields *fields_of(HashTable *lines)
             break;
         }
         zend_string *text = zval_get_string(line);
-        fields->is_fixed |= passes_trace_on(ZSTR_VAL(text)) || !append(&fields->list, ZSTR_VAL(text));
+        fields->is_fixed |= shim_is_traceparent(ZSTR_VAL(text), ZSTR_LEN(text)) || !append(&fields->list, ZSTR_VAL(text));
+        fields->has_state |= shim_is_tracestate(ZSTR_VAL(text), ZSTR_LEN(text));
         zend_string_release(text);
     } ZEND_HASH_FOREACH_END();
     return fields;
@@ -280,25 +275,34 @@ static void free_object(zend_object *object)
     free_php_s(object);
 }
 
-/* ---- the line for a call ---- */
+/* ---- the lines for a call ---- */
 
-void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
+/* The views have no end that libcurl would stop at. */
+static bool append_field(struct curl_slist **list, const char *name, shim_view value)
 {
-    static const char name[] = "traceparent: ";
-    enum { LENGTH = sizeof(name) - 1 };
-    char line[96] = {0};
+    smart_str line = {0};
+    smart_str_appends_ex(&line, name, true);
+    smart_str_appendl_ex(&line, ": ", 2, true);
+    smart_str_appendl_ex(&line, value.bytes, value.length, true);
+    smart_str_0(&line);
+    const bool is_appended = append(list, ZSTR_VAL(line.s));
+    smart_str_free_ex(&line, true);
+    return is_appended;
+}
+
+void shim_curl_handle_extend(shim_curl_handle *handle, const shim_trace_fields *trace)
+{
     struct curl_slist *extended = NULL;
     bool is_whole = handle->fields == NULL || !handle->fields->is_fixed;
-    if (!is_whole || traceparent.length == 0 || traceparent.length >= sizeof(line) - LENGTH) {
+    if (!is_whole || trace->parent.length == 0) {
         return;
     }
-    /* The view has no end that PHP's snprintf() would stop at. */
-    memcpy(line, name, LENGTH);
-    memcpy(line + LENGTH, traceparent.bytes, traceparent.length);
+    const bool has_state = trace->state.length > 0 && (handle->fields == NULL || !handle->fields->has_state);
     for (const struct curl_slist *own = list_of(handle); own != NULL && is_whole; own = own->next) {
         is_whole = append(&extended, own->data);
     }
-    if (is_whole && append(&extended, line) &&
+    if (is_whole && append_field(&extended, SHIM_TRACEPARENT, trace->parent) &&
+        (!has_state || append_field(&extended, SHIM_TRACESTATE, trace->state)) &&
         shim_libcurl.setopt(handle->easy, SHIM_CURLOPT_HTTPHEADER, extended) == 0) {
         shim_libcurl.free_all(handle->extended);
         handle->extended = extended;

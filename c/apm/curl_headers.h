@@ -2,6 +2,7 @@
 #ifndef SVC_SHIM_CURL_HEADERS_H
 #define SVC_SHIM_CURL_HEADERS_H
 
+#include "apm/trace_fields.h"
 #include "compat.h"
 #include "shim.h"
 
@@ -33,6 +34,8 @@ typedef struct shim_curl_fields {
     unsigned references;
     /* It cannot be known, or the script passes a trace on itself: libcurl's option is left alone. */
     bool is_fixed;
+    /* The script passes a `tracestate` on itself. */
+    bool has_state;
     struct curl_slist *list;
     /* NULL, or what libcurl may still have, because nobody knows whether the script has set something else. */
     struct shim_curl_fields *former;
@@ -74,8 +77,8 @@ void shim_curl_handle_settle(zend_object *object, HashTable *lines, bool is_set)
 void shim_curl_handle_reset(zend_object *object);
 /* It has made a copy. */
 void shim_curl_handle_copied(zend_object *object, zend_object *copy);
-/* Adds a line for the time of a call, unless the script passes a trace on itself; and takes it away again. */
-void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent);
+/* Adds lines for the time of a call, unless the script passes a trace on itself; and takes them away again. */
+void shim_curl_handle_extend(shim_curl_handle *handle, const shim_trace_fields *trace);
 void shim_curl_handle_retract(shim_curl_handle *handle);
 /* The records of handles in a multi handle, one after the other; NULL at the end. */
 shim_curl_handle *shim_curl_handle_in(const zend_object *multi);

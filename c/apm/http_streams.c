@@ -1,14 +1,14 @@
-/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and `traceparent` among the
- * header fields.
+/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and the trace among the header
+ * fields.
  *
  * PHP's wrapper is replaced by one with the same operations, but for the one that opens: whatever opens such a stream (fopen,
  * file_get_contents, copy, an XML parser) comes along here. The wrapper takes its header fields from the context, in whose
- * place it gets a copy with one more for the time of the call. */
+ * place it gets a copy with more of them for the time of the call. */
 #include "apm/http_streams.h"
 #include "apm/observed.h"
+#include "apm/trace_fields.h"
 #include "compat.h"
 #include "context/context.h"
-#include "context/current_span.h"
 #include "state/streams.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
@@ -21,28 +21,26 @@ static php_stream_wrapper wrapper;
 
 /* ---- the header fields ---- */
 
-static bool is_line(const char *line, size_t length)
-{
-    static const char name[] = "traceparent";
-    while (length > 0 && (*line == ' ' || *line == '\t')) {
-        line++;
-        length--;
-    }
-    return length >= sizeof(name) && strncasecmp(line, name, sizeof(name) - 1) == 0 && memchr(":; \t", line[sizeof(name) - 1], 4) != NULL;
-}
-
-static bool has_line(const zend_string *text)
+static bool has_line(const zend_string *text, bool (*is_it)(const char *line, size_t length))
 {
     const char *line = ZSTR_VAL(text), *end = line + ZSTR_LEN(text);
     while (line < end) {
         const char *next = memchr(line, '\n', (size_t)(end - line));
         next = next != NULL ? next + 1 : end;
-        if (is_line(line, (size_t)(next - line))) {
+        if (is_it(line, (size_t)(next - line))) {
             return true;
         }
         line = next;
     }
     return false;
+}
+
+static void put_field(smart_str *fields, const char *name, shim_view value)
+{
+    smart_str_appends(fields, name);
+    smart_str_appendl(fields, ": ", 2);
+    smart_str_appendl(fields, value.bytes, value.length);
+    smart_str_appendl(fields, "\r\n", 2);
 }
 
 /* The fields of the option as PHP makes them: it joins the lines of a list, without references and what is no text, and takes
@@ -72,7 +70,7 @@ static zend_string *fields_of(const zval *header)
 
 /* ---- the context of a call ---- */
 
-/* A context like the script's, with one more field. Whoever opens a stream with the script's own meanwhile, another fiber or
+/* A context like the script's, with more fields. Whoever opens a stream with the script's own meanwhile, another fiber or
  * another request, does not see it. It has no number among PHP's resources, which scripts would notice. */
 typedef struct own_context {
     php_stream_context context;
@@ -113,21 +111,24 @@ static own_context *copy_context(php_stream_context *original, zval *header)
     return own;
 }
 
-/* The context of a call: one with this `traceparent`, unless the script passes a trace on itself. NULL: its own. */
-static own_context *extend_context(php_stream_context *context, shim_view traceparent)
+/* The context of a call: one with this trace, unless the script passes one on itself. NULL: its own. */
+static own_context *extend_context(php_stream_context *context, const shim_trace_fields *trace)
 {
     own_context *own = NULL;
-    if (traceparent.length == 0 || (context != NULL && Z_TYPE(context->options) != IS_ARRAY)) {
+    if (trace->parent.length == 0 || (context != NULL && Z_TYPE(context->options) != IS_ARRAY)) {
         return NULL;
     }
     zend_string *fields =
         fields_of(context != NULL ? php_stream_context_get_option(context, "http", "header") : NULL);
-    if (!has_line(fields)) {
+    if (!has_line(fields, shim_is_traceparent)) {
         zval header;
-        const char *end = ZSTR_LEN(fields) > 0 ? "\r\n" : "";
-        zend_string *line = zend_string_concat2("traceparent: ", sizeof("traceparent: ") - 1, traceparent.bytes, traceparent.length);
-        ZVAL_STR(&header, zend_string_concat3(ZSTR_VAL(line), ZSTR_LEN(line), end, strlen(end), ZSTR_VAL(fields), ZSTR_LEN(fields)));
-        zend_string_release(line);
+        smart_str extended = {0};
+        put_field(&extended, SHIM_TRACEPARENT, trace->parent);
+        if (trace->state.length > 0 && !has_line(fields, shim_is_tracestate)) {
+            put_field(&extended, SHIM_TRACESTATE, trace->state);
+        }
+        smart_str_append(&extended, fields);
+        ZVAL_STR(&header, smart_str_extract(&extended));
         own = copy_context(context, &header);
         zval_ptr_dtor(&header);
     }
@@ -229,9 +230,8 @@ static php_stream *open_stream(php_stream_wrapper *own, const char *url, const c
         describe(span, url);
     }
     if (passes_on) {
-        shim_view traceparent = {0};
-        shim_host.span.traceparent(shim_current->host, span != 0 ? span : shim_current_span, &traceparent);
-        extended = extend_context(context, traceparent);
+        const shim_trace_fields trace = shim_trace_fields_of(span);
+        extended = extend_context(context, &trace);
     }
     php_stream_context *used = extended != NULL ? &extended->context : context;
     php_stream *stream = php->stream_opener(own, url, mode, options, opened, used STREAMS_REL_CC);

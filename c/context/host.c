@@ -353,6 +353,7 @@ static const shim_callbacks nobody = {
             .set_status = ignore_status,
             .end = ignore_end,
             .traceparent = say_no_trace,
+            .tracestate = say_nothing,
             .fail = ignore_failure,
         },
     .client =
@@ -432,6 +433,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(span.set_status);
     OR_NOBODY(span.end);
     OR_NOBODY(span.traceparent);
+    OR_NOBODY(span.tracestate);
     OR_NOBODY(span.fail);
     OR_NOBODY(client.describe);
     OR_NOBODY(client.finish);

@@ -154,6 +154,17 @@ static ZEND_NAMED_FUNCTION(trace_traceparent)
     RETURN_STRINGL(text.bytes != NULL ? text.bytes : "", text.length);
 }
 
+/* Svc\Trace\tracestate(): string */
+static ZEND_NAMED_FUNCTION(trace_tracestate)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    shim_view text = {0};
+    if (shim_request_host() != NULL) {
+        shim_host.span.tracestate(shim_current->host, &text);
+    }
+    RETURN_STRINGL(text.length > 0 ? text.bytes : "", text.length);
+}
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_span, 0, 2, IS_MIXED, 0)
     ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
     ZEND_ARG_TYPE_INFO(0, body, IS_CALLABLE, 0)
@@ -166,13 +177,14 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_start, 0, 1, Svc\\Trace\\Span, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_current, 0, 0, Svc\\Trace\\Span, 0)
 ZEND_END_ARG_INFO()
-ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_traceparent, 0, 0, IS_STRING, 0)
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_text, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
 const zend_function_entry shim_trace_functions[] = {
     ZEND_NS_NAMED_FE("Svc\\Trace", span, trace_span, arginfo_span)
     ZEND_NS_NAMED_FE("Svc\\Trace", start, trace_start, arginfo_start)
     ZEND_NS_NAMED_FE("Svc\\Trace", current, trace_current, arginfo_current)
-    ZEND_NS_NAMED_FE("Svc\\Trace", traceparent, trace_traceparent, arginfo_traceparent)
+    ZEND_NS_NAMED_FE("Svc\\Trace", traceparent, trace_traceparent, arginfo_text)
+    ZEND_NS_NAMED_FE("Svc\\Trace", tracestate, trace_tracestate, arginfo_text)
     PHP_FE_END
 };

@@ -34,6 +34,7 @@ const ABOUT = [
     'Svc\Trace\span' => "Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.\n\n@template T\n@param callable(): T \$body gets the span if it requires an argument\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@return T",
     'Svc\Trace\start' => "Starts a span below the current one, without making it the current one. Whoever starts it ends it.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@param 'internal'|'server'|'client'|'producer'|'consumer' \$kind",
     'Svc\Trace\traceparent' => "Returns what to pass on to a service that the script calls, as the header field traceparent.\n\n@return string empty without a trace",
+    'Svc\Trace\tracestate' => "Returns what to pass on with it, as the header field tracestate.\n\n@return string empty if the trace has none",
     'Svc\Trace\Span' => 'A part of a request, or of a task, as a collector sees it. Once it has ended, nothing changes it.',
     'Svc\Trace\Span::setAttribute' => "Sets an attribute; the last value of a name counts.\n\n@param bool|int|float|string|list<bool>|list<int>|list<float>|list<string> \$value",
     'Svc\Trace\Span::addEvent' => "Notes that something has happened.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes",

@@ -1,0 +1,37 @@
+/* The header fields that pass a trace on. */
+#include "apm/trace_fields.h"
+#include "context/context.h"
+#include "context/current_span.h"
+#include "context/host.h"
+
+#include <string.h>
+#include <strings.h>
+
+shim_trace_fields shim_trace_fields_of(uint64_t span)
+{
+    shim_trace_fields fields = {0};
+    shim_host.span.traceparent(shim_current->host, span != 0 ? span : shim_current_span, &fields.parent);
+    shim_host.span.tracestate(shim_current->host, &fields.state);
+    return fields;
+}
+
+/* A colon or a semicolon follows the name; what libcurl and PHP make of white space in front of it, they decide. */
+static bool sets(const char *line, size_t length, const char *name)
+{
+    const size_t name_length = strlen(name);
+    while (length > 0 && (*line == ' ' || *line == '\t')) {
+        line++;
+        length--;
+    }
+    return length > name_length && strncasecmp(line, name, name_length) == 0 && memchr(":; \t", line[name_length], 4) != NULL;
+}
+
+bool shim_is_traceparent(const char *line, size_t length)
+{
+    return sets(line, length, SHIM_TRACEPARENT);
+}
+
+bool shim_is_tracestate(const char *line, size_t length)
+{
+    return sets(line, length, SHIM_TRACESTATE);
+}
