@@ -40,6 +40,22 @@ function cases(): array
                 return [$thrown->getMessage(), traceparent() === $_SERVER['HTTP_TRACEPARENT']];
             }
         },
+        'chain' => function () {
+            $first = new ErrorException('of the file', 0, E_WARNING, '/generated/at', 77);
+            $second = new DomainException("two\nlines", 0, $first);
+            throw new LogicException('the last one', 0, $second);
+        },
+        'circle' => function () {
+            $one = new LogicException('one');
+            $other = new DomainException('other', 0, $one);
+            (new ReflectionProperty(Exception::class, 'previous'))->setValue($one, $other);
+            throw $one;
+        },
+        'many' => function () {
+            for ($i = 0, $e = null; $i < 5000; $i++) { $e = new LogicException("number $i", 0, $e); }
+            throw $e;
+        },
+        'fatal' => function () { eval('function a() {} function a() {}'); },
         'bare' => function () {
             start('bare')->recordException(new Bare)->end();
             try { span('bare thrown', fn () => throw new Bare); } catch (Bare) { return Bare::$asked; }
@@ -131,6 +147,40 @@ fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
         );
         let (_, request) = spans.case(&svc, "thrown-and-handled");
         assert!(request.exceptions().is_empty());
+    }
+}
+
+/// What an event says of where: the place of `new`, the calls that led there, and the same of each exception before it.
+#[test]
+fn a_trace_begins_where_the_exception_was_made() {
+    let line = |code: &str| 1 + CASES.lines().position(|line| line.contains(code)).unwrap();
+    for is_worker in MODES {
+        let spans = Spans::collect();
+        let svc = start(&spans, is_worker);
+        let file = svc.root().canonicalize().unwrap().join("cases.php");
+        let file = file.to_str().unwrap();
+        let place = |case: &str| {
+            let (_, request) = spans.case(&svc, case);
+            let [[_, _, place]] = &request.exceptions()[..] else { panic!("{case}: one event") };
+            place.clone()
+        };
+        let chain = place("chain");
+        let parts: Vec<_> = chain.split("\n\nCaused by: ").collect();
+        let begins = [
+            format!("{file}:{}\n#0 ", line("'the last one'")),
+            format!("DomainException: two\nlines\n{file}:{}\n#0 ", line("two\\nlines")),
+            "ErrorException: of the file\n/generated/at:77\n#0 ".to_owned(),
+        ];
+        assert_eq!(parts.len(), begins.len(), "{chain}");
+        for (part, begin) in parts.iter().zip(&begins) {
+            assert!(part.starts_with(begin) && part.ends_with(" {main}"), "{begin}\n{chain}");
+        }
+        let thrown = place("thrown-at-shutdown");
+        assert!(thrown.starts_with(&format!("{file}:{}\n", line("thrown-at-shutdown"))), "{thrown}");
+        assert_eq!(place("circle").matches("\n\nCaused by: ").count(), 1);
+        assert!(place("many").len() <= 16 * 1024);
+        let fatal = place("fatal");
+        assert!(fatal.starts_with(&format!("{file}({}) : eval()'d code:1\n", line("'fatal'"))), "{fatal}");
     }
 }
 

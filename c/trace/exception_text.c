@@ -75,8 +75,23 @@ static void put_entry(smart_str *text, HashTable *frame, const char *name)
     }
 }
 
-void shim_exception_trace(smart_str *text, zend_object *exception)
+/* As the calls below it do not say. */
+static void put_origin(smart_str *text, const char *file, size_t length, zend_long line)
 {
+    put(text, file, length);
+    put(text, ":", 1);
+    put_number(text, line);
+    put(text, "\n", 1);
+}
+
+/* Where it was made, and the calls that led there. */
+static void put_exception(smart_str *text, zend_object *exception)
+{
+    const zval *file = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_FILE));
+    const zval *made_at = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_LINE));
+    if (Z_TYPE_P(file) == IS_STRING && Z_TYPE_P(made_at) == IS_LONG) {
+        put_origin(text, Z_STRVAL_P(file), Z_STRLEN_P(file), Z_LVAL_P(made_at));
+    }
     zval *trace = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
     zend_long index = 0;
     zval *frame;
@@ -101,6 +116,28 @@ void shim_exception_trace(smart_str *text, zend_object *exception)
     put(text, ZEND_STRL(" {main}"));
 }
 
+static void put_view(smart_str *text, shim_view view)
+{
+    if (view.length > 0) {
+        put(text, view.bytes, view.length);
+    }
+}
+
+void shim_exception_trace(smart_str *text, zend_object *exception)
+{
+    put_exception(text, exception);
+    /* A script can make a circle of them. */
+    for (size_t left = shim_exception_chain(exception) - 1; left > 0 && !is_full(text); left--) {
+        exception = shim_exception_previous(exception);
+        put(text, ZEND_STRL("\n\nCaused by: "));
+        put_view(text, shim_exception_class(exception));
+        put(text, ": ", 2);
+        put_view(text, shim_exception_message(exception));
+        put(text, "\n", 1);
+        put_exception(text, exception);
+    }
+}
+
 static void put_function(smart_str *text, const zend_function *function)
 {
     if (function->common.scope != NULL) {
@@ -114,11 +151,7 @@ static void put_function(smart_str *text, const zend_function *function)
 void shim_execution_trace(smart_str *text, shim_view file, uint32_t line)
 {
     zend_long index = 0;
-    /* An exception knows where it was made; here, that is the first line. */
-    put(text, file.bytes != NULL ? file.bytes : "", file.length);
-    put(text, "(", 1);
-    put_number(text, line);
-    put(text, ")\n", 2);
+    put_origin(text, file.bytes != NULL ? file.bytes : "", file.length, line);
     for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL && !is_full(text);
          frame = frame->prev_execute_data) {
         const zend_execute_data *caller = frame->prev_execute_data;
