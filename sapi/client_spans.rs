@@ -63,7 +63,7 @@ pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, e
         },
     };
     let mut teller = ToldClient { tracer, span, bytes_left };
-    let is_failed = said.tell(kind, &mut teller);
+    let is_failed = said.tell(kind, &tracer.config().known_methods, &mut teller);
     if kind != ClientKind::Http && lasted >= slow {
         teller.say("svc.slow_query", true.into());
     }

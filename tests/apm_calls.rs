@@ -191,8 +191,23 @@ fn queries_of_pgsql_are_spans() {
             }),
         );
         assert_eq!(calls.named(&format!("CONNECT {name}")).says("server.port"), port);
-        assert!(calls.named("SELECT nowhere").is_error());
-        assert_eq!(calls.count(&format!("EXECUTE {name}")), 1);
+        let states = |name: &str| -> Vec<_> {
+            let spans = calls.calls.iter().filter(|span| span.name() == name && span.is_error());
+            spans.map(|span| (span.says("db.response.status_code"), span.says("error.type"))).collect()
+        };
+        let all = |state: &str, count: usize| vec![(json!(state), json!(state)); count];
+        // Also without a connection as an argument, by other functions, and after an error handler has failed itself.
+        assert_eq!(states("SELECT nowhere"), all("42P01", 4));
+        assert_eq!(states("SELECT"), all("22012", 2));
+        assert_eq!(states(&format!("EXECUTE {name}")), all("22P02", 1));
+        assert_eq!(states(&format!("PREPARE {name}")).len(), 0);
+        assert_eq!(calls.count(&format!("EXECUTE {name}")), 2);
+        // What is no error of the server has no code.
+        let unsaid = calls.calls.iter().filter(|span| span.says("error.type") == "TypeError");
+        assert!(
+            unsaid.clone().count() == 1
+                && unsaid.clone().all(|span| span.says("db.response.status_code").is_null())
+        );
     }
 }
 
@@ -279,6 +294,11 @@ fn a_handle_begins_again_where_it_was_redirected_from() {
 
 /// The `traceparent` fields of the requests with this path, of the traces of one server.
 fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
+    fields(backend, path, "traceparent")
+}
+
+/// The fields of this name in the requests with this path.
+fn fields(backend: &Backend, path: &str, field: &str) -> Vec<Vec<String>> {
     let requests =
         backend.requests().into_iter().filter(|request| request.lines().next().unwrap().contains(path));
     let fields = |request: String| -> Vec<String> {
@@ -294,11 +314,6 @@ fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
 #[track_caller]
 fn is_passed_on(backend: &Backend, calls: &Calls, path: &str) {
     let span =
-    fields(backend, path, "traceparent")
-}
-
-/// The fields of this name in the requests with this path.
-fn fields(backend: &Backend, path: &str, field: &str) -> Vec<Vec<String>> {
         calls.calls.iter().find(|span| span.says("url.full").as_str().unwrap_or_default().contains(path));
     let span = span.unwrap_or_else(|| panic!("no span for {path}"));
     let expected = format!("00-{}-{}-", span.trace(), span.id());
@@ -419,21 +434,6 @@ fn one_trace_goes_through_two_servers() {
     }
 }
 
-#[test]
-fn what_is_not_recorded_passes_its_decision_on() {
-    let spans = Spans::collect();
-    let backend = server();
-    let script = format!(
-        "<?php file_get_contents('http://{}/none'); (new PDO('sqlite::memory:'))->query('select 1'); echo Svc\\Trace\\traceparent();",
-        backend.address()
-    );
-    let settings = [("PLUGINS", "apm"), ("OTEL_TRACES_SAMPLER", "always_off")];
-    let svc = spans.svc(&[("index.php", &script)], &settings);
-    let own = String::from_utf8(svc.get("/").body).unwrap();
-    assert_eq!(parents(&backend, "/none"), [[own.clone()]]);
-    assert!(own.ends_with("-00") && spans.all().is_empty());
-}
-
 /// What each call of these sends as `tracestate`, by its path; `None` is the state of the request.
 const STATES: [(&str, Option<&str>); 14] = [
     ("/curl", None),
@@ -492,6 +492,21 @@ fn the_state_of_the_trace_goes_along() {
         }
         assert_eq!(fields(&backend, "/curl ", "tracestate"), [vec![STATE.to_owned()], vec![], vec![]]);
     }
+}
+
+#[test]
+fn what_is_not_recorded_passes_its_decision_on() {
+    let spans = Spans::collect();
+    let backend = server();
+    let script = format!(
+        "<?php file_get_contents('http://{}/none'); (new PDO('sqlite::memory:'))->query('select 1'); echo Svc\\Trace\\traceparent();",
+        backend.address()
+    );
+    let settings = [("PLUGINS", "apm"), ("OTEL_TRACES_SAMPLER", "always_off")];
+    let svc = spans.svc(&[("index.php", &script)], &settings);
+    let own = String::from_utf8(svc.get("/").body).unwrap();
+    assert_eq!(parents(&backend, "/none"), [[own.clone()]]);
+    assert!(own.ends_with("-00") && spans.all().is_empty());
 }
 
 #[test]

@@ -1,19 +1,64 @@
-/* Calls of pgsql, whose connection is the first argument, or left out. */
+/* Calls of pgsql, whose connection is the first argument, or left out.
+ *
+ * PHP warns of the message of a result that is an error, frees the result and returns false; nothing tells its SQLSTATE then.
+ * PQclear() is therefore defined before libpq's, and notes the code of what a call frees. */
 #include "apm/observed.h"
 #include "apm/pgsql_calls.h"
 #include "compat.h"
+#include "context/context.h"
+#include "libc/libc.h"
 
 #include <dlfcn.h>
 
-/* What libpq says of a connection: texts of its own, or NULL. */
+typedef struct pg_result PGresult;
+
+void PQclear(PGresult *result);
+
+DECLARE_LIBC(PQclear);
+
+/* ExecStatusType and a field of an error, in libpq's ABI. */
+enum { PGRES_FATAL_ERROR = 7, PG_DIAG_SQLSTATE = 'C' };
+
+/* What libpq says of a connection, and of a result: texts of its own, or NULL. */
 static struct {
     char *(*database)(const void *connection);
     char *(*host)(const void *connection);
     char *(*port)(const void *connection);
     const char *(*parameter)(const void *connection, const char *name);
+    int (*status)(const PGresult *result);
+    char *(*error_field)(const PGresult *result, int field);
 } libpq;
 
 static zend_class_entry *class;
+
+/* The last error that a call has freed, and the call. */
+static __thread struct {
+    const zend_execute_data *call;
+    char code[6];
+} failure;
+
+static void note_failure(const PGresult *result)
+{
+    if (result == NULL || libpq.status == NULL || libpq.error_field == NULL || shim_request_host() == NULL ||
+        libpq.status(result) != PGRES_FATAL_ERROR) {
+        return;
+    }
+    const char *code = libpq.error_field(result, PG_DIAG_SQLSTATE);
+    if (code != NULL && strlen(code) < sizeof(failure.code)) {
+        failure.call = EG(current_execute_data);
+        memcpy(failure.code, code, strlen(code) + 1);
+    }
+}
+
+void PQclear(PGresult *result)
+{
+    static const char *const files[] = {"libpq.so.5"};
+    note_failure(result);
+    __typeof__(&PQclear) clear = (__typeof__(&PQclear))shim_library(&libc_PQclear, "PQclear", files, 1);
+    if (clear != NULL) {
+        clear(result);
+    }
+}
 
 void shim_pgsql_calls_install(void)
 {
@@ -23,6 +68,8 @@ void shim_pgsql_calls_install(void)
     libpq.port = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQport");
     libpq.parameter =
         (const char *(*)(const void *, const char *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQparameterStatus");
+    libpq.status = (int (*)(const PGresult *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQresultStatus");
+    libpq.error_field = (char *(*)(const PGresult *, int))(uintptr_t)dlsym(RTLD_DEFAULT, "PQresultErrorField");
 }
 
 static zend_object *link_of(const shim_observed *observed)
@@ -38,6 +85,10 @@ static shim_view view_of(const char *text)
 
 static void describe(shim_observed *observed, shim_client_call *call)
 {
+    /* Frames of calls are used again. */
+    if (failure.call == observed->execute_data) {
+        failure.call = NULL;
+    }
     const zend_object *object = link_of(observed);
     /* The first member of the extension's struct, in all versions; NULL once it is closed. */
     const void *connection = object != NULL ? *(void *const *)((const char *)object - object->handlers->offset) : NULL;
@@ -68,6 +119,9 @@ static void describe_connecting(shim_observed *observed, shim_client_call *call)
 static void judge(shim_observed *observed, shim_client_end *end)
 {
     end->failed = end->failed || Z_TYPE_P(observed->return_value) == IS_FALSE;
+    if (end->failed && failure.call == observed->execute_data) {
+        end->code = shim_view_of(failure.code, strlen(failure.code));
+    }
 }
 
 #define SQL(name, operation, text, is_prepared, describe) \

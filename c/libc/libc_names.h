@@ -1,5 +1,7 @@
 /* Functions that the executable defines before libc, libphp, libcurl and libpq, by the file that defines them. A list, to
  * be included where it is needed. */
+/* apm/pgsql_calls.c */
+SHIM_LIBC_NAME(PQclear)
 /* connections/libpq.c */
 SHIM_LIBC_NAME(PQgetResult)
 /* connections/streams.c */

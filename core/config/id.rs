@@ -102,5 +102,6 @@ pub(super) enum Id {
     EventAttributeCountLimit,
     LinkAttributeCountLimit,
     OtelSdkDisabled,
+    KnownMethods,
     OtelRedactQuery,
 }

@@ -22,10 +22,16 @@ pub fn help() -> String {
     for chapter in Chapter::ALL {
         let _ = write!(page, "\n{}\n", chapter.title());
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
-            let _ = writeln!(page, "  {} (default: {})", key.variable, initial(key, ""));
+            let mut title = format!("{} (default: {})", key.variable, initial(key, ""));
+            if title.len() > 96 {
+                // A list of names.
+                title = title.replace(',', ", ");
+            }
             let accepted = format!("Accepted: {}", key.accepted());
-            for line in wrapped(key.summary, 92).into_iter().chain(wrapped(&accepted, 92)) {
-                let _ = writeln!(page, "      {line}");
+            let mut lines = wrapped(&title, 96);
+            lines.extend(wrapped(key.summary, 92).into_iter().chain(wrapped(&accepted, 92)));
+            for (number, line) in lines.iter().enumerate() {
+                let _ = writeln!(page, "{}{line}", if number == 0 { "  " } else { "      " });
             }
         }
     }

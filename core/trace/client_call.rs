@@ -139,10 +139,10 @@ impl ClientCall<'_> {
 }
 
 impl ClientEnd<'_> {
-    /// Says what is known when the call has ended. Returns whether it failed.
-    pub fn tell(&self, kind: ClientKind, teller: &mut dyn ClientTeller) -> bool {
+    /// Says what is known when the call has ended; `known_methods` are those of HTTP that are named. Returns whether it failed.
+    pub fn tell(&self, kind: ClientKind, known_methods: &[String], teller: &mut dyn ClientTeller) -> bool {
         if kind == ClientKind::Http {
-            self.tell_response(teller);
+            self.tell_response(known_methods, teller);
         } else if !self.code.is_empty() {
             teller.say("db.response.status_code", text(self.code).into_owned().into());
         }
@@ -161,10 +161,10 @@ impl ClientEnd<'_> {
         is_failed
     }
 
-    fn tell_response(&self, teller: &mut dyn ClientTeller) {
+    fn tell_response(&self, known_methods: &[String], teller: &mut dyn ClientTeller) {
         if !self.method.is_empty() {
             let method = text(self.method).into_owned();
-            if METHODS.contains(&method.as_str()) {
+            if known_methods.contains(&method) {
                 teller.name(method.clone());
                 teller.say("http.request.method", method.into());
             } else {
@@ -180,9 +180,6 @@ impl ClientEnd<'_> {
         }
     }
 }
-
-/// The methods that the conventions know.
-const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
 
 /// The name of a database in the conventions, and what its texts look like.
 fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
@@ -201,6 +198,13 @@ fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
     }
 }
 
+/// What names the file in SQLite's data source: a path, or a URI whose parameters may be keys (`file:x?key=…`).
+fn sqlite_file(source: &[u8]) -> &[u8] {
+    let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
+    let end = source.iter().position(is_end).filter(|_| source.starts_with(b"file:"));
+    &source[..end.unwrap_or(source.len())]
+}
+
 /// Where a database is.
 #[derive(Debug, Default)]
 struct ServerPlace<'a> {
@@ -213,7 +217,7 @@ impl<'a> ServerPlace<'a> {
     fn of(call: &ClientCall<'a>, system: &str) -> Self {
         let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
         match system {
-            "sqlite" => source.namespace = text(call.source),
+            "sqlite" => source.namespace = text(sqlite_file(call.source)),
             "postgresql" => source.read(libpq_pairs(call.source)),
             _ => source.read(pdo_pairs(call.source)),
         }

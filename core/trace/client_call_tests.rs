@@ -98,6 +98,19 @@ fn a_file_is_the_namespace_of_sqlite() {
         ("db.system.name", "sqlite"),
     ]);
     assert_eq!(told(call), ("COMMIT /a;b=c d.db".to_owned(), expected));
+    for (source, namespace) in [
+        ("file:x?key=secret", "file:x"),
+        ("file:/a/b.db?mode=ro&hexkey=secret#f", "file:/a/b.db"),
+        ("file:x#?key=secret", "file:x"),
+        ("file:x", "file:x"),
+        // A file of this name.
+        ("x?key=1", "x?key=1"),
+        (":memory:", ":memory:"),
+    ] {
+        let call = ClientCall { system: b"sqlite", source: source.as_bytes(), ..ClientCall::default() };
+        let expected = pairs(&[("db.namespace", namespace), ("db.system.name", "sqlite")]);
+        assert_eq!(told(call).1, expected, "{source}");
+    }
 }
 
 #[test]
@@ -161,7 +174,7 @@ fn a_url_says_no_secrets() {
 fn an_end_says_what_failed() {
     let ended = |kind, end: ClientEnd<'_>| {
         let mut heard = Heard::default();
-        let failed = end.tell(kind, &mut heard);
+        let failed = end.tell(kind, &["GET".to_owned(), "PROPFIND".to_owned()], &mut heard);
         (failed, heard.0, heard.1)
     };
     let none = ClientEnd::default();
@@ -181,6 +194,9 @@ fn an_end_says_what_failed() {
     assert_eq!(ended(ClientKind::Http, response), (true, "GET".to_owned(), expected));
     let odd = ClientEnd { method: b"BREW", ..none };
     assert_eq!(ended(ClientKind::Http, odd).2[0], ("http.request.method", "_OTHER".to_owned()));
+    let known = ClientEnd { method: b"PROPFIND", ..none };
+    let (_, name, said) = ended(ClientKind::Http, known);
+    assert_eq!((name.as_str(), said), ("PROPFIND", pairs(&[("http.request.method", "PROPFIND")])));
     let nothing = ClientEnd { is_failed: true, ..none };
     assert_eq!(ended(ClientKind::Store, nothing).2, pairs(&[("error.type", "_OTHER")]));
 }

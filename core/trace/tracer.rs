@@ -165,6 +165,7 @@ mod tests {
             sampler: Sampler { root, is_parent_based: true },
             limits: SpanLimits::default(),
             has_trace_context: true,
+            known_methods: Vec::new(),
             redacted_parameters: Vec::new(),
             resource: Vec::new(),
             batch: BatchConfig {

@@ -130,6 +130,14 @@ function cases(): array { return [
             $rows(pg_query($db, "select 'secret' as a")), $rows(PG_query('select 2 as b')), $rows(pg_query_params($db, 'select $1::int as c', [3])),
             plain(pg_prepare($db, 'named', 'select $1::int as d')), $rows(pg_execute($db, 'named', [4])),
             what(fn () => pg_query($db, 'select missing from nowhere')), what(fn () => pg_query($db)), pg_last_error($db) !== '',
+            what(fn () => pg_query('select missing from nowhere')), what(fn () => pg_query_params($db, 'select missing from nowhere', [])),
+            what(fn () => pg_query($db, 'select 1 / 0')), what(fn () => pg_query_params($db, 'select 1 / $1::int', [0])),
+            what(fn () => pg_execute($db, 'named', ['no number'])), $rows(pg_query($db, 'select 5 as e')),
+            (function () use ($db) {
+                // The handler's own queries come between the error and its end.
+                set_error_handler(fn () => pg_query($db, 'select 6 as f') !== false);
+                try { return pg_query($db, 'select missing from nowhere'); } finally { restore_error_handler(); }
+            })(),
         ];
     },
     'redis' => function () {

@@ -343,9 +343,35 @@ effects! {
         assert!(collector.received().is_empty());
     }
 
+    known_methods: "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS" {
+        let method = |method: &str, settings: &[(&str, &str)]| {
+            let collector = Collector::start();
+            let svc = traced(&url(&collector), settings);
+            svc.client().send(format!("{method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+            let span = server_span(&collector);
+            let told = ["http.request.method", "http.request.method_original"].map(|key| attribute(&span, key));
+            (span["name"].as_str().unwrap().to_owned(), told)
+        };
+        let known = |name: &str| (name.to_owned(), [name.to_owned(), String::new()]);
+        let other = |name: &str| ("HTTP".to_owned(), ["_OTHER".to_owned(), name.to_owned()]);
+        for name in ["QUERY", "TRACE", "CONNECT", "PATCH"] {
+            assert_eq!(method(name, &[]), known(name));
+        }
+        assert_eq!(method("PROPFIND", &[]), other("PROPFIND"));
+        let list = ("OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", "PROPFIND, get,POST");
+        assert_eq!(method("PROPFIND", &[list]), known("PROPFIND"));
+        assert_eq!(method("GET", &[list]), other("GET"));
+    }
+
     otel_redact_query: "OTEL_REDACT_QUERY" {
         let query = |settings: &[(&str, &str)]| attribute(&exported("/?sig=1&key=2", "", settings).0, "url.query");
         assert_eq!(query(&[]), "sig=REDACTED&key=2");
+        let signed = "/?X-Amz-Algorithm=a&X-Amz-Credential=b&X-Amz-Signature=c&X-Amz-Security-Token=d&Signature=e";
+        assert_eq!(
+            attribute(&exported(signed, "", &[]).0, "url.query"),
+            "X-Amz-Algorithm=a&X-Amz-Credential=REDACTED&X-Amz-Signature=REDACTED&X-Amz-Security-Token=REDACTED\
+             &Signature=REDACTED"
+        );
         assert_eq!(query(&[("OTEL_REDACT_QUERY", "key")]), "sig=1&key=REDACTED");
         assert_eq!(query(&[("OTEL_REDACT_QUERY", "none")]), "sig=1&key=2");
     }

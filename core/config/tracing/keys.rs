@@ -172,13 +172,27 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
     Key::new(Id::OtelSdkDisabled, "OTEL_SDK_DISABLED", ValueKind::StrictBoolean, Initial::Is("false"))
         .lenient()
         .about(Chapter::Tracing, "Whether spans are neither recorded nor exported. Traces are passed on all the same."),
-    Key::new(Id::OtelRedactQuery, "OTEL_REDACT_QUERY", ValueKind::List, Initial::Is("AWSAccessKeyId,Signature,sig,X-Goog-Signature"))
+    Key::new(Id::KnownMethods, "OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", ValueKind::List, Initial::Is(KNOWN_METHODS))
+        .lenient()
+        .about(
+            Chapter::Tracing,
+            "The methods that spans name, of requests and of calls that scripts make. All others are `_OTHER`. Case-sensitive. It \
+             replaces the default.",
+        ),
+    Key::new(Id::OtelRedactQuery, "OTEL_REDACT_QUERY", ValueKind::List, Initial::Is(REDACTED))
         .lenient()
         .about(
             Chapter::Tracing,
             "The parameters of a query whose values spans do not contain, or `none`. Case-sensitive. It replaces the default.",
         ),
 ];
+
+/// Those of RFC 9110, `PATCH` and `QUERY`.
+const KNOWN_METHODS: &str = "CONNECT,DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT,QUERY,TRACE";
+
+/// What the conventions redact: signatures, and what comes with them.
+const REDACTED: &str =
+    "X-Amz-Signature,X-Amz-Credential,X-Amz-Security-Token,AWSAccessKeyId,Signature,sig,X-Goog-Signature";
 
 const PROTOCOLS: ValueKind = ValueKind::Choice(&["grpc", "http/protobuf", "http/json"]);
 

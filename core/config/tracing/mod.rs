@@ -27,7 +27,9 @@ pub struct TraceConfig {
     pub limits: SpanLimits,
     /// Whether `traceparent` and `tracestate` are read and passed on (`OTEL_PROPAGATORS`).
     pub has_trace_context: bool,
-    /// The parameters whose values are redacted in `url.query`.
+    /// The methods that spans name; all others are `_OTHER`.
+    pub known_methods: Vec<String>,
+    /// The parameters whose values are redacted in `url.query` and `url.full`.
     pub redacted_parameters: Vec<String>,
     /// The attributes of the resource that were chosen: `service.name`, and those of `OTEL_RESOURCE_ATTRIBUTES`.
     pub resource: Vec<(String, String)>,

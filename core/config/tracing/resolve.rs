@@ -43,6 +43,7 @@ impl TraceConfig {
             sampler,
             limits: resolver.limits(),
             has_trace_context,
+            known_methods: resolver.settings.list(Id::KnownMethods),
             redacted_parameters: match resolver.settings.list(Id::OtelRedactQuery) {
                 none if none == ["none"] => Vec::new(),
                 names => names,

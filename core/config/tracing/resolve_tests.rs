@@ -32,7 +32,19 @@ fn defaults_are_those_of_the_specification() {
     assert_eq!(config.sampler, Sampler { root: RootSampler::AlwaysOn, is_parent_based: true });
     assert_eq!(config.limits, SpanLimits::default());
     assert_eq!(config.resource, [("service.name".to_owned(), "unknown_service:svc".to_owned())]);
-    assert_eq!(config.redacted_parameters, ["AWSAccessKeyId", "Signature", "sig", "X-Goog-Signature"]);
+    assert_eq!(config.known_methods.len(), 10);
+    assert_eq!(
+        config.redacted_parameters,
+        [
+            "X-Amz-Signature",
+            "X-Amz-Credential",
+            "X-Amz-Security-Token",
+            "AWSAccessKeyId",
+            "Signature",
+            "sig",
+            "X-Goog-Signature"
+        ]
+    );
     assert!(config.has_trace_context && config.records() && !config.is_disabled);
     let batch = BatchConfig {
         schedule_delay: Duration::from_secs(5),
@@ -199,6 +211,7 @@ fn what_cannot_be_followed_is_listed_and_counts_as_unset() {
         ),
         ("OTEL_SDK_DISABLED", "yes", "is not a boolean; accepted: true or false"),
         ("OTEL_REDACT_QUERY", ",", "is an empty list; accepted: comma-separated names"),
+        ("OTEL_INSTRUMENTATION_HTTP_KNOWN_METHODS", ",", "is an empty list; accepted: comma-separated names"),
     ];
     let defaults = format!("{:?}", TraceConfig { ignored: Vec::new(), ..tracing(&[]) });
     for (variable, value, rest) in table {

@@ -90,7 +90,7 @@ impl RequestMeta {
 
     fn server_span(&self, own: &RequestSpan, end: RecordedEnd) -> Span {
         let limits = own.tracer().limits();
-        let (name, method, original) = method_of(self.asks_for().0);
+        let (name, method, original) = method_of(self.asks_for().0, &own.tracer().config().known_methods);
         let mut span = Span::new(own.context().clone(), name, SpanKind::Server, own.clock().at(self.started));
         span.end = own.clock().at(self.started + end.duration);
         let parent = self.client_context.trace.as_ref().and_then(|trace| SpanId::new(trace.parent_id()?));
@@ -248,13 +248,19 @@ impl ToldSpan<'_> {
     }
 }
 
-/// The name of the span and its method, and the method as received if the convention does not know it.
-fn method_of(method: &str) -> (&'static str, &'static str, Option<&str>) {
-    match MethodKind::of(method.as_bytes()) {
-        MethodKind::Other if method == "TRACE" => ("TRACE", "TRACE", None),
-        MethodKind::Other => ("HTTP", "_OTHER", Some(method).filter(|method| !method.is_empty())),
-        known => (known.as_str(), known.as_str(), None),
+/// The name of the span and its method, and the method as received if it is not known.
+fn method_of<'a>(
+    method: &'a str,
+    known: &[String],
+) -> (Cow<'static, str>, Cow<'static, str>, Option<&'a str>) {
+    if !known.iter().any(|name| name == method) {
+        return ("HTTP".into(), "_OTHER".into(), Some(method).filter(|method| !method.is_empty()));
     }
+    let name = match MethodKind::of(method.as_bytes()) {
+        MethodKind::Other => Cow::Owned(method.to_owned()),
+        kind => Cow::Borrowed(kind.as_str()),
+    };
+    (name.clone(), name, None)
 }
 
 /// Splits a host into its name or address, without brackets, and its port.

@@ -78,6 +78,7 @@ fn config() -> TraceConfig {
         sampler: Sampler { root: RootSampler::AlwaysOn, is_parent_based: true },
         limits: SpanLimits::default(),
         has_trace_context: true,
+        known_methods: vec!["GET".into(), "POST".into()],
         redacted_parameters: vec!["sig".into()],
         resource: Vec::new(),
         batch: BatchConfig {
@@ -272,11 +273,18 @@ fn a_host_without_a_port_stands_for_the_usual_one() {
 }
 
 #[test]
-fn methods_that_the_convention_does_not_know_are_others() {
-    assert_eq!(method_of("GET"), ("GET", "GET", None));
-    assert_eq!(method_of("TRACE"), ("TRACE", "TRACE", None));
-    assert_eq!(method_of("get"), ("HTTP", "_OTHER", Some("get")));
-    assert_eq!(method_of(""), ("HTTP", "_OTHER", None));
+fn methods_that_are_not_known_are_others() {
+    let known = ["GET", "TRACE", "PROPFIND"].map(str::to_owned);
+    for (method, name, said, original) in [
+        ("GET", "GET", "GET", None),
+        ("TRACE", "TRACE", "TRACE", None),
+        ("PROPFIND", "PROPFIND", "PROPFIND", None),
+        ("PUT", "HTTP", "_OTHER", Some("PUT")),
+        ("get", "HTTP", "_OTHER", Some("get")),
+        ("", "HTTP", "_OTHER", None),
+    ] {
+        assert_eq!(method_of(method, &known), (name.into(), said.into(), original), "{method}");
+    }
 }
 
 #[test]
