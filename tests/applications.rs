@@ -59,6 +59,36 @@ fn project(name: &str, folders: &[&str]) -> TempDir {
     root
 }
 
+/// The page names what Debian 12 has; other distributions have other versions.
+#[test]
+fn the_page_names_the_versions_that_are_tested() {
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !release.lines().any(|line| line == "VERSION_CODENAME=bookworm") {
+        return;
+    }
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/applications.md")).unwrap();
+    let page = page.replace('\n', " ");
+    for (application, name, file, before, parts) in [
+        ("wordpress", "WordPress", "wp-includes/version.php", "$wp_version = '", 2),
+        ("laravel", "Laravel", "Illuminate/Foundation/Application.php", "const VERSION = '", 2),
+        ("symfony", "Symfony", "Symfony/Component/HttpKernel/Kernel.php", "const VERSION = '", 2),
+        ("symfony", "Twig", "Twig/Environment.php", "const VERSION = '", 2),
+        ("dokuwiki", "DokuWiki", "VERSION", "", 0),
+    ] {
+        let Some(folder) = fetched(application) else { return };
+        let text = fs::read_to_string(Path::new(&folder).join(file)).unwrap();
+        let (_, version) = text.split_once(before).unwrap();
+        let version = if parts == 0 {
+            // `2022-07-31b "Igor"`: the letter counts corrections.
+            let (date, code) = version.trim().split_once(' ').unwrap();
+            format!("{} {code}", date.trim_end_matches(char::is_alphabetic))
+        } else {
+            version.split('\'').next().unwrap().split('.').take(parts).collect::<Vec<_>>().join(".")
+        };
+        assert!(page.contains(&format!("{name} {version}")), "{name} {version}");
+    }
+}
+
 fn assert_asset(svc: &Svc, path: &str, kind: &str) {
     let asset = svc.get(path);
     assert_eq!((asset.status, asset.field("content-type")), (200, Some(kind)), "{path}");

@@ -34,6 +34,28 @@ fn start(rules: Option<&str>, settings: &[(&str, &str)]) -> Svc {
     Svc::start(&files, settings)
 }
 
+/// The example of docs/migrating.md for files that a front controller makes when they are missing.
+#[cfg(feature = "php")]
+#[test]
+fn scripts_are_denied_where_missing_files_are_made() {
+    let page = include_str!("../docs/migrating.md");
+    let row = page.lines().find(|line| line.contains("image styles of Drupal")).unwrap();
+    let (_, pattern) = row.split_once("PHP_DENY_PATHS='").unwrap();
+    let pattern = pattern.split('\'').next().unwrap();
+    let files = [
+        ("index.php", RUN),
+        ("sites/default/files/x.php", RUN),
+        ("sites/default/files/styles/y.php", RUN),
+        ("sites/default/files/a.png", "image"),
+    ];
+    let svc = Svc::start(&files, &[("ENTRY_FILE", "index.php"), ("PHP_DENY_PATHS", pattern)]);
+    for path in ["x.php", "x.php/a.png", "X.PHP", "styles/y.php", "missing.php"] {
+        assert_eq!(svc.get(&format!("/sites/default/files/{path}")).status, 404, "{path}");
+    }
+    assert_eq!(svc.get("/sites/default/files/a.png").text(), "image");
+    assert_eq!(svc.get("/sites/default/files/styles/missing.png").text(), "ran /index.php");
+}
+
 #[test]
 fn a_rule_denies_in_every_mode_however_the_path_is_written() {
     for mode in MODES {
