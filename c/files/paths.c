@@ -1,33 +1,197 @@
-/* Absolute paths, which need no working directory.
+/* Files by name, as php-fpm looks for them.
  *
- * A thread-safe PHP has a working directory for each request, and resolves each path against it, link by link, before it
- * asks the system about the file. For a path that is absolute already, this asks the system at once, as php-fpm does, which
- * also follows links that have changed since PHP resolved them last. */
+ * A thread-safe PHP has a working directory for each request. It resolves each path against it, link by link and from its
+ * cache of resolved paths, before it asks the system about the file. That costs system calls, acts on a link's former
+ * target for as long as the cache has it, and takes `link/..` for the folder of the link. Here, the system resolves the
+ * path, as it does for php-fpm; all that is added to a relative one is the request's working directory in front.
+ *
+ * realpath() is for the cache to answer. A thread-safe PHP asks the system afterwards whether the file exists, every time;
+ * php-fpm's PHP does not, since the path has just been resolved. */
 #include "compat.h"
 #include "files/paths.h"
 
 #include <zend_virtual_cwd.h>
 
-#include <dlfcn.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utime.h>
 
-static int (*next_stat)(const char *, zend_stat_t *);
-static int (*next_access)(const char *, int);
+/* The functions whose last question is whether the path that they have resolved exists. */
+static zif_handler realpath_function;
+static zif_handler get_real_path_method;
 
-/* Defined before libphp's. */
-CWD_API int virtual_stat(const char *path, zend_stat_t *buffer)
+/* Room for a path below the working directory. */
+typedef struct path_room {
+    char bytes[MAXPATHLEN];
+} path_room;
+
+/* The path that the system resolves to what the request means. Returns NULL with an error if it would be too long. */
+static const char *from_the_root(const char *path, path_room *room)
 {
-    return path[0] == '/' ? php_sys_stat(path, buffer) : next_stat(path, buffer);
+    if (path[0] == '/' || path[0] == '\0') {
+        return path;
+    }
+    if (virtual_getcwd(room->bytes, sizeof(room->bytes)) == NULL) {
+        return NULL;
+    }
+    size_t start = strlen(room->bytes);
+    const size_t length = strlen(path);
+    if (start + 1 + length >= sizeof(room->bytes)) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    if (start == 0 || room->bytes[start - 1] != '/') {
+        room->bytes[start++] = '/';
+    }
+    memcpy(room->bytes + start, path, length + 1);
+    return room->bytes;
 }
+
+/* Whether PHP's realpath() or SplFileInfo::getRealPath() asks. They resolve a path, and ask about nothing else. */
+static bool is_resolved(void)
+{
+    if (realpath_function == NULL) {
+        return false;
+    }
+    const zend_execute_data *call = EG(current_execute_data);
+    if (call == NULL || call->func == NULL || call->func->type != ZEND_INTERNAL_FUNCTION) {
+        return false;
+    }
+    const zif_handler handler = call->func->internal_function.handler;
+    return handler == realpath_function || handler == get_real_path_method;
+}
+
+/* All of these are defined before libphp's. */
 
 CWD_API int virtual_access(const char *path, int mode)
 {
-    return path[0] == '/' ? access(path, mode) : next_access(path, mode);
+    if (mode == F_OK && is_resolved()) {
+        return 0;
+    }
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? access(name, mode) : -1;
 }
 
-bool shim_paths_prepare(void)
+CWD_API int virtual_stat(const char *path, zend_stat_t *buffer)
 {
-    next_stat = (int (*)(const char *, zend_stat_t *))dlsym(RTLD_NEXT, "virtual_stat");
-    next_access = (int (*)(const char *, int))dlsym(RTLD_NEXT, "virtual_access");
-    return next_stat != NULL && next_access != NULL;
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? php_sys_stat(name, buffer) : -1;
+}
+
+CWD_API int virtual_lstat(const char *path, zend_stat_t *buffer)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? php_sys_lstat(name, buffer) : -1;
+}
+
+CWD_API FILE *virtual_fopen(const char *path, const char *mode)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? fopen(name, mode) : NULL;
+}
+
+CWD_API int virtual_open(const char *path, int flags, ...)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    if (name == NULL) {
+        return -1;
+    }
+    mode_t mode = 0;
+    if ((flags & O_CREAT) != 0) {
+        va_list rest;
+        va_start(rest, flags);
+        mode = va_arg(rest, mode_t);
+        va_end(rest);
+    }
+    return open(name, flags, mode);
+}
+
+CWD_API int virtual_creat(const char *path, mode_t mode)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? creat(name, mode) : -1;
+}
+
+CWD_API DIR *virtual_opendir(const char *path)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? opendir(name) : NULL;
+}
+
+CWD_API int virtual_rename(const char *from, const char *to)
+{
+    path_room rooms[2];
+    const char *names[2] = {from_the_root(from, &rooms[0]), from_the_root(to, &rooms[1])};
+    return names[0] != NULL && names[1] != NULL ? rename(names[0], names[1]) : -1;
+}
+
+CWD_API int virtual_unlink(const char *path)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? unlink(name) : -1;
+}
+
+CWD_API int virtual_mkdir(const char *path, mode_t mode)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? mkdir(name, mode) : -1;
+}
+
+CWD_API int virtual_rmdir(const char *path)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? rmdir(name) : -1;
+}
+
+CWD_API int virtual_utime(const char *path, struct utimbuf *times)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? utime(name, times) : -1;
+}
+
+CWD_API int virtual_chmod(const char *path, mode_t mode)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    return name != NULL ? chmod(name, mode) : -1;
+}
+
+CWD_API int virtual_chown(const char *path, uid_t owner, gid_t group, int is_of_link)
+{
+    path_room room;
+    const char *name = from_the_root(path, &room);
+    if (name == NULL) {
+        return -1;
+    }
+    return is_of_link ? lchown(name, owner, group) : chown(name, owner, group);
+}
+
+static zif_handler handler_in(const HashTable *functions, const char *name)
+{
+    const zend_function *function = zend_hash_str_find_ptr(functions, name, strlen(name));
+    return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.handler : NULL;
+}
+
+void shim_paths_install(void)
+{
+    const zend_class_entry *files = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("splfileinfo"));
+    get_real_path_method = files != NULL ? handler_in(&files->function_table, "getrealpath") : NULL;
+    realpath_function = handler_in(CG(function_table), "realpath");
 }

@@ -1,10 +1,8 @@
-/* Absolute paths, which need no working directory. */
+/* Files by name, as php-fpm looks for them. */
 #ifndef SVC_SHIM_PATHS_H
 #define SVC_SHIM_PATHS_H
 
-#include <stdbool.h>
-
-/* Returns false if libphp does not export the functions. */
-bool shim_paths_prepare(void);
+/* Finds the functions that resolve paths. Called once, after PHP's modules have started. */
+void shim_paths_install(void);
 
 #endif

@@ -120,9 +120,6 @@ const char *shim_startup(const shim_options *options)
     if (!shim_exceptions_prepare() || !shim_uncaught_prepare()) {
         return "libphp does not export the functions that throw and report exceptions";
     }
-    if (!shim_paths_prepare()) {
-        return "libphp does not export the functions that look for files";
-    }
     if (!shim_loading_prepare()) {
         return "libphp does not export the functions that evaluate class constants";
     }
@@ -159,6 +156,7 @@ const char *shim_startup(const shim_options *options)
     shim_errors_install();
     shim_server_variables_install();
     shim_functions_override();
+    shim_paths_install();
     shim_sleeps_install();
     shim_hooks_install(options->hooks);
     if (options->traces) {
