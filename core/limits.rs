@@ -61,6 +61,10 @@ pub const TIGHT_SLICE_BYTES: usize = 4 * 1024;
 /// The maximum size of a static file that is cached in memory; larger files are cached as descriptors.
 pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
 
+/// The maximum size of a static file that is hashed for its entity tag if it is not read into memory anyway. Files whose time
+/// says when they were modified are not.
+pub const HASHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// How much of the cache's capacity the descriptor of a static file counts for, in bytes, unless its share is larger.
 pub const STATIC_DESCRIPTOR_BYTES: u64 = 256 * 1024;
 

@@ -217,6 +217,7 @@ mod spool;
 mod static_cache;
 mod static_files;
 mod static_ranges;
+mod static_validators;
 mod stubs;
 mod tls;
 mod tls_certificates;

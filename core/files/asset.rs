@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::conditions::Validators;
+use super::content_hash;
 use super::file_version::FileVersion;
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
@@ -34,6 +35,8 @@ pub struct AssetOptions {
     pub is_compressible: fn(&[u8]) -> bool,
     /// The size of the largest file that is read into memory; for larger files, the descriptor is kept.
     pub memory_file_max: u64,
+    /// The size of the largest file that is hashed although it is not read into memory.
+    pub hashed_file_max: u64,
 }
 
 /// A file that is ready to be sent.
@@ -64,6 +67,8 @@ pub struct Variant {
     pub fields: Fields,
     tag: String,
     stamp: FileVersion,
+    /// When the file was modified, if its time says so.
+    modified: Option<SystemTime>,
 }
 
 /// Where the bytes of a variant are.
@@ -104,7 +109,7 @@ impl Asset {
             && (options.is_compressible)(content_type.as_bytes());
         let copies = is_codable.then(|| Copies::new(options.codings.clone(), length));
         let varies = is_codable || !found.coded.is_empty();
-        let dress = VariantBuilder { content_type, options, varies };
+        let dress = VariantBuilder { content_type, options, varies, root_modified: found.root_modified };
         let plain = dress.variant(None, found.plain)?;
         // A precompressed file that cannot be read is not offered.
         let neighbours: Vec<_> = found
@@ -220,14 +225,15 @@ impl Asset {
         fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         let length = bytes.len() as u64;
         let content = Content::Memory(bytes);
-        Variant { coding: Some(coding), content, length, validators, fields, tag, stamp: self.plain.stamp }
+        let (stamp, modified) = (self.plain.stamp, self.plain.modified);
+        Variant { coding: Some(coding), content, length, validators, fields, tag, stamp, modified }
     }
 }
 
 impl Variant {
     /// Returns the validators of the variant.
     pub fn validators(&self) -> Validators<'_> {
-        Validators { tag: self.tag.as_bytes(), modified: self.stamp.modified }
+        Validators { tag: self.tag.as_bytes(), modified: self.modified }
     }
 
     /// Returns whether ranges of it can be sent.
@@ -267,6 +273,7 @@ struct VariantBuilder<'a> {
     content_type: &'static str,
     options: &'a AssetOptions,
     varies: bool,
+    root_modified: Option<SystemTime>,
 }
 
 impl VariantBuilder<'_> {
@@ -274,9 +281,13 @@ impl VariantBuilder<'_> {
         let (content, stamp) = content(opened, self.options.memory_file_max)?;
         // A file and its precompressed file may have the same time and length.
         let suffix = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
-        let tag = format!("\"{}{suffix}\"", stamp.tag());
+        let is_dated = stamp.is_dated(self.root_modified);
+        let tag = format!("\"{}{suffix}\"", self.tag(&content, &stamp, is_dated));
+        let modified = is_dated.then_some(stamp.modified);
         let mut validators = Fields::new();
-        validators.set_own(b"Last-Modified", &imf_fixdate(stamp.modified));
+        if let Some(modified) = modified {
+            validators.set_own(b"Last-Modified", &imf_fixdate(modified));
+        }
         validators.set_own(b"ETag", tag.as_bytes());
         if !self.options.max_age.is_zero() {
             let max_age = format!("max-age={}", self.options.max_age.as_secs());
@@ -295,7 +306,20 @@ impl VariantBuilder<'_> {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => stamp.length,
         };
-        Ok(Variant { coding, content, length, validators, fields, tag, stamp })
+        Ok(Variant { coding, content, length, validators, fields, tag, stamp, modified })
+    }
+
+    /// An entity tag that is the same on every machine, if that is possible without reading a large file.
+    fn tag(&self, content: &Content, stamp: &FileVersion, is_dated: bool) -> String {
+        match content {
+            Content::Memory(bytes) => content_hash::of_bytes(bytes),
+            Content::File(_) if is_dated => stamp.tag(),
+            Content::File(file) if stamp.length <= self.options.hashed_file_max => {
+                let hash = content_hash::of_file(file, stamp.length).ok();
+                hash.filter(|_| stamp.is_still_of(file)).unwrap_or_else(|| stamp.local_tag())
+            }
+            Content::File(_) => stamp.local_tag(),
+        }
     }
 }
 
@@ -336,7 +360,13 @@ mod tests {
     }
 
     fn found(file: &File) -> StaticFile {
-        StaticFile { path: b"/a.txt".to_vec(), elsewhere: None, plain: opened(file), coded: Vec::new() }
+        StaticFile {
+            path: b"/a.txt".to_vec(),
+            elsewhere: None,
+            plain: opened(file),
+            coded: Vec::new(),
+            root_modified: None,
+        }
     }
 
     fn load(found: StaticFile, now: SystemTime) -> Asset {
@@ -345,6 +375,7 @@ mod tests {
             codings: Coding::ALL.to_vec(),
             is_compressible: |_| true,
             memory_file_max: 100_000,
+            hashed_file_max: 200_000,
         };
         Asset::load(found, &options, now).unwrap()
     }
@@ -398,6 +429,34 @@ mod tests {
         file.write_all(b"x").unwrap();
         assert!(!asset.is_unchanged());
         assert!(asset.bytes_to_code().is_err());
+    }
+
+    #[test]
+    fn a_tag_is_a_hash_unless_the_file_is_large_and_dated() {
+        // The number of an object that is gone may be given to the next one.
+        let objects = std::cell::RefCell::new(Vec::new());
+        let tagged = |length: usize, last: u8, seconds: u64| {
+            let mut file = tempfile::tempfile().unwrap();
+            objects.borrow_mut().push(file.try_clone().unwrap());
+            file.write_all(&vec![b'a'; length - 1]).unwrap();
+            file.write_all(&[last]).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+            let asset = load(found(&file), later());
+            let (tag, modified) = (asset.plain.tag.clone(), asset.plain.modified);
+            assert_eq!(asset.plain.fields.contains(b"last-modified"), modified.is_some());
+            (tag, modified.is_some())
+        };
+        for (length, is_hash) in [(10, true), (100_001, true), (200_001, false)] {
+            for seconds in [0, 1] {
+                let (tag, is_dated) = tagged(length, b'x', seconds);
+                assert!(!is_dated);
+                assert_ne!(tag, tagged(length, b'y', seconds).0, "other bytes");
+                assert_eq!(tag == tagged(length, b'x', seconds).0, is_hash, "the same bytes, another object");
+            }
+        }
+        let dated = |length, last| tagged(length, last, 1_000_000);
+        assert_eq!(dated(10, b'x'), (tagged(10, b'x', 1).0, true));
+        assert_eq!(dated(100_001, b'x'), dated(100_001, b'y'), "time and length");
     }
 
     #[test]

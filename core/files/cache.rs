@@ -19,8 +19,8 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use super::asset::Asset;
 use crate::limits::{
-    DISK_SLICE_BYTES, STATIC_CACHE_SHARE, STATIC_DESCRIPTOR_AGE, STATIC_DESCRIPTOR_BYTES,
-    STATIC_DESCRIPTORS_MAX, STATIC_FRESH, STATIC_MEMORY_FILE_MAX, STATIC_STALE,
+    DISK_SLICE_BYTES, HASHED_FILE_BYTES_MAX, STATIC_CACHE_SHARE, STATIC_DESCRIPTOR_AGE,
+    STATIC_DESCRIPTOR_BYTES, STATIC_DESCRIPTORS_MAX, STATIC_FRESH, STATIC_MEMORY_FILE_MAX, STATIC_STALE,
 };
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
@@ -118,6 +118,12 @@ impl StaticCache {
     pub fn memory_file_max(&self) -> u64 {
         let share = self.entries.as_ref().map(|entries| entries.capacity() / STATIC_CACHE_SHARE / 2);
         share.map_or(UNCACHED_FILE_BYTES, |share| share.min(STATIC_MEMORY_FILE_MAX))
+    }
+
+    /// Returns the size of the largest file that is hashed although it is not read into memory.
+    pub fn hashed_file_max(&self) -> u64 {
+        // Without a cache, each request would have it hashed.
+        if self.is_on() { HASHED_FILE_BYTES_MAX } else { 0 }
     }
 
     /// Looks up a normalized path.
@@ -248,6 +254,7 @@ mod tests {
             path: b"/a".to_vec(),
             elsewhere: None,
             plain: Opened { file, stamp },
+            root_modified: None,
             coded: Vec::new(),
         };
         let options = AssetOptions {
@@ -255,6 +262,7 @@ mod tests {
             codings: Vec::new(),
             is_compressible: |_| false,
             memory_file_max: LARGE - 1,
+            hashed_file_max: 0,
         };
         Arc::new(Asset::load(found, &options, crate::time::wall()).unwrap())
     }

@@ -25,8 +25,8 @@ pub(super) struct Asked {
 pub struct Validators<'a> {
     /// Its entity tag, with quotes, and with `W/` if it is weak.
     pub tag: &'a [u8],
-    /// When it was last modified.
-    pub modified: SystemTime,
+    /// When it was last modified, if that is known.
+    pub modified: Option<SystemTime>,
 }
 
 /// The result of the conditions of a request.
@@ -61,23 +61,23 @@ impl Asked {
 
 /// Evaluates the conditions of a request, except for ranges.
 pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
-    // A repeated date is ignored.
+    // A repeated date is ignored, and any date if there is none to compare it with.
     let since = |name| {
         let mut values = head.header_values(name);
-        values.next().filter(|_| values.next().is_none()).and_then(parse_date)
+        let since = values.next().filter(|_| values.next().is_none()).and_then(parse_date)?;
+        Some((validators.modified.map(whole_seconds)?, since))
     };
-    let modified = whole_seconds(validators.modified);
     if head.header("if-match").is_some() {
         if !names_tag(head.header_values("if-match"), validators.tag, Comparison::Strong) {
             return Judgement::Failed;
         }
-    } else if since("if-unmodified-since").is_some_and(|since| modified > since) {
+    } else if since("if-unmodified-since").is_some_and(|(modified, since)| modified > since) {
         return Judgement::Failed;
     }
     let is_good = if head.header("if-none-match").is_some() {
         names_tag(head.header_values("if-none-match"), validators.tag, Comparison::Weak)
     } else {
-        since("if-modified-since").is_some_and(|since| modified <= since)
+        since("if-modified-since").is_some_and(|(modified, since)| modified <= since)
     };
     if is_good { Judgement::NotModified } else { Judgement::Send }
 }
@@ -91,7 +91,9 @@ pub(super) fn may_give_range(head: &Head, validators: Validators<'_>) -> bool {
         (Some(_), Some(_)) => false,
         (Some(tag), None) if tag.starts_with(b"\"") => tag == validators.tag,
         (Some(tag), None) if tag.starts_with(b"W/") => false,
-        (Some(date), None) => parse_date(date) == Some(whole_seconds(validators.modified)),
+        (Some(date), None) => {
+            validators.modified.is_some_and(|modified| parse_date(date) == Some(whole_seconds(modified)))
+        }
     }
 }
 
@@ -147,7 +149,8 @@ mod tests {
     }
 
     fn validators(tag: &str) -> Validators<'_> {
-        Validators { tag: tag.as_bytes(), modified: UNIX_EPOCH + Duration::new(784_111_777, 123_456_245) }
+        let modified = UNIX_EPOCH + Duration::new(784_111_777, 123_456_245);
+        Validators { tag: tag.as_bytes(), modified: Some(modified) }
     }
 
     fn status(fields: &str) -> u16 {
@@ -242,6 +245,20 @@ mod tests {
         }
         assert!(!gives(&format!("W/{TAG}"), &format!("If-Range: W/{TAG}\r\n")));
         assert!(!gives(TAG, &format!("If-Range: {TAG}\r\nIf-Range: {TAG}\r\n")));
+    }
+
+    #[test]
+    fn without_a_date_of_its_own_no_date_holds() {
+        let undated = Validators { modified: None, ..validators(TAG) };
+        for field in ["If-Modified-Since", "If-Unmodified-Since"] {
+            for date in [MODIFIED, "Sun, 06 Nov 1994 08:49:36 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"] {
+                let judgement = judge(&head(&format!("{field}: {date}\r\n")), undated);
+                assert_eq!(judgement, Judgement::Send, "{field}: {date}");
+            }
+        }
+        assert!(!may_give_range(&head(&format!("If-Range: {MODIFIED}\r\n")), undated));
+        assert!(may_give_range(&head(&format!("If-Range: {TAG}\r\n")), undated));
+        assert_eq!(judge(&head(&format!("If-None-Match: {TAG}\r\n")), undated), Judgement::NotModified);
     }
 
     #[test]

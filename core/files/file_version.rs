@@ -1,7 +1,8 @@
 //! What distinguishes one state of a file from another: the object, its length, and its modification times.
 //!
 //! Promises: two stamps of an open file are equal only if it has not changed in between, as far as the system's clock
-//! can tell; [`is_settled`](FileVersion::is_settled) tells whether it can. Refuses: it reads no clock and no disk.
+//! can tell; [`is_settled`](FileVersion::is_settled) tells whether it can. [`is_dated`](FileVersion::is_dated) tells whether
+//! the modification time can be believed by others, too. Refuses: it reads no clock and no disk.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -59,14 +60,24 @@ impl FileVersion {
         whole_seconds(self.modified) >= whole_seconds(other.modified)
     }
 
+    /// Returns whether the modification time says when the file was modified. Builds that are to be reproducible give all
+    /// files the same time: the epoch or the second after it (Bazel, Nix), or that of `SOURCE_DATE_EPOCH`, which the
+    /// document root then has as well, last modified at `root_modified`.
+    pub fn is_dated(&self, root_modified: Option<SystemTime>) -> bool {
+        let time = since_epoch(self.modified);
+        let is_of_the_build = time.subsec_nanos() == 0 && root_modified == Some(self.modified);
+        time > Duration::from_secs(1) && !is_of_the_build
+    }
+
     /// Returns an entity tag, without its quotes, from the modification time (in nanoseconds) and the length. A file
     /// copied to another machine with its time has the same tag there.
     pub fn tag(&self) -> String {
-        let (sign, distance) = match self.modified.duration_since(UNIX_EPOCH) {
-            Ok(after) => ("", after),
-            Err(before) => ("-", before.duration()),
-        };
-        format!("{sign}{:x}-{:x}", distance.as_nanos(), self.length)
+        format!("{:x}-{:x}", since_epoch(self.modified).as_nanos(), self.length)
+    }
+
+    /// Returns an entity tag that does not rely on the modification time. Other machines have another one.
+    pub fn local_tag(&self) -> String {
+        format!("{:x}-{:x}-{:x}", self.object.1, since_epoch(self.changed).as_nanos(), self.length)
     }
 
     /// A made-up stamp, for tests.
@@ -74,6 +85,10 @@ impl FileVersion {
     pub(super) fn made_up(length: u64, modified: SystemTime) -> Self {
         Self { object: (1, 1), length, modified, changed: modified }
     }
+}
+
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Truncates a time to the resolution of a date, because dates in conditions have no more.
@@ -135,12 +150,29 @@ mod tests {
     fn the_tag_changes_with_time_and_length() {
         let time = UNIX_EPOCH + Duration::new(784_111_777, 123_456_245);
         assert_eq!(FileVersion::made_up(10, time).tag(), "ae1b981c3a4d4f5-a");
-        let before = UNIX_EPOCH - Duration::new(784_111_777, 123_456_245);
         let tags: std::collections::HashSet<_> =
-            [(10, time), (11, time), (10, time + Duration::from_nanos(1)), (10, before)]
+            [(10, time), (11, time), (10, time + Duration::from_nanos(1))]
                 .into_iter()
-                .map(|(length, time)| FileVersion::made_up(length, time).tag())
+                .flat_map(|(length, time)| {
+                    let stamp = FileVersion::made_up(length, time);
+                    [stamp.tag(), stamp.local_tag()]
+                })
                 .collect();
-        assert_eq!(tags.len(), 4);
+        assert_eq!(tags.len(), 6);
+    }
+
+    #[test]
+    fn a_time_that_all_files_have_dates_none() {
+        let at = |seconds, nanoseconds| UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+        let is_dated = |time, root| FileVersion::made_up(1, time).is_dated(root);
+        for early in [at(0, 0), at(1, 0), at(0, 5), UNIX_EPOCH - Duration::from_secs(9)] {
+            assert!(!is_dated(early, None) && !is_dated(early, Some(at(1000, 0))), "{early:?}");
+        }
+        // The earliest time that an archive in the format of ZIP can express.
+        let zip = at(315_532_800, 0);
+        assert!(is_dated(zip, None) && is_dated(zip, Some(at(1000, 0))));
+        assert!(!is_dated(zip, Some(zip)));
+        // Written in the same moment, by a clock that ticks that fast.
+        assert!(is_dated(at(1000, 7), Some(at(1000, 7))));
     }
 }

@@ -15,6 +15,7 @@
 //! | [`slice`](mod@slice) | a source of bytes | an exact range of them |
 //! | `asset` | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | `cache` | path, time | the cached asset |
+//! | `content_hash` | the bytes of a file | its entity tag |
 //! | `conditions` | a request, validators | send, not modified, failed |
 //! | `representation` | an asset, a request | status, fields and pieces of the answer |
 //! | `sendfile_roots` | the name of a file by a script, the disk | an open file, or nothing |
@@ -24,6 +25,7 @@
 mod asset;
 mod cache;
 mod conditions;
+mod content_hash;
 mod extensions;
 pub mod file_version;
 pub mod media_type;

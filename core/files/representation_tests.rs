@@ -10,7 +10,7 @@ use crate::files::resolve::{Opened, StaticFile};
 use crate::http::{HeadLimits, Parsed, parse};
 
 const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-const TAG: &str = "\"ae1b981c3a4d4f5-a\"";
+const TAG: &str = "\"84d89877f0d4041efb6bf91a16f0248f\"";
 
 fn time() -> SystemTime {
     UNIX_EPOCH + Duration::new(784_111_777, 123_456_245)
@@ -30,12 +30,19 @@ fn options(codings: &[Coding]) -> AssetOptions {
         codings: codings.to_vec(),
         is_compressible: |content_type| content_type.starts_with(b"text/"),
         memory_file_max: 100_000,
+        hashed_file_max: 0,
     }
 }
 
 fn asset(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> Asset {
     let coded = neighbours.iter().map(|(coding, bytes)| (*coding, opened(bytes))).collect();
-    let found = StaticFile { path: b"/a.css".to_vec(), elsewhere: None, plain: opened(bytes), coded };
+    let found = StaticFile {
+        path: b"/a.css".to_vec(),
+        elsewhere: None,
+        plain: opened(bytes),
+        coded,
+        root_modified: None,
+    };
     Asset::load(found, &options(codings), time()).unwrap()
 }
 
@@ -296,6 +303,7 @@ fn what_is_short_or_not_text_has_no_copies() {
         elsewhere: None,
         plain: opened(&[0; 1000]),
         coded: Vec::new(),
+        root_modified: None,
     };
     let image = Asset::load(found, &options(&[Coding::Gzip]), time()).unwrap();
     let answer = get(&image, "Accept-Encoding: gzip\r\n");

@@ -23,6 +23,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -69,6 +70,8 @@ pub struct StaticFile {
     pub plain: Opened,
     /// The precompressed files.
     pub coded: Vec<(Coding, Opened)>,
+    /// When the directory that it was found in was last modified: a time that a build gives to all files, it has, too.
+    pub root_modified: Option<SystemTime>,
 }
 
 /// A regular file opened for reading.
@@ -182,6 +185,7 @@ pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
 pub(super) struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
+    modified: Option<SystemTime>,
     links_may_leave: bool,
     /// The system refuses to leave it.
     is_closed: bool,
@@ -221,7 +225,13 @@ impl Root {
     fn at(path: &Path, links_may_leave: bool, is_closed: bool) -> io::Result<Self> {
         let handle = rustix::fs::open(path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
         let real_path = real_path(handle.as_fd())?;
-        Ok(Self { handle, real_path, links_may_leave, is_closed })
+        let modified = rustix::fs::fstat(&handle).ok().map(|stat| FileVersion::of(&stat).modified);
+        Ok(Self { handle, real_path, modified, links_may_leave, is_closed })
+    }
+
+    /// When it was last modified.
+    pub(super) fn modified(&self) -> Option<SystemTime> {
+        self.modified
     }
 
     /// Its real path.
@@ -316,7 +326,8 @@ impl Root {
             Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
                 let plain = Opened { file, stamp: FileVersion::of(&found.stat) };
                 let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
-                Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded })
+                let root_modified = self.modified;
+                Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded, root_modified })
             }
         }
     }

@@ -72,7 +72,8 @@ fn look(root: &Root, below: &[u8]) -> io::Result<Option<FoundFile>> {
     // No path of a client begins with NUL.
     let path = [b"\0", root.real_path(), below].concat();
     let elsewhere = (place.way() != below).then_some(place);
-    let file = StaticFile { path, elsewhere, plain: file.0, coded: file.1 };
+    let root_modified = root.modified();
+    let file = StaticFile { path, elsewhere, plain: file.0, coded: file.1, root_modified };
     Ok(Some(FoundFile { file, below: below.to_vec(), real_path }))
 }
 

@@ -21,9 +21,16 @@ fn asset(bytes: &[u8], coded: Option<&[u8]>) -> Asset {
         codings: Vec::new(),
         is_compressible: |_| false,
         memory_file_max: 100_000,
+        hashed_file_max: 0,
     };
     let coded = coded.iter().map(|bytes| (Coding::Gzip, opened(bytes))).collect();
-    let found = StaticFile { path: b"\0/srv/a.css".to_vec(), elsewhere: None, plain: opened(bytes), coded };
+    let found = StaticFile {
+        path: b"\0/srv/a.css".to_vec(),
+        elsewhere: None,
+        plain: opened(bytes),
+        coded,
+        root_modified: None,
+    };
     Asset::load(found, &options, SystemTime::UNIX_EPOCH).unwrap()
 }
 

@@ -88,6 +88,7 @@ impl Site {
             codings,
             is_compressible,
             memory_file_max: cache.memory_file_max(),
+            hashed_file_max: cache.hashed_file_max(),
         };
         let entry = config.serving.entry_file.as_deref();
         let for_workers = || RoutingMode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);

@@ -1,0 +1,77 @@
+//! A hash of the bytes of a file, for its entity tag.
+//!
+//! Promises: the same bytes have the same hash on every machine and in every version; two files with the same hash have the
+//! same bytes (SHA-256, of which 128 bits are kept). Refuses: it does not notice that a file changes while it is read.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+
+use rustls::SupportedCipherSuite;
+use rustls::crypto::hash::{Hash, Output};
+use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+
+use crate::limits::DISK_SLICE_BYTES;
+
+/// How many bytes of the hash are kept.
+const KEPT: usize = 16;
+
+/// Hashes these bytes.
+pub(super) fn of_bytes(bytes: &[u8]) -> String {
+    shown(&sha256().hash(bytes))
+}
+
+/// Hashes a file of this length. Accesses the disk.
+///
+/// # Errors
+///
+/// Errors of the disk; also if the file is shorter.
+pub(super) fn of_file(file: &File, length: u64) -> io::Result<String> {
+    let mut hash = sha256().start();
+    let mut buffer = vec![0; DISK_SLICE_BYTES];
+    let mut offset = 0;
+    while offset < length {
+        let wanted = buffer.len().min(usize::try_from(length - offset).unwrap_or(usize::MAX));
+        match file.read_at(&mut buffer[..wanted], offset) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => {
+                hash.update(&buffer[..count]);
+                offset += count as u64;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(shown(&hash.finish()))
+}
+
+/// The library for TLS has it.
+fn sha256() -> &'static dyn Hash {
+    let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
+        unreachable!("a suite of TLS 1.3")
+    };
+    suite.common.hash_provider
+}
+
+fn shown(hash: &Output) -> String {
+    hash.as_ref()[..KEPT].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn bytes_and_files_have_the_same_hash() {
+        assert_eq!(of_bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223");
+        for length in [0, 1, DISK_SLICE_BYTES, 3 * DISK_SLICE_BYTES + 7] {
+            let bytes: Vec<u8> = (0..=255).cycle().take(length).collect();
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(&bytes).unwrap();
+            assert_eq!(of_file(&file, length as u64).unwrap(), of_bytes(&bytes));
+            assert!(of_file(&file, length as u64 + 1).is_err());
+        }
+    }
+}
