@@ -62,17 +62,10 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
     }
 
     fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
-        let entry = self
-            .thread_context
-            .shared
-            .config
-            .serving
-            .entry_file
-            .as_deref()
-            .unwrap_or_default()
-            .trim_start_matches('/');
+        let serving = &self.thread_context.shared.config.serving;
+        let entry = serving.entry_files.first().map(|entry| &*entry.file).unwrap_or_default();
         let name = format!("/{entry}");
-        let script = self.thread_context.shared.config.serving.document_root.join(entry);
+        let script = serving.document_root.join(entry);
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let request = PhpRequest {
             number: 0,

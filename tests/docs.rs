@@ -82,12 +82,13 @@ fn settings_that_pages_name_exist() {
         "docs/troubleshooting.md",
     ];
     /// Of others: variables for scripts, options of libraries and units, and settings of applications.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 10] = [
         "CAP_NET_BIND_SERVICE",
         "CURLOPT_TIMEOUT",
         "DISABLE_WP_CRON",
         "FRANKENPHP_WORKER",
         "MAX_REQUESTS",
+        "PATH_INFO",
         "PHP_AUTH_USER",
         "SVC_PHP_CONFIG",
         "SERVER_SOFTWARE",

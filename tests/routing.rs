@@ -153,3 +153,140 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     eventually("the link is followed", || client.get("/site/index.php").text().contains("two"));
     assert_eq!(show("/site/index.php"), seen("site/index.php", "site", "next"));
 }
+
+/// A site whose parts have front controllers of their own, as Joomla, osTicket and an application with a page for its
+/// administrators have.
+const PARTS: &str = "/api/=api/index.php, /api/tickets=api/http.php/, /admin/=admin/app.html, index.php";
+
+const VARIABLES: &str = r#"<?php
+foreach (['SCRIPT_NAME', 'PATH_INFO', 'PHP_SELF', 'REQUEST_URI', 'QUERY_STRING'] as $name) {
+    echo $_SERVER[$name] ?? '-', ' ';
+}
+if (substr($_SERVER['SCRIPT_FILENAME'], strlen($_SERVER['DOCUMENT_ROOT'])) !== $_SERVER['SCRIPT_NAME']) { echo 'another file'; }
+if (getcwd() !== __DIR__) { echo 'another folder'; }
+"#;
+
+#[test]
+fn each_part_of_a_site_has_its_front_controller() {
+    let files = [
+        ("index.php", VARIABLES),
+        ("api/index.php", VARIABLES),
+        ("api/http.php", VARIABLES),
+        ("api/tool.php", VARIABLES),
+        ("api/spec.json", "{}"),
+        ("admin/app.html", "<p>admin"),
+        ("admin/app.js", "js"),
+        ("admin/login.php", VARIABLES),
+        (".well-known/acme", "token"),
+        (".svcdeny", "/api/private/\n"),
+    ];
+    let svc = Svc::start(&files, &[("ENTRY_FILE", PARTS), ("PHP_WORKERS", "1")]);
+    let cases = [
+        ("/", "/index.php - /index.php / "),
+        ("/a/b?c=d", "/index.php - /index.php /a/b?c=d c=d"),
+        ("/index.php/a", "/index.php /a /index.php/a /index.php/a "),
+        ("/apis/x", "/index.php - /index.php /apis/x "),
+        ("/api/", "/api/index.php - /api/index.php /api/ "),
+        ("/api/v1/x%20y?c=d", "/api/index.php - /api/index.php /api/v1/x%20y?c=d c=d"),
+        ("/api/index.php/v1", "/api/index.php /v1 /api/index.php/v1 /api/index.php/v1 "),
+        ("/api/tool.php/x", "/api/tool.php /x /api/tool.php/x /api/tool.php/x "),
+        ("/a/../api/./v1", "/api/index.php - /api/index.php /a/../api/./v1 "),
+        ("/api/tickets/1.json", "/api/http.php /1.json /api/http.php/1.json /api/tickets/1.json "),
+        ("/api/tickets", "/api/http.php - /api/http.php /api/tickets "),
+        ("/api/ticketsx", "/api/index.php - /api/index.php /api/ticketsx "),
+        ("/admin/login.php", "/admin/login.php - /admin/login.php /admin/login.php "),
+        ("/.well-known/carddav", "/index.php - /index.php /.well-known/carddav "),
+        ("/api/.well-known", "/api/index.php - /api/index.php /api/.well-known "),
+    ];
+    let files = [
+        ("/api/spec.json", "{}"),
+        ("/admin/app.js", "js"),
+        ("/admin/users/1", "<p>admin"),
+        ("/admin/", "<p>admin"),
+        ("/.well-known/acme", "token"),
+    ];
+    let mut client = svc.client();
+    // The second round is answered by what an I/O thread has learnt.
+    for _ in 0..2 {
+        for (path, expected) in cases.iter().chain(&files) {
+            let expected = expected.trim_end();
+            assert_eq!(client.get(path).text().trim_end(), expected, "{path}");
+        }
+    }
+    assert_eq!(client.get("/api").field("location"), Some("/api/"));
+    assert_eq!(client.get("/api/private/x").status, 404);
+}
+
+#[test]
+fn a_file_that_a_front_controller_of_a_part_makes_answers_the_next_request() {
+    let files = [("index.php", MAKER), ("api/index.php", MAKER_OF_PART), ("api/http.php", MAKER_OF_PART)];
+    let entries = "/api/v2/=api/http.php/,/api/=api/index.php,/=index.php";
+    let svc = Svc::start(&files, &[("ENTRY_FILE", entries), ("PHP_WORKERS", "1")]);
+    let mut client = svc.client();
+    for path in ["/a.txt", "/api/a.txt", "/api/v2/a.txt", "/api/v2/b/a.txt"] {
+        for _ in 0..3 {
+            assert_eq!(client.get(path).text(), format!("handled {path}"));
+        }
+        let made = client.get(&format!("{path}?make=1")).text();
+        assert!(made.ends_with(&format!("handled {path}")), "{made}");
+        assert_eq!(client.get(path).text(), "made");
+    }
+}
+
+/// The same as [`MAKER`], below the folder of the script.
+const MAKER_OF_PART: &str = r#"<?php
+$path = strtok($_SERVER['REQUEST_URI'], '?');
+if (isset($_GET['make'])) {
+    @mkdir($_SERVER['DOCUMENT_ROOT'] . dirname($path), 0777, true);
+    file_put_contents($_SERVER['DOCUMENT_ROOT'] . $path, 'made');
+}
+echo 'handled ', $path;
+"#;
+
+#[test]
+fn what_no_part_is_for_is_looked_for_on_disk_alone() {
+    let files =
+        [("index.php", "<?php echo 'index';"), ("api/index.php", VARIABLES), ("shop/index.html", "shop")];
+    let svc = Svc::start(&files, &[("ENTRY_FILE", "/api/=api/index.php"), ("PHP_WORKERS", "1")]);
+    let mut client = svc.client();
+    assert_eq!(client.get("/").text(), "index");
+    assert_eq!(client.get("/none").status, 404);
+    assert_eq!(client.get("/shop").field("location"), Some("/shop/"));
+    assert!(client.get("/api/none").text().starts_with("/api/index.php - "));
+}
+
+#[test]
+fn a_list_of_entry_files_is_checked() {
+    let root = crate::support::written(&[("index.php", ""), ("api/index.php", ""), ("app.html", "")]);
+    let check = |entries: &str, is_worker: &str| {
+        let settings = [("ENTRY_FILE", entries), ("WORKER_MODE_ENABLED", is_worker)];
+        let mut command = crate::support::command(root.path(), &settings);
+        let output = command.arg("check").output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert!(check("/api/=api/index.php,/app/=app.html,/=index.php", "false").0);
+    for (entries, is_worker, message) in [
+        (
+            "/api/=api/index.php,/=index.php",
+            "true",
+            "requires ENTRY_FILE to name one script, which handles all paths",
+        ),
+        ("index.php/", "true", "requires ENTRY_FILE to name one script, which handles all paths"),
+        (
+            "/api/=api/none.php,/=index.php",
+            "false",
+            r#"ENTRY_FILE: "api/none.php" is not a file in the document root"#,
+        ),
+        (
+            "/api/=../x.php,/=index.php",
+            "false",
+            r#"ENTRY_FILE: "../x.php" is outside the document root or hidden"#,
+        ),
+        ("/a//b=index.php", "false", "which is not a path without empty segments, . and .."),
+        ("/api=index.php,/api/=api/index.php", "false", r#""/api/""#),
+        ("app.html/", "false", "is not a file in the document root"),
+    ] {
+        let (is_good, errors) = check(entries, is_worker);
+        assert!(!is_good && errors.contains(message), "{entries}: {errors}");
+    }
+}

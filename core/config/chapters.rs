@@ -12,8 +12,8 @@ use ipnet::IpNet;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
-    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, ListenAddr, LogFormat, PluginSettings,
-    PluginSource, RuntimeHook, TlsVersion, WorkerRange,
+    AbandonedRequests, AccessLog, CertificateFiles, EntryFile, Executor, Level, ListenAddr, LogFormat,
+    PluginSettings, PluginSource, RuntimeHook, TlsVersion, WorkerRange,
 };
 
 /// Addresses, files and threads.
@@ -29,8 +29,8 @@ pub struct ServingConfig {
     pub document_root: PathBuf,
     /// Whether symbolic links may point outside the document root.
     pub links_outside_root: bool,
-    /// The file that handles paths that match no file, relative to the document root and without a leading slash.
-    pub entry_file: Option<String>,
+    /// The files that handle paths that match no file, those with the longest prefix first.
+    pub entry_files: Vec<EntryFile>,
     /// What handles PHP requests.
     pub executor: Executor,
     /// The number of I/O threads, which serve connections.
@@ -52,7 +52,10 @@ impl ServingConfig {
             redirect_addr: settings.address(Id::RedirectAddr),
             document_root: settings.path(Id::DocumentRoot).unwrap_or_default(),
             links_outside_root: settings.boolean(Id::LinksOutsideRoot),
-            entry_file: settings.text(Id::EntryFile).map(str::to_owned),
+            entry_files: settings
+                .text(Id::EntryFile)
+                .and_then(|text| EntryFile::list(text).ok())
+                .unwrap_or_default(),
             executor: if settings.text(Id::Executor) == Some("stub") {
                 Executor::Stub
             } else {

@@ -55,7 +55,8 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::EntryFile, "ENTRY_FILE", ValueKind::Text, Initial::Unset).about(
         Chapter::Serving,
         "The file under the document root that handles every path that matches no file: a `.php` file acts as the \
-         front controller, any other file is sent as the page of a single-page application. If unset, only files and \
+         front controller, any other file is sent as the page of a single-page application. A list gives parts of the \
+         site one of their own: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). If unset, only files and \
          directory indexes are served.",
     ),
     Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))

@@ -14,6 +14,7 @@ mod activation;
 mod chapters;
 mod directive;
 mod entries;
+mod entry_file;
 mod env_file;
 mod files;
 pub mod glob;
@@ -41,6 +42,7 @@ pub use chapters::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
+pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
 pub use hooks::RuntimeHook;
 pub use listen_addr::ListenAddr;

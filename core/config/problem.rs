@@ -45,7 +45,7 @@ pub enum Fault {
     HalfPair(&'static str),
     /// It requires PHP.
     LacksPhp,
-    /// It requires a script in `ENTRY_FILE`.
+    /// It requires one script in `ENTRY_FILE`.
     LacksScript,
     /// The minimum is greater than the maximum.
     MinAboveMax,
@@ -71,6 +71,8 @@ pub enum Fault {
     NotANetwork(String),
     /// Not an integer.
     NotANumber,
+    /// This is not the beginning of a path.
+    NotAPrefix(String),
     /// Not a list of `key=value` pairs.
     NotPairs,
     /// Not a number from 0 to 1.
@@ -157,7 +159,9 @@ impl fmt::Display for Fault {
             Self::EmptyList => f.write_str("is an empty list"),
             Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
             Self::LacksPhp => f.write_str("requires EXECUTOR=sapi"),
-            Self::LacksScript => f.write_str("requires ENTRY_FILE to name a script"),
+            Self::LacksScript => {
+                f.write_str("requires ENTRY_FILE to name one script, which handles all paths")
+            }
             Self::MinAboveMax => f.write_str("has a minimum greater than its maximum"),
             Self::NotAnAddress => f.write_str("is not a valid address"),
             Self::NotABoolean => f.write_str("is not a boolean"),
@@ -170,6 +174,12 @@ impl fmt::Display for Fault {
             Self::NotAFile => f.write_str("is not a file in the document root"),
             Self::NotANetwork(entry) => write!(f, "contains {entry:?}, which is not a network or an address"),
             Self::NotANumber => f.write_str("is not an integer"),
+            Self::NotAPrefix(prefix) => {
+                write!(
+                    f,
+                    "contains the prefix {prefix:?}, which is not a path without empty segments, . and .."
+                )
+            }
             Self::NotPairs => f.write_str("is not a list of pairs"),
             Self::NotARatio => f.write_str("is not a number from 0 to 1"),
             Self::NotAPattern(entry, why) => {

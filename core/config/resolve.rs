@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
 use super::directive;
+use super::entry_file::EntryFile;
 use super::files::{default_root, directory, readable_file};
 use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Key};
@@ -233,14 +234,22 @@ impl Resolver {
     fn check_entry_file(&mut self) {
         let Value::Text(text) = self.settings.value(Id::EntryFile).clone() else { return };
         let key = &KEYS[Id::EntryFile as usize];
-        let name = text.trim_start_matches('/');
+        let entries = match EntryFile::list(&text) {
+            Ok(entries) => entries,
+            Err(fault) => {
+                let accepted = "a file, or a list of PREFIX=FILE such as /api/=api/index.php,/=index.php";
+                self.fault_accepting(key, &text, fault, accepted);
+                return;
+            }
+        };
         // Hidden files are never served, and least of all to everybody.
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
-        let plain = Path::new(name).components().all(is_plain);
-        if name.is_empty() || !plain {
+        let is_below =
+            |entry: &EntryFile| !entry.file.is_empty() && Path::new(&entry.file).components().all(is_plain);
+        if let Some(wrong) = entries.iter().find(|entry| !is_below(entry)) {
             self.fault_accepting(
                 key,
-                &text,
+                if entries.len() > 1 { &wrong.file } else { &text },
                 Fault::NotBelowRoot,
                 "the path of a file that is not hidden, such as index.php",
             );
@@ -248,27 +257,35 @@ impl Resolver {
         }
         // A root that is not there has a line of its own.
         let Value::Path(root) = self.settings.value(Id::DocumentRoot) else { return };
-        if root.is_dir() && !root.join(name).is_file() {
+        let is_there = |entry: &EntryFile| !root.is_dir() || root.join(&entry.file).is_file();
+        if let Some(wrong) = entries.iter().find(|entry| !is_there(entry)) {
             self.fault_accepting(
                 key,
-                &text,
+                if entries.len() > 1 { &wrong.file } else { &text },
                 Fault::NotAFile,
                 "the path of an existing file in the document root",
             );
         }
-        self.settings.set(Id::EntryFile, Value::Text(name.to_owned()));
+        if let [EntryFile { prefix, file, gets_rest: false }] = &entries[..]
+            && prefix.is_empty()
+        {
+            self.settings.set(Id::EntryFile, Value::Text(file.clone()));
+        }
     }
 
     fn check_worker_mode(&mut self) {
-        let has_script =
-            matches!(self.settings.value(Id::EntryFile), Value::Text(name) if name.ends_with(".php"));
+        // A worker has loaded one script, and gives it all paths.
+        let entries = self.settings.text(Id::EntryFile).map(EntryFile::list).and_then(Result::ok);
+        let has_script = entries.is_some_and(|entries| {
+            matches!(&entries[..], [only] if only.prefix.is_empty() && !only.gets_rest && only.file.ends_with(".php"))
+        });
         if self.settings.boolean(Id::WorkerModeEnabled) && !has_script {
             let key = &KEYS[Id::WorkerModeEnabled as usize];
             self.fault_accepting(
                 key,
                 "true",
                 Fault::LacksScript,
-                "true with a .php file in ENTRY_FILE, or false",
+                "true with one .php file in ENTRY_FILE, without a list of prefixes, or false",
             );
         }
     }

@@ -42,7 +42,7 @@ fn defaults_are_those_of_the_table() {
     assert_eq!((config.logs.access, config.logs.level), (AccessLog::Off, Level::Info));
     assert_eq!((config.operations.addr, config.operations.allow_ips), (None, None));
     assert!(config.php.superglobals_enabled && config.files.revalidate);
-    assert_eq!((config.tls.certificates, config.serving.entry_file), (Vec::new(), None));
+    assert_eq!((config.tls.certificates, config.serving.entry_files), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn worker_mode_needs_a_script_to_keep_loaded() {
     let root = ("DOCUMENT_ROOT", root.path().to_str().unwrap());
     let mode = ("WORKER_MODE_ENABLED", "true");
     assert!(config(&[root, mode, ("ENTRY_FILE", "index.php")]).php.worker_mode_enabled);
-    let refusal = r#"WORKER_MODE_ENABLED: "true" requires ENTRY_FILE to name a script; accepted: true with a .php file in ENTRY_FILE, or false"#;
+    let refusal = r#"WORKER_MODE_ENABLED: "true" requires ENTRY_FILE to name one script, which handles all paths; accepted: true with one .php file in ENTRY_FILE, without a list of prefixes, or false"#;
     assert_eq!(lines(&[root, mode]), [refusal]);
     assert_eq!(lines(&[root, mode, ("ENTRY_FILE", "app.html")]), [refusal]);
 }
@@ -272,8 +272,24 @@ fn the_entry_file_is_a_file_below_the_root() {
     }
     let with =
         |entry: &str| resolve(&[("DOCUMENT_ROOT", root.path().to_str().unwrap()), ("ENTRY_FILE", entry)]);
-    assert_eq!(with("/index.php").unwrap().serving.entry_file.as_deref(), Some("index.php"));
-    for wrong in ["../index.php", "/", "a/../index.php", "missing.php", "./", ".svcdeny"] {
+    let entry =
+        |prefix: &str| EntryFile { prefix: prefix.into(), file: "index.php".into(), gets_rest: false };
+    assert_eq!(with("/index.php").unwrap().serving.entry_files, [entry("")]);
+    assert_eq!(with("/a/=index.php,/=/index.php").unwrap().serving.entry_files, [entry("/a"), entry("")]);
+    for wrong in [
+        "../index.php",
+        "/",
+        "a/../index.php",
+        "missing.php",
+        "./",
+        ".svcdeny",
+        "/a/=missing.php,/=index.php",
+        "/a/=../index.php,/=index.php",
+        "/a/=",
+        "/a//b=index.php",
+        "index.php,index.php",
+        ",",
+    ] {
         assert!(with(wrong).is_err(), "{wrong}");
     }
 }

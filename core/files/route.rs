@@ -7,13 +7,34 @@
 //! | single page | file | – | script, rest as PATH_INFO | the file |
 //! | worker | file | – | – | the script |
 //!
+//! Parts of a site may have a mode of their own: [`Routing`] knows which.
+//!
 //! Promises: pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a
 //! segment. The first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A
 //! name that ends in `.php` in any letter case is never a candidate for sending as a file. A dot-file, or a file in a
 //! dot-directory other than `/.well-known`, is never a candidate. Dots in PATH_INFO, or in a path that the entry file
 //! handles, mean nothing here. It does not check whether anything exists.
 
+use crate::config::EntryFile;
 use crate::http::uri::has_dot_segment_file;
+
+/// The modes of the parts of a site, determined by the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routing {
+    /// The parts that have an entry file, the longest prefix first.
+    parts: Vec<SitePart>,
+    /// All others.
+    rest: SitePart,
+}
+
+/// A part of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SitePart {
+    /// Its path without slashes at its ends; empty for the whole site. Differs from every normalized path.
+    pub key: Vec<u8>,
+    /// How its paths are routed.
+    pub mode: RoutingMode,
+}
 
 /// How paths map to files and scripts, determined by the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +45,8 @@ pub enum RoutingMode {
     FrontController {
         /// The URL path of the script, with its leading slash.
         script: Vec<u8>,
+        /// Of a path that it handles, what follows after this many bytes is `PATH_INFO`; `None` if nothing is.
+        path_info_from: Option<usize>,
     },
     /// Files and scripts. One file is sent for all other paths.
     SinglePage {
@@ -90,30 +113,95 @@ enum SearchStep {
 }
 
 impl RoutingMode {
-    /// Selects the mode from the setting `ENTRY_FILE`, a path relative to the document root.
+    /// Selects the mode for all paths from a file alone, relative to the document root.
     pub fn from_entry_file(entry_file: Option<&str>) -> Self {
         let Some(entry) = entry_file else { return Self::Files };
         let path = [b"/", entry.trim_start_matches('/').as_bytes()].concat();
         if is_source(&path) {
-            Self::FrontController { script: path }
+            Self::FrontController { script: path, path_info_from: None }
         } else {
             Self::SinglePage { file: path }
         }
     }
 
-    /// The same for persistent workers, which have loaded the script in `ENTRY_FILE`; `None` if it is not a script.
-    pub fn for_workers(entry_file: Option<&str>) -> Option<Self> {
-        match Self::from_entry_file(entry_file) {
-            Self::FrontController { script } => Some(Self::Worker { script }),
-            _ => None,
+    fn of(entry: &EntryFile, has_workers: bool) -> Self {
+        match Self::from_entry_file(Some(&entry.file)) {
+            // They have loaded the script.
+            Self::FrontController { script, .. } if has_workers => Self::Worker { script },
+            Self::FrontController { script, .. } => {
+                let path_info_from = entry.gets_rest.then_some(entry.prefix.len());
+                Self::FrontController { script, path_info_from }
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the file that handles all remaining paths, if there is one.
+    pub fn entry(&self) -> Option<&[u8]> {
+        match self {
+            Self::FrontController { script: entry, .. }
+            | Self::Worker { script: entry }
+            | Self::SinglePage { file: entry } => Some(entry),
+            Self::Files => None,
         }
     }
 
     /// Returns the script that handles all remaining paths, if there is one.
     pub fn front_controller(&self) -> Option<&[u8]> {
         match self {
-            Self::FrontController { script } | Self::Worker { script } => Some(script),
+            Self::FrontController { script, .. } | Self::Worker { script } => Some(script),
             Self::Files | Self::SinglePage { .. } => None,
+        }
+    }
+}
+
+impl RoutingMode {
+    /// `PATH_INFO` of a path that this script of the mode handles.
+    fn path_info<'a>(&self, script: &[u8], path: &'a [u8]) -> &'a [u8] {
+        match self {
+            _ if is_or_is_below(path, script) => &path[script.len()..],
+            Self::FrontController { path_info_from: Some(from), .. } if path != b"/" => &path[*from..],
+            _ => b"",
+        }
+    }
+}
+
+impl Routing {
+    /// Takes the entry files in their order. With `has_workers`, those that are scripts are loaded.
+    pub fn new(entry_files: &[EntryFile], has_workers: bool) -> Self {
+        let part = |entry: &EntryFile| SitePart {
+            key: entry.prefix.trim_start_matches('/').into(),
+            mode: RoutingMode::of(entry, has_workers),
+        };
+        let rest = SitePart { key: Vec::new(), mode: RoutingMode::Files };
+        Self { parts: entry_files.iter().map(part).collect(), rest }
+    }
+
+    /// Returns the part of the site that a normalized path belongs to.
+    pub fn part(&self, path: &[u8]) -> &SitePart {
+        let below = path.strip_prefix(b"/").unwrap_or(path);
+        let holds = |part: &&SitePart| part.key.is_empty() || is_or_is_below(below, &part.key);
+        self.parts.iter().find(holds).unwrap_or(&self.rest)
+    }
+
+    /// Returns whether the file at this path below the document root is an entry file.
+    pub fn has_entry(&self, path: &[u8]) -> bool {
+        self.parts.iter().any(|part| part.mode.entry() == Some(path))
+    }
+}
+
+impl SitePart {
+    /// Returns the name under which to remember that a script handles a normalized path; `None` if it is not to be
+    /// remembered: the script may create the file of that name, which has to answer the next request.
+    pub fn route_key<'a>(&'a self, path: &'a [u8], script: &[u8], path_info: &[u8]) -> Option<&'a [u8]> {
+        if self.mode.front_controller() != Some(script) {
+            return Some(path);
+        }
+        match path_info {
+            // The same for all paths.
+            [] => Some(&self.key),
+            _ if is_or_is_below(path, script) => Some(path),
+            _ => None,
         }
     }
 }
@@ -122,7 +210,7 @@ impl RoutingMode {
 pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Candidates<'a> {
     debug_assert!(path.starts_with(b"/"), "a normalised path starts with a slash");
     let step = match mode {
-        RoutingMode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => {
+        RoutingMode::FrontController { script, .. } if path == b"/" || is_or_is_below(path, script) => {
             SearchStep::Fallback
         }
         // Only the loaded script is executed.
@@ -186,9 +274,8 @@ impl Candidates<'_> {
         self.step = SearchStep::End;
         match self.mode {
             RoutingMode::Files => None,
-            RoutingMode::FrontController { script } | RoutingMode::Worker { script } => {
-                let path_info =
-                    if is_or_is_below(self.path, script) { &self.path[script.len()..] } else { b"" };
+            RoutingMode::FrontController { script, .. } | RoutingMode::Worker { script } => {
+                let path_info = self.mode.path_info(script, self.path);
                 Some(Candidate::Script { name: script.clone(), path_info: path_info.into() })
             }
             RoutingMode::SinglePage { file } => Some(Candidate::Static { path: file.clone() }),
@@ -286,16 +373,19 @@ mod tests {
     #[test]
     fn the_entry_file_decides_the_mode() {
         assert_eq!(RoutingMode::from_entry_file(None), RoutingMode::Files);
-        assert_eq!(front_controller(), RoutingMode::FrontController { script: b"/index.php".to_vec() });
+        assert_eq!(
+            front_controller(),
+            RoutingMode::FrontController { script: b"/index.php".to_vec(), path_info_from: None }
+        );
         assert_eq!(
             RoutingMode::from_entry_file(Some("/public/index.php")),
-            RoutingMode::FrontController { script: b"/public/index.php".to_vec() }
+            RoutingMode::FrontController { script: b"/public/index.php".to_vec(), path_info_from: None }
         );
         assert_eq!(single_page(), RoutingMode::SinglePage { file: b"/app.html".to_vec() });
         // The mode must never send the source.
         assert_eq!(
             RoutingMode::from_entry_file(Some("INDEX.PHP")),
-            RoutingMode::FrontController { script: b"/INDEX.PHP".to_vec() }
+            RoutingMode::FrontController { script: b"/INDEX.PHP".to_vec(), path_info_from: None }
         );
     }
 
@@ -372,7 +462,7 @@ mod tests {
     }
 
     fn worker() -> RoutingMode {
-        RoutingMode::for_workers(Some("index.php")).unwrap()
+        RoutingMode::Worker { script: b"/index.php".to_vec() }
     }
 
     #[test]
@@ -386,10 +476,74 @@ mod tests {
         assert_eq!(tried(&mode, "/other.php/a"), ["send /other.php/a", "run /index.php|"]);
     }
 
+    fn entry(prefix: &str, file: &str, gets_rest: bool) -> EntryFile {
+        EntryFile { prefix: prefix.into(), file: file.into(), gets_rest }
+    }
+
     #[test]
-    fn persistent_workers_need_a_script() {
-        assert_eq!(RoutingMode::for_workers(None), None);
-        assert_eq!(RoutingMode::for_workers(Some("app.html")), None);
+    fn a_part_of_the_site_is_found_by_whole_segments() {
+        let entries = [
+            entry("/api/v2", "v2.php", false),
+            entry("/admin", "admin.html", false),
+            entry("/api", "api/index.php", false),
+            entry("", "index.php", false),
+        ];
+        let routing = Routing::new(&entries, false);
+        for (path, key, fallback) in [
+            ("/api/v2/x", "api/v2", "run /v2.php|"),
+            ("/api/v2", "api/v2", "run /v2.php|"),
+            ("/api/v20", "api", "run /api/index.php|"),
+            ("/api/index.php/v1/x", "api", "run /api/index.php|/v1/x"),
+            ("/api", "api", "run /api/index.php|"),
+            ("/apis", "", "run /index.php|"),
+            ("/", "", "run /index.php|"),
+            ("/admin/x", "admin", "send /admin.html"),
+            ("/.well-known/x", "", "run /index.php|"),
+        ] {
+            let part = routing.part(path.as_bytes());
+            assert_eq!(part.key, key.as_bytes(), "{path}");
+            assert_eq!(tried(&part.mode, path).last().unwrap(), fallback, "{path}");
+        }
+        assert!(routing.has_entry(b"/api/index.php") && routing.has_entry(b"/admin.html"));
+        assert!(!routing.has_entry(b"/api/other.php"));
+        let alone = Routing::new(&entries[..3], false);
+        assert_eq!(alone.part(b"/x").mode, RoutingMode::Files);
+        let workers = Routing::new(&entries[3..], true);
+        assert_eq!(workers.part(b"/x").mode, worker());
+    }
+
+    #[test]
+    fn the_rest_of_a_path_is_path_info_where_the_setting_says_so() {
+        let routing =
+            Routing::new(&[entry("/api", "api/http.php", true), entry("", "index.php", true)], false);
+        for (path, fallback) in [
+            ("/api/tickets.json", "run /api/http.php|/tickets.json"),
+            ("/api", "run /api/http.php|"),
+            ("/api/", "run /api/http.php|/"),
+            ("/api/http.php/tickets.json", "run /api/http.php|/tickets.json"),
+            ("/a/b", "run /index.php|/a/b"),
+            ("/", "run /index.php|"),
+        ] {
+            let part = routing.part(path.as_bytes());
+            assert_eq!(tried(&part.mode, path).last().unwrap(), fallback, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_front_controller_handles_is_remembered_under_no_path_that_could_become_a_file() {
+        let routing = Routing::new(&[entry("/api", "api.php", true), entry("", "index.php", false)], false);
+        let key = |path: &str, script: &str, path_info: &str| {
+            let (path, script, path_info) = (path.as_bytes(), script.as_bytes(), path_info.as_bytes());
+            routing
+                .part(path)
+                .route_key(path, script, path_info)
+                .map(|key| String::from_utf8_lossy(key).into_owned())
+        };
+        assert_eq!(key("/a", "/index.php", ""), Some(String::new()));
+        assert_eq!(key("/index.php/a", "/index.php", "/a"), Some("/index.php/a".into()));
+        assert_eq!(key("/other.php", "/other.php", ""), Some("/other.php".into()));
+        assert_eq!(key("/api", "/api.php", ""), Some("api".into()));
+        assert_eq!(key("/api/a", "/api.php", "/a"), None);
     }
 
     #[test]

@@ -36,10 +36,6 @@ impl<S> Default for RouteCache<S> {
     }
 }
 
-/// The key for the script of a front controller, which handles all remaining paths. It differs from every normalized
-/// path.
-pub const EVERYTHING_ELSE: &[u8] = b"";
-
 impl<S> RouteCache<S> {
     /// Creates an empty cache.
     pub fn new() -> Self {

@@ -337,7 +337,7 @@ impl ClientConnection {
             // The request was answered in the meantime.
             Done::Found(..) | Done::Named(_) if self.connection.has_reply(stream) => {}
             Done::Found(path, found) => {
-                self.decide(io, stream, |request, io| Some(request.found(io, path, found)));
+                self.decide(io, stream, |request, io| Some(request.found(io, &path, found)));
             }
             Done::Named(found) => self.decide(io, stream, |request, io| request.file_opened(io, found)),
             Done::Slice(Ok(bytes)) => self.connection.sliced(stream, bytes),

@@ -11,8 +11,8 @@ use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
 use crate::files::LookBegun;
 use crate::files::{
-    Asset, AssetOptions, DocumentRoot, FoundScript, Lookup, RelativePath, Resolved, RoutingMode,
-    SendfileRoots, StaticCache, StaticFile,
+    Asset, AssetOptions, DocumentRoot, FoundScript, Lookup, RelativePath, Resolved, Routing, SendfileRoots,
+    SitePart, StaticCache, StaticFile,
 };
 use crate::http::{Coding, NamedFile};
 use crate::observe::StaticCacheReading;
@@ -26,7 +26,7 @@ use crate::time;
 #[derive(Debug)]
 pub(in crate::serve) struct Site {
     root: DocumentRoot,
-    mode: RoutingMode,
+    routing: Routing,
     terms: AssetOptions,
     cache: StaticCache,
     policy: Arc<Policy>,
@@ -90,11 +90,9 @@ impl Site {
             memory_file_max: cache.memory_file_max(),
             hashed_file_max: cache.hashed_file_max(),
         };
-        let entry = config.serving.entry_file.as_deref();
-        let for_workers = || RoutingMode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);
         Self {
             root: DocumentRoot::new(config.serving.document_root.clone(), config.serving.links_outside_root),
-            mode: for_workers().unwrap_or_else(|| RoutingMode::from_entry_file(entry)),
+            routing: Routing::new(&config.serving.entry_files, config.php.worker_mode_enabled),
             terms,
             cache,
             policy: Arc::clone(policy),
@@ -126,12 +124,12 @@ impl Site {
     pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
         !self.policy.php_deny.matches(path)
             && !self.names_task_entry(path)
-            && self.root.leaves_all_to_the_script(&self.mode, path)
+            && self.root.leaves_all_to_the_script(&self.part(path).mode, path)
     }
 
-    /// Whether `script` is what answers every path that leads nowhere else.
-    pub(in crate::serve) fn answers_everything_else(&self, script: &Script) -> bool {
-        script.path_info.is_empty() && self.mode.front_controller() == Some(&*script.name)
+    /// The part of the site that the normalized `path` belongs to.
+    pub(in crate::serve) fn part(&self, path: &[u8]) -> &SitePart {
+        self.routing.part(path)
     }
 
     /// Finds what answers the normalized `path`. Waits for the disk, unless another request for it has just been
@@ -151,7 +149,7 @@ impl Site {
             self.cache.remove(path);
             return Ok(Found::Missing);
         }
-        let found = match self.root.resolve(&self.mode, path)? {
+        let found = match self.root.resolve(&self.part(path).mode, path)? {
             Resolved::File(file) if self.is_task_entry(&file.path, file.elsewhere.as_ref()) => Found::Missing,
             Resolved::Script(script)
                 if self.is_task_entry(&script.script_name, script.elsewhere.as_ref()) =>
@@ -279,15 +277,10 @@ impl Site {
         self.task_entry.as_ref().is_some_and(|entry| entry.way() == real) && !self.is_fallback(found)
     }
 
-    /// Whether this is the fallback for every other path. Rules define what clients may request, and nobody requested
-    /// this file; if somebody does, its path is judged.
+    /// Whether this is the fallback for every other path of a part of the site. Rules define what clients may request, and
+    /// nobody requested this file; if somebody does, its path is judged.
     fn is_fallback(&self, found: &[u8]) -> bool {
-        match &self.mode {
-            RoutingMode::Files => false,
-            RoutingMode::FrontController { script: fallback }
-            | RoutingMode::SinglePage { file: fallback }
-            | RoutingMode::Worker { script: fallback } => found == fallback,
-        }
+        self.routing.has_entry(found)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use crate::files::{EVERYTHING_ELSE, Lookup, RouteCache};
+use crate::files::{Lookup, RouteCache};
 use crate::policy::Rules;
 use crate::policy::deny::Denial;
 use crate::pool::{Script, StreamKey};
@@ -70,7 +70,7 @@ impl Router {
         }
         match self.site.kept(&path, now) {
             Lookup::Absent | Lookup::Old => {
-                if let Some(script) = self.scripts.get(EVERYTHING_ELSE, now)
+                if let Some(script) = self.scripts.get(&self.site.part(&path).key, now)
                     && self.site.leaves_to_front_controller(&path)
                 {
                     return Handler::Script(Arc::clone(script));
@@ -88,14 +88,16 @@ impl Router {
 
     /// Remembers that `script` handles a normalised path. A path that the front controller handles is not remembered:
     /// the script may create the file of that name, which has to answer the next request.
-    pub(in crate::serve) fn learn(&mut self, path: Vec<u8>, script: &Arc<Script>, now: Instant) {
-        let key = if self.site.answers_everything_else(script) { EVERYTHING_ELSE.to_vec() } else { path };
-        self.scripts.insert(key, Arc::clone(script), now);
+    pub(in crate::serve) fn learn(&mut self, path: &[u8], script: &Arc<Script>, now: Instant) {
+        let part = self.site.part(path);
+        if let Some(key) = part.route_key(path, &script.name, &script.path_info) {
+            self.scripts.insert(key.to_vec(), Arc::clone(script), now);
+        }
     }
 
     /// Has the handler of a normalised path looked up again.
     pub(in crate::serve) fn forget(&mut self, path: &[u8]) {
         self.scripts.forget(path);
-        self.scripts.forget(EVERYTHING_ELSE);
+        self.scripts.forget(&self.site.part(path).key);
     }
 }

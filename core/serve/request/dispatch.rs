@@ -39,12 +39,7 @@ impl RequestMeta {
     }
 
     /// A file thread has found the handler.
-    pub(in crate::serve) fn found(
-        &mut self,
-        io: &mut Io,
-        path: Vec<u8>,
-        found: io::Result<Found>,
-    ) -> Decision {
+    pub(in crate::serve) fn found(&mut self, io: &mut Io, path: &[u8], found: io::Result<Found>) -> Decision {
         match found {
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
@@ -59,7 +54,7 @@ impl RequestMeta {
             Ok(Found::Forbidden) => Answer::plain(403).into_decision(),
             Ok(Found::Directory) => {
                 let query = self.head().and_then(|head| head.path_and_query().1);
-                Answer::moved(&directory_location(&path, query)).into_decision()
+                Answer::moved(&directory_location(path, query)).into_decision()
             }
             Err(error) => {
                 let what = format!("document root cannot be read: {error}");
