@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::backend::{Backend, Visit};
 use crate::support::client::eventually;
-use crate::tasks::{Mode, TaskServer, TaskSvc};
+use crate::tasks::{Mode, TaskServer, TaskSvc, assert_like};
 use crate::turns::server_with;
 
 /// Pages and a page that never comes, at URL. What a request leaves is kept for later ones to look at.
@@ -24,6 +24,21 @@ function leave_unkept() { Held::$promising->send(URL . 'never'); Held::$left = [
 function leave_by_exception() { leave_begun(); throw new Exception('left'); }
 function leave_in_fiber() { $fiber = new Fiber(function () { leave_begun(); Fiber::suspend(); }); $fiber->start(); return Held::$promising->count(); }
 
+/** Two multi handles, in this order or the other one. */
+function crosses($n)
+{
+    Held::$left ?: Held::$left = [curl_multi_init(), curl_multi_init()];
+    [$first, $second] = $n ? array_reverse(Held::$left) : Held::$left;
+    curl_multi_add_handle($first, $one = curl_init(URL));
+    mark('has', $n);
+    while (count(file(DIR . '/has')) < 2) { Svc\sleep(0.002); }
+    try {
+        return curl_multi_add_handle($second, $other = curl_init(URL));
+    } finally {
+        curl_multi_remove_handle($first, $one);
+        if (isset($other)) { curl_multi_remove_handle($second, $other); }
+    }
+}
 function page() { return [Held::$promising->send(URL)->wait(), Held::$promising->count()]; }
 function wait_for_left() { return Held::$left[0]->wait(); }
 function cancel_left() { return [Held::$left[0]->cancel(), Held::$left[0]->cancel(), Held::$promising->count()]; }
@@ -164,4 +179,18 @@ fn each_message_is_read_once() {
     assert_eq!(server.tell("messages_left"), "3");
     assert_eq!(server.tell("add_again"), "\"page\"");
     assert_eq!(server.tell("read_messages"), "[0,[42,2,42,0],[42,1,42,0],[0,0,0,0]]");
+}
+
+#[test]
+fn who_uses_multi_handles_in_another_order_is_told_so() {
+    let backend = backend();
+    let server = start(&backend);
+    let mut both = ["0", "1"].map(|n| server.send("crosses", n));
+    let mut texts = [both[0].response().text(), both[1].response().text()];
+    texts.sort();
+    assert_eq!(texts[0], "0");
+    assert_like(
+        &texts[1],
+        "Svc\\ConnectionBusyError: Curl handle is used by*multi handles in the same order*",
+    );
 }

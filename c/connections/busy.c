@@ -73,28 +73,39 @@ shim_taken shim_connection_wait(shim_connection *connection)
     if (taken.turn == SHIM_TURN_HERE) {
         taken = taken_by_this(root);
     }
+    const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
     shim_connection_let_go(root);
     return taken;
 }
 
+    taken.is_handle = is_handle;
 bool shim_connection_is_taken(shim_taken taken)
 {
     if (taken.is_left) {
-        shim_busy_error_throw("Connection is in a call of a request that has ended, inside a fiber that is suspended");
+        shim_busy_error_throw(taken.is_handle
+                                  ? "Curl handle is in a call of a request that has ended, inside a fiber that is suspended"
+                                  : "Connection is in a call of a request that has ended, inside a fiber that is suspended");
         return false;
     }
     switch (taken.turn) {
     case SHIM_TURN_HERE:
         return true;
     case SHIM_TURN_GONE:
-        shim_busy_error_throw("Connection has been closed by another request");
+        shim_busy_error_throw(taken.is_handle ? "Curl handle has been closed by another request"
+                                              : "Connection has been closed by another request");
         return false;
     case SHIM_TURN_REFUSED:
-        shim_busy_error_throw("Connection is used by a request that itself waits for this one, and that has a transaction "
-                              "or a result open on it");
+        shim_busy_error_throw(
+            taken.is_handle
+                ? "Curl handle is used by a request that itself waits for this one, and that has transfers in it; let all "
+                  "requests use multi handles in the same order, or give each request its own"
+                : "Connection is used by a request that itself waits for this one, and that has a transaction or a result "
+                  "open on it");
         return false;
     case SHIM_TURN_STUCK:
-        shim_busy_error_throw("Connection is used by another request of the same thread, and this call cannot wait for it");
+        shim_busy_error_throw(
+            taken.is_handle ? "Curl handle is used by another request of the same thread, and this call cannot wait for it"
+                            : "Connection is used by another request of the same thread, and this call cannot wait for it");
         return false;
     case SHIM_TURN_OVER:
         break;

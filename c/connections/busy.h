@@ -15,6 +15,8 @@ typedef struct shim_taken {
     shim_turn turn;
     /* A call that a request which has ended has begun goes on, or will. */
     bool is_left;
+    /* It is a handle of curl. */
+    bool is_handle;
 } shim_taken;
 
 /* The same as shim_connection_take in two steps: what the caller holds is let go before the second, which may not return. */
