@@ -125,9 +125,12 @@ function cache_lock(): void { while (!Held::$redis->set('lock', '1', ['nx', 'ex'
 function query_then_cache_lock() { ask(); mark('first'); until('second'); cache_lock(); $n = ask(); Held::$redis->del('lock'); return $n; }
 function cache_lock_then_query() { cache_lock(); mark('second'); $n = ask(); Held::$redis->del('lock'); return $n; }
 function use_redis() { Held::$redis->set('a', 1); mark('first'); until('go'); return (int) Held::$redis->get('a'); }
+function use_redis_once() { Held::$redis->set('a', 1); return (int) Held::$redis->get('a'); }
 function look_redis() { return (int) Held::$redis->get('a'); }
 function watch_redis() { Held::$redis->watch('a'); mark('first'); until('go'); Held::$redis->unwatch(); return 7; }
 function wait_redis() { mark('look'); return (int) Held::$redis->get('a'); }
+/** `$n` is how long phpredis waits for a message, in seconds. */
+function subscribe($n) { $redis = Held::$redis; set_time_limit(1); $redis->setOption(Redis::OPT_READ_TIMEOUT, (float) $n); $redis->subscribe(['x'], fn () => null); }
 function select_redis()
 {
     Held::$redis->select(3);
@@ -385,6 +388,16 @@ fn the_database_of_redis_that_a_request_selects_is_its_own() {
         }
         assert_eq!(server.tell("look_redis"), "0");
         assert_eq!(server.tell("mine"), "false");
+    });
+}
+
+#[test]
+fn a_subscription_ends_at_the_time_limit() {
+    with_redis(|server| {
+        for timeout in ["-1", "120"] {
+            assert_eq!(server.send("subscribe", timeout).response().status, 504);
+            assert_eq!(server.tell("use_redis_once"), "1");
+        }
     });
 }
 

@@ -126,6 +126,7 @@ mod hooks_clients;
 mod hooks_closing;
 mod hooks_collecting;
 mod hooks_dns;
+mod hooks_figures;
 mod hooks_forks;
 mod hooks_graph;
 mod hooks_guards;

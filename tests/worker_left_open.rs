@@ -12,7 +12,7 @@ use crate::tasks::{Mode, TaskServer, TaskSvc};
 
 /// Connections of the boot script, and functions in pairs: one leaves something, the other one looks.
 const CODE: &str = r#"
-class Held { public static $pdo, $my, $pg, $redis, $kept, $rows; }
+class Held { public static $pdo, $my, $pg, $redis, $kept, $rows, $prepared; }
 function pdo(string $dsn, array $options = []): PDO { return new PDO($dsn, USER, PASSWORD, $options); }
 function my(string $host = '127.0.0.1'): mysqli { mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT); return mysqli_connect($host, USER, PASSWORD, MY_NAME, MY_PORT); }
 const PG = 'host=127.0.0.1 port=' . PG_PORT . ' dbname=' . PG_NAME . ' user=' . USER . ' password=' . PASSWORD;
@@ -23,6 +23,8 @@ function boot()
     Held::$my = my();
     Held::$pg = pg_connect(PG);
     Held::$redis = redis();
+    Held::$prepared = ['pdo' => Held::$pdo['my']->prepare("SELECT GET_LOCK('left', 0)"), 'mysqli' => Held::$my->prepare("SELECT GET_LOCK('left', 0)")];
+    pg_prepare(Held::$pg, 'locks', 'SELECT pg_advisory_lock(7)');
 }
 const INSERT = 'INSERT INTO money VALUES (1)';
 const COUNT = 'SELECT count(*) FROM money';
@@ -129,6 +131,14 @@ function leave_lock_mysqli() { mysqli_query(Held::$my, "SELECT GET_LOCK('left', 
 function look_lock_mysqli() { return look_lock_my(); }
 function leave_lock_tables() { Held::$pdo['my']->exec('LOCK TABLES money WRITE'); return [true, 1]; }
 function look_lock_tables() { $pdo = pdo(MY); $pdo->exec('SET lock_wait_timeout = 1'); return look_pdo($pdo); }
+function leave_lock_reading() { Held::$my->query('FLUSH TABLES money WITH READ LOCK'); return [true, 1]; }
+function look_lock_reading() { $pdo = pdo(MY); $pdo->exec('SET lock_wait_timeout = 1'); $pdo->exec('UPDATE money SET amount = 2'); return [false, 0]; }
+function leave_lock_earlier_pdo() { Held::$prepared['pdo']->execute(); Held::$prepared['pdo']->fetchAll(); return [look_lock_my()[0], 1]; }
+function look_lock_earlier_pdo() { return look_lock_my(); }
+function leave_lock_earlier_mysqli() { Held::$prepared['mysqli']->execute(); Held::$prepared['mysqli']->get_result()->fetch_all(); return [look_lock_my()[0], 1]; }
+function look_lock_earlier_mysqli() { return look_lock_my(); }
+function leave_lock_earlier_libpq() { pg_execute(Held::$pg, 'locks', []); return [is_locked_pg(), 1]; }
+function look_lock_earlier_libpq() { return look_lock_pg(); }
 function is_locked_pg() { return !pdo(PGSQL)->query('SELECT pg_try_advisory_lock(7)')->fetchColumn(); }
 function leave_lock_pg() { Held::$pdo['pg']->query('SELECT pg_try_advisory_lock(7)')->fetchAll(); return [is_locked_pg(), 1]; }
 function look_lock_pg() { return [is_locked_pg(), 0]; }
@@ -235,7 +245,18 @@ const PDO: &[&str] = &[
     "subclass",
     "statement",
 ];
-const LOCKS: &[&str] = &["lock_my", "lock_prepared", "lock_mysqli", "lock_tables", "lock_pg", "lock_libpq"];
+const LOCKS: &[&str] = &[
+    "lock_my",
+    "lock_prepared",
+    "lock_mysqli",
+    "lock_tables",
+    "lock_reading",
+    "lock_pg",
+    "lock_libpq",
+    "lock_earlier_pdo",
+    "lock_earlier_mysqli",
+    "lock_earlier_libpq",
+];
 const MYSQLI: &[&str] =
     &["my_begun", "my_rows", "my_many", "my_async", "my_statement", "my_persistent", "my_dropped"];
 const PGSQL: &[&str] = &[

@@ -1,6 +1,7 @@
 /* How a script waits for its turn, and Svc\ConnectionBusyError. */
 #include "compat.h"
 #include "connections/busy.h"
+#include "connections/figures.h"
 #include "context/own_worker.h"
 #include "engine/execution_timer.h"
 #include "fiber/cancel.h"
@@ -58,6 +59,9 @@ static shim_taken taken_by_this(shim_connection *root)
     }
     if (shim_running != NULL) {
         root->user = shim_running;
+        if (root->kept != NULL) {
+            shim_figures_put_back(root);
+        }
     }
     return (shim_taken){.turn = SHIM_TURN_HERE};
 }
@@ -69,16 +73,16 @@ shim_taken shim_connection_wait(shim_connection *connection)
         return (shim_taken){.turn = take(shim_turn_joint())};
     }
     shim_connection_hold(root);
+    const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
     shim_taken taken = {.turn = take(shim_connection_thing(root))};
     if (taken.turn == SHIM_TURN_HERE) {
         taken = taken_by_this(root);
     }
-    const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
+    taken.is_handle = is_handle;
     shim_connection_let_go(root);
     return taken;
 }
 
-    taken.is_handle = is_handle;
 bool shim_connection_is_taken(shim_taken taken)
 {
     if (taken.is_left) {

@@ -9,7 +9,6 @@
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
-#include "connections/held_locks.h"
 #include "connections/objects.h"
 #include "connections/rest.h"
 #include "connections/stores.h"
@@ -144,6 +143,7 @@ static void adopt(shim_connection *root, zend_object *object)
 {
     shim_connection *made = shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
     if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
+        made->effects = root->effects;
         shim_connection_belongs(made, root);
     }
 }
@@ -165,7 +165,6 @@ static bool is_raw_state(zend_execute_data *execute_data)
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
     const zend_function *function = EX(func);
-    shim_held_locks_note(root, execute_data);
     if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
         return;
     }
@@ -215,6 +214,7 @@ static void call_without_owner(INTERNAL_FUNCTION_PARAMETERS)
         return;
     }
     note_state(call.connection, execute_data);
+    shim_rest_note_locks(call.connection, shim_connection_find(object), execute_data);
     shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     adopt_all(call.connection, execute_data, return_value);
     shim_call_end(&call);
@@ -237,10 +237,12 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
     }
     if (call.connection != NULL) {
         note_state(call.connection, execute_data);
-        if (shim_running != NULL) {
-            shim_rest_note(call.connection, execute_data);
-        } else {
+        if (shim_running == NULL) {
             shim_user_note(call.connection);
+        }
+        if (!shim_rest_note(call.connection, shim_connection_find(object), execute_data)) {
+            shim_call_end(&call);
+            return;
         }
         if (shim_running != NULL && shim_kind_is_store(call.connection->kind)) {
             shim_store_enter(call.connection, execute_data);

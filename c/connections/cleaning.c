@@ -9,6 +9,7 @@
 #include "connections/busy.h"
 #include "connections/cleaning.h"
 #include "connections/connection.h"
+#include "connections/figures.h"
 #include "connections/libpq.h"
 #include "connections/multi.h"
 #include "connections/objects.h"
@@ -260,6 +261,7 @@ void shim_connections_leave(const shim_fiber *fiber)
     }
     while (take_next(fiber) != NULL) {
     }
+    shim_figures_end(fiber);
     shim_uses_leave(fiber->serial);
     shim_turns_end(fiber);
 }

@@ -151,6 +151,11 @@ void shim_connection_let_go(shim_connection *connection)
         shim_socket_part(&connection->owned);
         shim_turn_forget(&connection->owned);
         free(connection->selections);
+        while (connection->kept != NULL) {
+            shim_kept *next = connection->kept->next;
+            free(connection->kept);
+            connection->kept = next;
+        }
         while (connection->earlier != NULL) {
             shim_user *next = connection->earlier->next;
             free(connection->earlier);

@@ -44,6 +44,12 @@ typedef struct shim_user {
     struct shim_user *next;
 } shim_user;
 
+/* What is kept of a request, by its serial number. Freed with the connection. */
+typedef struct shim_kept {
+    uint64_t request;
+    struct shim_kept *next;
+} shim_kept;
+
 typedef struct shim_connection {
     shim_owned owned;
     /* NULL once the object is freed: what belonged to it may live longer. */
@@ -70,10 +76,15 @@ typedef struct shim_connection {
     bool may_share_socket;
     /* A store that is persistent: all of a thread may be one connection. */
     bool is_persistent;
-    /* The request that has left something in its session, and the one whose last statement has made an ID (rest.c); by
-     * their serial numbers. */
+    /* The request that has left something in its session (statements.h), and the one whose ID is the last one (last_ids.h);
+     * by their serial numbers. */
     uint64_t stateful_for;
     uint64_t identified_for;
+    bool is_told_id;
+    /* What is kept of those who have lost it before their end (figures.h). */
+    shim_kept *kept;
+    /* What a prepared statement leaves in the session each time; of a connection, its latest one (statements.h). */
+    unsigned effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
     /* How many rows of a statement have been fetched. */

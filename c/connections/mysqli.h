@@ -5,6 +5,7 @@
 #include "compat.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Whether the connection is open. */
 bool shim_mysqli_is_open(zend_object *object);
@@ -18,7 +19,27 @@ void shim_mysqli_lose(zend_object *object);
 /* Whether a result has not been read to its end from the connection. */
 bool shim_mysqli_is_unread(zend_object *result);
 
-/* Whether mysqlnd's connection, which PDO has, waits for no reply, and has no more to read. */
+/* mysqlnd's connection; NULL if it is not open. PDO has one, too. */
+void *shim_mysqli_library_connection(zend_object *object);
+
+/* What mysqlnd keeps about the last statement. */
+typedef struct shim_mysqlnd_figures {
+    uint64_t affected_rows;
+    uint64_t last_insert_id;
+    unsigned warning_count;
+    unsigned field_count;
+    /* 0 if it has succeeded. */
+    unsigned error;
+    char sql_state[6];
+    char message[513];
+} shim_mysqlnd_figures;
+
+/* Of NULL, there are none. */
+void shim_mysqlnd_read_figures(const void *connection, shim_mysqlnd_figures *figures);
+void shim_mysqlnd_write_figures(void *connection, const shim_mysqlnd_figures *figures);
+/* Whether such a connection waits for no reply, and has no more to read. */
 bool shim_mysqlnd_is_idle(const void *connection);
+/* The same as shim_mysqli_lose(). */
+void shim_mysqlnd_lose(void *connection);
 
 #endif

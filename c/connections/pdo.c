@@ -2,6 +2,7 @@
  * without that header; a statement's connection is then not known, and it counts as a connection that nobody has
  * opened. */
 #include "compat.h"
+#include "connections/mysqli.h"
 #include "connections/pdo.h"
 
 #if __has_include(<ext/pdo/php_pdo_driver.h>)
@@ -70,6 +71,51 @@ bool shim_pdo_roll_back(zend_object *object)
     return is_done && !shim_pdo_in_transaction(object);
 }
 
+shim_pdo_state shim_pdo_state_of(zend_object *object)
+{
+    shim_pdo_state state = {0};
+    const pdo_dbh_t *connection = open_one(object);
+    if (connection != NULL) {
+        memcpy(state.code, connection->error_code, sizeof(state.code));
+    }
+    return state;
+}
+
+void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
+{
+    pdo_dbh_t *connection = open_one(object);
+    if (connection != NULL) {
+        memcpy(connection->error_code, state.code, sizeof(state.code));
+    }
+}
+
+static bool is_not_in_transaction(pdo_dbh_t *connection)
+{
+    (void)connection;
+    return false;
+}
+
+void shim_pdo_lose(zend_object *object)
+{
+    /* The driver of PostgreSQL takes a lost connection for one with an open transaction, and PDO would then refuse to begin
+     * one instead of finding the connection lost. It has one table of methods, so that one copy of it is enough. */
+    static __thread struct pdo_dbh_methods methods_of_lost;
+    pdo_dbh_t *connection = open_one(object);
+    const char *driver = shim_pdo_driver(object);
+    if (connection == NULL || driver == NULL) {
+        /* It was about to be opened. */
+        return;
+    }
+    connection->in_txn = false;
+    if (strcmp(driver, "mysql") == 0) {
+        shim_mysqlnd_lose(shim_pdo_library_connection(object));
+    } else if (strcmp(driver, "pgsql") == 0) {
+        methods_of_lost = *connection->methods;
+        methods_of_lost.in_transaction = is_not_in_transaction;
+        connection->methods = &methods_of_lost;
+    }
+}
+
 bool shim_pdo_has_result(zend_object *object)
 {
     const pdo_stmt_t *statement = php_pdo_stmt_fetch_object(object);
@@ -135,6 +181,23 @@ bool shim_pdo_roll_back(zend_object *object)
 {
     (void)object;
     return false;
+}
+
+shim_pdo_state shim_pdo_state_of(zend_object *object)
+{
+    (void)object;
+    return (shim_pdo_state){0};
+}
+
+void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
+{
+    (void)object;
+    (void)state;
+}
+
+void shim_pdo_lose(zend_object *object)
+{
+    (void)object;
 }
 
 bool shim_pdo_has_result(zend_object *object)

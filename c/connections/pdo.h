@@ -17,6 +17,14 @@ bool shim_pdo_is_mysql(zend_object *object);
 bool shim_pdo_in_transaction(zend_object *object);
 /* Ends an open transaction. Returns false if it failed. */
 bool shim_pdo_roll_back(zend_object *object);
+/* Its socket is shut down: whoever uses it next finds it lost, and without a transaction. */
+void shim_pdo_lose(zend_object *object);
+/* PDO's own word for how the last call on the connection has ended. */
+typedef struct shim_pdo_state {
+    char code[6];
+} shim_pdo_state;
+shim_pdo_state shim_pdo_state_of(zend_object *object);
+void shim_pdo_set_state(zend_object *object, shim_pdo_state state);
 /* Whether the statement has a result that may not have been read. */
 bool shim_pdo_has_result(zend_object *object);
 

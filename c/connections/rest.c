@@ -1,23 +1,27 @@
-/* Whether a connection is at rest; and what a request has left in the session behind it.
+/* Whether a connection is at rest; what a request has left in the session behind it; and what is noted of its calls.
  *
  * The extensions' structs and their libraries say whether something is under way, without a word to the server. What cannot
  * be seen counts as under way: a connection of a driver that is not known here is at rest while it has no statement that was
  * executed.
  *
  * The state of a session cannot be seen: the words of its statements say whether they may change what later statements find
- * (USE, SET, temporary tables, locks, variables). That is kept for the owner for as long as it waits for something that its
- * other requests need not know about (owners/turns.h), so a wrong guess for "changes" costs them time alone. A statement is
- * harmless if its first word is one of a list, and none of the words in it that are known to have effects. */
+ * (statements.h). That is kept for the owner for as long as it waits for something that its other requests need not know
+ * about (owners/turns.h). What it may ask about its last statement is put aside when a connection is lent (figures.h, last_ids.h).
+ */
 #include "compat.h"
+#include "connections/busy.h"
+#include "connections/figures.h"
+#include "connections/last_ids.h"
 #include "connections/mysqli.h"
 #include "connections/pdo.h"
 #include "connections/rest.h"
 #include "connections/sqlite.h"
+#include "connections/statements.h"
+#include "context/own_worker.h"
 #include "fiber/fiber.h"
 #include "owners/sockets.h"
 #include "owners/turns.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 
 /* ---- libraries ---- */
@@ -100,6 +104,12 @@ bool shim_connection_is_at_rest(shim_connection *connection)
     }
 }
 
+static bool has_session(const shim_connection *root)
+{
+    return root->kind == SHIM_KIND_PDO || root->kind == SHIM_KIND_MYSQLI || root->kind == SHIM_KIND_PGSQL ||
+           root->kind == SHIM_KIND_SQLITE;
+}
+
 /* ---- things, which may stand for several connections ---- */
 
 typedef struct part {
@@ -132,8 +142,7 @@ static bool is_restless(const shim_connection *one, const void *of)
 static bool is_stateful(const shim_connection *one, const void *of)
 {
     const part *part = of;
-    return is_part(one, part) &&
-           (one->stateful_for == part->owner->serial || one->identified_for == part->owner->serial);
+    return one->stateful_for == part->owner->serial && is_part(one, part);
 }
 
 static bool is_left_by(const shim_connection *one, const void *of)
@@ -160,142 +169,53 @@ static void is_left(const shim_owned *thing, const shim_fiber *owner)
     const part of = {.thing = thing, .owner = owner};
     for (shim_connection *one = NULL; (one = shim_connection_which(is_left_by, &of)) != NULL;) {
         one->user = NULL;
-    }
-}
-
-/* ---- sessions ---- */
-
-/* So much of a statement is looked at. */
-enum { WORDS_MAX = 1024 };
-
-static const char *const harmless[] = {
-    "alter", "analyze", "begin", "commit", "create", "delete", "desc", "describe", "drop", "end", "explain", "insert",
-    "merge", "release", "replace", "rollback", "savepoint", "select", "show", "start", "table", "truncate", "update",
-    "values", "with",
-};
-
-/* Locks, variables, and names that live as long as a session. */
-static const char *const effects[] = {
-    "@", ";", "advisory", "currval", "get_lock", "insert_id", "lastval", "nextval", "set_config", "setval", "temp",
-};
-
-static bool is_one_of(const char *word, size_t length, const char *const *words, size_t count)
-{
-    size_t i = 0;
-    while (i < count && !(strlen(words[i]) == length && memcmp(words[i], word, length) == 0)) {
-        i++;
-    }
-    return i < count;
-}
-
-typedef struct statement {
-    /* In lower case. */
-    char text[WORDS_MAX + 1];
-    const char *first;
-    size_t first_length;
-} statement;
-
-/* Skips spaces, parentheses and comments. */
-static const char *skip(const char *text)
-{
-    for (;;) {
-        if (isspace((unsigned char)*text) || *text == '(') {
-            text++;
-        } else if (text[0] == '-' && text[1] == '-') {
-            text += strcspn(text, "\n");
-        } else if (text[0] == '/' && text[1] == '*' && text[2] != '!' && strstr(text, "*/") != NULL) {
-            text = strstr(text, "*/") + 2;
-        } else {
-            return text;
+        if (has_session(one)) {
+            shim_figures_put_aside(one, owner);
         }
     }
 }
 
-static void read_statement(statement *one, const zend_string *sql)
-{
-    size_t length = MIN(ZSTR_LEN(sql), WORDS_MAX);
-    zend_str_tolower_copy(one->text, ZSTR_VAL(sql), length);
-    while (length > 0 && (isspace((unsigned char)one->text[length - 1]) || one->text[length - 1] == ';')) {
-        one->text[--length] = '\0';
-    }
-    one->first = skip(one->text);
-    one->first_length = strspn(one->first, "abcdefghijklmnopqrstuvwxyz");
-}
+/* ---- calls ---- */
 
-static bool has_effects(const statement *one)
+/* What the boot script has locked is kept: it may guard the worker as a whole. */
+static void note_locks(shim_connection *root, unsigned effects)
 {
-    if (!is_one_of(one->first, one->first_length, harmless, sizeof(harmless) / sizeof(harmless[0]))) {
-        return true;
-    }
-    size_t i = 0;
-    while (i < sizeof(effects) / sizeof(effects[0]) && strstr(one->first, effects[i]) == NULL) {
-        i++;
-    }
-    return i < sizeof(effects) / sizeof(effects[0]);
-}
-
-static bool is_word(const statement *one, const char *word)
-{
-    return strlen(word) == one->first_length && memcmp(word, one->first, one->first_length) == 0;
-}
-
-/* The first argument that is a text: the statement, if the function takes one. */
-static const zend_string *text_of(zend_execute_data *execute_data)
-{
-    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
-        const zval *argument = ZEND_CALL_ARG(execute_data, i);
-        ZVAL_DEREF(argument);
-        if (Z_TYPE_P(argument) == IS_STRING) {
-            return Z_STR_P(argument);
-        }
-    }
-    return NULL;
-}
-
-/* Functions that change what a session is, by parts of their names in lower case, and those that tell an ID. */
-static bool changes_session(const char *name)
-{
-    return strstr(name, "select_db") != NULL || strstr(name, "change_user") != NULL || strstr(name, "charset") != NULL ||
-           strstr(name, "autocommit") != NULL || strstr(name, "setattribute") != NULL || strstr(name, "encoding") != NULL ||
-           strstr(name, "options") != NULL;
-}
-
-static bool takes_statement(const char *name)
-{
-    return strstr(name, "query") != NULL || strstr(name, "exec") != NULL || strstr(name, "prepare") != NULL;
-}
-
-static void note_statement(shim_connection *root, zend_execute_data *execute_data, uint64_t serial)
-{
-    char name[64];
-    const zend_string *called = EX(func)->common.function_name;
-    zend_str_tolower_copy(name, ZSTR_VAL(called), MIN(ZSTR_LEN(called), sizeof(name) - 1));
-    if (changes_session(name)) {
-        root->stateful_for = serial;
-    } else if (strstr(name, "insert") != NULL) {
-        /* lastInsertId(), mysqli_insert_id() */
-        root->identified_for = 0;
-    } else if (takes_statement(name)) {
-        const zend_string *sql = text_of(execute_data);
-        statement one;
-        if (sql != NULL) {
-            read_statement(&one, sql);
-            root->stateful_for = has_effects(&one) ? serial : root->stateful_for;
-            root->identified_for = is_word(&one, "insert") || is_word(&one, "replace") ? serial : 0;
-        }
+    if ((effects & SHIM_LEAVES_LOCK) != 0 && !root->keeps_locks && root->kind != SHIM_KIND_SQLITE) {
+        root->keeps_locks = !root->holds_locks && !shim_own_worker.serving && shim_own_worker.requests == 0;
+        root->holds_locks = !root->keeps_locks;
     }
 }
 
-void shim_rest_note(shim_connection *root, zend_execute_data *execute_data)
+void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data)
+{
+    if (has_session(root)) {
+        note_locks(root, shim_statement_effects(root, subject, execute_data, true));
+    }
+}
+
+bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data)
 {
     shim_fiber *fiber = shim_running;
-    if (shim_kind_is_store(root->kind)) {
+    if (shim_kind_is_store(root->kind) && fiber != NULL) {
         fiber->has_used_store = fiber->is_at_store = true;
-    } else if (root->kind == SHIM_KIND_PDO || root->kind == SHIM_KIND_MYSQLI || root->kind == SHIM_KIND_PGSQL ||
-               root->kind == SHIM_KIND_SQLITE) {
-        fiber->is_at_store = false;
-        note_statement(root, execute_data, fiber->serial);
     }
+    if (!has_session(root) || shim_last_id_is_told(root)) {
+        return true;
+    }
+    const unsigned effects = shim_statement_effects(root, subject, execute_data, false);
+    note_locks(root, effects);
+    if (fiber == NULL) {
+        return true;
+    }
+    fiber->is_at_store = false;
+    if (!shim_last_id_is_there(root, effects)) {
+        shim_busy_error_throw("The last ID of this connection is another request's, which has used it while this one waited; "
+                              "ask for an ID before you wait, or use INSERT … RETURNING");
+        return false;
+    }
+    root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->serial : root->stateful_for;
+    root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->serial : root->identified_for;
+    return true;
 }
 
 /* ---- rows ---- */

@@ -4,6 +4,7 @@
  * functions are found in the library that PHP uses, whose interface is stable. If they are not there, nothing is known of
  * a connection, and nothing of it is ended. */
 #include "compat.h"
+#include "connections/pdo.h"
 #include "connections/sqlite.h"
 
 #include <dlfcn.h>
@@ -34,6 +35,15 @@ static void *function_of(void **slot, const char *name)
         function != NULL ? function(__VA_ARGS__) : (otherwise);                                     \
     })
 
+#define SQLITE_DO(name, parameters, ...)                                                            \
+    do {                                                                                            \
+        static void *slot;                                                                          \
+        void(*const function) parameters = (void(*) parameters)function_of(&slot, "sqlite3_" #name); \
+        if (function != NULL) {                                                                     \
+            function(__VA_ARGS__);                                                                  \
+        }                                                                                           \
+    } while (0)
+
 /* The struct of the class begins like this in all versions of PHP. */
 typedef struct database_object {
     int is_open;
@@ -44,6 +54,26 @@ void *shim_sqlite_of(zend_object *object)
 {
     const database_object *own = (const database_object *)((const char *)object - object->handlers->offset);
     return own->is_open != 0 ? own->database : NULL;
+}
+
+void *shim_sqlite_database(const shim_connection *connection)
+{
+    return connection->object == NULL             ? NULL
+           : connection->kind == SHIM_KIND_SQLITE ? shim_sqlite_of(connection->object)
+           : connection->kind == SHIM_KIND_PDO    ? shim_pdo_sqlite(connection->object)
+                                                  : NULL;
+}
+
+int64_t shim_sqlite_row_id(void *database)
+{
+    return database != NULL ? SQLITE(int64_t, last_insert_rowid, 0, (void *), database) : 0;
+}
+
+void shim_sqlite_set_row_id(void *database, int64_t row_id)
+{
+    if (database != NULL) {
+        SQLITE_DO(set_last_insert_rowid, (void *, int64_t), database, row_id);
+    }
 }
 
 bool shim_sqlite_in_transaction(void *database)

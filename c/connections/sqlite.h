@@ -4,11 +4,17 @@
 #define SVC_SHIM_SQLITE_H
 
 #include "compat.h"
+#include "connections/connection.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
-/* That of an object of the class SQLite3. */
+/* That of an object of the class SQLite3; that of a connection, also one of PDO: NULL for one to another database. */
 void *shim_sqlite_of(zend_object *object);
+void *shim_sqlite_database(const shim_connection *connection);
+/* The row that was inserted last. */
+int64_t shim_sqlite_row_id(void *database);
+void shim_sqlite_set_row_id(void *database, int64_t row_id);
 bool shim_sqlite_in_transaction(void *database);
 /* Whether a statement has begun and not ended. */
 bool shim_sqlite_is_busy(void *database);

@@ -63,8 +63,7 @@ static bool function_succeeds(const char *name, zend_object *object)
     return is_done(call_function(name, object, &result), &result);
 }
 
-/* Has the connection execute a statement. */
-static bool execute(const shim_connection *connection, const char *statement)
+bool shim_connection_execute(shim_connection *connection, const char *statement)
 {
     const bool is_pdo = connection->kind == SHIM_KIND_PDO;
     const char *name = connection->kind == SHIM_KIND_PGSQL ? "pg_query" : "mysqli_query";
@@ -173,9 +172,9 @@ static zend_long pgsql_status(zend_object *object)
 }
 
 /* pg_query() first reads what was sent without waiting for its results, and ends a copy (libpq.c). */
-static bool roll_back_pgsql(const shim_connection *connection)
+static bool roll_back_pgsql(shim_connection *connection)
 {
-    return execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
+    return shim_connection_execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
 }
 
 static bool tidy_pgsql(shim_connection *connection)
@@ -248,15 +247,6 @@ static bool tidy_sqlite(shim_connection *connection)
     return shim_sqlite_roll_back(database);
 }
 
-/* The database of a connection to SQLite; NULL for all others. */
-static void *sqlite_of(const shim_connection *connection)
-{
-    return connection->object == NULL             ? NULL
-           : connection->kind == SHIM_KIND_SQLITE ? shim_sqlite_of(connection->object)
-           : connection->kind == SHIM_KIND_PDO    ? shim_pdo_sqlite(connection->object)
-                                                  : NULL;
-}
-
 /* ---- all ---- */
 
 bool shim_connection_tidy(shim_connection *connection)
@@ -289,8 +279,8 @@ bool shim_connection_unlock(shim_connection *connection)
     connection->holds_locks = false;
     const bool is_mysql = connection->kind == SHIM_KIND_MYSQLI ||
                           (connection->kind == SHIM_KIND_PDO && shim_pdo_is_mysql(connection->object));
-    return is_mysql ? execute(connection, "UNLOCK TABLES") && execute(connection, "DO RELEASE_ALL_LOCKS()")
-                    : execute(connection, "SELECT pg_advisory_unlock_all()");
+    return is_mysql ? shim_connection_execute(connection, "UNLOCK TABLES") && shim_connection_execute(connection, "DO RELEASE_ALL_LOCKS()")
+                    : shim_connection_execute(connection, "SELECT pg_advisory_unlock_all()");
 }
 
 bool shim_connection_in_transaction(shim_connection *connection)
@@ -359,7 +349,7 @@ void shim_connection_close(shim_connection *connection)
     connection->is_subscribed = connection->is_watching = connection->is_in_block = false;
     /* Whoever uses it next is told that it is lost, and so is who goes on to read from it. */
     shim_socket_shut_down(&connection->owned);
-    shim_sqlite_end_all(sqlite_of(connection));
+    shim_sqlite_end_all(shim_sqlite_database(connection));
     switch (connection->kind) {
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
@@ -373,6 +363,11 @@ void shim_connection_close(shim_connection *connection)
         break;
     case SHIM_KIND_MYSQLI:
         shim_mysqli_lose(connection->object);
+        break;
+    case SHIM_KIND_PDO:
+        if (connection->object != NULL) {
+            shim_pdo_lose(connection->object);
+        }
         break;
     default:
         break;

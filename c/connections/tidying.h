@@ -10,7 +10,9 @@
 /* Rolls back an open transaction, drains or closes unread results. Returns whether the next one can use the connection.
  * Runs no code of scripts; may throw, raise errors and bail out. */
 bool shim_connection_tidy(shim_connection *connection);
-/* Releases what a request has locked until the end of the session (held_locks.h). The same holds. */
+/* Has the connection execute a statement without rows. Returns whether it has; the same holds. */
+bool shim_connection_execute(shim_connection *connection, const char *statement);
+/* Releases what a request has locked until the end of the session (statements.h). The same holds. */
 bool shim_connection_unlock(shim_connection *connection);
 /* Whether a transaction is open, or a block of commands of Redis. */
 bool shim_connection_in_transaction(shim_connection *connection);

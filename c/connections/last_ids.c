@@ -1,0 +1,96 @@
+/* IDs of requests that share a connection; see last_ids.h. */
+#include "compat.h"
+#include "connections/figures.h"
+#include "connections/last_ids.h"
+#include "connections/pdo.h"
+#include "connections/statements.h"
+#include "connections/tidying.h"
+#include "fiber/fiber.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { STATEMENT_MAX = 80 };
+
+static bool is_postgres(const shim_connection *connection)
+{
+    const char *driver =
+        connection->kind == SHIM_KIND_PDO && connection->object != NULL ? shim_pdo_driver(connection->object) : NULL;
+    return connection->kind == SHIM_KIND_PGSQL || (driver != NULL && strcmp(driver, "pgsql") == 0);
+}
+
+bool shim_last_id_is_told(shim_connection *connection)
+{
+    /* It was interrupted, if it is not inside of another call. */
+    connection->is_told_id = connection->is_told_id && connection->owned.uses > 1;
+    return connection->is_told_id;
+}
+
+/* As if nothing had been said. If that fails, the connection is lost, or the request is over, and its own call fails, too. */
+static void tell_session(shim_connection *connection, const char *statement)
+{
+    const shim_figures before = shim_figures_read(connection);
+    connection->is_told_id = true;
+    (void)shim_connection_execute(connection, statement);
+    connection->is_told_id = false;
+    zend_clear_exception();
+    shim_figures_write(connection, &before);
+}
+
+static void keep(shim_connection *connection, shim_figures_aside *of)
+{
+    char statement[STATEMENT_MAX];
+    (void)snprintf(statement, sizeof(statement), "SET @svc_id_%" PRIu64 " = LAST_INSERT_ID()", of->kept.request);
+    of->is_id_kept = true;
+    tell_session(connection, statement);
+}
+
+static void return_to(shim_connection *connection, shim_figures_aside *of)
+{
+    char statement[STATEMENT_MAX];
+    (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%" PRIu64 ", @svc_id_%" PRIu64 " = NULL",
+                   of->kept.request, of->kept.request);
+    of->is_id_kept = false;
+    tell_session(connection, statement);
+    connection->identified_for = of->kept.request;
+}
+
+/* The last ID is about to be another one. */
+static void leave_last(shim_connection *connection, uint64_t request)
+{
+    shim_figures_aside *other =
+        connection->identified_for != request ? shim_figures_of(connection, connection->identified_for) : NULL;
+    if (other == NULL) {
+        return;
+    }
+    if (is_postgres(connection)) {
+        other->is_id_lost = true;
+    } else if (shim_figures_mysqlnd(connection) != NULL && !other->is_id_kept) {
+        keep(connection, other);
+    }
+}
+
+bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
+{
+    const bool makes = (effects & (SHIM_LEAVES_ID | SHIM_LEAVES_STATE)) != 0;
+    const bool asks = (effects & (SHIM_ASKS_FOR_ID | SHIM_LEAVES_STATE)) != 0;
+    if (connection->kept == NULL || !(makes || asks)) {
+        return true;
+    }
+    const uint64_t request = shim_running->serial;
+    shim_figures_aside *own = shim_figures_of(connection, request);
+    if (own != NULL && own->is_id_lost && (effects & SHIM_ASKS_FOR_ID) != 0) {
+        return false;
+    }
+    const bool is_kept = own != NULL && own->is_id_kept;
+    if (makes || is_kept) {
+        leave_last(connection, request);
+    }
+    if (is_kept) {
+        return_to(connection, own);
+    }
+    if (own != NULL && makes) {
+        own->is_id_lost = false;
+    }
+    return true;
+}
