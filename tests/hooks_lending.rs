@@ -109,6 +109,16 @@ function release_before_fetching()
     Svc\release_connections();
     return array_map(intval(...), $statement->fetchAll(PDO::FETCH_COLUMN));
 }
+function pause_in_loop()
+{
+    $rows = [];
+    foreach (Held::$db->query('SELECT 1 UNION ALL SELECT 2', PDO::FETCH_COLUMN, 0) as $row) {
+        if (!$rows) { mark('first'); until('second'); }
+        $rows[] = (int) $row;
+    }
+    return $rows;
+}
+function ask_and_release() { $n = ask(); Svc\release_connections(); return $n; }
 function release_and_keep() { $s = Held::$db->query('SELECT 7'); $n = (int) $s->fetchColumn(); Svc\release_connections(); return $n; }
 
 function leave_stranded()
@@ -311,6 +321,18 @@ fn connections_are_not_released_in_the_middle_of_a_result() {
         }
         assert_eq!(server.tell("release_before_fetching"), "[1,2]");
         assert_eq!(server.tell("release_and_keep"), "7");
+    });
+}
+
+/// The rows that a lender has not read yet are none of the borrower's.
+#[test]
+fn connections_are_released_in_the_middle_of_anothers_result() {
+    with_held(|server| {
+        let mut one = server.send("pause_in_loop", "0");
+        server.until("first");
+        assert_eq!(server.tell("ask_and_release"), "7");
+        server.mark("second");
+        answers(&mut one, "[1,2]");
     });
 }
 

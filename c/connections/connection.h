@@ -87,8 +87,9 @@ typedef struct shim_connection {
     unsigned effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
-    /* How many rows of a statement have been fetched. */
+    /* How many rows of a statement have been fetched, and by which request; its serial number. */
     zend_long fetched;
+    uint64_t fetched_by;
     /* What libcurl calls an easy handle that is in a multi handle, and that multi handle. */
     shim_transfer_pair transfer;
     /* A statement has asked for a lock that the session keeps; the boot script has, and may want to keep it. */

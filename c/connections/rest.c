@@ -240,6 +240,7 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
                is_method(execute_data, "closecursor") || is_method(execute_data, "nextrowset")) {
         statement->fetched = 0;
     }
+    statement->fetched_by = shim_running != NULL ? shim_running->serial : 0;
 }
 
 /* Drivers that do not know how many rows there are say 0. */
@@ -247,8 +248,7 @@ static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 {
     if (one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL && one->fetched > 0 &&
         shim_pdo_has_result(one->object)) {
-        const shim_connection *root = shim_connection_root((shim_connection *)one);
-        return root->user == fiber && one->fetched < shim_pdo_row_count(one->object);
+        return one->fetched_by == ((const shim_fiber *)fiber)->serial && one->fetched < shim_pdo_row_count(one->object);
     }
     return one->user == fiber && shim_kind_is_connection(one->kind) && !one->owned.is_leased &&
            !shim_connection_is_at_rest((shim_connection *)one);

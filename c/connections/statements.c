@@ -138,6 +138,9 @@ static bool is_statement(const shim_connection *one)
 unsigned shim_statement_effects(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data,
                                 bool locks_only)
 {
+    if (locks_only && subject->effects == 0 && text_of(execute_data, false) == NULL) {
+        return 0;
+    }
     char name[NAME_MAX_LENGTH];
     const zend_string *called = EX(func)->common.function_name;
     zend_str_tolower_copy(name, ZSTR_VAL(called), MIN(ZSTR_LEN(called), sizeof(name) - 1));
