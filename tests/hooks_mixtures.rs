@@ -1,5 +1,5 @@
-//! Random requests that use connections, sessions, locks, places and stores in random order: what comes to an end without
-//! hooks comes to the same end with them.
+//! Random requests that use connections, sessions, locks, places, stores, tasks and programs in random order: what comes to
+//! an end without hooks comes to the same end with them.
 //!
 //! Locks are taken in one order by all, so that no requests wait for each other's; anything else comes in between them.
 //! `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` how many there are.
@@ -18,49 +18,132 @@ use crate::tasks::{Mode, TaskServer};
 const PROGRAMS: usize = 64;
 const CLIENTS: usize = 12;
 
+/// What may stand between locks; some more often than others.
+const STEPS: [&str; 28] = [
+    "q0", "q1", "q0", "q1", "g", "g", "i", "e", "t0", "t1", "o", "n", "n", "N", "L", "u0", "u1", "v", "a",
+    "x", "r", "m", "d0", "d1", "k", "R", "z", "z",
+];
+/// The last step of a program that ends by a fatal error.
+const FATAL: &str = ".X";
+
+/// Each step is a letter, and a digit that says which one of those that are alike. What a step has made must still be the
+/// request's own after the steps that follow.
 const CODE: &str = r#"
-class Held { public static $db = [], $redis, $place; }
+class Held { public static $db = [], $pg, $mysqli, $lite, $prepared, $redis, $store, $place; }
 class Place { function open() { return 1; } }
-function connect(): PDO { return new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
+final class Foreign extends Error { }
+function connect(string $dsn = MY): PDO { return new PDO($dsn, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
+function mysqli(): mysqli { return mysqli_connect('127.0.0.1', USER, PASSWORD, MY_NAME, MY_PORT); }
+function lite(): PDO { return new PDO('sqlite:' . DIR . '/lite', options: [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
+function boot(): void
+{
+    Held::$db = [connect(), connect()];
+    Held::$pg = connect(PG);
+    Held::$mysqli = mysqli();
+    Held::$lite = lite();
+    Held::$lite->exec('CREATE TABLE IF NOT EXISTS visits (id INTEGER PRIMARY KEY, who TEXT)');
+    Held::$prepared = Held::$db[0]->prepare('SELECT ?');
+    Held::$redis = new Redis;
+    Held::$redis->connect('127.0.0.1', REDIS);
+    Held::$store = new Memcached;
+    Held::$store->addServer('127.0.0.1', MEMCACHED);
+    Held::$place = Svc\per_request(Place::class, fn () => new Place, null, 1);
+}
+function own(mixed $found, mixed $expected, string $what): void
+{
+    if ($found !== $expected) { throw new Foreign("$what: " . json_encode($found) . ' instead of ' . json_encode($expected)); }
+}
+function all(PDOStatement $statement): array { $rows = $statement->fetchAll(PDO::FETCH_COLUMN); $statement->closeCursor(); return $rows; }
 function ask(PDO $db, string $token): void
 {
-    $statement = $db->prepare('SELECT ?');
+    $statement = $db->prepare('SELECT CAST(? AS CHAR(9))');
     $statement->execute([$token]);
-    $answer = $statement->fetchAll(PDO::FETCH_COLUMN)[0];
-    if ($answer !== $token) { throw new Error("foreign row: $answer for $token"); }
+    own(trim(all($statement)[0]), $token, 'row');
+}
+function transact(PDO $db, string $token): void
+{
+    $db->beginTransaction();
+    ask($db, $token);
+    $db->exec("INSERT INTO visits (who) VALUES ('in transaction $token')");
+    usleep(500);
+    own((int) all($db->query("SELECT count(*) FROM visits WHERE who LIKE 'in transaction %'"))[0], 1, 'transaction');
+    $db->rollBack();
+}
+/** Makes a row, and returns its ID: the server remembers it, too, until the request makes another one. */
+function make(PDO $db, string $token): int
+{
+    $db->exec("INSERT INTO visits (who) VALUES ('$token')");
+    return (int) $db->lastInsertId();
+}
+function in_task(string $token): string { ask(Held::$db[0], $token); ask(Held::$pg, $token); return $token; }
+/** Rows that wait in the connection while others want it. */
+function unbuffered(mysqli $db, string $token): void
+{
+    $rows = $db->query("SELECT '$token' UNION ALL SELECT '$token' UNION ALL SELECT 'last'", MYSQLI_USE_RESULT);
+    own($rows->fetch_row()[0], $token, 'row');
+    usleep(300);
+    own(array_merge(...$rows->fetch_all()), [$token, 'last'], 'rows');
+}
+/** Runs out of memory in the middle of such rows. */
+function exhaust(): void
+{
+    $db = mysqli();
+    ini_set('memory_limit', memory_get_usage() + (8 << 20));
+    $rows = $db->query("SELECT REPEAT('x', 60000) FROM information_schema.columns", MYSQLI_USE_RESULT);
+    for ($all = []; $row = $rows->fetch_row(); ) { $all[] = $row; }
+}
+function rows_of(PDO $db, string $token): void
+{
+    foreach ($db->query("SELECT '$token' UNION ALL SELECT '$token'", PDO::FETCH_COLUMN, 0) as $row) {
+        own($row, $token, 'row of foreach');
+        usleep(200);
+    }
+}
+function database(int $number, string $token): void
+{
+    Held::$redis->select($number);
+    Held::$redis->set("of$token", $number);
+    own(Held::$redis->get("of$token"), (string) $number, 'database');
+    Held::$redis->select(0);
 }
 function program(string $n): string
 {
     set_time_limit(25);
     [$token, $steps] = explode('-', $n);
     $held = [];
-    $own = null;
+    $own = $made = null;
     try {
         foreach (explode('.', $steps) as $step) {
             [$kind, $which] = [$step[0], $step[1] ?? 0];
             switch ($kind) {
                 case 'q': ask(Held::$db[$which], $token); break;
-                case 't':
-                    Held::$db[$which]->beginTransaction();
-                    ask(Held::$db[$which], $token);
-                    usleep(500);
-                    Held::$db[$which]->rollBack();
-                    break;
+                case 'g': ask(Held::$pg, $token); break;
+                case 'i': own(Held::$mysqli->query("SELECT '$token'")->fetch_row()[0], $token, 'row'); break;
+                case 'e': Held::$prepared->execute([$token]); own(all(Held::$prepared)[0], $token, 'row of a prepared statement'); break;
+                case 't': transact($which ? Held::$pg : Held::$db[0], $token); break;
                 case 'o': ask($own ??= connect(), $token); break;
+                case 'n': $made = make(Held::$db[1], $token); break;
+                case 'N': make(Held::$lite, $token); own(all(Held::$lite->query('SELECT who FROM visits WHERE id = last_insert_rowid()')), [$token], 'row ID'); break;
+                case 'L': $lite = lite(); $lite->exec('BEGIN IMMEDIATE'); make($lite, $token); usleep(500); $lite->exec('COMMIT'); break;
+                case 'u': unbuffered($which ? Held::$mysqli : mysqli(), $token); break;
+                case 'v': rows_of(Held::$db[0], $token); break;
+                case 'a': own(Svc\async(in_task(...), $token)->await(), $token, 'answer of a task'); break;
+                case 'x': own(exec("echo $token"), $token, 'output'); break;
                 case 's': session_save_path(DIR); session_id("s$which"); session_start(['use_cookies' => false, 'cache_limiter' => '']); break;
                 case 'f': $held[] = $file = fopen(DIR . "/lock$which", 'c'); flock($file, LOCK_EX); break;
                 case 'p': Held::$place->open(); break;
                 case 'c': while (!Held::$redis->set('lock', $token, ['nx', 'ex' => 60])) { usleep(2000); } $held['c'] = true; break;
-                case 'r':
-                    Held::$redis->set("of$token", $token);
-                    if (Held::$redis->get("of$token") !== $token) { throw new Error('foreign value'); }
-                    break;
-                case 'm':
-                    $got = Held::$redis->multi()->echo($token)->echo($token)->exec();
-                    if ($got !== [$token, $token]) { throw new Error('foreign block: ' . json_encode($got)); }
-                    break;
+                case 'r': Held::$redis->set("of$token", $token); own(Held::$redis->get("of$token"), $token, 'value'); break;
+                case 'm': own(Held::$redis->multi()->echo($token)->echo($token)->exec(), [$token, $token], 'block'); break;
+                case 'd': database(1 + (int) $which, $token); break;
+                case 'k': Held::$store->set("of$token", $token); own(Held::$store->get("of$token"), $token, 'value'); break;
+                case 'R': Svc\release_connections(); $made = null; break;
                 case 'z': usleep(300); break;
+                case 'X': exhaust(); break;
             }
+        }
+        if ($made !== null && getenv('RUNTIME_HOOKS') === 'all') {
+            own((int) all(Held::$db[1]->query('SELECT LAST_INSERT_ID()'))[0], $made, 'ID');
         }
     } finally {
         if (isset($held['c'])) { Held::$redis->del('lock'); }
@@ -68,10 +151,6 @@ function program(string $n): string
     return "done $token";
 }
 "#;
-
-const BOOT: &str =
-    "Held::$db = [connect(), connect()]; Held::$redis = new Redis; Held::$redis->connect('127.0.0.1', STORE);
-    Held::$place = Svc\\per_request(Place::class, fn () => new Place, null, 1);";
 
 /// Small numbers from a seed.
 struct Numbers(u64);
@@ -84,22 +163,31 @@ impl Numbers {
         (self.0 >> 33) % limit
     }
 
-    /// Some of the locks, in order, and steps between them.
+    fn steps(&mut self, text: &mut String, most: u64, may_await: bool) {
+        for _ in 0..self.below(most + 1) {
+            let index = usize::try_from(self.below(STEPS.len() as u64)).unwrap();
+            let step = if STEPS[index] == "a" && !may_await { "z" } else { STEPS[index] };
+            write!(text, ".{step}").unwrap();
+        }
+    }
+
+    /// Some of the locks, in order, and steps between them. One that ends by a fatal error has no locks. Without hooks, who
+    /// polls for the last lock keeps its thread, so its holder must not await anything.
     fn program(&mut self, token: usize) -> String {
         let mut text = format!("{token}-z");
+        if self.below(24) == 0 {
+            self.steps(&mut text, 3, true);
+            return text + FATAL;
+        }
         for lock in ["s", "f0", "f1", "p", "c"] {
-            for _ in 0..self.below(3) {
-                let steps = ["q0", "q1", "q0", "t0", "t1", "o", "r", "m", "z"];
-                let index = usize::try_from(self.below(steps.len() as u64)).unwrap();
-                write!(text, ".{}", steps[index]).unwrap();
-            }
+            self.steps(&mut text, 2, true);
             match self.below(3) {
                 0 if lock == "s" => write!(text, ".s{}", self.below(2)).unwrap(),
                 0 => write!(text, ".{lock}").unwrap(),
                 _ => {}
             }
         }
-        write!(text, ".q{}", self.below(2)).unwrap();
+        self.steps(&mut text, 2, false);
         text
     }
 }
@@ -110,7 +198,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 /// What becomes of the programs, in their order.
 fn run(server: &TaskServer, programs: &[String]) -> Vec<String> {
-    let server = server.start_with(Mode::Worker, BOOT);
+    let server = server.start_with(Mode::Worker, "boot();");
     let left: Mutex<VecDeque<_>> = Mutex::new(programs.iter().enumerate().collect());
     let ends = Mutex::new(vec![String::new(); programs.len()]);
     std::thread::scope(|scope| {
@@ -128,20 +216,34 @@ fn run(server: &TaskServer, programs: &[String]) -> Vec<String> {
     ends.into_inner().unwrap()
 }
 
+fn is_expected(program: &str, index: usize, end: &str) -> bool {
+    if program.ends_with(FATAL) { end.starts_with("500 ") } else { end == format!("200 \"done {index}\"") }
+}
+
 #[test]
 fn what_ends_without_hooks_ends_with_them() {
-    let Some(((store, extensions), database)) =
-        databases::redis().zip(fetched("php-extensions")).zip(databases::mariadb())
-    else {
+    let (Some(my), Some(pg), Some(redis), Some(memcached), Some(extensions)) = (
+        databases::mariadb(),
+        databases::postgres(),
+        databases::redis(),
+        databases::memcached(),
+        fetched("php-extensions"),
+    ) else {
         return;
     };
+    my.query("CREATE TABLE visits (id INT PRIMARY KEY AUTO_INCREMENT, who TEXT)");
+    pg.query("CREATE TABLE visits (id SERIAL PRIMARY KEY, who TEXT)");
     let constants =
-        json!({"DSN": database.dsn(), "USER": USER, "PASSWORD": PASSWORD, "STORE": store.address().port()})
-            .to_string();
+        json!({"MY": my.dsn(), "MY_NAME": my.name(), "MY_PORT": my.address().port(), "PG": pg.dsn(),
+        "USER": USER, "PASSWORD": PASSWORD, "REDIS": redis.address().port(),
+        "MEMCACHED": memcached.address().port()})
+        .to_string();
     let define =
         format!("foreach (json_decode('{constants}', true) as $name => $value) define($name, $value);");
-    let server = TaskServer::new(&format!("{define}\n{CODE}"));
-    let server = server.directive(&format!("extension={extensions}/redis.so")).set("PHP_WORKERS", "1");
+    let server = TaskServer::new(&format!("{define}\n{CODE}"))
+        .directive(&format!("extension={extensions}/redis.so"))
+        .directive(&format!("extension={extensions}/memcached.so"))
+        .entry("boot();");
     let first = number("SVC_MIXTURE_SEED", 1);
     for seed in first..first + number("SVC_MIXTURES", 2) {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -149,10 +251,16 @@ fn what_ends_without_hooks_ends_with_them() {
         // With two threads, requests also wait for each other across them.
         for (hooks, workers) in [("none", "1"), ("all", "1"), ("all", "2")] {
             let server = server.clone().set("RUNTIME_HOOKS", hooks).set("PHP_WORKERS", workers);
-            for (index, end) in run(&server, &programs).iter().enumerate() {
-                let expected = format!("200 \"done {index}\"");
-                assert_eq!(*end, expected, "seed {seed}, hooks {hooks}, {workers}: {}", programs[index]);
-            }
+            let ends = run(&server, &programs);
+            let unexpected: Vec<_> = (0..PROGRAMS)
+                .filter(|index| !is_expected(&programs[*index], *index, &ends[*index]))
+                .map(|index| format!("{}: {}", programs[index], ends[index]))
+                .collect();
+            assert!(
+                unexpected.is_empty(),
+                "seed {seed}, hooks {hooks}, {workers}:\n{}",
+                unexpected.join("\n")
+            );
         }
     }
 }
