@@ -1,6 +1,6 @@
 //! What programs leave behind, or take in a way that nobody meant: fibers that are suspended inside of a call and outlive
-//! their request, objects that nobody constructed, handles of a request's body, files that are cut while they are read,
-//! exceptions that are their own cause. They print nothing, and nothing of what the model says depends on them.
+//! their request, objects that nobody constructed, `Svc\per_request()` of each class of PHP, handles of a request's body, files
+//! that are cut while they are read, exceptions that are their own cause. They print nothing, and nothing of what the model says depends on them.
 //!
 //! `CHAOS_WITHOUT` leaves some of them out, as in `unmade,leave sqlite,circle task`.
 
@@ -17,12 +17,15 @@ const CALLS: [&str; 9] =
 const FATES: [&str; 5] = ["stay", "resume", "drop", "throw", "cycle"];
 
 fn leftover(dice: &mut Dice) -> Op {
-    match dice.below(10) {
+    match dice.below(11) {
         0..=3 => Op::new("leave", vec![json!(dice.pick(&CALLS)), json!(dice.pick(&FATES))]),
         4 | 5 => Op::new("body", vec![json!(dice.pick(&["keep", "cycle", "read", "close"]))]),
         6 => Op::new("unmade", vec![json!(dice.pick(&["fetch", "unserialize", "reflect", "clone"]))]),
         7 | 8 => {
             Op::new("cut", vec![json!(dice.pick(&["write", "readfile", "copy", "fpassthru", "highlight"]))])
+        }
+        9 => {
+            Op::new("each", vec![json!(dice.pick(&["made", "unmade", "throws"])), json!(dice.below(1 << 16))])
         }
         _ => Op::new("circle", vec![json!(dice.pick(&["task", "text", "handler"]))]),
     }

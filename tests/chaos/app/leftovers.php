@@ -60,6 +60,29 @@ trait Leftovers
         $this->check("unmade $how");
     }
 
+    /** An instance for each request of a class of PHP or an extension, which is given to what looks into objects. */
+    private function do_each(string $how, int $number): void
+    {
+        $classes = array_values(array_filter(
+            [...get_declared_classes(), ...get_declared_interfaces()],
+            static fn ($class) => (new ReflectionClass($class))->isInternal() && !str_starts_with($class, 'Svc\\'),
+        ));
+        $class = $classes[$number % count($classes)];
+        $object = self::attempt(static fn () => Left::$each["$class $how"] ??= Svc\per_request($class, static fn () => match ($how) {
+            'made' => new $class(),
+            'unmade' => (new ReflectionClass($class))->newInstanceWithoutConstructor(),
+            'throws' => throw new DomainException('no instance'),
+        }));
+        if ($object instanceof $class) {
+            foreach ([print_r(...), serialize(...), json_encode(...), count(...), iterator_to_array(...), get_object_vars(...)] as $function) {
+                self::attempt(static fn () => $function($object, true));
+            }
+            self::attempt(static fn () => [$object == clone $object, $object < $object, (array) $object, isset($object->x), $object[0] ?? null]);
+            self::attempt(static fn () => new IteratorIterator($object));
+        }
+        $this->check("each $how");
+    }
+
     private static function argument(ReflectionParameter $parameter): mixed
     {
         $type = (string) $parameter->getType();
@@ -136,6 +159,8 @@ final class Left
     public static array $fibers = [];
     /** @var list<stdClass> */
     public static array $bodies = [];
+    /** What Svc\per_request() has returned, by its class. @var array<string, object> */
+    public static array $each = [];
 
     public static function register(): void
     {
