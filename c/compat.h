@@ -164,6 +164,15 @@ typedef zend_class_entry shim_scope;
 #define SHIM_AST_HOLDS_CODE(ast) false
 #endif
 
+/* 8.5: recorded errors and their number are one struct. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_RECORDED_ERRORS() 0
+#define SHIM_SET_RECORDED_ERRORS(count) (void)(count)
+#else
+#define SHIM_RECORDED_ERRORS() EG(num_errors)
+#define SHIM_SET_RECORDED_ERRORS(count) (EG(num_errors) = (count))
+#endif
+
 /* glibc only defines it with a leading underscore. */
 #ifndef NL_LOCALE_NAME
 #define NL_LOCALE_NAME(category) _NL_LOCALE_NAME(category)

@@ -127,6 +127,14 @@ function suspends(string $n)
 }
 function resumes(string $n) { [$name] = explode('.', $n); $fiber = Objects::$fibers[$name]; unset(Objects::$fibers[$name]); $fiber->resume(); return $fiber->getReturn(); }
 function drops(string $n) { [$name] = explode('.', $n); unset(Objects::$fibers[$name]); return gc_collect_cycles() >= 0; }
+/** `$n` is `operation.what becomes of the fiber.what the request does meanwhile`. */
+function stays(string $n)
+{
+    [, $end, $meanwhile] = explode('.', $n);
+    if (!suspends($n)) { return 'not suspended'; }
+    if ($meanwhile === 'parks') { mark("in-$n"); until("go-$n"); } else { naps(); }
+    return $end($n);
+}
 function naps() { usleep(1000); return 'slept'; }
 /** Ten magic methods within each other, of one object. */
 class Tower { public function __get($name) { if ($name > 0) { return $this->{$name - 1} . $name; } wait('bottom'); return 'bottom '; } }
@@ -248,33 +256,45 @@ fn requests_that_wait_in_the_same_object_keep_out_of_each_others_way() {
     }
 }
 
+/// PHP ends with a fatal error if a fiber is destroyed in `__debugInfo()`.
+const FATAL: [&str; 3] = ["var_dump", "debug_zval_dump", "print_r"];
+
 #[test]
-fn a_script_s_fiber_that_stays_suspended_in_the_middle_is_invisible_to_later_requests() {
+fn a_script_s_fiber_that_stays_suspended_in_the_middle_is_invisible_to_other_requests() {
     let server = server().start(Mode::Worker);
-    // PHP ends with a fatal error if a fiber is destroyed in __debugInfo().
-    let fatal = ["var_dump", "debug_zval_dump", "print_r"];
     for name in names(&server) {
         let expected = alone(&server, &name);
-        for end in if fatal.contains(&name.as_str()) { ["resumes", "resumes"] } else { ["resumes", "drops"] }
+        for end in if FATAL.contains(&name.as_str()) { ["resumes", "resumes"] } else { ["resumes", "drops"] }
         {
-            // What it has printed may come before.
-            let suspended = ask(&server, "suspends", &format!("{name}.1"));
-            assert!(suspended.ends_with("true"), "{name}: {suspended}");
-            if PARK.contains(&name.as_str()) {
+            let parks = PARK.contains(&name.as_str());
+            let n = format!("{name}.{end}.{}", if parks { "parks" } else { "naps" });
+            let mut request = server.send("stays", &encoded(&n));
+            if parks {
+                server.until(&format!("in-{n}"));
                 assert_eq!(alone(&server, &name), expected, "{name}, beside a fiber");
+                server.mark(&format!("go-{n}"));
             }
-            assert_eq!(ask(&server, "naps", "x"), "\"slept\"");
-            let ended = ask(&server, end, &format!("{name}.1"));
-            // A sort goes on in the request in which it has begun, or not at all.
-            assert!(name == "uasort" || !ended.contains("Error"), "{name} {end}: {ended}");
+            let ended = request.response().text();
+            assert!(!ended.contains("Error") && !ended.contains("not suspended"), "{n}: {ended}");
             assert_eq!(alone(&server, &name), expected, "{name}, afterwards");
         }
     }
     let page = server.svc.ask("/metrics").text();
     let blocked = series(&page, "svc_hook_blocked_total{hook=\"sleep\",reason=\"marks\"}");
-    let marking = names(&server).len() - PARK.len();
-    // Only while values are marked.
-    assert_eq!(blocked, 2.0 * marking as f64, "{page}");
+    assert_eq!(blocked, 2.0 * (names(&server).len() - PARK.len()) as f64, "{page}");
+}
+
+#[test]
+fn a_fiber_that_a_request_leaves_in_the_middle_leaves_no_marks() {
+    let server = server().start(Mode::Worker);
+    for name in names(&server) {
+        let expected = alone(&server, &name);
+        let _ = server.svc.get(&format!("/?do=suspends&n={}", encoded(&format!("{name}.1"))));
+        assert_eq!(ask(&server, "naps", "x"), "\"slept\"");
+        assert_eq!(alone(&server, &name), expected, "{name}");
+    }
+    let page = server.svc.ask("/metrics").text();
+    assert!(!page.contains("reason=\"marks\""), "{page}");
 }
 
 #[test]

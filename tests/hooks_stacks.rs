@@ -31,6 +31,11 @@ fn tell(server: &TaskSvc, place: &str, function: &str, kind: &str) -> String {
     response.text()
 }
 
+/// The same, for what leaves fibers. They end with the request, which may be what it fails with.
+fn leave(server: &TaskSvc, place: &str, function: &str, kind: &str) {
+    let _ = server.svc.get(&format!("/?do={function}&n={kind}{place}"));
+}
+
 /// Each kind of call, left in each way, in each other request's hands.
 #[track_caller]
 fn survives(server: &TaskSvc, place: &str, expected: &str) {
@@ -45,7 +50,7 @@ fn survives(server: &TaskSvc, place: &str, expected: &str) {
         }
         for left in ["leave", "leave_resumed_once", "leave_garbage", "leave_in_trace"] {
             for next in AFTERWARDS {
-                tell(server, place, left, kind);
+                leave(server, place, left, kind);
                 tell(server, place, next, "");
                 tell(server, place, "next_drop", "");
                 tell(server, place, "collect", "");
@@ -57,12 +62,12 @@ fn survives(server: &TaskSvc, place: &str, expected: &str) {
 
 /// Its thread ends while fibers are suspended: at SIGHUP, and at the end of the server.
 fn ends_with_its_thread(server: &mut TaskSvc, place: &str, expected: &str) {
-    tell(server, place, "leave", "");
+    leave(server, place, "leave", "");
     let boots = server.lines("booted").len();
     server.svc.signal(Signal::HUP);
     eventually("all threads have booted", || server.lines("booted").len() >= boots * 2);
     eventually("another thread serves", || tell(server, place, "usable", "") == expected);
-    tell(server, place, "leave", "");
+    leave(server, place, "leave", "");
     server.svc.signal(Signal::TERM);
     assert_eq!(server.svc.wait(), Some(0));
 }
@@ -129,7 +134,7 @@ fn survives_on_servers(server: &TaskSvc, place: &str, expected: &str) {
             ["same_resume", "same_drop", "leave", "leave_resumed_once", "leave_garbage", "leave_in_trace"]
         {
             for next in AFTERWARDS {
-                tell(server, place, left, &kind.to_string());
+                leave(server, place, left, &kind.to_string());
                 tell(server, place, next, "");
                 assert_eq!(tell(server, place, "usable", ""), expected, "{left} {next} {kind}");
             }
@@ -146,7 +151,10 @@ fn a_request_that_fails_leaves_its_calls_too() {
     {
         for kind in ["", "0", "3", "5", "6", "8", "10"] {
             println!("{function} {kind}");
-            assert_eq!(server.svc.get(&format!("/?do={function}&n={kind}")).status, status);
+            // What SQLite3 throws into a call that is ended this way is not caught.
+            let is_thrown = function == "leave_exit" && matches!(kind, "" | "10");
+            let expected = if is_thrown { 500 } else { status };
+            assert_eq!(server.svc.get(&format!("/?do={function}&n={kind}")).status, expected);
             tell(&server, "", "next_resume", "");
             assert_eq!(tell(&server, "", "usable", ""), LOCAL, "{function} {kind}");
         }

@@ -244,6 +244,7 @@ mod worker_flight;
 mod worker_frameworks;
 mod worker_isolation;
 mod worker_jumps;
+mod worker_left_fibers;
 mod worker_left_open;
 mod worker_life;
 mod worker_limits;

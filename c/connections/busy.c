@@ -7,7 +7,6 @@
 #include "fiber/cancel.h"
 #include "hooks/hooks.h"
 #include "libc/clock.h"
-#include "owners/uses.h"
 #include "transfer/exceptions.h"
 
 #include <sched.h>
@@ -49,23 +48,6 @@ static shim_turn take(shim_owned *thing)
     return shim_turn_take(thing);
 }
 
-static shim_taken taken_by_this(shim_connection *root)
-{
-    if (shim_use_is_left(&root->owned)) {
-        if (root->owned.is_leased && !root->owned.is_passed_on && root->held == 0) {
-            shim_turn_give(&root->owned);
-        }
-        return (shim_taken){.is_left = true};
-    }
-    if (shim_running != NULL) {
-        root->user = shim_running;
-        if (root->kept != NULL) {
-            shim_figures_put_back(root);
-        }
-    }
-    return (shim_taken){.turn = SHIM_TURN_HERE};
-}
-
 shim_taken shim_connection_wait(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
@@ -74,23 +56,19 @@ shim_taken shim_connection_wait(shim_connection *connection)
     }
     shim_connection_hold(root);
     const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
-    shim_taken taken = {.turn = take(shim_connection_thing(root))};
-    if (taken.turn == SHIM_TURN_HERE) {
-        taken = taken_by_this(root);
+    const shim_turn turn = take(shim_connection_thing(root));
+    if (turn == SHIM_TURN_HERE && shim_running != NULL) {
+        root->user = shim_running;
+        if (root->kept != NULL) {
+            shim_figures_put_back(root);
+        }
     }
-    taken.is_handle = is_handle;
     shim_connection_let_go(root);
-    return taken;
+    return (shim_taken){.turn = turn, .is_handle = is_handle};
 }
 
 bool shim_connection_is_taken(shim_taken taken)
 {
-    if (taken.is_left) {
-        shim_busy_error_throw(taken.is_handle
-                                  ? "Curl handle is in a call of a request that has ended, inside a fiber that is suspended"
-                                  : "Connection is in a call of a request that has ended, inside a fiber that is suspended");
-        return false;
-    }
     switch (taken.turn) {
     case SHIM_TURN_HERE:
         return true;

@@ -13,8 +13,6 @@ bool shim_connections_take_turns(void);
 /* How a wait for a connection has ended. */
 typedef struct shim_taken {
     shim_turn turn;
-    /* A call that a request which has ended has begun goes on, or will. */
-    bool is_left;
     /* It is a handle of curl. */
     bool is_handle;
 } shim_taken;

@@ -58,7 +58,7 @@ bool shim_call_begin(shim_call *call, zend_object *object)
     }
     shim_connection *connection = shim_connection_hold(shim_connection_find(object));
     const shim_taken taken = shim_connection_wait(connection);
-    const bool is_taken = taken.turn == SHIM_TURN_HERE && !taken.is_left;
+    const bool is_taken = taken.turn == SHIM_TURN_HERE;
     shim_connection *root = shim_connection_hold(shim_connection_root(connection));
     shim_connection_let_go(connection);
     if (is_taken && root != NULL && root->is_left && root->owned.uses == 0) {
@@ -76,7 +76,7 @@ bool shim_call_begin(shim_call *call, zend_object *object)
         return false;
     }
     if (shim_running != NULL) {
-        call->request = shim_running->serial;
+        call->request = shim_running->context.serial;
         call->refusals = shim_running->refusals;
     }
     return true;
@@ -88,7 +88,7 @@ void shim_call_end(const shim_call *call)
         return;
     }
     const shim_fiber *fiber = shim_running;
-    const bool is_same_request = fiber != NULL && fiber->serial == call->request;
+    const bool is_same_request = fiber != NULL && fiber->context.serial == call->request;
     call->connection->is_cut = call->connection->is_cut || (is_same_request && fiber->refusals > call->refusals);
     shim_use_end(call->use);
 }

@@ -218,21 +218,6 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_plac
     end_silence(fiber, &before);
 }
 
-bool shim_connections_are_called(const shim_fiber *fiber)
-{
-    return fiber->has_owned && shim_use_suspended(fiber->serial) != NULL;
-}
-
-void shim_connections_end_calls(shim_fiber *fiber)
-{
-    zend_object *suspended = NULL;
-    while ((suspended = shim_use_suspended(fiber->serial)) != NULL && EG(exception) == NULL) {
-        GC_ADDREF(suspended);
-        suspended->handlers->dtor_obj(suspended);
-        OBJ_RELEASE(suspended);
-    }
-}
-
 void shim_connections_end(shim_fiber *fiber, const shim_place *here)
 {
     if (!fiber->has_owned || shim_is_child) {
@@ -262,7 +247,6 @@ void shim_connections_leave(const shim_fiber *fiber)
     while (take_next(fiber) != NULL) {
     }
     shim_figures_end(fiber);
-    shim_uses_leave(fiber->serial);
     shim_turns_end(fiber);
 }
 

@@ -6,12 +6,6 @@
 #include "fiber/fiber.h"
 #include "jump/guard.h"
 
-/* Whether a script's fiber is suspended inside a call that the request has begun on a connection: its libraries, and what is
- * open, would wait for it to go on. Transfers of curl are no such calls. */
-bool shim_connections_are_called(const shim_fiber *fiber);
-/* Destroys these fibers, as PHP does at the end of a script: the calls return, and `finally` blocks run. Throws what they
- * throw, and then has to be called again. */
-void shim_connections_end_calls(shim_fiber *fiber);
 /* The request has run its last line, for now: leaves its connections clean, closes those that cannot be, and gives them
  * all back. May wait; runs no code of scripts. Its time limit is changed. Does nothing if it has none. */
 void shim_connections_end(shim_fiber *fiber, const shim_place *here);

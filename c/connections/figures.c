@@ -62,8 +62,8 @@ static shim_figures_aside *add(shim_connection *connection, uint64_t request)
 
 void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner)
 {
-    shim_figures_aside *own = shim_figures_of(connection, owner->serial);
-    own = own != NULL ? own : add(connection, owner->serial);
+    shim_figures_aside *own = shim_figures_of(connection, owner->context.serial);
+    own = own != NULL ? own : add(connection, owner->context.serial);
     if (own != NULL && !own->are_aside) {
         own->figures = shim_figures_read(connection);
         own->are_aside = true;
@@ -72,7 +72,7 @@ void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner
 
 void shim_figures_put_back(shim_connection *connection)
 {
-    shim_figures_aside *own = shim_figures_of(connection, shim_running->serial);
+    shim_figures_aside *own = shim_figures_of(connection, shim_running->context.serial);
     if (own != NULL && own->are_aside) {
         own->are_aside = false;
         shim_figures_write(connection, &own->figures);
@@ -106,8 +106,8 @@ static void drop(shim_connection *connection, uint64_t request)
 void shim_figures_end(const shim_fiber *fiber)
 {
     shim_connection *one = NULL;
-    while (are_any && (one = shim_connection_which(has_figures_of, &fiber->serial)) != NULL) {
-        drop(one, fiber->serial);
+    while (are_any && (one = shim_connection_which(has_figures_of, &fiber->context.serial)) != NULL) {
+        drop(one, fiber->context.serial);
     }
     are_any = are_any && shim_connection_which(has_any, NULL) != NULL;
 }

@@ -77,7 +77,7 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
     if (connection->kept == NULL || !(makes || asks)) {
         return true;
     }
-    const uint64_t request = shim_running->serial;
+    const uint64_t request = shim_running->context.serial;
     shim_figures_aside *own = shim_figures_of(connection, request);
     if (own != NULL && own->is_id_lost && (effects & SHIM_ASKS_FOR_ID) != 0) {
         return false;

@@ -142,7 +142,7 @@ static bool is_restless(const shim_connection *one, const void *of)
 static bool is_stateful(const shim_connection *one, const void *of)
 {
     const part *part = of;
-    return one->stateful_for == part->owner->serial && is_part(one, part);
+    return one->stateful_for == part->owner->context.serial && is_part(one, part);
 }
 
 static bool is_left_by(const shim_connection *one, const void *of)
@@ -213,8 +213,8 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
                               "ask for an ID before you wait, or use INSERT … RETURNING");
         return false;
     }
-    root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->serial : root->stateful_for;
-    root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->serial : root->identified_for;
+    root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->context.serial : root->stateful_for;
+    root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
     return true;
 }
 
@@ -240,7 +240,7 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
                is_method(execute_data, "closecursor") || is_method(execute_data, "nextrowset")) {
         statement->fetched = 0;
     }
-    statement->fetched_by = shim_running != NULL ? shim_running->serial : 0;
+    statement->fetched_by = shim_running != NULL ? shim_running->context.serial : 0;
 }
 
 /* Drivers that do not know how many rows there are say 0. */
@@ -248,7 +248,7 @@ static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 {
     if (one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL && one->fetched > 0 &&
         shim_pdo_has_result(one->object)) {
-        return one->fetched_by == ((const shim_fiber *)fiber)->serial && one->fetched < shim_pdo_row_count(one->object);
+        return one->fetched_by == ((const shim_fiber *)fiber)->context.serial && one->fetched < shim_pdo_row_count(one->object);
     }
     return one->user == fiber && shim_kind_is_connection(one->kind) && !one->owned.is_leased &&
            !shim_connection_is_at_rest((shim_connection *)one);

@@ -132,7 +132,7 @@ static void note_selection(shim_connection *store, zend_long database)
     shim_fiber *fiber = shim_running;
     store->selections->current = database;
     forget(store->selections, fiber);
-    if (store->selections->connected_by == fiber->serial) {
+    if (store->selections->connected_by == fiber->context.serial) {
         store->selections->home = database;
     } else if (database != store->selections->home) {
         if (make_room(store)) {
@@ -150,7 +150,7 @@ static void note_connection(shim_connection *store)
 {
     shim_selections *all = selections_of(store);
     if (all != NULL) {
-        all->connected_by = shim_running->serial;
+        all->connected_by = shim_running->context.serial;
         all->home = all->current = 0;
         all->count = 0;
     }

@@ -36,6 +36,8 @@ typedef struct shim_context {
     const shim_request *request;
     /* The number by which the host identifies the request. */
     uint64_t number;
+    /* In worker mode, its place in the order in which the requests of its thread have begun; 0 for a boot script. */
+    uint64_t serial;
     /* Time of arrival, as Unix time. */
     double time;
     int64_t body_length;

@@ -40,14 +40,9 @@ static int run(void)
 {
     const bool was_running = collector.is_running;
     collector.is_running = true;
-    /* A fiber that waits inside usort() restores what it found there when it is destroyed, whoever sorts by then. */
-    const zend_fcall_info compare = BG(user_compare_fci);
-    const zend_fcall_info_cache compare_cache = BG(user_compare_fci_cache);
     shim_memory_limit_extend(OWN_MEMORY);
     int count = zend_gc_collect_cycles();
     shim_memory_limit_apply();
-    BG(user_compare_fci) = compare;
-    BG(user_compare_fci_cache) = compare_cache;
     collector.is_running = was_running;
     return count;
 }

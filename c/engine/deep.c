@@ -13,7 +13,6 @@
 #include "engine/deep.h"
 
 #include <dlfcn.h>
-#include <zend_observer.h>
 
 /* How much stack one recursion may use before the rest is postponed. */
 enum { STACK_MAX = 128 * 1024, ROOM_AT_FIRST = 256 };
@@ -26,9 +25,6 @@ static __thread struct {
     size_t count;
     size_t room;
 } later;
-
-/* Where the contexts of suspended fibers keep their outermost call. */
-static int place = -1;
 
 static void (*free_object)(zend_object *);
 static void (*free_array)(zend_array *);
@@ -111,13 +107,7 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
     }
 }
 
-/* ---- stacks and bailouts ---- */
-
-static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
-{
-    from->reserved[place] = (void *)top;
-    top = to->reserved[place];
-}
+/* ---- stacks (stacks.c) and bailouts ---- */
 
 const void *shim_descent_here(void)
 {
@@ -147,15 +137,4 @@ bool shim_deep_install(void)
     free_object = (void (*)(zend_object *))dlsym(RTLD_NEXT, "zend_objects_store_del");
     free_array = (void (*)(zend_array *))dlsym(RTLD_NEXT, "zend_array_destroy");
     return free_object != NULL && free_array != NULL;
-}
-
-/* After PHP has started. */
-bool shim_deep_follow_fibers(void)
-{
-    place = zend_get_resource_handle("svc");
-    if (place < 0) {
-        return false;
-    }
-    zend_observer_fiber_switch_register(change_stack);
-    return true;
 }

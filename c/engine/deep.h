@@ -5,8 +5,7 @@
 #include <stdbool.h>
 
 bool shim_deep_install(void);
-bool shim_deep_follow_fibers(void);
-/* The outermost call that frees on the current stack, and how it is restored after a bailout. */
+/* The outermost call that frees on the current stack, and how it is restored after a bailout or a switch. */
 const void *shim_descent_here(void);
 void shim_descent_return_to(const void *descent);
 /* PHP's heap is about to be destroyed, with everything that is still to be freed. */

@@ -12,48 +12,41 @@
 #include "context/own_worker.h"
 #include "engine/collector.h"
 #include "engine/loading.h"
+#include "engine/stacks.h"
 
 #include <zend_compile.h>
 #include <zend_constants.h>
 
 #include <dlfcn.h>
 
-/* How many loads the running request is inside of. A request is never suspended inside one. */
-static __thread unsigned depth;
-
 static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
 static __typeof__(zend_compile_string) next_compile_string;
 static __typeof__(zend_autoload) next_autoload;
 
-static void leave(void)
-{
-    /* A script's own fiber may leave a load that it entered for another request. */
-    if (depth > 0) {
-        depth--;
-    }
-}
-
 static zend_op_array *load_file(zend_file_handle *file, int type)
 {
-    depth++;
+    shim_stack *stack = shim_stack_now();
+    const unsigned before = stack->loads++;
     zend_op_array *code = next_compile_file(file, type);
-    leave();
+    stack->loads = before;
     return code;
 }
 
 static zend_op_array *load_string(zend_string *source, const char *name, zend_compile_position position)
 {
-    depth++;
+    shim_stack *stack = shim_stack_now();
+    const unsigned before = stack->loads++;
     zend_op_array *code = next_compile_string(source, name, position);
-    leave();
+    stack->loads = before;
     return code;
 }
 
 static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
 {
-    depth++;
+    shim_stack *stack = shim_stack_now();
+    const unsigned before = stack->loads++;
     zend_class_entry *class = next_autoload(name, lower_name);
-    leave();
+    stack->loads = before;
     return class;
 }
 
@@ -63,9 +56,10 @@ static evaluate_fn next_evaluate;
 
 zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zend_class_entry *scope, uint32_t flags)
 {
-    depth++;
+    shim_stack *stack = shim_stack_now();
+    const unsigned before = stack->loads++;
     zval *value = next_evaluate(class_name, name, scope, flags);
-    leave();
+    stack->loads = before;
     return value;
 }
 
@@ -98,26 +92,51 @@ static void forget_constants(void)
     } ZEND_HASH_FOREACH_END();
 }
 
+/* A script's fiber, and the stacks below it, which go on when it does. */
+static bool are_loading(const zend_fiber_context *context)
+{
+    while (context != NULL && context->kind == zend_ce_fiber) {
+        const shim_stack *stack = shim_stack_of(context);
+        if (stack != NULL && stack->loads > 0) {
+            return true;
+        }
+        context = zend_fiber_from_context((zend_fiber_context *)context)->caller;
+    }
+    const shim_stack *stack = context != NULL ? shim_stack_of(context) : NULL;
+    return stack != NULL && stack->loads > 0;
+}
+
 bool shim_is_loading(void)
 {
-    return depth > 0 || CG(in_compilation) || CG(current_linking_class) != NULL;
+    return CG(in_compilation) || CG(current_linking_class) != NULL || are_loading(EG(current_fiber_context));
 }
 
 void shim_loading_begin(void)
 {
-    depth = 0;
+    shim_stack_now()->loads = 0;
+}
+
+static void forget_loads(void)
+{
+    if (EG(in_autoload) != NULL) {
+        zend_hash_clean(EG(in_autoload));
+    }
+    forget_constants();
+}
+
+static void forget_loads_of(const shim_stack *stack)
+{
+    (void)stack;
+    forget_loads();
 }
 
 void shim_loading_forget(void)
 {
-    if (depth > 0) {
-        if (EG(in_autoload) != NULL) {
-            zend_hash_clean(EG(in_autoload));
-        }
-        forget_constants();
+    if (shim_stack_now()->loads > 0) {
+        forget_loads();
     }
     CG(current_linking_class) = NULL;
-    depth = 0;
+    shim_stack_now()->loads = 0;
 }
 
 static zif_handler php_opcache_compile_file;
@@ -135,9 +154,10 @@ static void go_on_after_jump(void)
 static ZEND_FUNCTION(guarded_opcache_compile_file)
 {
     const bool was_unclean = CG(unclean_shutdown);
-    depth++;
+    shim_stack *stack = shim_stack_now();
+    const unsigned before = stack->loads++;
     php_opcache_compile_file(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    leave();
+    stack->loads = before;
     if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
         go_on_after_jump();
     }
@@ -162,6 +182,7 @@ bool shim_loading_prepare(void)
 void shim_loading_install(void)
 {
     guard_opcache();
+    shim_stack_is_lost_in_load = forget_loads_of;
     next_compile_file = zend_compile_file;
     zend_compile_file = load_file;
     next_compile_string = zend_compile_string;

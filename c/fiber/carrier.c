@@ -247,9 +247,7 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
         shim_host.worker.freed(context.host);
         return SHIM_ENDED;
     }
-    static __thread uint64_t begun;
     fiber->context = context;
-    fiber->serial = ++begun;
     fiber->has_owned = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
     fiber->blocked = NULL;
     fiber->serve = serve;

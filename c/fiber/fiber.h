@@ -44,8 +44,6 @@ typedef struct shim_fiber {
     zend_fiber_context *loop;
     zend_fiber_context *innermost;
     shim_phase phase;
-    /* Its place in the order in which the requests of its thread have begun. */
-    uint64_t serial;
     /* Whether it has ever owned, or used, a connection. */
     bool has_owned;
     /* Whether it has used a store (Redis, Memcached), and whether a store is what it has used last. */

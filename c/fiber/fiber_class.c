@@ -1,5 +1,6 @@
 /* PHP's class Fiber where it affects requests: memory that would otherwise not be freed, or be freed twice. */
 #include "compat.h"
+#include "engine/stacks.h"
 #include "fiber/fiber_class.h"
 #include "fiber/fiber_variables.h"
 
@@ -25,9 +26,7 @@ static void free_fiber(zend_object *object)
 {
     zend_fiber *fiber = (zend_fiber *)object;
     if (CG(unclean_shutdown) && fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        fiber->context.cleanup = NULL;
-        zend_fiber_destroy_context(&fiber->context);
-        fiber->context.status = ZEND_FIBER_STATUS_DEAD;
+        shim_stack_drop(fiber);
     }
     php_free_fiber(object);
 }

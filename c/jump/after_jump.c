@@ -24,6 +24,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"
+#include "engine/stacks.h"
 #include "jump/after_jump.h"
 #include "jump/session.h"
 #include "libc/libc.h"
@@ -50,6 +51,7 @@ void shim_output_mend(void)
         OG(running)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
         OG(running) = NULL;
     }
+    shim_stacks_drop_without_output();
 }
 
 void shim_error_handling_reset(void)

@@ -308,7 +308,7 @@ bool shim_turn_is_free(const shim_owned *thing)
 static void enqueue(waiter *one)
 {
     one->is_queued = true;
-    one->blocked.serial = one->fiber->serial;
+    one->blocked.serial = one->fiber->context.serial;
     one->fiber->blocked = &one->blocked;
     shim_queue_add(&turns.queue, &one->blocked);
 }

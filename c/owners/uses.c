@@ -1,16 +1,11 @@
 /* Uses; see uses.h for their invariants. */
 #include "compat.h"
-#include "fiber/fiber.h"
 #include "owners/uses.h"
 
 #include <stdlib.h>
 
 struct shim_use {
     shim_owned *thing;
-    /* The request that has begun it. */
-    uint64_t request;
-    /* That request has ended. */
-    bool is_left;
     /* Its stack, and where it is on that. */
     zend_fiber_context *stack;
     const char *position;
@@ -84,7 +79,6 @@ zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
     }
     *use = (shim_use){
         .thing = thing,
-        .request = shim_running != NULL ? shim_running->serial : 0,
         .stack = stack,
         .position = position,
         .outer = innermost_of(stack),
@@ -117,53 +111,9 @@ shim_owned *shim_use_here(void)
     return use != NULL ? use->thing : NULL;
 }
 
-static bool is_on_running_stack(const shim_owned *thing)
-{
-    const shim_use *use = innermost_of(EG(current_fiber_context));
-    while (use != NULL && use->thing != thing) {
-        use = use->outer;
-    }
-    return use != NULL;
-}
-
-bool shim_use_is_left(const shim_owned *thing)
-{
-    if (thing->uses == 0) {
-        return false;
-    }
-    const shim_use *use = all;
-    while (use != NULL && (use->thing != thing || !use->is_left)) {
-        use = use->next;
-    }
-    return use != NULL && !is_on_running_stack(thing);
-}
-
-static bool is_to_end(const shim_use *use, uint64_t request)
-{
-    return use->request == request && use->thing != NULL && (!use->thing->is_leased || use->thing->is_passed_on) &&
-           use->stack->kind == zend_ce_fiber &&
-           use->stack->status == ZEND_FIBER_STATUS_SUSPENDED && zend_fiber_from_context(use->stack)->caller == NULL;
-}
-
-zend_object *shim_use_suspended(uint64_t request)
-{
-    const shim_use *use = all;
-    while (use != NULL && !is_to_end(use, request)) {
-        use = use->next;
-    }
-    return use != NULL ? &zend_fiber_from_context(use->stack)->std : NULL;
-}
-
 zend_never_inline void shim_uses_mend(void)
 {
     mend(EG(current_fiber_context), __builtin_frame_address(0));
-}
-
-void shim_uses_leave(uint64_t request)
-{
-    for (shim_use *use = all; use != NULL; use = use->next) {
-        use->is_left = use->is_left || use->request == request;
-    }
 }
 
 void shim_uses_forget(void)

@@ -2,17 +2,16 @@
  *
  * A library in the middle of a call may call a script: PDO::FETCH_FUNC, a function of SQLite, a callback of curl, a filter
  * of a stream. If that runs in a fiber of the script, it may suspend itself there, and the call stays where it is, on the
- * stack of the fiber. It may be resumed, dropped or destroyed at any later time: by its request, by another one, or by none
- * (a collection between requests, the end of the thread). Fibers may end in another order than they have begun. So the call
- * in progress is not a property of the request: it is found by the stack that runs.
+ * stack of the fiber. It may be resumed, dropped or destroyed at any later time: by its request, by the end of that
+ * (fiber/left_fibers.h), or, if the boot script has begun it, by any request or none. Fibers may end in another order than they
+ * have begun. So the call in progress is not a property of the request: it is found by the stack that runs.
  *
  * Invariants.
  *  1. A use is on the list of one stack, which is found by the stack's context: that on which it has begun.
  *  2. It is over when its end is called, on the same stack; when an outer one of the same stack ends, or a bailout has
  *     returned to above its position, for its end was skipped; or when its stack is freed. The first that happens.
  *  3. Its memory is not on the stack, so that what a bailout has skipped can still be read.
- *  4. The request that has begun it is noted as a serial number, which is never used again. Nothing here asks which request
- *     runs when a use ends. */
+ *  4. Nothing here asks which request runs when a use ends. */
 #ifndef SVC_SHIM_USES_H
 #define SVC_SHIM_USES_H
 
@@ -31,16 +30,8 @@ void shim_use_end(shim_use *use);
 extern void (*shim_use_is_over)(shim_owned *thing);
 /* What the innermost call on the running stack is about; NULL if there is none. */
 shim_owned *shim_use_here(void);
-/* Whether a suspended fiber is inside a call on the thing that a request has begun which has ended since; for another stack
- * than that fiber's. */
-bool shim_use_is_left(const shim_owned *thing);
-/* A fiber of a script that is suspended inside a call that the request with this serial number has begun, on what is not
- * leased; NULL if there is none. */
-zend_object *shim_use_suspended(uint64_t request);
 /* Ends those on the running stack that bailouts have skipped. */
 void shim_uses_mend(void);
-/* The request with this serial number has ended: what goes on of its calls is left to whoever has their stacks. */
-void shim_uses_leave(uint64_t request);
 /* No stack of the thread runs any more. */
 void shim_uses_forget(void);
 /* Returns false if PHP has no room in the contexts of stacks. Before any thread runs PHP. */

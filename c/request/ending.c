@@ -1,10 +1,10 @@
 /* How a request of worker mode ends.
  *
  *   handler returned, exited, threw or bailed out
- *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
+ *     -> shutdown functions -> the worker's objects are destructed (silent exit())
+ *     -> fibers that are suspended inside a call of PHP's are destroyed -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
- *     -> fibers that are suspended inside a call on a connection are destroyed
  *     -> its connections are cleaned, and the next request that waits for them has its turn
  *     -> instances that it had for itself and that are kept go to the next request
  *     -> tasks that it has given up, and that cannot be stopped, are waited for -> its body is closed -> baseline
@@ -20,6 +20,7 @@
 #include "context/own_worker.h"
 #include "engine/memory_limit.h"
 #include "fiber/fiber.h"
+#include "fiber/left_fibers.h"
 #include "files/locks.h"
 #include "instances/own_instances.h"
 #include "jump/after_jump.h"
@@ -104,6 +105,26 @@ static void take_first_request_boot(shim_fiber *fiber)
     shim_first_request_boot_take();
 }
 
+/* More of them than there were at first are ended, as their code may leave others. */
+enum { FIBERS_MORE = 16 };
+
+static void end_fiber(shim_fiber *fiber)
+{
+    shim_left_fiber_end(shim_left_fiber(fiber->context.serial));
+}
+
+static void end_fibers(shim_fiber *fiber, const shim_place *here)
+{
+    const uint64_t serial = fiber->context.serial;
+    for (size_t count = shim_left_fibers_count(serial) + FIBERS_MORE; shim_left_fiber(serial) != NULL; count--) {
+        if (count == 0) {
+            shim_left_fibers_drop(serial);
+            return;
+        }
+        (void)shim_step(here, end_fiber, fiber);
+    }
+}
+
 static void end_buffers(shim_fiber *fiber)
 {
     (void)fiber;
@@ -171,11 +192,13 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     if (should_speak(fiber)) {
         (void)shim_step(here, let_speak, fiber);
     }
+    end_fibers(fiber, here);
     (void)shim_step(here, end_buffers, fiber);
     mend(fiber, here);
     while (fiber->state.modules_started > 0) {
         (void)shim_step(here, stop_extensions, fiber);
     }
+    end_fibers(fiber, here);
     (void)shim_step(here, end_output, fiber);
     const shim_outcome outcome = outcome_of(context);
     if (Z_TYPE(context->object) != IS_UNDEF) {
@@ -311,14 +334,6 @@ static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
     shim_own_instances_free(&fiber->context);
 }
 
-/* Connections are not given away in the middle of a call. */
-static void end_calls(shim_fiber *fiber, const shim_place *here)
-{
-    for (int round = 0; shim_connections_are_called(fiber) && round < DROPS_MAX; round++) {
-        (void)shim_step(here, shim_connections_end_calls, fiber);
-    }
-}
-
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
@@ -337,7 +352,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     end_instances(fiber, here);
     drop(fiber, here);
     shim_owned_tasks_cancel(&fiber->context.tasks);
-    end_calls(fiber, here);
+    end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
     /* It owns nothing that its tasks could wait for. */
@@ -351,7 +366,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     }
     drop(fiber, here);
     /* What the last destructors have used. */
-    end_calls(fiber, here);
+    end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     (void)shim_step(here, deactivate_output, fiber);
     shim_child_end();

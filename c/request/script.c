@@ -10,6 +10,7 @@
 #include "engine/collector.h"
 #include "engine/deep.h"
 #include "engine/matching.h"
+#include "engine/stacks.h"
 #include "jump/after_jump.h"
 #include "jump/mutexes.h"
 #include "jump/overflow.h"
@@ -115,6 +116,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
         shim_collector_forget();
     }
     shim_descent_forget();
+    shim_stacks_forget();
     shim_process_begin();
     SG(server_context) = &context;
     if (shim_describe(&own_strings, request, &script_file) && start(&context)) {

@@ -177,6 +177,12 @@ PHP_FUNCTION(frankenphp_handle_request)
 /* For requests on the thread's own stack, one at a time. */
 static __thread shim_fiber own_stack;
 
+static uint64_t next_serial(void)
+{
+    static __thread uint64_t begun;
+    return ++begun;
+}
+
 static shim_context context_of(const shim_request *request, void *host)
 {
     return (shim_context){
@@ -185,6 +191,7 @@ static shim_context context_of(const shim_request *request, void *host)
         .is_task = shim_own_worker.is_for_tasks,
         .request = request,
         .number = request->number,
+        .serial = next_serial(),
         .time = request->time,
         .body_length = request->content_length,
     };
@@ -209,7 +216,7 @@ void shim_request_here(const shim_request *request, void *host)
 
 void shim_worker_tidy(void)
 {
-    run_here((shim_context){.finished = true});
+    run_here((shim_context){.serial = next_serial(), .finished = true});
 }
 
 void shim_worker_facts_read(shim_worker_facts *facts)

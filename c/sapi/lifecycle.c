@@ -14,9 +14,11 @@
 #include "engine/loading.h"
 #include "engine/lost_pages.h"
 #include "engine/marking.h"
+#include "engine/stacks.h"
 #include "engine/uncaught.h"
 #include "fiber/fiber_class.h"
 #include "fiber/guards.h"
+#include "fiber/left_fibers.h"
 #include "fiber/park.h"
 #include "files/locks.h"
 #include "files/paths.h"
@@ -43,6 +45,7 @@
 #include "sapi/stream_guard.h"
 #include "shim.h"
 #include "state/input.h"
+#include "state/modules.h"
 #include "trace/failures.h"
 #include "trace/span_fibers.h"
 #include "trace/span_object.h"
@@ -183,11 +186,13 @@ const char *shim_startup(const shim_options *options)
     shim_locks_install();
     shim_overflow_install();
     shim_lost_pages_install();
-    if (!shim_deep_follow_fibers()) {
+    if (!shim_stacks_install()) {
         return "PHP has no free resource handle; load fewer extensions";
     }
+    shim_modules_follow_stacks();
     shim_marking_install();
     shim_guards_follow_fibers();
+    shim_left_fibers_install();
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;

@@ -408,6 +408,7 @@ const shim_part shim_library_parts[] = {
         .ranges =
             {SHIM_MEMBER(intl_globals, current_collator), SHIM_MEMBER(intl_globals, compare_func),
              SHIM_MEMBER(intl_globals, g_error)},
+        .of_stack = {SHIM_MEMBER(intl_globals, current_collator), SHIM_MEMBER(intl_globals, compare_func)},
         .blank = true,
         .stop = true,
     },

@@ -2,6 +2,7 @@
  *
  * An extension's struct is found through its module entry, so no extension is needed at link time. */
 #include "compat.h"
+#include "engine/stacks.h"
 #include "engine/tsrm.h"
 #include "state/modules.h"
 #include "state/parts.h"
@@ -18,18 +19,22 @@ static __thread int found_count;
 static __thread char *baseline;
 static __thread size_t block_size;
 
+/* The number of the part's struct, or of the one that points to it; 0 if the struct is unknown. */
+static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
+{
+    if (!shim_part_fits(part)) {
+        return 0;
+    }
+    if (part->hidden) {
+        return shim_tsrm_place(part->module, part->size);
+    }
+    return entry->globals_size > 0 ? *entry->globals_id_ptr : 0;
+}
+
 /* Where the thread keeps the part's struct; NULL if the struct is unknown. */
 static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 {
-    ts_rsrc_id id = 0;
-    if (!shim_part_fits(part)) {
-        return NULL;
-    }
-    if (part->hidden) {
-        id = shim_tsrm_place(part->module, part->size);
-    } else if (entry->globals_size > 0) {
-        id = *entry->globals_id_ptr;
-    }
+    const ts_rsrc_id id = find_id(part, entry);
     if (id == 0) {
         return NULL;
     }
@@ -49,6 +54,20 @@ bool shim_modules_hold(const shim_part *part)
 {
     const zend_module_entry *entry = module_of(part);
     return entry != NULL && find_struct(part, entry) != NULL;
+}
+
+void shim_modules_follow_stacks(void)
+{
+    const shim_part *part;
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
+        const zend_module_entry *entry = part->of_stack[0].size > 0 ? module_of(part) : NULL;
+        if (entry == NULL || find_struct(part, entry) == NULL) {
+            continue;
+        }
+        for (int r = 0; r < SHIM_STACK_RANGES_MAX && part->of_stack[r].size > 0; r++) {
+            shim_stacks_add(find_id(part, entry), part->of_stack[r].offset, part->of_stack[r].size);
+        }
+    }
 }
 
 bool shim_modules_travel(const char *name)

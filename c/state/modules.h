@@ -22,6 +22,8 @@ void shim_modules_resume(const char *block);
 void shim_modules_end(int *started);
 void shim_modules_clean(int *begun);
 
+/* Has the parts that belong to a stack follow it. After PHP has started. */
+void shim_modules_follow_stacks(void);
 /* Whether the struct exists and has a known layout. */
 bool shim_modules_hold(const shim_part *part);
 /* Whether any part of the extension's state is known to belong to a request. */

@@ -224,7 +224,13 @@ static void dir_end(void *globals)
 }
 
 const shim_part shim_own_parts[] = {
-    {.module = "standard", .size = sizeof(zend_array_globals), .hidden = true, .blank = true},
+    {
+        .module = "standard",
+        .size = sizeof(zend_array_globals),
+        .hidden = true,
+        .of_stack = {{0, sizeof(zend_array_globals)}},
+        .blank = true,
+    },
     {
         .module = "standard",
         .size = sizeof(assert_globals),

@@ -16,7 +16,7 @@ typedef struct shim_directive {
     size_t offset;
 } shim_directive;
 
-enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8 };
+enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8, SHIM_STACK_RANGES_MAX = 4 };
 
 typedef struct shim_part {
     const char *module;
@@ -31,6 +31,8 @@ typedef struct shim_part {
     /* What travels, up to the first empty range; if there is none, the whole struct. Memory that belongs to a
      * directive's handler must not travel: the handler frees it when the directive changes. */
     shim_range ranges[SHIM_RANGES_MAX];
+    /* What belongs to a stack (engine/stacks.h), up to the first empty range. */
+    shim_range of_stack[SHIM_STACK_RANGES_MAX];
     /* The baseline snapshot is all zeros. */
     bool blank;
     /* Called with a copy of the struct, whose ranges become the baseline snapshot. */

@@ -142,7 +142,7 @@ pub(crate) struct EngineStruct {
     pub(crate) taken_by: (&'static str, Option<&'static str>),
     /// Members that have another name there, or are taken along elsewhere.
     pub(crate) otherwise: &'static str,
-    /// PHP saves and restores them with each switch of fibers.
+    /// PHP, or c/engine/stacks.c, saves and restores them with each switch of fibers.
     pub(crate) fibers: &'static str,
     /// The worker's: code, objects, caches; what a directive says; what is in use only while the engine does one thing.
     pub(crate) threads: &'static str,
@@ -154,7 +154,8 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
         taken_by: ("shim_executor_state", None),
         otherwise: "last_fatal_error_backtrace timed_out modified_ini_directives",
         fibers: "bailout vm_stack_top vm_stack_end vm_stack vm_stack_page_size current_execute_data jit_trace_num \
-            current_observed_frame stack_base stack_limit main_fiber_context current_fiber_context active_fiber",
+            current_observed_frame stack_base stack_limit main_fiber_context current_fiber_context active_fiber \
+            record_errors num_errors errors",
         threads: "uninitialized_zval error_zval symtable_cache symtable_cache_limit symtable_cache_ptr symbol_table \
             included_files fatal_error_backtrace_on function_table class_table zend_constants precision \
             persistent_constants_count persistent_functions_count persistent_classes_count no_extensions \
@@ -163,7 +164,7 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
             lazy_objects_store exception_op current_module active \
             flags assertions ht_iterators_count ht_iterators_used ht_iterators ht_iterators_slots saved_fpu_cw_ptr \
             saved_fpu_cw trampoline call_trampoline_op weakrefs exception_string_param_max_len get_gc_buffer \
-            fiber_stack_size record_errors num_errors errors call_stack \
+            fiber_stack_size call_stack \
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
     // A request that compiles or links does not park, but for what the shim keeps from it (c/engine/loading.c).
@@ -171,15 +172,15 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
         name: "zend_compiler_globals",
         taken_by: ("shim_executor_state", None),
         otherwise: "",
-        fibers: "",
-        threads: "loop_var_stack active_class_entry compiled_filename zend_lineno active_op_array function_table \
-            class_table auto_globals parse_error in_compilation short_tags \
-            ini_parser_unbuffered_errors open_files ini_parser_param skip_shebang increment_lineno doc_comment \
-            extra_fn_flags compiler_options context file_context arena interned_strings script_encoding_list \
-            script_encoding_list_size multibyte detect_unicode encoding_declared ast ast_arena delayed_oplines_stack \
-            memoized_exprs memoize_mode map_ptr_real_base map_ptr_base map_ptr_size map_ptr_last \
-            delayed_variance_obligations delayed_autoloads unlinked_uses current_linking_class rtd_key_counter \
-            internal_run_time_cache internal_run_time_cache_size short_circuiting_opnums copied_functions_count",
+        fibers: "loop_var_stack active_class_entry compiled_filename zend_lineno active_op_array in_compilation \
+            skip_shebang increment_lineno encoding_declared doc_comment extra_fn_flags compiler_options context \
+            file_context ast ast_arena delayed_oplines_stack short_circuiting_opnums memoized_exprs memoize_mode \
+            current_linking_class",
+        threads: "function_table class_table auto_globals parse_error short_tags ini_parser_unbuffered_errors \
+            open_files ini_parser_param arena interned_strings script_encoding_list script_encoding_list_size \
+            multibyte detect_unicode map_ptr_real_base map_ptr_base map_ptr_size map_ptr_last \
+            delayed_variance_obligations delayed_autoloads unlinked_uses rtd_key_counter \
+            internal_run_time_cache internal_run_time_cache_size copied_functions_count",
     },
     EngineStruct {
         name: "php_file_globals",
