@@ -8,10 +8,23 @@ use serde_json::json;
 
 use crate::grammar::{Dice, Op, Program, insert_deep};
 
-/// Calls that a fiber is suspended in. Not `usort()`: PHP itself has one comparison for a thread, which such a fiber changes
-/// for whoever sorts when it goes on.
-const CALLS: [&str; 9] =
-    ["filter", "wrapper", "sqlite", "collate", "fetch", "curl", "multi", "replace", "generator"];
+/// Calls that a fiber is suspended in.
+const CALLS: [&str; 14] = [
+    "filter",
+    "wrapper",
+    "sqlite",
+    "collate",
+    "fetch",
+    "curl",
+    "multi",
+    "replace",
+    "generator",
+    "sort",
+    "ereg",
+    "serialize",
+    "compile",
+    "load",
+];
 
 /// What becomes of the fiber that is suspended for longest.
 const FATES: [&str; 5] = ["stay", "resume", "drop", "throw", "cycle"];

@@ -152,6 +152,15 @@ function mt_rand_apart(int $from, int $to): int
     return $from + hrtime(true) % ($to - $from + 1);
 }
 
+final class Serialized
+{
+    public function __serialize(): array
+    {
+        Left::suspend();
+        return [];
+    }
+}
+
 /** What outlives the requests that left it, on their thread. */
 final class Left
 {
@@ -255,6 +264,44 @@ final class Left
     public static function in_replace(): void
     {
         preg_replace_callback('/x/', self::suspend(...), 'xxx');
+    }
+
+    public static function in_sort(): void
+    {
+        $list = [3, 1, 2];
+        usort($list, self::suspend(...));
+    }
+
+    public static function in_ereg(): void
+    {
+        mb_ereg_replace_callback('x', self::suspend(...), 'xxx');
+    }
+
+    public static function in_serialize(): void
+    {
+        serialize([new Serialized()]);
+    }
+
+    /** The compiler has something to say about it. */
+    public static function in_compile(): void
+    {
+        set_error_handler(static function (): bool { Left::suspend(); return true; });
+        try {
+            eval('return function ($a = 1, $b) { };');
+        } finally {
+            restore_error_handler();
+        }
+    }
+
+    public static function in_load(): void
+    {
+        $load = static function (string $class): void { str_starts_with($class, 'Missing\\') && Left::suspend(); };
+        spl_autoload_register($load);
+        try {
+            class_exists('Missing\\C' . random_int(0, 1 << 40));
+        } finally {
+            spl_autoload_unregister($load);
+        }
     }
 
     public static function in_generator(): void
