@@ -657,6 +657,8 @@ void shim_worker_facts_read(shim_worker_facts *facts);
 
 /* Collects garbage outside any request: destructors run, and their output is discarded. Call between requests. */
 void shim_worker_tidy(void);
+/* Whether a worker without requests that has nothing to do should call it before it sleeps. */
+bool shim_worker_has_garbage(void);
 
 /* The name of an extension whose per-thread state has not been classified as belonging to a request or to the thread;
  * empty if there is none. For tests. */

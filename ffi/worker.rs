@@ -109,6 +109,12 @@ impl WorkerRequests {
         }
     }
 
+    /// Returns whether there is garbage that a worker with nothing to do should collect.
+    pub fn has_garbage(&self) -> bool {
+        // SAFETY: on the worker's thread while it serves.
+        unsafe { bindings::shim_worker_has_garbage() }
+    }
+
     /// Collects the garbage that requests have left, outside any request: the output of destructors is discarded.
     pub fn tidy(&mut self) {
         // SAFETY: on the worker's thread while it serves, and no request is running: the same loop runs them.

@@ -242,6 +242,7 @@ mod worker_extensions;
 mod worker_fibers;
 mod worker_flight;
 mod worker_frameworks;
+mod worker_garbage;
 mod worker_isolation;
 mod worker_jumps;
 mod worker_left_fibers;

@@ -6,6 +6,10 @@
  * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles(), and the end
  * of a request whose own instance of something refers to itself (instances/own_instances.c).
  *
+ * What a script's own call destructs is then its own garbage for the most part, because a worker that has nothing to do
+ * collects what has become possible garbage since the last time, if collections have not taken more than a fiftieth of the
+ * time since.
+ *
  * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
  * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
  * memory beyond the script's limit.
@@ -16,6 +20,7 @@
 #include "context/own_worker.h"
 #include "engine/collector.h"
 #include "engine/memory_limit.h"
+#include "libc/clock.h"
 
 #include <zend_gc.h>
 
@@ -31,19 +36,37 @@ static __thread struct {
      * one. */
     bool was_left;
     uint32_t threshold;
+    /* The roots that the last collection has left, when it ended, and how long it took. */
+    uint32_t alive;
+    int64_t ended_at;
+    int64_t took;
 } collector;
 
 /* Lists of the contents of a few objects; the roots themselves are not on PHP's heap. */
 enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
+/* A thread with nothing to do collects for this part of its time at most. */
+enum { IDLE_SHARE = 50 };
+
+static uint32_t roots(void)
+{
+    zend_gc_status status;
+    zend_gc_get_status(&status);
+    return status.num_roots;
+}
+
 static int run(void)
 {
     const bool was_running = collector.is_running;
+    const int64_t began_at = shim_now();
     collector.is_running = true;
     shim_memory_limit_extend(OWN_MEMORY);
     int count = zend_gc_collect_cycles();
     shim_memory_limit_apply();
     collector.is_running = was_running;
+    collector.alive = roots();
+    collector.ended_at = shim_now();
+    collector.took = collector.ended_at - began_at;
     return count;
 }
 
@@ -53,13 +76,6 @@ static bool is_called_by_script(void)
     return frame != NULL && frame->func != NULL && frame->func->type == ZEND_INTERNAL_FUNCTION &&
            frame->func->common.function_name != NULL &&
            zend_string_equals_literal(frame->func->common.function_name, "gc_collect_cycles");
-}
-
-static uint32_t roots(void)
-{
-    zend_gc_status status;
-    zend_gc_get_status(&status);
-    return status.num_roots;
 }
 
 /* Called by the engine to collect. */
@@ -90,8 +106,7 @@ void shim_collector_unprotect(void)
 
 void shim_collector_forget(void)
 {
-    collector.is_running = false;
-    collector.was_left = false;
+    memset(&collector, 0, sizeof(collector));
     collector.threshold = ROOTS;
 }
 
@@ -103,6 +118,12 @@ void shim_collector_collect(void)
 bool shim_collector_is_due(void)
 {
     return roots() >= collector.threshold && gc_enabled() && !collector.was_left;
+}
+
+bool shim_collector_is_worth_idle_time(void)
+{
+    return roots() > collector.alive && gc_enabled() && !collector.was_left &&
+           shim_now() - collector.ended_at >= IDLE_SHARE * collector.took;
 }
 
 void shim_collector_run(void)

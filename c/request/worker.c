@@ -219,6 +219,11 @@ void shim_worker_tidy(void)
     run_here((shim_context){.serial = next_serial(), .finished = true});
 }
 
+bool shim_worker_has_garbage(void)
+{
+    return !shim_own_worker.tainted && shim_collector_is_worth_idle_time();
+}
+
 void shim_worker_facts_read(shim_worker_facts *facts)
 {
     *facts = (shim_worker_facts){
