@@ -148,6 +148,18 @@ fn fibers_side_by_side_do_not_mix_up_their_calls() {
     }
 }
 
+/// While an autoloader runs for a class, the engine tells everybody else that it does not exist.
+#[test]
+fn a_class_that_a_fiber_was_loading_is_found_by_the_next_request() {
+    for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
+        let server = server().start_with(Mode::Worker, boot);
+        assert_eq!(tell(&server, place, "leave_autoload", 0).0, 200);
+        assert_eq!(tell(&server, place, "finds_class", 0), (200, "true".to_owned()), "{boot} {place}");
+        tell(&server, place, "next_resume", 0);
+        is_usable(&server, place, "loading");
+    }
+}
+
 /// PHP frees the handler while the fiber is inside of its callback.
 #[test]
 fn a_fiber_does_not_go_on_in_a_callback_of_a_freed_handler() {

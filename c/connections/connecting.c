@@ -109,21 +109,35 @@ static zend_object *opened_by(zend_execute_data *execute_data, const zval *resul
     return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
 }
 
+/* What the call has opened, if that is persistent: other objects may have its socket, whoever has opened it. */
+static shim_connection *note_persistent(zend_execute_data *execute_data, const zval *result, bool persists)
+{
+    zend_object *object = opened_by(execute_data, result);
+    shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    if (connection == NULL || !shim_kind_is_connection(connection->kind) ||
+        !(persists || turned_out_persistent(connection))) {
+        return NULL;
+    }
+    connection->may_share_socket = true;
+    return connection;
+}
+
 static ZEND_NAMED_FUNCTION(call_that_connects)
 {
     zval nothing;
     ZVAL_UNDEF(&nothing);
     const bool is_kept_by_pgsql = is_called(execute_data, "pg_pconnect");
+    zend_object *object = opened_by(execute_data, &nothing);
+    const bool persists =
+        is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
         if (is_kept_by_pgsql) {
             shim_user_note_persistent();
         }
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        (void)note_persistent(execute_data, return_value, persists);
         return;
     }
-    zend_object *object = opened_by(execute_data, &nothing);
-    const bool persists =
-        is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
     shim_connection *store = persists && object != NULL ? shim_connection_find(object) : NULL;
     if (store != NULL && shim_kind_is_store(store->kind)) {
         if (!shim_connection_take_stores(store)) {
@@ -136,11 +150,8 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         shim_user_note_persistent();
     }
     shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    object = opened_by(execute_data, return_value);
-    shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
-    if (connection != NULL && shim_kind_is_connection(connection->kind) &&
-        (persists || turned_out_persistent(connection))) {
-        connection->may_share_socket = true;
+    shim_connection *connection = note_persistent(execute_data, return_value, persists);
+    if (connection != NULL) {
         if (!shim_kind_is_store(connection->kind)) {
             shim_turn_give(&connection->owned);
         }

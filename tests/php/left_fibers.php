@@ -285,3 +285,11 @@ function without_output(): void
     str_repeat('x', PHP_INT_MAX >> 4);
 }
 function answer_all(): void { while (frankenphp_handle_request(answer(...))) { } exit; }
+/** A fiber is suspended in an autoloader that is asked for a class. */
+function leave_autoload(): void
+{
+    spl_autoload_register(function ($class) { if ($class === 'Same' && Fiber::getCurrent()) { Fiber::suspend(); } elseif ($class === 'Same') { eval('class Same { }'); } });
+    Held::$fibers[] = $fiber = new Fiber(fn () => class_exists('Same'));
+    $fiber->start();
+}
+function finds_class(): bool { return class_exists('Same'); }
