@@ -425,6 +425,8 @@ typedef struct shim_task_callbacks {
      * parcel. */
     void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);
     bool (*is_cancelled)(void *request);
+    /* Whether it is what this end belongs to. */
+    bool (*is_behind)(void *request, shim_task *task);
 } shim_task_callbacks;
 
 typedef struct shim_callbacks {

@@ -1,6 +1,7 @@
 //! A task on the thread that runs it.
 
 use crate::parcel::Parcel;
+use crate::task_ends::TaskEnd;
 
 /// A task on the thread that runs it.
 pub trait RunningTask {
@@ -12,4 +13,6 @@ pub trait RunningTask {
     fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>);
     /// Whether it is to end.
     fn is_cancelled(&self) -> bool;
+    /// Whether it is the one that this end belongs to.
+    fn is_behind(&self, end: &dyn TaskEnd) -> bool;
 }

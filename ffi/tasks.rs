@@ -47,6 +47,7 @@ pub(crate) fn callbacks() -> shim_task_callbacks {
         leave_cache: Some(leave_cache),
         settle: Some(settle),
         is_cancelled: Some(is_cancelled),
+        is_behind: Some(is_behind),
     }
 }
 
@@ -271,5 +272,13 @@ unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answ
 unsafe extern "C" fn is_cancelled(request: *mut c_void) -> bool {
     with_request(request, false, |request_handle| {
         request_handle.running_task().is_some_and(|task| task.is_cancelled())
+    })
+}
+
+unsafe extern "C" fn is_behind(request: *mut c_void, task: *mut shim_task) -> bool {
+    // SAFETY: C has the end, as long as it waits for the task.
+    let end = unsafe { end(task) };
+    with_request(request, false, |request_handle| {
+        request_handle.running_task().is_some_and(|running| running.is_behind(end))
     })
 }

@@ -13,7 +13,7 @@ use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans,
+    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans, TaskEnd,
     WorkerRequest,
 };
 
@@ -22,7 +22,7 @@ use crate::hooks;
 use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
 use crate::script_spans::OpenSpans;
-use crate::task_ends::TaskAnswer;
+use crate::task_ends::{TaskAnswer, task_of};
 use crate::variables::Variables;
 
 /// One task on its thread.
@@ -94,6 +94,10 @@ impl RunningTask for TaskInvocation {
 
     fn is_cancelled(&self) -> bool {
         self.task.is_cancelled()
+    }
+
+    fn is_behind(&self, end: &dyn TaskEnd) -> bool {
+        task_of(end).is_some_and(|task| std::ptr::eq(task, &raw const *self.task))
     }
 }
 

@@ -54,6 +54,29 @@ class Place { function open() { return 1; } }
 /** A task that has queried waits for one that queries, on the same thread. */
 function query_and_await() { ask(); return Svc\async(ask(...))->await(); }
 
+/** It has a transaction open meanwhile. */
+function inside(callable $awaits): array
+{
+    Held::$db->beginTransaction();
+    ask();
+    try { $seen = $awaits(); } catch (Svc\Async\TaskException $e) { $seen = $e->getTaskClass(); } catch (Throwable $e) { $seen = get_class($e); }
+    Held::$db->commit();
+    return [$seen, ask()];
+}
+function begin_and_await() { return inside(fn () => Svc\async(ask(...))->await()); }
+function begin_and_await_all() { return inside(fn () => Svc\await_all([Svc\async(fn () => 5), Svc\async(ask(...)), Svc\async(fn () => 6)])); }
+function begin_and_await_any() { return inside(fn () => Svc\await_any([Svc\async(ask(...)), Svc\async(function () { Svc\sleep(0.05); return 5; })])); }
+function begin_and_await_both() { return inside(fn () => Svc\await_any([Svc\async(ask(...)), Svc\async(ask(...))])); }
+function begin_and_await_deep() { return inside(fn () => Svc\async(fn () => tried(fn () => Svc\async(ask(...))->await()))->await()); }
+/** Tasks of one thread find each other in what they share. */
+function await_itself() { Held::$pair = [Svc\async(fn () => tried(fn () => Held::$pair[0]->await()))]; return Held::$pair[0]->await(); }
+function await_each_other()
+{
+    $awaits = fn ($other) => [tried(fn () => Held::$pair[$other]->await())];
+    Held::$pair = [Svc\async($awaits, 1), Svc\async($awaits, 0)];
+    return Svc\await_all(Held::$pair);
+}
+
 /** Two requests that wait for each other through the outside. */
 function ask_and_poll() { ask(); mark('first'); until('asked'); return ask(); }
 function ask_and_tell() { ask(); mark('asked'); return 7; }
@@ -281,6 +304,31 @@ fn a_place_is_given_back_alone() {
 fn who_awaits_a_task_lends_to_it() {
     with_each(|server| {
         let server = server.clone().entry("Held::$db = connect();").start_with(Mode::Worker, SHARED);
+        assert_eq!(server.tell_in_task("query_and_await"), "7");
+    });
+}
+
+/// An await is an edge of the graph: no task waits for one that waits for it until a time limit ends both.
+#[test]
+fn who_is_awaited_in_a_transaction_is_refused_at_once() {
+    with_each(|server| {
+        let server = server.clone().entry("Held::$db = connect();").start_with(Mode::Worker, SHARED);
+        let cases = [
+            ("begin_and_await", r#"["Svc\\ConnectionBusyError",7]"#),
+            ("begin_and_await_all", r#"["Svc\\ConnectionBusyError",7]"#),
+            ("begin_and_await_any", "[5,7]"),
+            ("begin_and_await_both", r#"["Svc\\Async\\AggregateException",7]"#),
+            ("begin_and_await_deep", r#"["Svc\\Async\\TaskException: Connection is used by a request *",7]"#),
+            ("await_itself", r#""Svc\\Async\\Exception: Tasks cannot be awaited here: *""#),
+            (
+                "await_each_other",
+                r#"[["[\"Svc\\\\Async\\\\Exception: Tasks cannot*"],["Svc\\Async\\Exception: Tasks cannot*"]]"#,
+            ),
+        ];
+        for (function, expected) in cases {
+            println!("{function}");
+            assert_like(&server.tell_in_task(function), expected);
+        }
         assert_eq!(server.tell_in_task("query_and_await"), "7");
     });
 }

@@ -31,6 +31,13 @@ static void do_nothing(void *request)
     (void)request;
 }
 
+static bool is_not_behind(void *request, shim_task *task)
+{
+    (void)request;
+    (void)task;
+    return false;
+}
+
 static size_t read_nothing(void *request, char *buffer, size_t size)
 {
     (void)request;
@@ -388,6 +395,7 @@ static const shim_callbacks nobody = {
             .leave_cache = do_nothing,
             .settle = settle_none,
             .is_cancelled = is_not,
+            .is_behind = is_not_behind,
         },
 };
 
@@ -455,6 +463,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(task.leave_cache);
     OR_NOBODY(task.settle);
     OR_NOBODY(task.is_cancelled);
+    OR_NOBODY(task.is_behind);
     OR_NOBODY(completion.wait);
     OR_NOBODY(completion.stop_waiting);
     OR_NOBODY(completion.is_complete);

@@ -19,10 +19,11 @@
 typedef struct waiter {
     shim_blocked blocked;
     shim_fiber *fiber;
-    /* What it waits for; one of the three. */
+    /* What it waits for; one of the four. */
     shim_owned *thing;
     const shim_places *places;
     const shim_file_lock *lock;
+    const shim_awaited_tasks *tasks;
     /* What it is told when it goes on. */
     shim_turn turn;
     bool is_queued;
@@ -385,9 +386,31 @@ static bool may_get_lock(const shim_queue *queue, const waiter *one)
     return other == NULL;
 }
 
+static bool is_among(const shim_awaited_tasks *tasks, const shim_fiber *fiber)
+{
+    size_t i = 0;
+    while (i < tasks->count && !shim_host.task.is_behind(fiber->context.host, tasks->list[i])) {
+        i++;
+    }
+    return i < tasks->count;
+}
+
+static bool may_see_tasks_settled(const shim_queue *queue, const shim_awaited_tasks *tasks)
+{
+    size_t stuck = 0;
+    for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
+        const shim_fiber *fiber = waiter_of(other)->fiber;
+        stuck += other->is_stuck && fiber->context.is_task && fiber->context.host != NULL && is_among(tasks, fiber);
+    }
+    return tasks->needs_all ? stuck == 0 : stuck < tasks->count;
+}
+
 static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
 {
     const waiter *one = waiter_of(blocked);
+    if (one->tasks != NULL) {
+        return may_see_tasks_settled(queue, one->tasks);
+    }
     if (one->lock != NULL) {
         return may_get_lock(queue, one);
     }
@@ -559,6 +582,24 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
     }
     dequeue(&own);
     return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
+}
+
+/* Whoever awaits more is taken to go on. */
+enum { AWAITED_MAX = 256 };
+
+shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)
+{
+    if (tasks->count > AWAITED_MAX || !shim_fiber_may_park() || shim_is_cancelled()) {
+        return shim_park(set).by;
+    }
+    waiter own = {.fiber = shim_running, .tasks = tasks, .blocked = {.may_be_refused = true}, .turn = SHIM_TURN_HERE};
+    shim_wait_set queued = *set;
+    queued.awaits_turn = true;
+    enqueue(&own);
+    untie(&own);
+    const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_TURN;
+    dequeue(&own);
+    return by;
 }
 
 /* ---- the end of an ownership ---- */

@@ -8,6 +8,7 @@
 #include "fiber/cancel.h"
 #include "fiber/park.h"
 #include "libc/clock.h"
+#include "owners/turns.h"
 #include "task/answer.h"
 #include "task/await.h"
 #include "transfer/exceptions.h"
@@ -20,12 +21,14 @@ static shim_awaited throw_unable(const char *why)
     return SHIM_AWAIT_STOPPED;
 }
 
-/* Waits for a completion, by parking if that is possible. */
-static shim_woken_by wait_for(shim_completion *completion, int64_t deadline)
+/* Waits for a completion, by parking if that is possible. Only tasks of its own thread can wait for the one that waits: if
+ * it is a task. */
+static shim_woken_by wait_for(shim_completion *completion, int64_t deadline, const shim_awaited_tasks *tasks)
 {
     const shim_wait_set set = {
         .completions = &completion, .completion_count = 1, .deadline = deadline, .purpose = SHIM_WAITS_FOR_TASKS};
-    const shim_woken_by by = shim_park(&set).by;
+    const bool is_task = shim_current != NULL && shim_current->is_task;
+    const shim_woken_by by = is_task ? shim_turn_await(&set, tasks) : shim_park(&set).by;
     if (by != SHIM_NEVER_PARKED || shim_current == NULL || shim_current->is_task) {
         return by;
     }
@@ -41,7 +44,8 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
     }
     shim_woken_by by = SHIM_WOKEN_BY_COMPLETION;
     if (!shim_host.completion.is_complete(completion)) {
-        by = wait_for(completion, deadline);
+        by = wait_for(completion, deadline,
+                      &(shim_awaited_tasks){.list = tasks, .count = count, .needs_all = mode != SHIM_WATCH_RACE});
     }
     const bool is_over = shim_host.completion.is_complete(completion);
     *winner = shim_host.task.winner(watch);
@@ -53,6 +57,9 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
     }
     if (is_over) {
         return SHIM_AWAITED;
+    }
+    if (by == SHIM_WOKEN_BY_TURN) {
+        return throw_unable("here: they wait for the task that would await them, directly or through others");
     }
     if (by == SHIM_NEVER_PARKED) {
         return throw_unable("here: the code cannot be suspended inside an output callback, an autoloader, a destructor of "
