@@ -163,6 +163,24 @@ function use_redis_once() { Held::$redis->set('a', 1); return (int) Held::$redis
 function look_redis() { return (int) Held::$redis->get('a'); }
 function watch_redis() { Held::$redis->watch('a'); mark('first'); until('go'); Held::$redis->unwatch(); return 7; }
 function wait_redis() { mark('look'); return (int) Held::$redis->get('a'); }
+/** `$n` is the prefix; it stays, or is taken back. */
+function change_options($n)
+{
+    $redis = Held::$redis;
+    $redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_PHP);
+    $redis->setOption(Redis::OPT_PREFIX, $n);
+    $redis->set('with', [7]);
+    mark("changed-$n");
+    until('go');
+    $seen = [$redis->get('with'), $redis->getOption(Redis::OPT_PREFIX), $redis->getOption(Redis::OPT_SERIALIZER)];
+    $redis->setOption(Redis::OPT_PREFIX, '');
+    return $seen;
+}
+function keep_options() { Held::$redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_NONE); return 7; }
+function look_at_options() { Held::$redis->set('without', 'plain'); return [Held::$redis->get('without'), Held::$redis->getOption(Redis::OPT_PREFIX), Held::$redis->getOption(Redis::OPT_SERIALIZER)]; }
+function raw_value() { return Held::$redis->rawCommand('GET', 'without'); }
+function change_prefix() { Held::$store->setOption(Memcached::OPT_PREFIX_KEY, 'mine:'); Held::$store->set('a', 33); mark('first'); until('go'); return [Held::$store->get('a'), Held::$store->getOption(Memcached::OPT_PREFIX_KEY)]; }
+function look_at_prefix() { return [Held::$store->get('a'), Held::$store->getOption(Memcached::OPT_PREFIX_KEY)]; }
 /** `$n` is how long phpredis waits for a message, in seconds. */
 function subscribe($n) { $redis = Held::$redis; set_time_limit(1); $redis->setOption(Redis::OPT_READ_TIMEOUT, (float) $n); $redis->subscribe(['x'], fn () => null); }
 function select_redis()
@@ -479,6 +497,27 @@ fn the_database_of_redis_that_a_request_selects_is_its_own() {
 }
 
 #[test]
+fn options_of_redis_that_a_request_sets_are_its_own_as_long_as_it_runs() {
+    with_redis(|server| {
+        let mut several: Vec<_> = ["x", "y"].map(|prefix| server.send("change_options", prefix)).into();
+        eventually("all have changed them", || {
+            ["x", "y"].iter().all(|n| server.marked(&format!("changed-{n}")))
+        });
+        assert_eq!(server.tell("look_at_options"), "[\"plain\",null,0]");
+        assert_eq!(server.tell("raw_value"), "\"plain\"");
+        server.mark("go");
+        for (client, prefix) in several.iter_mut().zip(["x", "y"]) {
+            answers(client, &format!("[[7],\"{prefix}\",1]"));
+        }
+        // Then they are everybody's, as they are where requests follow each other.
+        assert_eq!(server.tell("look_at_options"), "[\"plain\",null,1]");
+        assert_eq!(server.tell("raw_value"), "\"s:5:\\\"plain\\\";\"");
+        server.tell("keep_options");
+        assert_eq!(server.tell("look_at_options"), "[\"plain\",null,0]");
+    });
+}
+
+#[test]
 fn a_subscription_ends_at_the_time_limit() {
     with_redis(|server| {
         for timeout in ["-1", "120"] {
@@ -509,4 +548,13 @@ fn memcached_is_owned_for_a_call() {
     server.mark("go");
     answers(&mut one, "1");
     answers(&mut other, "2");
+    for name in ["first", "go"] {
+        std::fs::remove_file(server.path(name)).unwrap();
+    }
+    let mut one = server.send("change_prefix", "0");
+    server.until("first");
+    assert_eq!(server.tell("look_at_prefix"), "[1,\"\"]");
+    server.mark("go");
+    answers(&mut one, "[33,\"mine:\"]");
+    assert_eq!(server.tell("look_at_prefix"), "[33,\"mine:\"]");
 }

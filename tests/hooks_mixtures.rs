@@ -19,9 +19,9 @@ const PROGRAMS: usize = 64;
 const CLIENTS: usize = 12;
 
 /// What may stand between locks; some more often than others.
-const STEPS: [&str; 28] = [
+const STEPS: [&str; 29] = [
     "q0", "q1", "q0", "q1", "g", "g", "i", "e", "t0", "t1", "o", "n", "n", "N", "L", "u0", "u1", "v", "a",
-    "x", "r", "m", "d0", "d1", "k", "R", "z", "z",
+    "x", "r", "m", "d0", "d1", "O", "k", "R", "z", "z",
 ];
 /// The last step of a program that ends by a fatal error.
 const FATAL: &str = ".X";
@@ -106,6 +106,13 @@ function database(int $number, string $token): void
     own(Held::$redis->get("of$token"), (string) $number, 'database');
     Held::$redis->select(0);
 }
+function with_prefix(string $token): void
+{
+    Held::$redis->setOption(Redis::OPT_PREFIX, "$token:");
+    Held::$redis->set('value', $token);
+    own(Held::$redis->get('value'), $token, 'value with a prefix');
+    Held::$redis->setOption(Redis::OPT_PREFIX, '');
+}
 function program(string $n): string
 {
     set_time_limit(25);
@@ -136,6 +143,7 @@ function program(string $n): string
                 case 'r': Held::$redis->set("of$token", $token); own(Held::$redis->get("of$token"), $token, 'value'); break;
                 case 'm': own(Held::$redis->multi()->echo($token)->echo($token)->exec(), [$token, $token], 'block'); break;
                 case 'd': database(1 + (int) $which, $token); break;
+                case 'O': with_prefix($token); break;
                 case 'k': Held::$store->set("of$token", $token); own(Held::$store->get("of$token"), $token, 'value'); break;
                 case 'R': Svc\release_connections(); $made = null; break;
                 case 'z': usleep(300); break;

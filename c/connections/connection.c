@@ -144,6 +144,15 @@ shim_connection *shim_connection_hold(shim_connection *connection)
     return connection;
 }
 
+static void free_all(shim_kept *first)
+{
+    while (first != NULL) {
+        shim_kept *next = first->next;
+        free(first);
+        first = next;
+    }
+}
+
 void shim_connection_let_go(shim_connection *connection)
 {
     while (connection != NULL && --connection->references == 0) {
@@ -151,11 +160,8 @@ void shim_connection_let_go(shim_connection *connection)
         shim_socket_part(&connection->owned);
         shim_turn_forget(&connection->owned);
         free(connection->selections);
-        while (connection->kept != NULL) {
-            shim_kept *next = connection->kept->next;
-            free(connection->kept);
-            connection->kept = next;
-        }
+        free_all(connection->kept);
+        free_all(connection->options);
         while (connection->earlier != NULL) {
             shim_user *next = connection->earlier->next;
             free(connection->earlier);

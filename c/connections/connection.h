@@ -87,6 +87,11 @@ typedef struct shim_connection {
     unsigned effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
+    /* Options of a store that requests have changed (options.c): one that is about to be changed, as it was; and whether
+     * that is what is done by a call. */
+    shim_kept *options;
+    zval option_before;
+    bool is_setting;
     /* How many rows of a statement have been fetched, and by which request; its serial number. */
     zend_long fetched;
     uint64_t fetched_by;

@@ -4,9 +4,11 @@
  * commands, a watch, a subscription, values of Memcached that were asked for and not fetched.
  *
  * The database that a request selects is its own: whoever calls finds the one that it has selected itself, or else the
- * one that was there before any request selected another. A request that has connected the store selects for all, as the
+ * one that was there before any request selected another. Likewise, options that it sets are its own as long as it runs
+ * (options.h). A request that has connected the store selects for all, as the
  * application does that connects on first use. */
 #include "compat.h"
+#include "connections/options.h"
 #include "connections/stores.h"
 
 #include <stdlib.h>
@@ -92,6 +94,7 @@ static void settle(shim_connection *store, zend_long database)
 
 void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
 {
+    shim_options_enter(store, execute_data);
     if (store->kind != SHIM_KIND_REDIS) {
         return;
     }
@@ -194,6 +197,8 @@ void shim_store_leave(shim_connection *store, zend_execute_data *execute_data, c
     if (store->object == NULL || EG(exception) != NULL) {
         return;
     }
+    shim_options_leave(store, execute_data, result,
+                       store->selections != NULL && store->selections->connected_by == shim_running->serial);
     if (store->kind == SHIM_KIND_MEMCACHED) {
         leave_memcached(store, execute_data, result);
     } else {
@@ -218,4 +223,5 @@ void shim_stores_end(const shim_fiber *fiber)
     for (shim_connection *one = NULL; (one = shim_connection_which(has_selection_of, fiber)) != NULL;) {
         forget(one->selections, fiber);
     }
+    shim_options_end(fiber);
 }

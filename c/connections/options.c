@@ -1,0 +1,222 @@
+/* Options of stores that requests change; see options.h.
+ *
+ * Between two calls, others use the store. Libraries change an option for a few commands (Laravel's rate limiter goes
+ * without the serializer), so others would write in another format meanwhile. A store has one user at a time, and the
+ * extensions set an option without a word to the server: so options are set when a call begins that wants others than the
+ * call before. */
+#include "compat.h"
+#include "connections/options.h"
+#include "fiber/fiber.h"
+
+#include <stdlib.h>
+
+typedef struct change {
+    /* Whose it is; 0 if that request has ended: it becomes everybody's with the next call. */
+    shim_kept kept;
+    zend_long option;
+    zval own;
+    zval of_others;
+    bool is_applied;
+} change;
+
+static change *first_of(const shim_connection *store)
+{
+    return (change *)store->options;
+}
+
+static change *after(const change *one)
+{
+    return (change *)one->kept.next;
+}
+
+static bool has_options(const shim_connection *store)
+{
+    return store->kind == SHIM_KIND_REDIS || store->kind == SHIM_KIND_REDIS_CLUSTER || store->kind == SHIM_KIND_MEMCACHED;
+}
+
+/* The method of the extension, whatever a subclass has in its place. Leaves the result undefined if it fails. */
+static void call(shim_connection *store, const char *name, zval *result, zval *arguments, uint32_t count)
+{
+    const char *class_name = shim_kind_class(store->kind);
+    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
+    zend_function *method = class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
+    ZVAL_UNDEF(result);
+    if (method != NULL && store->object != NULL && EG(exception) == NULL) {
+        store->is_setting = true;
+        zend_call_known_function(method, store->object, store->object->ce, result, count, arguments, NULL);
+        store->is_setting = false;
+    }
+}
+
+static void get(shim_connection *store, zend_long option, zval *value)
+{
+    zval argument;
+    ZVAL_LONG(&argument, option);
+    call(store, "getoption", value, &argument, 1);
+}
+
+static void set(shim_connection *store, zend_long option, const zval *value)
+{
+    zval arguments[2], result;
+    ZVAL_LONG(&arguments[0], option);
+    ZVAL_COPY_VALUE(&arguments[1], value);
+    call(store, "setoption", &result, arguments, 2);
+    zval_ptr_dtor(&result);
+}
+
+static bool is_set_option(const zend_execute_data *execute_data)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), "setoption") == 0;
+}
+
+/* Returns false if the call says of none. */
+static bool option_of(zend_execute_data *execute_data, zend_long *option)
+{
+    const zval *argument = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+    if (argument == NULL || Z_TYPE_P(argument) != IS_LONG) {
+        return false;
+    }
+    *option = Z_LVAL_P(argument);
+    return true;
+}
+
+static void drop(shim_connection *store, change *one)
+{
+    shim_kept **link = &store->options;
+    while (*link != &one->kept) {
+        link = &(*link)->next;
+    }
+    *link = one->kept.next;
+    zval_ptr_dtor(&one->own);
+    zval_ptr_dtor(&one->of_others);
+    free(one);
+}
+
+static void settle(shim_connection *store)
+{
+    change *next = NULL;
+    for (change *one = first_of(store); one != NULL; one = next) {
+        const bool is_wanted = one->kept.request == 0 || one->kept.request == shim_running->serial;
+        if (is_wanted != one->is_applied) {
+            one->is_applied = is_wanted;
+            set(store, one->option, is_wanted ? &one->own : &one->of_others);
+        }
+        next = after(one);
+        if (one->kept.request == 0) {
+            drop(store, one);
+        }
+    }
+}
+
+void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
+{
+    /* It was interrupted, if it is not inside of another call. */
+    store->is_setting = store->is_setting && store->owned.uses > 1;
+    if (!has_options(store) || store->is_setting) {
+        return;
+    }
+    if (store->options != NULL) {
+        settle(store);
+    }
+    zend_long option;
+    if (is_set_option(execute_data) && option_of(execute_data, &option)) {
+        zval_ptr_dtor(&store->option_before);
+        get(store, option, &store->option_before);
+    }
+}
+
+static change *find(const shim_connection *store, zend_long option)
+{
+    change *one = first_of(store);
+    while (one != NULL && (one->kept.request != shim_running->serial || one->option != option)) {
+        one = after(one);
+    }
+    return one;
+}
+
+/* Both values become the change's. */
+static void add(shim_connection *store, zend_long option, zval *before, zval *now)
+{
+    change *one = zend_is_identical(before, now) ? NULL : calloc(1, sizeof(*one));
+    if (one == NULL) {
+        /* Without memory, it is everybody's. */
+        zval_ptr_dtor(before);
+        zval_ptr_dtor(now);
+        return;
+    }
+    one->kept = (shim_kept){.request = shim_running->serial, .next = store->options};
+    one->option = option;
+    ZVAL_COPY_VALUE(&one->own, now);
+    ZVAL_COPY_VALUE(&one->of_others, before);
+    one->is_applied = true;
+    store->options = &one->kept;
+    shim_running->has_selected = true;
+}
+
+static void note(shim_connection *store, zend_long option, zval *before, zval *now)
+{
+    change *one = find(store, option);
+    if (one == NULL) {
+        add(store, option, before, now);
+        return;
+    }
+    zval_ptr_dtor(before);
+    zval_ptr_dtor(&one->own);
+    ZVAL_COPY_VALUE(&one->own, now);
+    if (zend_is_identical(&one->own, &one->of_others)) {
+        drop(store, one);
+    }
+}
+
+void shim_options_leave(shim_connection *store, zend_execute_data *execute_data, const zval *result, bool is_for_all)
+{
+    zend_long option;
+    if (!has_options(store) || store->is_setting || Z_ISUNDEF(store->option_before)) {
+        return;
+    }
+    zval before, now;
+    ZVAL_COPY_VALUE(&before, &store->option_before);
+    ZVAL_UNDEF(&store->option_before);
+    if (is_for_all || Z_TYPE_P(result) != IS_TRUE || !is_set_option(execute_data) || !option_of(execute_data, &option)) {
+        zval_ptr_dtor(&before);
+        return;
+    }
+    get(store, option, &now);
+    if (Z_ISUNDEF(now)) {
+        zval_ptr_dtor(&before);
+    } else {
+        note(store, option, &before, &now);
+    }
+}
+
+static bool has_change_of(const shim_connection *store, const void *fiber)
+{
+    const change *one = first_of(store);
+    while (one != NULL && one->kept.request != ((const shim_fiber *)fiber)->serial) {
+        one = after(one);
+    }
+    return one != NULL;
+}
+
+/* What others find from now on. */
+static void give_to_all(shim_connection *store, change *given)
+{
+    given->kept.request = 0;
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
+        if (one->kept.request != 0 && one->option == given->option) {
+            zval_ptr_dtor(&one->of_others);
+            ZVAL_COPY(&one->of_others, &given->own);
+        }
+    }
+}
+
+void shim_options_end(const shim_fiber *fiber)
+{
+    for (shim_connection *store = NULL; (store = shim_connection_which(has_change_of, fiber)) != NULL;) {
+        for (change *one = first_of(store); one != NULL; one = after(one)) {
+            if (one->kept.request == fiber->serial) {
+                give_to_all(store, one);
+            }
+        }
+    }
+}
