@@ -142,6 +142,10 @@ function pause_in_loop()
     }
     return $rows;
 }
+/** Locks of the session. */
+function take_lock() { Held::$db->query(is_mysql() ? "SELECT GET_LOCK('mine', 0)" : 'SELECT pg_try_advisory_lock(5)')->fetchAll(); return 7; }
+function is_lock_free() { return (bool) connect()->query(is_mysql() ? "SELECT IS_FREE_LOCK('mine')" : "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")->fetchColumn(); }
+function pause_after_lender() { ask(); mark('borrowed'); until('lender-gone'); take_lock(); return 7; }
 function ask_and_release() { $n = ask(); Svc\release_connections(); return $n; }
 function release_and_keep() { $s = Held::$db->query('SELECT 7'); $n = (int) $s->fetchColumn(); Svc\release_connections(); return $n; }
 
@@ -404,6 +408,25 @@ fn connections_are_not_released_in_the_middle_of_a_result() {
         }
         assert_eq!(server.tell("release_before_fetching"), "[1,2]");
         assert_eq!(server.tell("release_and_keep"), "7");
+    });
+}
+
+#[test]
+fn who_borrows_leaves_no_lock() {
+    with_held(|server| {
+        let mut one = server.send("pause_in_loop", "0");
+        server.until("first");
+        assert_eq!(server.tell("take_lock"), "7");
+        // Its request ends after its response.
+        eventually("it is free", || server.tell("is_lock_free") == "true");
+        // Nor does one whose lender has ended before.
+        let mut other = server.send("pause_after_lender", "0");
+        server.until("borrowed");
+        server.mark("second");
+        answers(&mut one, "[1,2]");
+        server.mark("lender-gone");
+        answers(&mut other, "7");
+        eventually("it is free again", || server.tell("is_lock_free") == "true");
     });
 }
 

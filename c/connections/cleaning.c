@@ -49,16 +49,31 @@ static void tidy(void *argument)
     }
 }
 
+/* Rows that the client has, and locks of the session, may be those of the request that has lent the connection, and goes
+ * on. */
+static bool has_lender(const shim_connection *connection)
+{
+    const uint64_t request = shim_running != NULL ? shim_running->serial : 0;
+    const shim_kept *other = connection->kept;
+    while (other != NULL && other->request == request) {
+        other = other->next;
+    }
+    return connection->owned.is_lent && other != NULL;
+}
+
+static bool locks_are_its_own(const shim_connection *connection)
+{
+    return !has_lender(connection) || (shim_running != NULL && connection->locked_by == shim_running->serial);
+}
+
 static void tidy_at_end(void *argument)
 {
     cleaning *one = argument;
-    /* Rows that the client has, and locks of the session, may be those of the request that has lent the connection. */
-    if (one->connection->owned.is_lent && shim_connection_is_at_rest(one->connection)) {
-        one->is_clean = true;
-        return;
+    one->is_clean = has_lender(one->connection) && shim_connection_is_at_rest(one->connection);
+    if (!one->is_clean) {
+        tidy(one);
     }
-    tidy(one);
-    if (one->is_clean && !one->connection->owned.is_lent) {
+    if (one->is_clean && locks_are_its_own(one->connection)) {
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
         zend_clear_exception();
     }

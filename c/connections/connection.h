@@ -44,6 +44,8 @@ typedef struct shim_user {
     struct shim_user *next;
 } shim_user;
 
+#define SHIM_SEVERAL UINT64_MAX
+
 /* What is kept of a request, by its serial number. Freed with the connection. */
 typedef struct shim_kept {
     uint64_t request;
@@ -97,8 +99,9 @@ typedef struct shim_connection {
     uint64_t fetched_by;
     /* What libcurl calls an easy handle that is in a multi handle, and that multi handle. */
     shim_transfer_pair transfer;
-    /* A statement has asked for a lock that the session keeps; the boot script has, and may want to keep it. */
-    bool holds_locks;
+    /* Whose statement has asked for a lock that the session keeps, by its serial number, or SHIM_SEVERAL; 0 if there is
+     * none. The boot script has asked for one, and may want to keep it. */
+    uint64_t locked_by;
     bool keeps_locks;
     /* The object's destructor has run. */
     bool is_destructed;

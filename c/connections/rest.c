@@ -180,9 +180,13 @@ static void is_left(const shim_owned *thing, const shim_fiber *owner)
 /* What the boot script has locked is kept: it may guard the worker as a whole. */
 static void note_locks(shim_connection *root, unsigned effects)
 {
-    if ((effects & SHIM_LEAVES_LOCK) != 0 && !root->keeps_locks && root->kind != SHIM_KIND_SQLITE) {
-        root->keeps_locks = !root->holds_locks && !shim_own_worker.serving && shim_own_worker.requests == 0;
-        root->holds_locks = !root->keeps_locks;
+    if ((effects & SHIM_LEAVES_LOCK) == 0 || root->keeps_locks || root->kind == SHIM_KIND_SQLITE) {
+        return;
+    }
+    const uint64_t request = shim_running != NULL ? shim_running->serial : SHIM_SEVERAL;
+    root->keeps_locks = root->locked_by == 0 && !shim_own_worker.serving && shim_own_worker.requests == 0;
+    if (!root->keeps_locks) {
+        root->locked_by = root->locked_by == 0 || root->locked_by == request ? request : SHIM_SEVERAL;
     }
 }
 

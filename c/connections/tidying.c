@@ -273,10 +273,10 @@ bool shim_connection_tidy(shim_connection *connection)
 
 bool shim_connection_unlock(shim_connection *connection)
 {
-    if (!connection->holds_locks) {
+    if (connection->locked_by == 0) {
         return true;
     }
-    connection->holds_locks = false;
+    connection->locked_by = 0;
     const bool is_mysql = connection->kind == SHIM_KIND_MYSQLI ||
                           (connection->kind == SHIM_KIND_PDO && shim_pdo_is_mysql(connection->object));
     return is_mysql ? shim_connection_execute(connection, "UNLOCK TABLES") && shim_connection_execute(connection, "DO RELEASE_ALL_LOCKS()")
