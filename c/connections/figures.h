@@ -27,8 +27,8 @@ typedef struct shim_figures_aside {
     shim_figures figures;
     /* They were not put back yet. */
     bool are_aside;
-    /* Its last ID is in a variable of the session; or it is lost (last_ids.h). */
-    bool is_id_kept;
+    /* The number of the variable of the session that its last ID is in, or 0; or it is lost (last_ids.h). */
+    unsigned id_kept_in;
     bool is_id_lost;
 } shim_figures_aside;
 

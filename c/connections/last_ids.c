@@ -7,7 +7,6 @@
 #include "connections/tidying.h"
 #include "fiber/fiber.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 enum { STATEMENT_MAX = 80 };
@@ -37,20 +36,33 @@ static void tell_session(shim_connection *connection, const char *statement)
     shim_figures_write(connection, &before);
 }
 
+/* As few as possible: a session keeps its variables. */
+static unsigned free_variable(const shim_connection *connection)
+{
+    unsigned number = 1;
+    const shim_kept *one = connection->kept;
+    while (one != NULL) {
+        const bool is_taken = ((const shim_figures_aside *)one)->id_kept_in == number;
+        number += is_taken;
+        one = is_taken ? connection->kept : one->next;
+    }
+    return number;
+}
+
 static void keep(shim_connection *connection, shim_figures_aside *of)
 {
     char statement[STATEMENT_MAX];
-    (void)snprintf(statement, sizeof(statement), "SET @svc_id_%" PRIu64 " = LAST_INSERT_ID()", of->kept.request);
-    of->is_id_kept = true;
+    const unsigned number = free_variable(connection);
+    (void)snprintf(statement, sizeof(statement), "SET @svc_id_%u = LAST_INSERT_ID()", number);
+    of->id_kept_in = number;
     tell_session(connection, statement);
 }
 
 static void return_to(shim_connection *connection, shim_figures_aside *of)
 {
     char statement[STATEMENT_MAX];
-    (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%" PRIu64 ", @svc_id_%" PRIu64 " = NULL",
-                   of->kept.request, of->kept.request);
-    of->is_id_kept = false;
+    (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%u", of->id_kept_in);
+    of->id_kept_in = 0;
     tell_session(connection, statement);
     connection->identified_for = of->kept.request;
 }
@@ -65,7 +77,7 @@ static void leave_last(shim_connection *connection, uint64_t request)
     }
     if (is_postgres(connection)) {
         other->is_id_lost = true;
-    } else if (shim_figures_mysqlnd(connection) != NULL && !other->is_id_kept) {
+    } else if (shim_figures_mysqlnd(connection) != NULL && other->id_kept_in == 0) {
         keep(connection, other);
     }
 }
@@ -82,7 +94,7 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
     if (own != NULL && own->is_id_lost && (effects & SHIM_ASKS_FOR_ID) != 0) {
         return false;
     }
-    const bool is_kept = own != NULL && own->is_id_kept;
+    const bool is_kept = own != NULL && own->id_kept_in != 0;
     if (makes || is_kept) {
         leave_last(connection, request);
     }

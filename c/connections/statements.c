@@ -23,10 +23,10 @@ static const char *const harmless[] = {
 
 /* Variables, locks, and names that live as long as a session. */
 static const char *const state_words[] = {"@", ";", "advisory", "get_lock", "set_config", "temp"};
-/* What makes an ID, as LAST_INSERT_ID() does if it is given a value; and what asks for one. */
+/* What makes an ID, as LAST_INSERT_ID() does if it is given a value; and what asks PostgreSQL for one. */
 static const char *const id_statements[] = {"insert", "merge", "replace"};
 static const char *const id_words[] = {"insert into", "insert_id", "nextval", "setval"};
-static const char *const asking_words[] = {"currval", "insert_id", "lastval"};
+static const char *const asking_words[] = {"currval", "lastval"};
 /* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; pg_advisory_lock() and its kin. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
 
