@@ -501,10 +501,13 @@ typedef struct shim_request {
     shim_view cookies;
     bool has_cookies;
     shim_view authorization;
-    /* The script's absolute path, as SCRIPT_FILENAME has it. The script runs in the directory of that path. */
+    /* The script's absolute path, as SCRIPT_FILENAME has it. */
     shim_view script;
     /* The file behind that path, without links. It is what runs: OPcache would go on to run a link's former target. */
     shim_view script_file;
+    /* The folder of `script` without links, if there are any in that path. The script runs there. PHP's cache of resolved
+     * paths may lead to where the links have led before. */
+    shim_view folder;
     int64_t content_length;
     /* 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2. */
     int protocol;
@@ -524,6 +527,8 @@ typedef enum shim_outcome {
     SHIM_ABORTED = 3,
     /* Worker mode: a fatal error after which the worker ends, once its other requests have ended. */
     SHIM_LOST = 4,
+    /* Classic mode: the script's file is gone, and nothing of it has run. */
+    SHIM_NO_SCRIPT = 5,
 } shim_outcome;
 
 /* Starts PHP. Returns NULL, or a static string with the error. */

@@ -15,6 +15,8 @@ pub enum PhpOutcome {
     TimeLimit,
     /// Nobody read its output any more.
     Aborted,
+    /// Its file was gone, and nothing of it has run.
+    NoScript,
 }
 
 /// Converts C's outcome.
@@ -24,6 +26,7 @@ pub(crate) fn outcome_of(raw: shim_outcome) -> PhpOutcome {
         bindings::shim_outcome_SHIM_TIME_LIMIT => PhpOutcome::TimeLimit,
         bindings::shim_outcome_SHIM_ABORTED => PhpOutcome::Aborted,
         bindings::shim_outcome_SHIM_LOST => PhpOutcome::Lost,
+        bindings::shim_outcome_SHIM_NO_SCRIPT => PhpOutcome::NoScript,
         _ => PhpOutcome::Fatal,
     }
 }

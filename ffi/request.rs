@@ -24,6 +24,8 @@ pub struct PhpRequest<'a> {
     pub script: &'a [u8],
     /// The file behind that path, without links: the file that runs.
     pub script_file: &'a [u8],
+    /// The folder of `script` without links, in which it runs; empty if there are no links in that path.
+    pub folder: &'a [u8],
     /// The length of the body in bytes.
     pub content_length: u64,
     /// 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2.
@@ -47,6 +49,7 @@ impl PhpRequest<'_> {
             authorization: view(self.authorization),
             script: view(self.script),
             script_file: view(self.script_file),
+            folder: view(self.folder),
             content_length: i64::try_from(self.content_length).unwrap_or(i64::MAX),
             protocol: self.protocol,
             time: self.time,

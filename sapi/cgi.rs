@@ -8,17 +8,17 @@ use std::borrow::Cow;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use svc_core::http::{Head, Version, asks_for_named_files, ip_text, is_cgi_safe_name};
-use svc_core::pool::CompleteRequest;
+use svc_core::pool::{CompleteRequest, Script};
 
 use crate::variables::Variables;
 
 /// The value of `SERVER_SOFTWARE`.
 const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
-/// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
-pub(crate) fn variables(request: &CompleteRequest, out: &mut Variables<'_>) {
+/// Appends all variables of `request`, which runs `script`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
+pub(crate) fn variables(request: &CompleteRequest, script: &Script, out: &mut Variables<'_>) {
     server(request, out);
-    script(request, out);
+    of_script(script, out);
     let head = &request.head;
     let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
     let has_length = !request.body.is_empty() || is_framed();
@@ -137,8 +137,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-fn script(request: &CompleteRequest, out: &mut Variables<'_>) {
-    let script = &request.script;
+fn of_script(script: &Script, out: &mut Variables<'_>) {
     let whole = [&script.name[..], &script.path_info].concat();
     out.push(b"DOCUMENT_ROOT", &script.document_root);
     out.push(b"SCRIPT_FILENAME", &script.filename);
@@ -295,7 +294,7 @@ mod tests {
     fn pairs_with(request: &CompleteRequest, set: &[(&str, &str)]) -> Vec<(String, String)> {
         let set: Vec<_> = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut pairs = Pairs::default();
-        variables(request, &mut Variables::new(&set, &mut pairs));
+        variables(request, &request.script, &mut Variables::new(&set, &mut pairs));
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         pairs.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
@@ -373,6 +372,7 @@ mod tests {
             name: b"/index.php".to_vec(),
             path_info: b"/a b".to_vec(),
             document_root: b"/srv".to_vec(),
+            ..Script::default()
         };
         let all = all("GET /index.php/a%20b?x HTTP/1.0\r\n\r\n", script, Body::Empty);
         assert_eq!(get(&all, "PATH_INFO"), Some("/a b"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use svc_core::http::{Traceparent, Version, ip_text};
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
-use svc_core::pool::{Claim, Exchange};
+use svc_core::pool::{Claim, Exchange, Script};
 use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
@@ -29,6 +29,8 @@ use crate::variables::Variables;
 #[derive(Debug)]
 pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
+    /// What runs: the script of the request, or the one that its path has led to since.
+    script: Arc<Script>,
     response: Response,
     /// The persistent worker's hold on it, until nothing of the request is left.
     claim: Option<Claim<Exchange>>,
@@ -51,6 +53,7 @@ impl Invocation {
         }
         Self {
             exchange: Arc::clone(exchange),
+            script: Arc::clone(&exchange.request.script),
             response: Response::new(Arc::clone(exchange), Rc::clone(thread_context)),
             claim: None,
             body_read: 0,
@@ -61,6 +64,21 @@ impl Invocation {
             has_ended: false,
             thread_context: Rc::clone(thread_context),
         }
+    }
+
+    /// Begins anew after [`PhpOutcome::NoScript`], with the script that the path leads to now; `None` if it leads elsewhere, or
+    /// if the client has got something.
+    pub(crate) fn with_present_script(&self) -> Option<Self> {
+        if !self.response.is_unsent() {
+            return None;
+        }
+        let script = self.thread_context.shared.find_script(&self.exchange.request.head)?;
+        Some(Self { script, ..Self::new(&self.exchange, &self.thread_context) })
+    }
+
+    /// The script that runs.
+    pub(crate) fn script(&self) -> Arc<Script> {
+        Arc::clone(&self.script)
     }
 
     /// Begins the reply of an exchange that a persistent worker has claimed.
@@ -117,11 +135,14 @@ impl Invocation {
     }
 }
 
-/// Converts an exchange to a request for PHP.
-pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpRequest<'_>) -> T) -> T {
+/// Converts an exchange to a request for PHP, which is to run `script`.
+pub(crate) fn with_description<T>(
+    exchange: &Exchange,
+    script: &Script,
+    tell: impl FnOnce(&PhpRequest<'_>) -> T,
+) -> T {
     let request = &exchange.request;
     let cookies = cgi::cookies(&request.head);
-    let script = &request.script;
     let uri = match &script.path_info[..] {
         [] => Cow::Borrowed(&script.name[..]),
         path_info => Cow::Owned([&script.name[..], path_info].concat()),
@@ -137,6 +158,7 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpReq
         authorization: request.head.header("authorization").unwrap_or_default(),
         script: &script.filename,
         script_file: &script.real_path,
+        folder: &script.folder,
         content_length: request.body.len(),
         protocol: match request.head.version() {
             Version::Http10 => 1000,
@@ -206,7 +228,7 @@ impl Host for Invocation {
 
     fn variables(&mut self, out: &mut Pairs) {
         let set = &self.thread_context.shared.config.php.server_variables;
-        cgi::variables(&self.exchange.request, &mut Variables::new(set, out));
+        cgi::variables(&self.exchange.request, &self.script, &mut Variables::new(set, out));
     }
 
     fn fields(&mut self, out: &mut Pairs) {

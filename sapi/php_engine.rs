@@ -6,10 +6,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use svc_core::limits::FILE_READ_TRIES;
 use svc_core::pool::{Engine, Exchange, SharedCacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Interpreter, OpcacheFacts, PhpFacts, Threads};
+use svc_ffi::{Interpreter, OpcacheFacts, PhpFacts, PhpOutcome, Threads};
 
 use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
@@ -75,6 +76,13 @@ struct PhpWorker {
     thread_context: Rc<ThreadContext>,
 }
 
+impl PhpWorker {
+    fn run(&mut self, exchange: &Exchange, call: &mut Invocation) -> PhpOutcome {
+        let script = call.script();
+        with_description(exchange, &script, |request| self.interpreter.run(request, call))
+    }
+}
+
 impl Worker<Exchange> for PhpWorker {
     fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         Some(probe(&self.interpreter))
@@ -82,7 +90,16 @@ impl Worker<Exchange> for PhpWorker {
 
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let mut call = Invocation::new(exchange, &self.thread_context);
-        let outcome = with_description(exchange, |request| self.interpreter.run(request, &mut call));
+        let mut outcome = self.run(exchange, &mut call);
+        // Deployments may follow each other.
+        for _ in 1..FILE_READ_TRIES {
+            if outcome != PhpOutcome::NoScript {
+                break;
+            }
+            let Some(again) = call.with_present_script() else { break };
+            call = again;
+            outcome = self.run(exchange, &mut call);
+        }
         call.end(outcome);
     }
 

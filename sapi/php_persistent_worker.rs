@@ -77,6 +77,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
             authorization: b"",
             script: script.as_os_str().as_encoded_bytes(),
             script_file: script.as_os_str().as_encoded_bytes(),
+            folder: b"",
             content_length: 0,
             protocol: 1001,
             time: started,
@@ -159,7 +160,7 @@ impl<'a> ScriptRun<'a> {
     ) -> RequestProgress {
         let exchange = Arc::clone(claim.job());
         let call = Box::new(Invocation::of_claim(claim, thread_context));
-        with_description(&exchange, |request| visits.begin(request, call))
+        with_description(&exchange, &exchange.request.script, |request| visits.begin(request, call))
     }
 }
 
@@ -176,7 +177,7 @@ impl svc_ffi::WorkerHost for ScriptRun<'_> {
             if let Some(claim) = self.serve_loop.take() {
                 let exchange = Arc::clone(claim.job());
                 let call = Box::new(Invocation::of_claim(claim, self.thread_context));
-                with_description(&exchange, |request| visits.here(request, call));
+                with_description(&exchange, &exchange.request.script, |request| visits.here(request, call));
                 self.serve_loop.look_after(visits);
                 return self.serve_loop.leaves().is_none();
             }

@@ -151,6 +151,7 @@ fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
         authorization: b"",
         script,
         script_file: script,
+        folder: b"",
         content_length: 0,
         protocol: 1001,
         time,

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
-use svc_core::http::MethodKind;
+use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
 use svc_core::serve::Shared;
@@ -151,9 +151,22 @@ impl Response {
             }
             (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
             (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
+            (ResponseStage::Gathering, PhpOutcome::NoScript) => self.leave_to_the_path(),
             (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
             (ResponseStage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
         }
+    }
+
+    /// Returns whether nothing of it has been sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.stage == ResponseStage::Gathering
+    }
+
+    /// Leaves the request to what its path leads to by now.
+    fn leave_to_the_path(&self) {
+        let head = ReplyHead { file: Some(NamedFile::Requested), ..ReplyHead::bare(Origin::Server) };
+        // A client that has left needs no answer.
+        let _ = self.exchange.complete(head, Vec::new());
     }
 
     /// Returns whether a file is sent in the place of the output.

@@ -60,10 +60,12 @@ impl TaskInvocation {
     fn why_lost(&mut self, outcome: PhpOutcome) -> String {
         match outcome {
             PhpOutcome::Complete | PhpOutcome::Aborted => "the task has ended without a result".to_owned(),
-            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit if self.last_words.is_empty() => {
+            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript
+                if self.last_words.is_empty() =>
+            {
                 "the task has ended by a fatal error".to_owned()
             }
-            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit => {
+            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript => {
                 std::mem::take(&mut self.last_words)
             }
         }

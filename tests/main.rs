@@ -121,6 +121,7 @@ mod config;
 mod conformance;
 mod docs;
 mod dokuwiki;
+mod gone_scripts;
 mod headers_file;
 mod hooks_clients;
 mod hooks_closing;

@@ -14,5 +14,8 @@ shim_outcome shim_outcome_of(const shim_context *context)
     if (context->fatal) {
         return context->timed_out ? SHIM_TIME_LIMIT : SHIM_FATAL;
     }
+    if (context->lacks_script) {
+        return SHIM_NO_SCRIPT;
+    }
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }

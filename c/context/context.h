@@ -49,6 +49,8 @@ typedef struct shim_context {
     bool refused;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
+    /* The file of its script is gone, and nothing of it has run (request/missing_script.c). */
+    bool lacks_script;
     /* The execution timer has fired. */
     volatile bool timed_out;
     /* The signal that the request has sent to itself, and that ends it (libc/own_signals.c); 0 if there is none. */

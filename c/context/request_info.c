@@ -28,10 +28,11 @@ static bool reserve(shim_strings *strings, size_t size)
     return true;
 }
 
-bool shim_describe(shim_strings *strings, const shim_request *request, char **script_file)
+bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files)
 {
     size_t size = request->method.length + request->uri.length + request->query.length + request->content_type.length +
-                  request->authorization.length + request->script.length + request->script_file.length + 7;
+                  request->authorization.length + request->script.length + request->script_file.length +
+                  request->folder.length + 8;
     if (!reserve(strings, size)) {
         return false;
     }
@@ -44,7 +45,8 @@ bool shim_describe(shim_strings *strings, const shim_request *request, char **sc
     SG(request_info).content_length = request->content_length;
     SG(request_info).proto_num = request->protocol;
     SG(request_info).path_translated = put(&at, request->script);
-    *script_file = put(&at, request->script_file);
+    files->script = put(&at, request->script_file);
+    files->folder = request->folder.length > 0 ? put(&at, request->folder) : NULL;
     SG(sapi_headers).http_response_code = 200;
     char *authorization = put(&at, request->authorization);
     php_handle_auth_data(request->authorization.length > 0 ? authorization : NULL);

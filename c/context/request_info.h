@@ -11,7 +11,14 @@ typedef struct shim_strings {
     size_t size;
 } shim_strings;
 
+/* What runs, and where. */
+typedef struct shim_files {
+    const char *script;
+    /* NULL if it is the folder of the path that SG(request_info) has. */
+    const char *folder;
+} shim_files;
+
 /* Fills SG(request_info). Returns false if out of memory. */
-bool shim_describe(shim_strings *strings, const shim_request *request, char **script);
+bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files);
 
 #endif

@@ -156,3 +156,5 @@ SHIM_LIBC_NAME(pclose)
 SHIM_LIBC_NAME(popen)
 SHIM_LIBC_NAME(posix_spawn)
 SHIM_LIBC_NAME(posix_spawnp)
+/* request/missing_script.c */
+SHIM_LIBC_NAME(zend_message_dispatcher)

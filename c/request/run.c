@@ -62,8 +62,8 @@ static void begin(shim_fiber *fiber)
 /* Takes in the request as it came, and parses its form. */
 static void take_in(shim_fiber *fiber)
 {
-    char *script_file = NULL;
-    if (!shim_describe(&fiber->strings, fiber->context.request, &script_file)) {
+    shim_files files = {0};
+    if (!shim_describe(&fiber->strings, fiber->context.request, &files)) {
         zend_error_noreturn(E_ERROR, "Out of memory");
     }
     php_output_activate();

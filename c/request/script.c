@@ -47,16 +47,20 @@ static bool start(shim_context *context)
     return started && (!context->is_boot || shim_matching_begin());
 }
 
-static void run_script(const char *script_file)
+static void run_script(const shim_files *files)
 {
     zend_file_handle file;
     zend_try {
-        zend_stream_init_filename(&file, script_file);
+        zend_stream_init_filename(&file, files->script);
         file.primary_script = 1;
         shim_script = &file;
         /* PHP would change to the script's directory and back; nobody needs to go back. */
         SG(options) |= SAPI_OPTION_NO_CHDIR;
-        VCWD_CHDIR_FILE(SG(request_info).path_translated);
+        if (files->folder != NULL) {
+            VCWD_CHDIR(files->folder);
+        } else {
+            VCWD_CHDIR_FILE(SG(request_info).path_translated);
+        }
         php_execute_script(&file);
     } zend_end_try();
     (void)shim_overflow_report();
@@ -107,7 +111,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
         .body_length = request->content_length,
         .is_boot = is_boot,
     };
-    char *script_file = NULL;
+    shim_files files = {0};
     shim_current = &context;
     shim_current_span = 0;
     if (is_boot) {
@@ -119,9 +123,9 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     shim_stacks_forget();
     shim_process_begin();
     SG(server_context) = &context;
-    if (shim_describe(&own_strings, request, &script_file) && start(&context)) {
+    if (shim_describe(&own_strings, request, &files) && start(&context)) {
         if (request->script.length > 0) {
-            run_script(script_file);
+            run_script(&files);
         }
         if (kind == RUN_FOR_TASKS && has_booted(&context)) {
             shim_worker_serve_tasks();

@@ -10,6 +10,7 @@
 #include "instances/own_instances.h"
 #include "jump/after_jump.h"
 #include "jump/session.h"
+#include "request/missing_script.h"
 #include "sapi/classes.h"
 #include "sapi/extension.h"
 #include "sapi/frankenphp.h"
@@ -30,6 +31,7 @@ static PHP_MINIT_FUNCTION(svc)
         /* Each thread copies the table of superglobals once all extensions have started. */
         shim_superglobals_hide();
     }
+    shim_missing_script_install();
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }

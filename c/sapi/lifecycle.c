@@ -34,6 +34,7 @@
 #include "owners/sockets.h"
 #include "process/children.h"
 #include "process/programs.h"
+#include "request/missing_script.h"
 #include "request/server_variables.h"
 #include "sapi/errors.h"
 #include "sapi/extension.h"
@@ -122,6 +123,9 @@ const char *shim_startup(const shim_options *options)
     }
     if (!shim_exceptions_prepare() || !shim_uncaught_prepare()) {
         return "libphp does not export the functions that throw and report exceptions";
+    }
+    if (!shim_missing_script_prepare()) {
+        return "libphp does not export the function that reports missing files";
     }
     if (!shim_loading_prepare()) {
         return "libphp does not export the functions that evaluate class constants";

@@ -91,6 +91,8 @@ pub struct FoundScript {
     pub filename: Vec<u8>,
     /// The real path of the file.
     pub real_path: Vec<u8>,
+    /// The real path of the directory of `filename`, if there are links in that path; else empty.
+    pub folder: Vec<u8>,
     /// Its real location, if links led elsewhere than its name suggests.
     pub elsewhere: Option<RelativePath>,
     /// `SCRIPT_NAME`: its URL path, decoded.
@@ -123,19 +125,15 @@ impl DocumentRoot {
     /// If the root cannot be opened, if the system is out of descriptors or memory, or if the disk fails.
     pub fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
         let root = Root::open(self)?;
-        let mut missing: Option<Vec<u8>> = None;
-        for candidate in route(mode, path) {
-            // Nothing exists below a missing directory, so a path of a thousand segments costs one check.
-            if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
-                continue;
-            }
-            match root.look(&candidate)? {
-                Look::Found(found) => return Ok(found),
-                Look::Missing => missing = Some([candidate.path(), b"/"].concat()),
-                Look::PassedBy => {}
-            }
+        let found = root.resolve(mode, path)?;
+        if !matches!(found, Resolved::Missing) {
+            return Ok(found);
         }
-        Ok(if has_dot_segment_file(path) { Resolved::DotFile } else { Resolved::Missing })
+        // A deployment may have switched the root, and removed the old one.
+        match Root::open(self) {
+            Ok(now) if now.real_path != root.real_path => now.resolve(mode, path),
+            _ => Ok(found),
+        }
     }
 
     /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
@@ -229,6 +227,22 @@ impl Root {
         Ok(Self { handle, real_path, modified, links_may_leave, is_closed })
     }
 
+    fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
+        let mut missing: Option<Vec<u8>> = None;
+        for candidate in route(mode, path) {
+            // Nothing exists below a missing directory, so a path of a thousand segments costs one check.
+            if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
+                continue;
+            }
+            match self.look(&candidate)? {
+                Look::Found(found) => return Ok(found),
+                Look::Missing => missing = Some([candidate.path(), b"/"].concat()),
+                Look::PassedBy => {}
+            }
+        }
+        Ok(if has_dot_segment_file(path) { Resolved::DotFile } else { Resolved::Missing })
+    }
+
     /// When it was last modified.
     pub(super) fn modified(&self) -> Option<SystemTime> {
         self.modified
@@ -294,6 +308,10 @@ impl Root {
         };
         let stat = rustix::fs::fstat(&handle)?;
         let real_path = real_path(handle.as_fd())?;
+        // The system adds this to the path of what has been removed since.
+        if real_path.ends_with(b" (deleted)") && rustix::fs::fstat(&handle)?.st_nlink == 0 {
+            return Err(Errno::NOENT);
+        }
         Ok(Handle { handle, stat, real_path })
     }
 
@@ -317,6 +335,7 @@ impl Root {
             Candidate::Script { name, path_info } => Resolved::Script(FoundScript {
                 filename: [self.real_path.strip_suffix(b"/").unwrap_or(&self.real_path), name].concat(),
                 real_path: found.real_path,
+                folder: if elsewhere.is_some() { self.folder_of(name) } else { Vec::new() },
                 elsewhere,
                 script_name: name.clone(),
                 path_info: path_info.clone(),
@@ -330,6 +349,12 @@ impl Root {
                 Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded, root_modified })
             }
         }
+    }
+
+    /// The real path of the directory that a file is looked for in; empty if it is gone.
+    fn folder_of(&self, path: &[u8]) -> Vec<u8> {
+        let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        self.find(&path[..end]).map(|found| found.real_path).unwrap_or_default()
     }
 
     /// Looks for precompressed files. If one of them is unusable, the file itself can still be sent.

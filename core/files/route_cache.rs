@@ -6,7 +6,7 @@
 //!
 //! The file name of a script begins with the real path of the document root. A document root whose link is switched
 //! within that second is therefore not followed: the old script runs once more, as it does for a request that was already
-//! queued.
+//! queued, unless it is gone: then its worker has the path looked up again.
 
 use std::collections::HashMap;
 use std::time::Instant;

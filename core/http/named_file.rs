@@ -1,4 +1,5 @@
-//! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send in their place.
+//! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send in their place; and
+//! what answers in the place of a script that is gone.
 //!
 //! Promises: pure. The path of a name is normalized, so that it contains no `..`, and decoded only where the field is a
 //! URI. Refuses: it does not know which files may be sent; the disk decides that.
@@ -12,6 +13,8 @@ pub enum NamedFile {
     Path(Vec<u8>),
     /// By `X-Accel-Redirect`: a URI.
     Uri(Vec<u8>),
+    /// By the worker, because the script is gone: whatever the path of the request leads to by now.
+    Requested,
 }
 
 impl NamedFile {
@@ -35,6 +38,7 @@ impl NamedFile {
                 let end = uri.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(uri.len());
                 normalise(&uri[..end])
             }
+            Self::Requested => return None,
             Self::Path(path) if path.is_empty() => return None,
             Self::Path(path) if path.starts_with(b"/") => normalise_decoded(path.clone()),
             Self::Path(path) => normalise_decoded([b"/", &path[..]].concat()),
@@ -47,6 +51,7 @@ impl NamedFile {
         match self {
             Self::Uri(_) => true,
             Self::Path(path) => !path.starts_with(b"/"),
+            Self::Requested => false,
         }
     }
 
@@ -54,6 +59,7 @@ impl NamedFile {
     pub fn as_written(&self) -> &[u8] {
         match self {
             Self::Path(text) | Self::Uri(text) => text,
+            Self::Requested => b"",
         }
     }
 }

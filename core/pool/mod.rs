@@ -57,7 +57,7 @@ pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReplyBatch, ReplyHead, Spo
 pub use probe::ThreadProbe;
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep, SharedCacheFacts};
-pub use request::{Body, CompleteRequest, Script, TlsFacts};
+pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{SlotPhase, SlotReading, WorkerOrder};

@@ -93,6 +93,12 @@ impl Body {
     }
 }
 
+/// Finds scripts once more, for workers whose script was gone when they opened it. The server implements it.
+pub trait FindScript: Send + Sync + std::fmt::Debug {
+    /// Returns the script that a normalized path leads to now; `None` if it leads elsewhere. Waits for the disk.
+    fn find_script(&self, path: &[u8]) -> Option<Arc<Script>>;
+}
+
 /// The script of a request. All paths are raw bytes, because names on disk need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
@@ -100,6 +106,8 @@ pub struct Script {
     pub filename: Vec<u8>,
     /// The same file, without links.
     pub real_path: Vec<u8>,
+    /// The directory of `filename` without links, if there are any in that path; else empty.
+    pub folder: Vec<u8>,
     /// `SCRIPT_NAME`: the URL path of the script, decoded.
     pub name: Vec<u8>,
     /// `PATH_INFO`: the part of the URL path after the script, decoded; may be empty.

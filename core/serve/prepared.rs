@@ -158,6 +158,7 @@ impl PreparedServer {
         }
         check_spool(&shared)?;
         let (site, disk) = (Arc::new(Site::new(&shared.config, &shared.policy)), Arc::<Disk>::default());
+        shared.set_scripts(Arc::<Site>::clone(&site));
         if let Some(entry) =
             shared.config.background.async_entry_file.as_ref().filter(|_| site.holds_task_entry())
         {

@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::GateFacts;
 use crate::config::Config;
+use crate::http::{Head, uri};
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
 use crate::observe::{History, Log, Metrics, OpcacheBook, ReloadFacts, StaticCacheReading, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
-use crate::pool::PoolFacts;
+use crate::pool::{FindScript, PoolFacts, Script};
 use crate::spool::Spool;
 use crate::sync::helper_threads::HelperThreads;
 use crate::sync::load_sharing::LoadSharing;
@@ -88,6 +89,8 @@ pub struct Shared {
     executor: OnceLock<ExecutorFacts>,
     /// The port number by which clients reach the main port over TLS.
     https_port: OnceLock<u16>,
+    /// Where scripts are found.
+    scripts: OnceLock<Arc<dyn FindScript>>,
     /// When the server started.
     pub started_at: Instant,
 }
@@ -129,6 +132,7 @@ impl Shared {
             static_cache: ShortLock::default(),
             executor: OnceLock::new(),
             https_port: OnceLock::new(),
+            scripts: OnceLock::new(),
             started_at,
             config,
         })
@@ -138,6 +142,18 @@ impl Shared {
     pub(super) fn set_executor(&self, facts: ExecutorFacts) {
         let is_first = self.executor.set(facts).is_ok();
         debug_assert!(is_first, "the executor was started twice");
+    }
+
+    /// Scripts can be found. To be called once.
+    pub(super) fn set_scripts(&self, scripts: Arc<dyn FindScript>) {
+        let is_first = self.scripts.set(scripts).is_ok();
+        debug_assert!(is_first, "the site was created twice");
+    }
+
+    /// Looks once more for the script of a request; `None` if its path leads elsewhere by now. Waits for the disk.
+    pub fn find_script(&self, head: &Head) -> Option<Arc<Script>> {
+        let path = uri::normalise(head.path_and_query().0).ok()?;
+        self.scripts.get()?.find_script(&path.path)
     }
 
     /// The ports are bound. To be called once.

@@ -170,6 +170,7 @@ fn described(ask: &Ask) -> PhpRequest<'_> {
         authorization: b"",
         script: b"/worker.php",
         script_file: b"/worker.php",
+        folder: b"",
         content_length: ask.body.len() as u64,
         protocol: 1001,
         time: 1.5,

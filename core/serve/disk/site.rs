@@ -18,7 +18,7 @@ use crate::http::{Coding, NamedFile};
 use crate::observe::StaticCacheReading;
 use crate::policy::deny::Denial;
 use crate::policy::{Policy, Rules};
-use crate::pool::Script;
+use crate::pool::{FindScript, Script};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -284,6 +284,15 @@ impl Site {
     }
 }
 
+impl FindScript for Site {
+    fn find_script(&self, path: &[u8]) -> Option<Arc<Script>> {
+        match self.look(path) {
+            Ok(Found::Script(script)) => Some(script),
+            _ => None,
+        }
+    }
+}
+
 /// Finds out where the entry file of background tasks really is.
 fn task_entry(config: &Config) -> Option<RelativePath> {
     let entry = config.background.async_entry_file.as_ref()?.canonicalize().ok()?;
@@ -301,6 +310,7 @@ fn into_script(found: FoundScript) -> Script {
     Script {
         filename: found.filename,
         real_path: found.real_path,
+        folder: found.folder,
         name: found.script_name,
         path_info: found.path_info,
         document_root: found.document_root,

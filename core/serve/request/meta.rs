@@ -46,6 +46,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) is_coded: bool,
     /// The head of a script's response while the file that it names is being opened.
     pub(in crate::serve) sends: Option<Box<ReplyHead>>,
+    /// Its script was gone when its worker opened it; what the path leads to by now answers.
+    pub(in crate::serve) has_lost_script: bool,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
     /// Its span, if it is recorded.
@@ -118,6 +120,7 @@ impl RequestMeta {
             coded: None,
             is_coded: false,
             sends: None,
+            has_lost_script: false,
             client_context,
             span: None,
             subject,

@@ -1,5 +1,7 @@
 //! Files that scripts name in their responses, sent in the place of their bodies.
 //!
+//! The same way, what a path leads to by now answers in the place of a script that is gone.
+//!
 //! Promises: the worker is not needed for it; a file thread opens the file, and it goes out like any static file. Refuses:
 //! what may be sent is decided where files are opened, and what the response says where files are represented.
 
@@ -7,6 +9,7 @@ use std::io;
 
 use crate::connection::Decision;
 use crate::files::{kept, represent_sent};
+use crate::http::{NamedFile, uri};
 use crate::observe::Event;
 use crate::pool::ReplyHead;
 
@@ -18,10 +21,20 @@ use crate::serve::io_thread::io::Io;
 
 impl RequestMeta {
     /// The script has answered with `head`, which names a file: has it opened.
-    pub(in crate::serve) fn order_file(&mut self, io: &Io, mut head: ReplyHead) {
-        if let Some(named) = head.file.take() {
-            self.sends = Some(Box::new(head));
-            io.disk.order(FileJob::Name(io.router.site(), named), self.key);
+    pub(in crate::serve) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
+        match head.file.take() {
+            None => {}
+            Some(NamedFile::Requested) => {
+                let path = self.head().and_then(|head| uri::normalise(head.path_and_query().0).ok());
+                // The router has found a script by this path.
+                let path = path.map(|normalised| normalised.path).unwrap_or_default();
+                self.has_lost_script = true;
+                io.disk.order(FileJob::Find(io.router.site(), path), self.key);
+            }
+            Some(named) => {
+                self.sends = Some(Box::new(head));
+                io.disk.order(FileJob::Name(io.router.site(), named), self.key);
+            }
         }
     }
 

@@ -86,7 +86,7 @@ impl RequestMeta {
         }
     }
 
-    /// Has the next request for the same path look for its script again: this one may have failed because the script was
+    /// Has the next request for the same path look for its script again: this one may have failed because its release was
     /// removed.
     fn forget_route(&self, router: &mut Router) {
         if let Some(head) = self.head()

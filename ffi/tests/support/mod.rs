@@ -127,6 +127,7 @@ pub(crate) fn request(script: &Path) -> PhpRequest<'_> {
         authorization: b"Basic dTpw",
         script: script.as_os_str().as_encoded_bytes(),
         script_file: script.as_os_str().as_encoded_bytes(),
+        folder: b"",
         content_length: 0,
         protocol: 1001,
         time: 1.5,

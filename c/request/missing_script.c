@@ -1,0 +1,63 @@
+/* Scripts whose file is gone by the time PHP opens it: the host looks the path up once more, and runs what it leads to now.
+ *
+ * The host finds a script a moment before it runs, or remembers it from an earlier request. A deployment may remove the file in
+ * between. PHP would report a fatal error. If the host can still find another script, nothing is reported, no line of the
+ * script has run, and the outcome says so. What OPcache has of a removed file still runs until it looks at the disk. */
+#include "compat.h"
+#include "context/context.h"
+#include "request/missing_script.h"
+#include "request/script.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <unistd.h>
+
+static zend_result (*open_script)(zend_file_handle *);
+static void (*next_message)(zend_long, const void *);
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+static zend_result open_script_or_note(zend_file_handle *file)
+{
+    shim_context *context = shim_current;
+    if (file != shim_script || context == NULL || context->is_boot) {
+        return open_script(file);
+    }
+    const int error_reporting = EG(error_reporting);
+    EG(error_reporting) = 0;
+    zend_result result = open_script(file);
+    EG(error_reporting) = error_reporting;
+    if (result == SUCCESS) {
+        return SUCCESS;
+    }
+    if (is_there(ZSTR_VAL(file->filename))) {
+        /* What keeps PHP from opening it is reported. */
+        return open_script(file);
+    }
+    context->lacks_script = true;
+    return FAILURE;
+}
+
+/* Defined before libphp's. */
+ZEND_API ZEND_COLD void zend_message_dispatcher(zend_long message, const void *data)
+{
+    const bool is_noted = message == ZMSG_FAILED_REQUIRE_FOPEN && shim_current != NULL && shim_current->lacks_script;
+    if (!is_noted && next_message != NULL) {
+        next_message(message, data);
+    }
+}
+
+bool shim_missing_script_prepare(void)
+{
+    next_message = (void (*)(zend_long, const void *))dlsym(RTLD_NEXT, "zend_message_dispatcher");
+    return next_message != NULL;
+}
+
+void shim_missing_script_install(void)
+{
+    open_script = zend_stream_open_function;
+    zend_stream_open_function = open_script_or_note;
+}
