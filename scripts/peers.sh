@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-all_workloads='hello rows coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress idle'
+all_workloads='hello rows discover coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress idle'
 
 usage() {
     cat <<TEXT
@@ -25,7 +25,7 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
                     ${all_workloads}.
                     Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
                     and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
-                    Swoole; the last but one are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
+                    Swoole; discover is for servers that start a script for each request; the last but one are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
                     idle is the memory of idle connections, for svc and nginx
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
   --print           measure nothing: print what --record has
@@ -98,7 +98,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
+declare -A page=([hello]=hello.php [rows]=rows.php [discover]=discover.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
     [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
     [static-h2]=page.html [idle]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
 declare -A over_tls=([tls]=yes [connect]=yes [handshake]=yes)

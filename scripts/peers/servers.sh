@@ -28,6 +28,7 @@ declare -A defers=([svc]=yes [svc_worker]=yes [swoole]=yes [swoole_process]=yes)
 declare -A only=([nginx_cached]='static large static-h2')
 declare -A hosts=(
     [wordpress]='svc fpm fpm_own frankenphp' [dokuwiki]='svc fpm fpm_own frankenphp'
+    [discover]='svc fpm fpm_own apache frankenphp'
     [symfony]='svc svc_worker fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
 )
 

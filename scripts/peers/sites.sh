@@ -19,10 +19,13 @@ pages_create() {
     cp "$here"/peers/site/*.php "$site"
     awk 'BEGIN { while (length(text) < 10240) text = text "<p>Ten kibibytes of a page that never changes.</p>\n"
                  printf "%s", substr(text, 1, 10240) }' >"$site/page.html"
+    mkdir -p "$site"/classes/{a..t}
+    touch "$site"/classes/{a..t}/{1..20}.php
     for _ in {1..100}; do cat "$site/page.html"; done >"$site/large.html"
     cp "$site/page.html" "$site/large.html" "$work/expected"
     printf 'Hello, World!' >"$work/expected/hello.php"
     printf 'waited' >"$work/expected/wait.php"
+    printf '400' >"$work/expected/discover.php"
     printf '5050' >"$work/expected/task.php"
     printf '5050 20100 45150 80200' >"$work/expected/tasks.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
