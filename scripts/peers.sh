@@ -25,8 +25,9 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
                     ${all_workloads}.
                     Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
                     and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
-                    Swoole; discover is for servers that start a script for each request; the last but one are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
-                    idle is the memory of idle connections, for svc and nginx
+                    Swoole; discover is for servers that start a script for each request; the last but one
+                    are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner; idle is the memory of
+                    idle connections, for svc and nginx
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
   --print           measure nothing: print what --record has
   --write FILE      write the table to FILE, too, between its markers: docs/performance.md has them

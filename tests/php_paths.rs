@@ -180,6 +180,17 @@ fn the_system_resolves_the_paths_of_all_other_functions() {
         assert_values(
             &svc,
             &[
+                (r"readlink('lf')", json!("f")),
+                (r"readlink('f')", json!([false, "readlink(): Invalid argument"])),
+                (r"disk_free_space('up/..') > 0", json!(true)),
+                (
+                    r"[posix_mkfifo('fifo', 0600), filetype(__DIR__ . '/a/fifo'), unlink('fifo')]",
+                    json!([true, "fifo", true]),
+                ),
+                (
+                    r"function_exists('ftok') ? ftok('f', 'x') === ftok(__DIR__ . '/a/f', 'x') : true",
+                    json!(true),
+                ),
                 (r"mkdir('f/x')", json!([false, "mkdir(): Not a directory"])),
                 (r"unlink('')", json!([false, "unlink(): No such file or directory"])),
                 (r"rename('f', 'none/f')", json!([false, "rename(f,none/f): No such file or directory"])),

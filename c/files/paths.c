@@ -8,7 +8,9 @@
  * realpath() is for the cache to answer. A thread-safe PHP asks the system afterwards whether the file exists, every time;
  * php-fpm's PHP does not, since the path has just been resolved. */
 #include "compat.h"
+#include "context/context.h"
 #include "files/paths.h"
+#include "libc/libc.h"
 
 #include <zend_virtual_cwd.h>
 
@@ -18,13 +20,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ipc.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <utime.h>
 
 /* The functions whose last question is whether the path that they have resolved exists. */
 static zif_handler realpath_function;
 static zif_handler get_real_path_method;
+
+DECLARE_LIBC(ftok);
+DECLARE_LIBC(mkfifo);
+DECLARE_LIBC(readlink);
+DECLARE_LIBC(statvfs);
 
 /* Room for a path below the working directory. */
 typedef struct path_room {
@@ -181,6 +190,41 @@ CWD_API int virtual_chown(const char *path, uid_t owner, gid_t group, int is_of_
         return -1;
     }
     return is_of_link ? lchown(name, owner, group) : chown(name, owner, group);
+}
+
+/* PHP and its extensions ask libc about these paths, and so mean the working directory of the process where they are
+ * relative. Defined before libc's, for the threads that run a request. */
+static const char *of_the_request(const char *path, path_room *room)
+{
+    return shim_current != NULL ? from_the_root(path, room) : path;
+}
+
+ssize_t readlink(const char *path, char *target, size_t size)
+{
+    path_room room;
+    const char *name = of_the_request(path, &room);
+    return name != NULL ? LIBC(readlink)(name, target, size) : -1;
+}
+
+int statvfs(const char *path, struct statvfs *buffer)
+{
+    path_room room;
+    const char *name = of_the_request(path, &room);
+    return name != NULL ? LIBC(statvfs)(name, buffer) : -1;
+}
+
+int mkfifo(const char *path, mode_t mode)
+{
+    path_room room;
+    const char *name = of_the_request(path, &room);
+    return name != NULL ? LIBC(mkfifo)(name, mode) : -1;
+}
+
+key_t ftok(const char *path, int project)
+{
+    path_room room;
+    const char *name = of_the_request(path, &room);
+    return name != NULL ? LIBC(ftok)(name, project) : -1;
 }
 
 static zif_handler handler_in(const HashTable *functions, const char *name)
