@@ -172,6 +172,15 @@ fn a_script_that_php_may_not_open_is_an_error_as_ever() {
     assert!(log.of("php").iter().any(|record| record.to_string().contains("open_basedir")));
 }
 
+/// Ends the clients with the test, however it ends.
+struct EndsClients<'a>(&'a AtomicBool);
+
+impl Drop for EndsClients<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn clients_meet_no_error_while_releases_come_and_go() {
     for (document_root, prefix) in [("current", ""), ("", "/current")] {
@@ -180,6 +189,7 @@ fn clients_meet_no_error_while_releases_come_and_go() {
         let root = svc.root().to_owned();
         let (done, answers) = (AtomicBool::new(false), [const { AtomicUsize::new(0) }; 4]);
         std::thread::scope(|scope| {
+            let _end = EndsClients(&done);
             for (path, answers) in ["/index.php", "/", "/a.txt", "/a.txt?fresh"].into_iter().zip(&answers) {
                 let (svc, done) = (&svc, &done);
                 scope.spawn(move || {
@@ -208,7 +218,6 @@ fn clients_meet_no_error_while_releases_come_and_go() {
                     eventually("requests go on", || answers.load(Ordering::Relaxed) > seen);
                 }
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
 }

@@ -124,16 +124,13 @@ impl DocumentRoot {
     ///
     /// If the root cannot be opened, if the system is out of descriptors or memory, or if the disk fails.
     pub fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
-        let root = Root::open(self)?;
-        let found = root.resolve(mode, path)?;
-        if !matches!(found, Resolved::Missing) {
-            return Ok(found);
+        match Root::open(self).and_then(|root| root.resolve(mode, path)) {
+            Ok(Resolved::Missing) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
         }
-        // A deployment may have switched the root, and removed the old one.
-        match Root::open(self) {
-            Ok(now) if now.real_path != root.real_path => now.resolve(mode, path),
-            _ => Ok(found),
-        }
+        // A deployment may have switched a link, and removed what it had led to, while the system followed it.
+        Root::open(self)?.resolve(mode, path)
     }
 
     /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
