@@ -54,7 +54,9 @@ impl ServingConfig {
             links_outside_root: settings.boolean(Id::LinksOutsideRoot),
             entry_files: settings
                 .text(Id::EntryFile)
-                .and_then(|text| EntryFile::list(text).ok())
+                .and_then(|text| {
+                    EntryFile::list(text, &settings.path(Id::DocumentRoot).unwrap_or_default()).ok()
+                })
                 .unwrap_or_default(),
             executor: if settings.text(Id::Executor) == Some("stub") {
                 Executor::Stub

@@ -3,6 +3,8 @@
 //! Promises: a list is sorted so that the first entry whose prefix fits a path is the one with the longest prefix. Refuses: it
 //! does not look whether the files exist.
 
+use std::path::Path;
+
 use super::entries::entries;
 use super::problem::Fault;
 
@@ -18,9 +20,11 @@ pub struct EntryFile {
 }
 
 impl EntryFile {
-    /// Parses `FILE`, or a list of `PREFIX=FILE` in which one entry may be without prefix.
-    pub(super) fn list(text: &str) -> Result<Vec<Self>, Fault> {
-        let mut list: Vec<_> = entries(text)?.map(Self::parse).collect::<Result<_, _>>()?;
+    /// Parses `FILE`, or a list of `PREFIX=FILE` in which one entry may be without prefix. A file may be named by its path
+    /// in the file system if that leads into the document root `root`, which is resolved.
+    pub(super) fn list(text: &str, root: &Path) -> Result<Vec<Self>, Fault> {
+        let mut list: Vec<_> =
+            entries(text)?.map(|entry| Self::parse(entry, root)).collect::<Result<_, _>>()?;
         list.sort_by(|one, other| {
             other.prefix.len().cmp(&one.prefix.len()).then(one.prefix.cmp(&other.prefix))
         });
@@ -30,7 +34,7 @@ impl EntryFile {
         }
     }
 
-    fn parse(entry: &str) -> Result<Self, Fault> {
+    fn parse(entry: &str, root: &Path) -> Result<Self, Fault> {
         let (prefix, file) = match entry.split_once('=') {
             Some((prefix, file)) if prefix.starts_with('/') => (prefix.trim_end(), file.trim_start()),
             _ => ("/", entry),
@@ -40,7 +44,8 @@ impl EntryFile {
         if !prefix.split('/').skip(1).all(is_plain) {
             return Err(Fault::NotAPrefix(prefix.to_owned()));
         }
-        let file = file.trim_start_matches('/');
+        let below = below_root(file, root);
+        let file = below.as_deref().unwrap_or_else(|| file.trim_start_matches('/'));
         let script = file.strip_suffix('/').filter(|file| file.ends_with(".php"));
         Ok(Self {
             prefix: prefix.to_owned(),
@@ -50,12 +55,25 @@ impl EntryFile {
     }
 }
 
+/// The path below the document root `root`, which is resolved, of a file that was given by its path in the file system. Any
+/// of the directories above it may be the root by another name; links below that keep their names.
+fn below_root(text: &str, root: &Path) -> Option<String> {
+    let path = Path::new(text);
+    // A URL path of the same text takes precedence.
+    if !path.is_absolute() || root.join(text.trim_start_matches('/')).is_file() {
+        return None;
+    }
+    let is_root = |above: &&Path| above.canonicalize().is_ok_and(|resolved| resolved == root);
+    let above = path.ancestors().skip(1).find(is_root)?;
+    Some(path.strip_prefix(above).ok()?.to_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Vec<String> {
-        let list = EntryFile::list(text).unwrap();
+        let list = EntryFile::list(text, Path::new("/none")).unwrap();
         list.iter().map(|it| format!("{}|{}|{}", it.prefix, it.file, it.gets_rest)).collect()
     }
 
@@ -84,11 +102,14 @@ mod tests {
     #[test]
     fn a_prefix_is_a_path_and_there_once() {
         for wrong in ["//=a.php", "/a//b/=a.php", "/./=a.php", "/a/../=a.php"] {
-            assert!(matches!(EntryFile::list(wrong), Err(Fault::NotAPrefix(_))), "{wrong}");
+            assert!(
+                matches!(EntryFile::list(wrong, Path::new("/none")), Err(Fault::NotAPrefix(_))),
+                "{wrong}"
+            );
         }
         for twice in ["a.php,b.php", "/=a.php,b.php", "/api=a.php,/api/=b.php"] {
-            assert!(matches!(EntryFile::list(twice), Err(Fault::Twice(_))), "{twice}");
+            assert!(matches!(EntryFile::list(twice, Path::new("/none")), Err(Fault::Twice(_))), "{twice}");
         }
-        assert_eq!(EntryFile::list(" , "), Err(Fault::EmptyList));
+        assert_eq!(EntryFile::list(" , ", Path::new("/none")), Err(Fault::EmptyList));
     }
 }

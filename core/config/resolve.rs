@@ -234,7 +234,8 @@ impl Resolver {
     fn check_entry_file(&mut self) {
         let Value::Text(text) = self.settings.value(Id::EntryFile).clone() else { return };
         let key = &KEYS[Id::EntryFile as usize];
-        let entries = match EntryFile::list(&text) {
+        let root = self.settings.path(Id::DocumentRoot).unwrap_or_default();
+        let entries = match EntryFile::list(&text, &root) {
             Ok(entries) => entries,
             Err(fault) => {
                 let accepted = "a file, or a list of PREFIX=FILE such as /api/=api/index.php,/=index.php";
@@ -256,7 +257,6 @@ impl Resolver {
             return;
         }
         // A root that is not there has a line of its own.
-        let Value::Path(root) = self.settings.value(Id::DocumentRoot) else { return };
         let is_there = |entry: &EntryFile| !root.is_dir() || root.join(&entry.file).is_file();
         if let Some(wrong) = entries.iter().find(|entry| !is_there(entry)) {
             self.fault_accepting(
@@ -275,7 +275,8 @@ impl Resolver {
 
     fn check_worker_mode(&mut self) {
         // A worker has loaded one script, and gives it all paths.
-        let entries = self.settings.text(Id::EntryFile).map(EntryFile::list).and_then(Result::ok);
+        let root = self.settings.path(Id::DocumentRoot).unwrap_or_default();
+        let entries = self.settings.text(Id::EntryFile).and_then(|text| EntryFile::list(text, &root).ok());
         let has_script = entries.is_some_and(|entries| {
             matches!(&entries[..], [only] if only.prefix.is_empty() && !only.gets_rest && only.file.ends_with(".php"))
         });

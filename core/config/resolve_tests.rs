@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::config::key::ValueKind;
 use crate::config::{AccessLog, CertificateFiles, Executor, Level, TlsVersion};
 
 const MACHINE: Machine = Machine { cpus: 4, descriptors_max: None };
@@ -120,6 +121,30 @@ fn every_live_setting_takes_a_value() {
     assert_eq!((config.logs.access, config.logs.level), (AccessLog::Error, Level::Warn));
     assert_eq!(config.operations.addr.unwrap().to_string(), "127.0.0.1:9090");
     assert_eq!(config.operations.allow_ips.unwrap().len(), 2);
+}
+
+#[test]
+fn zero_is_not_taken_for_automatic() {
+    let automatic: Vec<_> = KEYS
+        .iter()
+        .filter(|key| matches!(key.kind, ValueKind::IntegerOrAuto { .. } | ValueKind::Workers))
+        .map(|key| key.variable)
+        .collect();
+    for name in
+        ["IO_WORKERS", "PHP_WORKERS", "QUEUE_CAPACITY", "QUEUE_MAX_WAITING", "QUEUE_MAX_WAITING_BYTES"]
+    {
+        assert!(automatic.contains(&name), "{name}: {automatic:?}");
+    }
+    for name in automatic {
+        for zero in ["0", "00", "-0"] {
+            let found = lines(&[(name, zero)]);
+            assert_eq!(found.len(), 1, "{name}={zero}");
+            assert!(found[0].contains(" is too small; accepted: auto, "), "{found:?}");
+        }
+        for accepted in ["auto", "AUTO", "1"] {
+            assert!(resolve(&[(name, accepted)]).is_ok(), "{name}={accepted}");
+        }
+    }
 }
 
 #[test]
@@ -288,9 +313,25 @@ fn the_entry_file_is_a_file_below_the_root() {
         "/a/=",
         "/a//b=index.php",
         "index.php,index.php",
+        "/etc/passwd",
         ",",
     ] {
         assert!(with(wrong).is_err(), "{wrong}");
+    }
+    // By its path in the file system, also through links: those above the root do not matter, those below keep their names.
+    std::fs::create_dir_all(root.path().join("releases/1")).unwrap();
+    std::fs::write(root.path().join("releases/1/app.php"), "").unwrap();
+    let links = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(root.path(), links.path().join("site")).unwrap();
+    std::os::unix::fs::symlink("releases/1", root.path().join("app")).unwrap();
+    for above in [root.path(), &links.path().join("site")] {
+        let with = |entry: &str| with(above.join(entry).to_str().unwrap());
+        for name in ["index.php", "app/app.php", "releases/1/app.php"] {
+            assert_eq!(with(name).unwrap().serving.entry_files[0].file, name);
+        }
+        for wrong in ["missing.php", ".svcdeny", "app/../index.php", "", "app"] {
+            assert!(with(wrong).is_err(), "{above:?} {wrong}");
+        }
     }
 }
 

@@ -79,7 +79,7 @@ impl ValueKind {
             Self::Hsts => hsts(text).map(Value::Text),
             Self::Integer { min, max, unit } => integer(text, min, max, unit).map(Value::Integer),
             Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
-            Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
+            Self::IntegerOrAuto { max, unit } => integer(text, 1, max, unit).map(Value::Integer),
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Listeners { port_alone } => ListenAddr::list(text, port_alone.into()).map(Value::Listeners),
             Self::Mode => mode(text).map(Value::Mode),
@@ -236,16 +236,15 @@ fn mode(text: &str) -> Result<u32, Fault> {
 }
 
 fn workers(text: &str) -> Result<WorkerRange, Fault> {
-    let threads = |text: &str, min| {
-        integer(text, min, THREADS_MAX as u64, ValueUnit::Count).map(|number| number as usize)
-    };
+    let threads =
+        |text: &str| integer(text, 1, THREADS_MAX as u64, ValueUnit::Count).map(|number| number as usize);
     if text.eq_ignore_ascii_case("auto") {
         return Ok(WorkerRange { min: 0, max: 0 });
     }
     let Some((min, max)) = text.split_once(':') else {
-        return threads(text, 0).map(|number| WorkerRange { min: number, max: number });
+        return threads(text).map(|number| WorkerRange { min: number, max: number });
     };
-    let (min, max) = (threads(min, 1)?, threads(max, 1)?);
+    let (min, max) = (threads(min)?, threads(max)?);
     if min > max { Err(Fault::MinAboveMax) } else { Ok(WorkerRange { min, max }) }
 }
 
