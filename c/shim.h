@@ -480,8 +480,6 @@ typedef struct shim_facts {
     bool opcache_enabled;
     /* The system lets each thread have its own file mode mask; otherwise, umask() affects the whole process. */
     bool umask_per_thread;
-    /* OPcache checks whether scripts have changed on disk. */
-    bool opcache_validates;
     shim_view ini_path;
 } shim_facts;
 
@@ -541,6 +539,10 @@ void shim_facts_read(shim_facts *facts);
  * shim_startup. */
 shim_view shim_ini_scanned(void);
 
+/* Where PHP looks for php.ini, and for further ini files, unless its environment names other places: two directories, or
+ * nothing. */
+void shim_ini_places(shim_view *first, shim_view *further);
+
 /* Fills in the name and the version of an extension; false after the last one. Call after shim_startup. */
 bool shim_extension_read(size_t index, shim_view *name, shim_view *version);
 
@@ -553,8 +555,9 @@ shim_view shim_library_out_of_reach(size_t index);
 
 /* Shuts PHP down. All other threads have called shim_thread_stop. */
 void shim_shutdown(void);
-/* Has OPcache emptied when the next request starts; from then on, code is read from disk again. On any thread. */
-void shim_cache_refresh(void);
+/* Requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads forget where
+ * paths lead. On the thread that has called shim_startup. */
+void shim_code_renew(void);
 
 /* Prepares the calling thread for shim_run. */
 void shim_thread_start(void);

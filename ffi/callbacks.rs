@@ -3,6 +3,7 @@
 //! Promises: a panic stops here; the callback then returns its stated fallback, and the request is told that nobody
 //! reads. Every pointer passed in is valid for the call, as `c/shim.h` says.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
@@ -274,9 +275,20 @@ unsafe extern "C" fn restart_wanted() {
 }
 
 fn hear_of_restart() {
-    if BARRIER.note_wanted() {
+    if BARRIER.note_wanted() && !IS_SILENT.get() {
         tell(RestartNews::Wanted);
     }
+}
+
+/// Calls `action`, which wants a restart that the server knows about.
+pub(crate) fn without_news(action: impl FnOnce()) {
+    IS_SILENT.set(true);
+    action();
+    IS_SILENT.set(false);
+}
+
+thread_local! {
+    static IS_SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
 unsafe extern "C" fn worker_started(uses_cache: bool) {

@@ -1,5 +1,6 @@
 //! The interpreter as a whole, one per process.
 
+use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -91,8 +92,6 @@ pub struct PhpFacts {
     pub opcache_enabled: bool,
     /// Whether each thread has its own file mode mask; otherwise, `umask()` affects the whole process.
     pub umask_per_thread: bool,
-    /// Whether OPcache checks whether scripts have changed on disk.
-    pub opcache_validates: bool,
     /// The php.ini that was read; empty if there is none.
     pub ini_path: String,
 }
@@ -211,7 +210,6 @@ impl Php {
             max_execution_timers: false,
             opcache_enabled: false,
             umask_per_thread: false,
-            opcache_validates: false,
             ini_path: view(&[]),
         };
         // SAFETY: PHP has started, and `raw` is ours to be filled.
@@ -233,7 +231,6 @@ impl Php {
             max_execution_timers: raw.max_execution_timers,
             opcache_enabled: raw.opcache_enabled,
             umask_per_thread: raw.umask_per_thread,
-            opcache_validates: raw.opcache_validates,
             ini_path: String::from_utf8_lossy(ini_path).into_owned(),
         }
     }
@@ -263,6 +260,25 @@ impl Php {
         let first = Some(self.facts().ini_path).filter(|path| !path.is_empty());
         let others = scanned.split(['\n', ',']).map(str::trim).filter(|path| !path.is_empty());
         first.into_iter().chain(others.map(str::to_owned)).collect()
+    }
+
+    /// The directories in which PHP looks for php.ini, and for further ini files, unless its environment names others. An
+    /// empty path is none.
+    pub fn ini_places(&self) -> [PathBuf; 2] {
+        let (mut first, mut further) = (view(&[]), view(&[]));
+        // SAFETY: both are ours to be filled.
+        unsafe { bindings::shim_ini_places(&raw mut first, &raw mut further) };
+        // SAFETY: views of static storage.
+        [first, further].map(|path| PathBuf::from(OsStr::from_bytes(unsafe { bytes(path) })))
+    }
+
+    /// Makes requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads
+    /// forget where paths lead. The sink of restarts hears nothing of it; the caller knows.
+    pub fn renew_code(&self) {
+        callbacks::without_news(|| {
+            // SAFETY: PHP has started, on this thread.
+            unsafe { bindings::shim_code_renew() };
+        });
     }
 
     /// The names and versions of the extensions.
@@ -372,12 +388,6 @@ impl Threads {
     /// Facts about OPcache's memory.
     pub fn cache(&self) -> OpcacheFacts {
         BARRIER.cache()
-    }
-
-    /// Has OPcache emptied: requests that start from now on run the code that is on disk.
-    pub fn refresh(&self) {
-        // SAFETY: PHP has started; sets a flag.
-        unsafe { bindings::shim_cache_refresh() };
     }
 }
 

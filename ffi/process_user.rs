@@ -89,6 +89,11 @@ impl ProcessUser {
         Ok(Self { user, group, groups, account })
     }
 
+    /// The numbers of the user and of the first group.
+    pub fn ids(&self) -> (u32, u32) {
+        (self.user, self.group)
+    }
+
     /// Makes the process, with all its threads, that of this user, for good. `HOME`, `USER` and `LOGNAME` follow. No other
     /// thread may read the environment meanwhile.
     ///

@@ -14,6 +14,8 @@ use svc_core::limits::THREAD_EXIT_GRACE;
 use svc_core::observe::{Event, Hint, Log, PluginEvent};
 use svc_core::plugins::{PluginCall, PluginStartError};
 use svc_core::pool::{Engine, Exchange};
+#[cfg(feature = "php")]
+use svc_core::serve::ReloadReading;
 use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
 
@@ -21,6 +23,9 @@ use crate::commands::{self, Exit};
 use crate::early_stop::EarlyStop;
 use crate::pid_file::{PidFile, PidFileError};
 use crate::plugins;
+use crate::reload_report::ReloadReport;
+#[cfg(feature = "php")]
+use crate::reload_report::ReportedReloads;
 use crate::run_as::{self, ProcessUser};
 
 /// Serves until a signal stops the process. Returns the exit code.
@@ -47,11 +52,11 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     for warning in &config.warnings {
         log.emit(&Event::Setting(warning));
     }
-    let exit = run_on(inherited, &config, &log, time::now, |server, read| {
+    let exit = run_on(inherited, &config, &log, time::now, |server, main| {
         if is_watching {
             executor::watch(&config, &log);
         }
-        executor::wait_for_signal(server, read);
+        executor::wait_for_signal(server, main);
     });
     log.shutdown();
     exit
@@ -93,15 +98,22 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     run_on(InheritedSockets::default(), config, log, clock, |server, _| until(server))
 }
 
-/// Reads what only the thread may read that has started PHP.
-type Reading<'a> = &'a dyn Fn();
+/// What only the thread may do that has started PHP.
+struct MainThread<'a> {
+    /// Reads what PHP says of itself.
+    read: &'a dyn Fn(),
+    /// Has whatever starts from now on run the code that is on disk; returns whether there is any.
+    renew_code: &'a dyn Fn() -> bool,
+    /// By which `svc reload` learns what has become of a reload.
+    report: Option<&'a ReloadReport>,
+}
 
 fn run_on(
     inherited: InheritedSockets,
     config: &Arc<Config>,
     log: &Log,
     clock: Clock,
-    until: impl FnOnce(&Server, Reading<'_>),
+    until: impl FnOnce(&Server, &MainThread<'_>),
 ) -> Exit {
     let user = match run_as::prepare(config) {
         Ok(user) => user,
@@ -127,16 +139,19 @@ fn run_on(
         Err(error @ PidFileError::Taken(..)) => return fail(&error, Exit::Failed),
         Err(error) => return fail(&error, Exit::Misused),
     };
+    let owner = user.as_ref().map(run_as::ids);
+    let report = config.serving.pid_file.as_deref().and_then(|path| ReloadReport::create(path, owner));
     let shared = Arc::clone(prepared.shared());
     let is_set_up = become_user(user.as_ref(), config, log, &prepared)
         .and_then(|()| install_plugins(config, log, &prepared, pid_file.as_ref()));
     let exit = match is_set_up {
-        Ok(()) => executor::run(config, log, prepared, until),
+        Ok(()) => executor::run(config, log, prepared, report.as_ref(), until),
         Err(exit) => {
             drop(prepared);
             exit
         }
     };
+    drop(report);
     drop(pid_file);
     let has_stopped = shared.lifecycle.is_stopped();
     // After a start that failed they have not been stopped.
@@ -191,6 +206,17 @@ fn install_plugins(
     })
 }
 
+#[cfg(feature = "php")]
+impl MainThread<'_> {
+    /// Lets `svc reload` know how far reloads have come.
+    fn tell(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
+        if let Some(report) = self.report {
+            let needs_restart = server.shared().metrics.restart_required.is_set();
+            report.note(ReportedReloads { reloads: reloads.clone(), needs_restart, is_stopping });
+        }
+    }
+}
+
 /// Starts the pool of `engine`, if there is one, and opens the main port, calls `until`, and drains. Returns whether every
 /// thread has ended.
 fn serve_until(
@@ -214,15 +240,18 @@ pub fn version() -> String {
 mod executor {
     use std::io;
     use std::thread;
+    use std::time::Duration;
 
     use svc_core::config::Executor;
     use svc_core::limits::CONTROL_TICK;
-    use svc_core::observe::OpcacheReading;
+    use svc_core::observe::{Hint, OpcacheReading};
+    use svc_core::serve::Shared;
     use svc_core::tasks::Task;
 
     use svc_ffi::signals::{self, Signal};
     use svc_ffi::{OpcacheMemory, Php};
 
+    use crate::ini_files::IniFiles;
     use crate::installation::Installation;
     use crate::invocation::{RecordOrigin, write_log};
     use crate::php::{self, PhpStartError};
@@ -231,18 +260,20 @@ mod executor {
     use crate::watch;
 
     use super::{
-        Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Reading, Server,
-        commands, fail, serve_until,
+        Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, MainThread, PreparedServer,
+        ReloadReport, Server, commands, fail, serve_until,
     };
 
     pub(super) fn run(
         config: &Config,
         log: &Log,
         prepared: PreparedServer,
-        until: impl FnOnce(&Server, Reading<'_>),
+        report: Option<&ReloadReport>,
+        until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Exit {
         if config.serving.executor == Executor::Stub {
-            return match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &|| {}))
+            let main = MainThread { read: &|| {}, renew_code: &|| false, report };
+            return match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &main))
             {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
@@ -255,7 +286,7 @@ mod executor {
                 return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
             }
         };
-        match run_with(&php, prepared, until) {
+        match run_with(&php, prepared, report, until) {
             Ok(true) => Exit::Well,
             Ok(false) => {
                 // A thread still runs PHP, so an orderly shutdown would free PHP while it is in use.
@@ -269,16 +300,18 @@ mod executor {
     fn run_with(
         php: &Php,
         prepared: PreparedServer,
-        until: impl FnOnce(&Server, Reading<'_>),
+        report: Option<&ReloadReport>,
+        until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Result<bool, Exit> {
+        let ini_files = IniFiles::of(php);
         let facts = php.facts();
         let engine: Arc<dyn Engine<Exchange>> =
             Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
         let tasks: Arc<dyn Engine<Task>> =
             Arc::new(PhpTaskEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
         prepared.start_tasks(&tasks).map_err(|error| fail(&error, Exit::Failed))?;
-        let report = php::report(&facts);
-        let facts = ExecutorFacts { php_version: Some(facts.version), report };
+        let config_report = php::report(&facts);
+        let facts = ExecutorFacts { php_version: Some(facts.version), report: config_report };
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {
@@ -287,7 +320,26 @@ mod executor {
         };
         // The first scrape of a server that is ready finds it.
         read();
-        serve_until(prepared, facts, Some(&engine), |server| until(server, &read))
+        let renew_code = || {
+            php.renew_code();
+            note_ini_files(&ini_files, &shared);
+            true
+        };
+        let main = MainThread { read: &read, renew_code: &renew_code, report };
+        serve_until(prepared, facts, Some(&engine), |server| until(server, &main))
+    }
+
+    /// Says which ini files are not those that PHP was started with.
+    fn note_ini_files(ini_files: &IniFiles, shared: &Shared) {
+        let changed = ini_files.changed();
+        for path in &changed {
+            shared.log.emit(&Event::Hint(Hint::IniFileChanged { path: &path.to_string_lossy() }));
+        }
+        if changed.is_empty() {
+            shared.metrics.restart_required.clear();
+        } else {
+            shared.metrics.restart_required.set();
+        }
     }
 
     fn opcache_reading(memory: OpcacheMemory) -> OpcacheReading {
@@ -306,11 +358,14 @@ mod executor {
     }
 
     /// Waits for the signal to stop, and reads once a second. After that, another signal ends the process immediately.
-    pub(super) fn wait_for_signal(server: &Server, read: Reading<'_>) {
+    pub(super) fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
         loop {
-            read();
-            match signals::wait_up_to(CONTROL_TICK) {
-                Some(Signal::Hangup) => server.reload(),
+            (main.read)();
+            let reloads = server.reloads();
+            let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
+            main.tell(server, &reloads, false);
+            match signals::wait_up_to(pause) {
+                Some(Signal::Hangup) => server.reload(main.renew_code),
                 Some(Signal::Interrupt | Signal::Terminate) => break,
                 Some(Signal::Meaningless { number, sender }) => {
                     server.shared().log.emit(&Event::SignalIgnored { number, sender });
@@ -318,6 +373,7 @@ mod executor {
                 None => {}
             }
         }
+        main.tell(server, &server.reloads(), true);
         let force = || {
             while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
             svc_ffi::exit_now(1);
@@ -329,6 +385,9 @@ mod executor {
             server.shared().log.emit(&Event::Failure { what: &what });
         }
     }
+
+    /// How often the outcome of a reload is looked for while one is under way.
+    const RELOAD_PAUSE: Duration = Duration::from_millis(10);
 
     pub(super) fn version() -> String {
         let Ok(log) =
@@ -365,13 +424,16 @@ mod executor {
 mod executor {
     use svc_core::config::Executor;
 
-    use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Reading, Server, fail, serve_until};
+    use super::{
+        Config, ExecutorFacts, Exit, Log, MainThread, PreparedServer, ReloadReport, Server, fail, serve_until,
+    };
 
     pub(super) fn run(
         config: &Config,
         _log: &Log,
         prepared: PreparedServer,
-        until: impl FnOnce(&Server, Reading<'_>),
+        report: Option<&ReloadReport>,
+        until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Exit {
         if config.serving.executor == Executor::Sapi {
             return fail(
@@ -379,7 +441,8 @@ mod executor {
                 Exit::Misused,
             );
         }
-        match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &|| {})) {
+        let main = MainThread { read: &|| {}, renew_code: &|| false, report };
+        match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &main)) {
             Ok(_) => Exit::Well,
             Err(exit) => exit,
         }

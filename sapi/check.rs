@@ -6,7 +6,7 @@
 
 use svc_core::config::{Config, Executor, RawConfig, page};
 use svc_core::policy::Policy;
-use svc_core::serve::unavailable_ports;
+use svc_core::serve::{notices, unavailable_ports};
 use svc_core::spool::Spool;
 use svc_core::time;
 use svc_core::tls::{SessionConfig, client_config};
@@ -61,11 +61,14 @@ impl Findings {
     /// Looks at everything but PHP.
     fn look(&mut self, config: &Config) {
         let user = run_as::prepare(config);
-        self.note(Policy::load(&config.clients, &config.serving.document_root, time::now()));
+        let policy = self.note(Policy::load(&config.clients, &config.serving.document_root, time::now()));
         if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref()) {
             self.note(client_config(export));
         }
-        self.note(SessionConfig::open(&config.tls));
+        let tls = self.note(SessionConfig::open(&config.tls)).flatten();
+        if let Some(policy) = policy {
+            notices(config, policy, tls.as_ref(), &mut |event| self.warnings.push(event.to_line()));
+        }
         self.look_for_rivals(config);
         // What comes now is done by the user that the server becomes.
         if let Some(user) = self.note(user).flatten()

@@ -6,12 +6,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::time::Duration;
 
 use lexopt::{Arg, Parser};
 
 use svc_core::config::spelling::{nearest, tolerance};
 
-use crate::command_table::{Argument, COMMANDS, CliCommand, CommandOption, Completion, Effect};
+use crate::command_table::{
+    Argument, COMMANDS, CliCommand, CommandOption, Completion, Effect, OTHER_COMMANDS, OTHER_OPTIONS,
+};
 use crate::overrides::Overrides;
 
 /// The requested command.
@@ -29,8 +32,8 @@ pub enum Subcommand {
     Man,
     /// Run the command-line PHP with these arguments.
     Php(Vec<OsString>),
-    /// Make a running server reload.
-    Reload(Overrides),
+    /// Make a running server reload, and wait this long for the outcome, if at all.
+    Reload(Overrides, Option<Duration>),
     /// Run the server.
     Serve(Overrides),
     /// Stop a running server.
@@ -104,6 +107,8 @@ pub enum UsageError {
     UnknownProbe(String),
     /// An unknown shell.
     UnknownShell(String),
+    /// A timeout that is none.
+    WrongTimeout(String),
 }
 
 /// Parses the words after the name of the program.
@@ -155,6 +160,11 @@ where
 fn meant_command(word: &OsStr) -> Option<&'static str> {
     // A path is no command.
     let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
+    let of_others = OTHER_COMMANDS.iter().find(|(other, _)| *other == word).map(|(_, own)| *own);
+    of_others.or_else(|| near_command(word))
+}
+
+fn near_command(word: &str) -> Option<&'static str> {
     nearest(word, COMMANDS.iter().map(|command| command.name), tolerance)
 }
 
@@ -240,7 +250,10 @@ impl ParsedWords {
             }
             "help" => Subcommand::Help(self.topic()?),
             "man" => Subcommand::Man,
-            "reload" => Subcommand::Reload(self.overrides(is_named)),
+            "reload" => {
+                let patience = self.patience()?;
+                Subcommand::Reload(self.overrides(is_named), patience)
+            }
             "stop" => Subcommand::Stop(self.overrides(is_named)),
             "version" => Subcommand::Version,
             _ => Subcommand::Serve(self.overrides(is_named)),
@@ -265,10 +278,30 @@ impl ParsedWords {
                     overrides.options.push((option.name(), "WORKER_MODE_ENABLED", "true".into()));
                 }
                 Effect::Watch => overrides.is_watching = true,
-                Effect::Changed | Effect::Help | Effect::Json | Effect::Markdown | Effect::Version => {}
+                Effect::Changed
+                | Effect::Help
+                | Effect::Json
+                | Effect::Markdown
+                | Effect::NoWait
+                | Effect::Timeout
+                | Effect::Version => {}
             }
         }
         overrides
+    }
+
+    /// How long to wait for the outcome of a reload; `None` is not at all.
+    fn patience(&self) -> Result<Option<Duration>, UsageError> {
+        let given = self.options.iter().rev().find(|(option, _)| option.effect == Effect::Timeout);
+        let seconds = match given {
+            None => PATIENCE_SECONDS,
+            Some((_, value)) => {
+                let seconds = value.to_str().and_then(|text| text.parse().ok());
+                let seconds = seconds.filter(|seconds| (1..=PATIENCE_SECONDS_MAX).contains(seconds));
+                seconds.ok_or_else(|| UsageError::WrongTimeout(lossy(value)))?
+            }
+        };
+        Ok((!self.has(Effect::NoWait)).then_some(Duration::from_secs(seconds)))
     }
 
     fn shell(&self, command: &'static CliCommand) -> Result<Shell, UsageError> {
@@ -314,12 +347,26 @@ impl CommandOption {
 }
 
 fn unknown_option(command: &'static CliCommand, name: String) -> UsageError {
+    let bare = name.trim_start_matches('-');
+    if let Some((_, own)) = OTHER_OPTIONS.iter().find(|(other, own)| {
+        // Another command may not have what it is called here.
+        let option = own.split(' ').next().unwrap_or_default();
+        *other == bare && (option == "svc" || command.all_options().any(|known| known.is_called(option)))
+    }) {
+        return UsageError::UnknownOption(name, Some((*own).to_owned()));
+    }
     let names: Vec<String> = command.all_options().map(CommandOption::name).collect();
     // A letter resembles every other.
     let long = names.iter().map(String::as_str).filter(|other| other.starts_with("--"));
     let meant = name.starts_with("--").then(|| nearest(&name, long, tolerance).map(str::to_owned)).flatten();
     UsageError::UnknownOption(name, meant)
 }
+
+/// How long `svc reload` waits unless it is told otherwise.
+const PATIENCE_SECONDS: u64 = 60;
+
+/// The longest time that it can be told.
+const PATIENCE_SECONDS_MAX: u64 = 86_400;
 
 fn lossy(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
@@ -358,6 +405,10 @@ impl fmt::Display for UsageError {
             Self::UnknownProbe(probe) => {
                 write!(f, "{probe:?}: unknown probe; accepted: readiness, liveness, startup")
             }
+            Self::WrongTimeout(text) => write!(
+                f,
+                "--timeout: {text:?} is not a time; accepted: an integer from 1 to {PATIENCE_SECONDS_MAX}, in seconds"
+            ),
             Self::UnknownShell(shell) => write!(f, "{shell:?}: unknown shell; accepted: bash, zsh, fish"),
         }
     }

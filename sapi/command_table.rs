@@ -74,8 +74,12 @@ pub enum Effect {
     Json,
     /// Prints Markdown.
     Markdown,
+    /// Does not wait.
+    NoWait,
     /// Overrides the setting of this variable.
     Setting(&'static str),
+    /// Waits no longer than this.
+    Timeout,
     /// Prints the versions.
     Version,
     /// Watches the code.
@@ -111,11 +115,14 @@ pub static COMMANDS: &[CliCommand] = &[
     CliCommand {
         name: "reload",
         argument: Argument::None,
-        summary: "Make the server of PID_FILE reload, as SIGHUP does",
+        summary: "Make the server of PID_FILE reload, as SIGHUP does, and wait for the outcome",
         details: &[
-            "Certificates, rules and error pages are read anew, and persistent workers are replaced one after another.",
+            "Certificates, rules and error pages are read anew, OPcache is emptied, and persistent workers are replaced one after \
+             another. Exits with 0 once every worker that takes requests runs the code that is on disk, and with 1 if a file could \
+             not be read, a worker does not boot (with its message, file and line), or there is no outcome in time. Settings and \
+             ini files are read at the start only.",
         ],
-        options: &[PID_OPTIONS],
+        options: &[RELOAD_OPTIONS, PID_OPTIONS],
     },
     CliCommand {
         name: "stop",
@@ -197,6 +204,43 @@ const TOPICS: &[&str] = &[
     "help",
 ];
 
+/// What other servers call a command, and what svc calls it.
+pub static OTHER_COMMANDS: &[(&str, &str)] = &[
+    ("start", "serve"),
+    ("run", "serve"),
+    ("server", "serve"),
+    ("up", "serve"),
+    ("configtest", "check"),
+    ("test", "check"),
+    ("validate", "check"),
+    ("health", "healthcheck"),
+    ("status", "healthcheck"),
+    ("quit", "stop"),
+    ("shutdown", "stop"),
+    ("restart", "reload"),
+];
+
+/// What other servers call an option, without dashes, and what to write.
+pub static OTHER_OPTIONS: &[(&str, &str)] = &[
+    ("port", "--listen :PORT"),
+    ("p", "--listen :PORT"),
+    ("host", "--listen HOST:PORT"),
+    ("addr", "--listen HOST:PORT"),
+    ("address", "--listen HOST:PORT"),
+    ("bind", "--listen HOST:PORT"),
+    ("S", "--listen HOST:PORT"),
+    ("root", "svc serve DIR"),
+    ("docroot", "svc serve DIR"),
+    ("document-root", "svc serve DIR"),
+    ("t", "svc serve DIR, or svc check"),
+    ("config", "--env-file FILE"),
+    ("c", "--env-file FILE"),
+    ("threads", "--workers N"),
+    ("num-threads", "--workers N"),
+    ("pid", "--pid-file FILE"),
+    ("v", "--version"),
+];
+
 const DIR: Argument = Argument::Optional("DIR", Completion::Directory);
 
 const FILE: Completion = Completion::File;
@@ -240,6 +284,17 @@ static SETTING_OPTIONS: &[CommandOption] = &[
 static CHECK_OPTIONS: &[CommandOption] = &[
     option(None, "changed", None, "Print only what differs from the default", Effect::Changed),
     option(None, "json", None, "Print a JSON object", Effect::Json),
+];
+
+static RELOAD_OPTIONS: &[CommandOption] = &[
+    option(None, "no-wait", None, "Exit at once, whatever becomes of the reload", Effect::NoWait),
+    option(
+        None,
+        "timeout",
+        Some(("SECONDS", Completion::Anything)),
+        "Wait no longer than this for the outcome (default: 60)",
+        Effect::Timeout,
+    ),
 ];
 
 static PID_OPTIONS: &[CommandOption] = &[PID_FILE, ENV_FILE];

@@ -5,15 +5,19 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 use svc_core::config::RawConfig;
+use svc_core::time;
 
 use crate::cli::ProbeKind;
 use crate::healthcheck;
 use crate::pid_file::{PidFileError, RunningServer};
+use crate::reload_report::{ReloadReport, ReportedReloads, beside};
 
 /// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,32 +74,105 @@ pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     }
 }
 
-/// Makes a running server reload.
-pub fn reload(raw: &RawConfig) -> Exit {
-    signalled(raw, Signal::HUP).map_or_else(|exit| exit, |_| Exit::Well)
+/// Makes a running server reload, and waits up to `patience` for what becomes of it; `None` does not wait.
+pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
+    let pid_file = raw.pid_file();
+    let found = RunningServer::find(pid_file.clone());
+    let before = found.as_ref().ok().zip(pid_file.as_deref());
+    let before = before.and_then(|((_, pid), pid_file)| ReloadReport::read(pid_file, *pid));
+    let (server, pid) = match found.and_then(|found| signal(found, Signal::HUP)) {
+        Ok(server) => server,
+        Err(error) => return refused(&error),
+    };
+    let (Some(patience), Some(pid_file)) = (patience, pid_file) else { return Exit::Well };
+    let Some(before) = before else {
+        let path = beside(&pid_file);
+        complain(&format_args!(
+            "the server (process {}) was told to reload, but what becomes of it is unknown: {path:?} is not its report, or \
+             cannot be read",
+            pid.as_raw_pid()
+        ));
+        return Exit::Failed;
+    };
+    match outcome(&server, &pid_file, pid, &before, patience) {
+        Ok(after) => {
+            if after.needs_restart {
+                warn(
+                    &"an ini file of PHP has changed since the start: a reload cannot apply it, a restart does",
+                );
+            }
+            Exit::Well
+        }
+        Err(why) => {
+            complain(&why);
+            Exit::Failed
+        }
+    }
 }
+
+/// Waits for the end of a reload that began after `before` was read. Each that did has seen what is on disk now.
+fn outcome(
+    server: &RunningServer,
+    pid_file: &Path,
+    pid: Pid,
+    before: &ReportedReloads,
+    patience: Duration,
+) -> Result<ReportedReloads, String> {
+    let deadline = time::now() + patience;
+    loop {
+        let report = ReloadReport::read(pid_file, pid);
+        if let Some(report) = report.filter(|report| report.reloads.ended > before.reloads.begun) {
+            return match &report.reloads.error {
+                None => Ok(report),
+                Some(error) => Err(format!("the reload has failed: {error}")),
+            };
+        }
+        let now = time::now();
+        if now >= deadline {
+            let seconds = patience.as_secs();
+            return Err(format!(
+                "the reload is not over after {seconds} seconds: it goes on, and the log will say what becomes of it; \
+                 --timeout waits longer"
+            ));
+        }
+        let is_stopping = ReloadReport::read(pid_file, pid).is_some_and(|report| report.is_stopping);
+        match server.wait_up_to(REPORT_PAUSE.min(deadline - now)) {
+            Ok(has_ended) if has_ended || is_stopping => {
+                return Err("the server is stopping, and does not reload any more".to_owned());
+            }
+            Ok(_) => {}
+            Err(error) => return Err(format!("cannot wait for the server: {error}")),
+        }
+    }
+}
+
+/// How often the report of a server is read.
+const REPORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Stops a running server, and waits for its end.
 pub fn stop(raw: &RawConfig) -> Exit {
-    match signalled(raw, Signal::TERM).map(|server| server.wait()) {
+    let signalled = RunningServer::find(raw.pid_file()).and_then(|found| signal(found, Signal::TERM));
+    match signalled.map(|(server, _)| server.wait()) {
         Ok(Ok(())) => Exit::Well,
         Ok(Err(error)) => {
             complain(&format_args!("cannot wait for the server: {error}"));
             Exit::Failed
         }
-        Err(exit) => exit,
+        Err(error) => refused(&error),
     }
 }
 
-fn signalled(raw: &RawConfig, signal: Signal) -> Result<RunningServer, Exit> {
-    let sent = RunningServer::find(raw.pid_file()).and_then(|(server, pid)| match server.signal(signal) {
-        Ok(()) => Ok(server),
+fn signal(found: (RunningServer, Pid), signal: Signal) -> Result<(RunningServer, Pid), PidFileError> {
+    let (server, pid) = found;
+    match server.signal(signal) {
+        Ok(()) => Ok((server, pid)),
         Err(error) => Err(PidFileError::Signal(pid, error)),
-    });
-    sent.map_err(|error| {
-        complain(&error);
-        if matches!(error, PidFileError::Unset) { Exit::Misused } else { Exit::Failed }
-    })
+    }
+}
+
+fn refused(error: &PidFileError) -> Exit {
+    complain(error);
+    if matches!(error, PidFileError::Unset) { Exit::Misused } else { Exit::Failed }
 }
 
 /// Prints an error, with each line marked as such.

@@ -322,7 +322,7 @@ pub(crate) fn write_log(log: &Log, record: &svc_ffi::PhpLog<'_>, origin: RecordO
 }
 
 /// PHP's own names for its levels, from the `E_` constants and syslog's priorities.
-fn level(source: LogSource) -> PhpLevel {
+pub(crate) fn level(source: LogSource) -> PhpLevel {
     const WARNINGS: i32 = 2 | 32 | 128 | 512;
     const NOTICES: i32 = 8 | 1024 | 2048;
     const DEPRECATED: i32 = 8192 | 16384;

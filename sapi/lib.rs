@@ -11,6 +11,8 @@ mod activation;
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
+mod boot_words;
+#[cfg(feature = "php")]
 mod cgi;
 pub mod check;
 pub mod cli;
@@ -27,6 +29,8 @@ pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
 mod hooks;
+#[cfg(feature = "php")]
+mod ini_files;
 pub mod installation;
 #[cfg(feature = "php")]
 mod invocation;
@@ -50,6 +54,7 @@ mod plugin_fault;
 mod plugins;
 #[cfg(feature = "php")]
 mod probe;
+pub mod reload_report;
 #[cfg(feature = "php")]
 mod reply_head;
 #[cfg(feature = "php")]

@@ -42,7 +42,9 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
         Subcommand::Help(topic) => commands::print(&help_pages::help(topic)),
         Subcommand::Man => commands::print(&help_pages::manual()),
         Subcommand::Php(arguments) => php_command::run(&arguments, &environment),
-        Subcommand::Reload(overrides) => with_settings(overrides, environment, commands::reload),
+        Subcommand::Reload(overrides, patience) => {
+            with_settings(overrides, environment, |raw| commands::reload(raw, patience))
+        }
         Subcommand::Serve(overrides) => {
             let is_watching = overrides.is_watching;
             with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))

@@ -133,6 +133,37 @@ pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(Strin
     config.ini.iter().cloned().chain(fixed).collect()
 }
 
+/// Tells what an operator should know about a PHP that has started. It holds for as long as PHP runs.
+pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell: &mut dyn FnMut(&Event<'_>)) {
+    let facts = php.facts();
+    if !facts.opcache_enabled {
+        tell(&Event::OpcacheOff);
+    }
+    if !facts.umask_per_thread {
+        tell(&Event::UmaskShared);
+    }
+    let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
+    for (name, value) in &config.ini {
+        let fixed = INI_FIXED.iter().chain(for_workers).find(|(fixed, _)| fixed == name);
+        let reason = match fixed {
+            Some((_, fixed)) if fixed == value => continue,
+            Some((_, fixed)) => format!("is set by svc, to {fixed}"),
+            None if php.has_directive(name) || LOADING.contains(&name.as_str()) => continue,
+            None => "is not a directive of PHP or its extensions".to_owned(),
+        };
+        tell(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
+    }
+    if has_workers {
+        // For an extension that wraps a library, only a last error or a connection is at stake.
+        for unfit in php.unfit_extensions().iter().filter(|unfit| !unfit.has_header) {
+            tell(&Event::ExtensionUnknown { extension: &unfit.extension });
+        }
+    }
+}
+
+/// Directives that load extensions, and are no entries of PHP's table.
+const LOADING: [&str; 2] = ["extension", "zend_extension"];
+
 /// Starts PHP on the calling thread.
 ///
 /// # Errors
@@ -180,37 +211,21 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     }));
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
-    if !facts.opcache_enabled {
-        log.emit(&Event::OpcacheOff);
-    }
-    if !facts.umask_per_thread {
-        log.emit(&Event::UmaskShared);
-    }
+    tell_about(&php, config, has_workers, &mut |event| log.emit(event));
     if !shared.config.background.runtime_hooks.is_empty() {
         for library in &php.libraries_out_of_reach() {
             log.emit(&Event::Hint(Hint::HooksOutOfReach { library }));
         }
     }
     if has_workers {
-        judge_extensions(&php, shared)?;
+        fit_for_workers(&php)?;
     }
     Ok(php)
 }
 
-/// Worker mode isolates requests using what svc knows about extensions. If PHP's own extensions differ from the headers
-/// that svc was built with, this knowledge is unreliable. For an extension that wraps a library, only a last error or a
-/// connection is at stake.
-fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
-    for unfit in php.unfit_extensions() {
-        let extension = &unfit.extension;
-        if !unfit.has_header {
-            shared.log.emit(&Event::ExtensionUnknown { extension });
-        }
-    }
-    fit_for_workers(php)
-}
-
-/// Whether this PHP is the one that svc was built with, as far as worker mode depends on it.
+/// Whether this PHP is the one that svc was built with, as far as worker mode depends on it: it isolates requests using what
+/// svc knows about extensions. If PHP's own extensions differ from the headers that svc was built with, this knowledge is
+/// unreliable.
 pub(crate) fn fit_for_workers(php: &Php) -> Result<(), PhpError> {
     match php.unfit_extensions().into_iter().find(|unfit| unfit.has_header) {
         None => Ok(()),

@@ -24,15 +24,12 @@ pub(crate) struct PhpEngine {
     threads: Threads,
     shared: Arc<Shared>,
     has_cache: bool,
-    /// Whether OPcache does not notice changed code by itself.
-    is_blind: bool,
 }
 
 impl PhpEngine {
     /// Uses the running PHP behind `threads`, which `facts` describe.
     pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
-        let has_cache = facts.opcache_enabled;
-        Self { threads, shared, has_cache, is_blind: has_cache && !facts.opcache_validates }
+        Self { threads, shared, has_cache: facts.opcache_enabled }
     }
 }
 
@@ -60,13 +57,6 @@ impl Engine<Exchange> for PhpEngine {
         }
         let OpcacheFacts { is_stale, users, is_occupied } = self.threads.cache();
         Some(SharedCacheFacts { is_stale, users, is_occupied })
-    }
-
-    fn refresh(&self) -> bool {
-        if self.is_blind {
-            self.threads.refresh();
-        }
-        self.is_blind
     }
 }
 

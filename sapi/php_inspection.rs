@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use svc_core::config::Config;
+use svc_core::observe::{Event, Hint};
 use svc_core::sync::lock::ShortLock;
 
 use svc_ffi::{Php, PhpLog, StartOptions};
@@ -51,22 +52,17 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
     if !errors.is_empty() {
         return Err(errors);
     }
-    let unknown = config
-        .php
-        .ini
-        .iter()
-        .filter(|(name, _)| !php.has_directive(name) && !LOADING.contains(&name.as_str()));
-    let unknown: Vec<String> = unknown
-        .map(|(name, _)| format!("-d: {name:?} is not a directive of PHP or its extensions"))
-        .collect();
-    let noticed = std::mem::take(&mut *warnings.lock());
+    let mut noticed = std::mem::take(&mut *warnings.lock());
+    php::tell_about(&php, &config.php, has_workers, &mut |event| {
+        noticed.push(match event {
+            Event::Hint(Hint::IdleDirective { name, reason }) => format!("-d: {name:?} {reason}"),
+            other => other.to_line(),
+        });
+    });
     Ok(PhpInspection {
         version: php.facts().version,
         ini_files: php.ini_files(),
         extensions: php.extensions(),
-        warnings: noticed.into_iter().chain(unknown).collect(),
+        warnings: noticed,
     })
 }
-
-/// Directives that load extensions, and are no entries of PHP's table.
-const LOADING: [&str; 2] = ["extension", "zend_extension"];

@@ -19,6 +19,7 @@ use svc_ffi::{
     Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
 };
 
+use crate::boot_words::BootWords;
 use crate::cgi;
 use crate::invocation::{Invocation, RecordOrigin, with_description, write_log};
 use crate::probe::probe;
@@ -96,8 +97,7 @@ struct ScriptRun<'a> {
     name: &'a str,
     script: &'a [u8],
     document_root: &'a [u8],
-    /// The last message of the script, which explains why it did not boot.
-    last_words: String,
+    words: BootWords,
     has_served: bool,
     serve_loop: ServeLoop<'a, Exchange>,
 }
@@ -116,7 +116,7 @@ impl<'a> ScriptRun<'a> {
             name,
             script,
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
-            last_words: String::new(),
+            words: BootWords::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         }
@@ -134,12 +134,9 @@ impl<'a> ScriptRun<'a> {
     /// Returns why the script ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
-            let why = if self.last_words.is_empty() {
-                "the script ended without waiting for requests (Svc\\Worker::serve())".to_owned()
-            } else {
-                self.last_words
-            };
-            return Departure::NotBooted(why);
+            return Departure::NotBooted(
+                self.words.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
+            );
         }
         if self.serve_loop.has_failed() {
             return Departure::Lost("the engine panicked".to_owned());
@@ -201,7 +198,7 @@ impl Host for ScriptRun<'_> {
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         if !self.has_served {
-            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+            self.words.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

@@ -22,6 +22,7 @@ use svc_ffi::{
     RequestProgress, Threads, WorkerInfo, WorkerRequests,
 };
 
+use crate::boot_words::BootWords;
 use crate::cgi;
 use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
@@ -129,7 +130,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
             context,
             thread_context: &self.thread_context,
             thread: &self.thread,
-            last_words: String::new(),
+            words: BootWords::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         };
@@ -163,8 +164,7 @@ struct ThreadRun<'a> {
     context: &'a WorkerContext<Task>,
     thread_context: &'a Rc<ThreadContext>,
     thread: &'a Arc<CancelledTasks>,
-    /// The last message of the script, which explains why it did not boot.
-    last_words: String,
+    words: BootWords,
     has_served: bool,
     serve_loop: ServeLoop<'a, Task>,
 }
@@ -189,12 +189,7 @@ impl ThreadRun<'_> {
     /// Returns why the thread has ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
-            let why = if self.last_words.is_empty() {
-                "ASYNC_ENTRY_FILE has not run to its end".to_owned()
-            } else {
-                self.last_words
-            };
-            return Departure::NotBooted(why);
+            return Departure::NotBooted(self.words.fault("ASYNC_ENTRY_FILE has not run to its end"));
         }
         if self.serve_loop.has_failed() {
             return Departure::Lost("the engine panicked".to_owned());
@@ -245,7 +240,7 @@ impl Host for ThreadRun<'_> {
 
     fn log(&mut self, record: &PhpLog<'_>) {
         if !self.has_served {
-            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+            self.words.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

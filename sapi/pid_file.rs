@@ -11,8 +11,9 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
@@ -136,7 +137,7 @@ impl RunningServer {
         let text = contents(&file).map_err(|error| PidFileError::Unusable(path.clone(), error))?;
         let number = text.trim().parse().ok().filter(|number: &i32| *number > 0);
         let pid = number.and_then(Pid::from_raw);
-        let pid = pid.filter(|pid| !pid.is_init()).ok_or_else(|| PidFileError::Malformed(path.clone()))?;
+        let pid = pid.ok_or_else(|| PidFileError::Malformed(path.clone()))?;
         // The process before the lock: if the lock is held now, this is whoever holds it.
         let process = pidfd_open(pid, PidfdFlags::empty());
         match (process, flock(&file, FlockOperation::NonBlockingLockShared)) {
@@ -157,6 +158,20 @@ impl RunningServer {
     /// When the system refuses it.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+
+    /// Waits for the end of the process, but no longer than `time`; returns whether it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When the system cannot tell.
+    pub fn wait_up_to(&self, time: Duration) -> io::Result<bool> {
+        let time = Timespec::try_from(time).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits for the end of the process.
@@ -180,8 +195,14 @@ impl std::error::Error for PidFileError {}
 impl fmt::Display for PidFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unset => f.write_str("PID_FILE: is not set; accepted: the file of a running server"),
-            Self::Unusable(path, error) => write!(f, "PID_FILE: {path:?} cannot be used ({error})"),
+            Self::Unset => f.write_str(
+                "PID_FILE: is not set; accepted: the file of a running server, also as --pid-file FILE",
+            ),
+            Self::Unusable(path, error) => write!(
+                f,
+                "PID_FILE: {path:?} cannot be used ({error}); accepted: a file in an existing directory that this user \
+                 may write to"
+            ),
             Self::Taken(path, pid) => {
                 write!(f, "PID_FILE: {path:?} belongs to a server that is running (process {pid})")
             }
@@ -196,7 +217,10 @@ impl fmt::Display for PidFileError {
                 "PID_FILE: {path:?} is stale: the server is not running (process {} is another one, {name:?})",
                 pid.as_raw_pid()
             ),
-            Self::Absent(path) => write!(f, "PID_FILE: {path:?} does not exist: the server is not running"),
+            Self::Absent(path) => write!(
+                f,
+                "PID_FILE: {path:?} does not exist: the server is not running, or was started with another PID_FILE"
+            ),
             Self::Signal(pid, error) => {
                 write!(f, "cannot send a signal to the server (process {}): {error}", pid.as_raw_pid())
             }
@@ -269,7 +293,10 @@ mod tests {
         // More than the system gives.
         fs::write(&path, i32::MAX.to_string()).unwrap();
         assert!(find(&path).contains("there is no process 2147483647"), "{}", find(&path));
-        for text in ["", "x", "-1", "0", "1"] {
+        // In a container, a server may be process 1.
+        fs::write(&path, "1").unwrap();
+        assert!(find(&path).contains("process 1 is another one, "), "{}", find(&path));
+        for text in ["", "x", "-1", "0"] {
             fs::write(&path, text).unwrap();
             assert!(find(&path).contains("contains no process ID"), "{text:?}: {}", find(&path));
         }

@@ -49,6 +49,11 @@ pub(crate) fn assume<'a>(user: &ProcessUser, config: &'a Config) -> Result<Vec<&
     Ok(files.filter(|path| File::open(path).is_err()).collect())
 }
 
+/// The numbers of the user and of its first group.
+pub(crate) fn ids(user: &ProcessUser) -> (u32, u32) {
+    user.ids()
+}
+
 fn problem(text: &str, why: String, accepted: &str) -> Problem {
     Problem {
         setting: "RUN_AS",

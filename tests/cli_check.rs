@@ -185,3 +185,41 @@ fn a_malformed_ini_file_stops_the_start_and_the_check() {
     let server = Svc::start(&[("index.php", page)], &[("PHP_INI_SCAN_DIR", "")]);
     assert_eq!(server.get("/").text(), "bool(false)\n");
 }
+
+/// The warnings of a server's log, and those of a check, as sets of what both say.
+#[cfg(feature = "php")]
+#[test]
+fn the_check_warns_of_what_the_start_warns_of_and_the_other_way_round() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["composer.json", "tasks.php"] {
+        fs::write(root.path().join(name), "{}").unwrap();
+    }
+    let tasks = root.path().join("tasks.php");
+    let nothing: &[(&str, &str)] = &[];
+    let traces: &[_] =
+        &[("OTEL_ENABLED", "true"), ("OTEL_BSP_SCHEDULE_DELAY", "soon"), ("OTEL_TRACES_SAMPLER", "dice")];
+    let hooks: &[_] = &[("RUNTIME_HOOKS", "all")];
+    let entry: &[_] = &[("ASYNC_WORKERS", "1"), ("ASYNC_ENTRY_FILE", tasks.to_str().unwrap())];
+    let shared: &[_] = &[("LOG_LEVEL", "loud"), ("MAX_CONECTIONS", "7")];
+    for (settings, directives, count) in [
+        (nothing, &[][..], 1),
+        (traces, &[], 3),
+        (hooks, &[], 2),
+        (entry, &[], 2),
+        (shared, &[], 3),
+        (nothing, &["memory_limt=1G", "hard_timeout=5", "opcache.protect_memory=0", "precision=9"], 3),
+        (nothing, &["opcache.enable=0"], 2),
+    ] {
+        let mut words = vec!["check", root.path().to_str().unwrap()];
+        words.extend(directives.iter().flat_map(|directive| ["-d", directive]));
+        let (_, said) = accepted(&words, settings);
+        let checked: Vec<&str> = said.lines().filter(|line| line.starts_with("svc: warning: ")).collect();
+        assert_eq!(checked.len(), count, "{settings:?} {directives:?}: {said}");
+        let mut command = crate::support::command(root.path(), settings);
+        command.args(directives.iter().flat_map(|directive| ["-d", directive]));
+        let mut server = Svc::spawn(tempfile::tempdir().unwrap(), command);
+        let records = server.whole_log().of("svc");
+        let logged = records.iter().filter(|record| record["level"] == "WARN").count();
+        assert_eq!(logged, count, "{settings:?} {directives:?}: {records:#?}");
+    }
+}

@@ -116,6 +116,22 @@ fn words_that_were_misspelt_are_told_with_what_was_meant() {
         (&["--listn", ":80"], "svc: error: --listn: unknown option; did you mean --listen?\n"),
         (&["check", "--chnged"], "svc: error: --chnged: unknown option; did you mean --changed?\n"),
         (&["help", "chekc"], "svc: error: \"chekc\": unknown help topic; did you mean check?\n"),
+        // What other servers call it.
+        (&["start"], "svc: error: \"start\": is neither a command nor a directory; did you mean serve?\n"),
+        (&["run", "/tmp"], "svc: error: \"run\": unknown command; did you mean serve?\n"),
+        (
+            &["configtest"],
+            "svc: error: \"configtest\": is neither a command nor a directory; did you mean check?\n",
+        ),
+        (&["--port", "80"], "svc: error: --port: unknown option; did you mean --listen :PORT?\n"),
+        (&["--port=80", "/tmp"], "svc: error: --port: unknown option; did you mean --listen :PORT?\n"),
+        (
+            &["serve", "--host", "::1"],
+            "svc: error: --host: unknown option; did you mean --listen HOST:PORT?\n",
+        ),
+        (&["-p", "80"], "svc: error: -p: unknown option; did you mean --listen :PORT?\n"),
+        (&["-t", "/srv"], "svc: error: -t: unknown option; did you mean svc serve DIR, or svc check?\n"),
+        (&["stop", "--port", "80"], "svc: error: --port: unknown option; see svc help\n"),
     ] {
         assert_eq!(refusal(words, &[]), expected);
     }

@@ -119,6 +119,7 @@ mod cli_watch;
 mod codings;
 mod config;
 mod conformance;
+mod deployments;
 mod docs;
 mod dokuwiki;
 mod gone_scripts;

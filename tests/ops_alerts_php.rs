@@ -99,7 +99,7 @@ fn php_in_trouble_raises_the_alerts_that_are_meant_for_it() {
     assert_eq!(stranding.get("/").text(), "given up");
 
     let expected: &[(SocketAddr, &[&str])] = &[
-        (broken.ops(), &["SvcNoWorkers", "SvcWorkersMissing"]),
+        (broken.ops(), &["SvcDeploymentFailed", "SvcNoWorkers", "SvcWorkersMissing"]),
         (restless.ops(), &["SvcOpcacheRestarts"]),
         (delayed.ops(), &["SvcOpcacheRestartDelayed"]),
         (full.ops(), &["SvcOpcacheFull"]),

@@ -23,7 +23,7 @@ pub(crate) fn status(svc: &Svc) -> Value {
 
 /// Waits until the status is as it is meant to be; it may be a second old.
 #[track_caller]
-fn becomes(svc: &Svc, what: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn becomes(svc: &Svc, what: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
     let mut seen = Value::Null;
     eventually(what, || {
         seen = status(svc);

@@ -60,6 +60,20 @@ impl Manager {
     }
 }
 
+impl Manager {
+    /// Asserts that no message that is there has this assignment.
+    #[track_caller]
+    fn expect_none(&self, assignment: &str) {
+        self.socket.set_nonblocking(true).unwrap();
+        let mut message = vec![0; 4096];
+        while let Ok(length) = self.socket.recv(&mut message) {
+            let text = String::from_utf8(message[..length].to_vec()).unwrap();
+            assert!(text.lines().all(|line| line != assignment), "{text}");
+        }
+        self.socket.set_nonblocking(false).unwrap();
+    }
+}
+
 fn number(message: &str, name: &str) -> u64 {
     let value = message.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     value.unwrap_or_else(|| panic!("no {name} in {message}")).parse().unwrap()
@@ -109,6 +123,47 @@ fn a_persistent_worker_that_boots_makes_the_server_ready() {
     manager.expect("READY=1");
     svc.kill().unwrap();
     svc.wait().unwrap();
+}
+
+#[test]
+fn a_reload_is_over_for_the_manager_when_its_outcome_is_known_whatever_that_is() {
+    let manager = Manager::at_a_path();
+    let settings = [
+        ("NOTIFY_SOCKET", manager.name.as_str()),
+        ("WORKER_MODE_ENABLED", "true"),
+        ("ENTRY_FILE", "app.php"),
+        ("PHP_WORKERS", "2"),
+    ];
+    let boots = "<?php
+        while (file_exists(__DIR__ . '/hold')) { usleep(1000); clearstatcache(); }
+        if (file_exists(__DIR__ . '/broken')) { throw new Exception(\"no\\ndatabase\"); }
+        Svc\\Worker::serve(function () { echo 'hello'; });";
+    let mut svc = Svc::start(&[("app.php", boots)], &settings);
+    manager.expect("READY=1");
+    for is_broken in [true, false, true, false] {
+        let (hold, broken) = (svc.root().join("hold"), svc.root().join("broken"));
+        std::fs::write(&hold, "").unwrap();
+        if is_broken {
+            std::fs::write(&broken, "").unwrap();
+        }
+        svc.signal(Signal::HUP);
+        manager.expect("RELOADING=1");
+        // Not before a worker has booted, or has not.
+        manager.expect_none("READY=1");
+        std::fs::remove_file(&hold).unwrap();
+        let ready = manager.expect("READY=1");
+        let status = ready.lines().find_map(|line| line.strip_prefix("STATUS=")).unwrap();
+        assert_eq!(ready.lines().count(), 2, "{ready}");
+        if is_broken {
+            let expected =
+                "The last reload failed: a PHP worker failed to boot: Uncaught Exception: no database in ";
+            assert!(status.starts_with(expected), "{status}");
+            std::fs::remove_file(&broken).unwrap();
+        } else {
+            assert_eq!(status, "Reloaded");
+        }
+    }
+    svc.stop();
 }
 
 #[test]
@@ -198,7 +253,13 @@ fn the_unit_grants_what_the_defaults_need() {
     assert_eq!(unit("RestartPreventExitStatus"), ["2"]);
     // Sessions outlive the unit's own /tmp, where the unit may write.
     assert_eq!(unit("StateDirectory"), ["svc"]);
-    assert_eq!(unit("Environment"), ["PHP_SESSION_DIR=%S/svc"]);
+    assert_eq!(unit("Environment"), ["PID_FILE=%t/svc/svc.pid", "PHP_SESSION_DIR=%S/svc"]);
+    // The server finds its file in the unit's own folder, and so does the command that reloads it.
+    assert_eq!(unit("RuntimeDirectory"), ["svc"]);
+    let [reload] = &unit("ExecReload")[..] else { panic!("one ExecReload") };
+    let patience: u64 = reload.strip_prefix("/usr/bin/svc reload --timeout ").unwrap().parse().unwrap();
+    let limit: u64 = unit("TimeoutStartSec")[0].parse().unwrap();
+    assert!(patience < limit, "systemd would give up first: {reload}");
     let raw = RawConfig::new([("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/")]);
     let config = Config::resolve(&raw).unwrap();
     let drain = config.timeouts.drain_delay + config.timeouts.drain;

@@ -33,7 +33,6 @@ static zend_long memory;
 static ZEND_INI_MH((*next_on_enable));
 /* Whether the cache serves this thread, apart from what its request has asked for. */
 static __thread bool is_served;
-static bool reset_wanted;
 
 static zend_ini_entry *directive(const char *name, size_t length)
 {
@@ -220,16 +219,29 @@ static void hear_of_restarts(void)
     }
 }
 
-void shim_cache_refresh(void)
+/* ---- reloads ---- */
+
+/* How often code has been renewed, and the last time that this thread knows of. */
+static unsigned renewals;
+static __thread unsigned known_renewals;
+
+/* Each thread remembers for realpath_cache_ttl seconds where a path leads, that is, to which release. */
+static void forget_paths(void)
 {
-    __atomic_store_n(&reset_wanted, true, __ATOMIC_RELEASE);
+    const unsigned now = __atomic_load_n(&renewals, __ATOMIC_ACQUIRE);
+    if (known_renewals != now) {
+        known_renewals = now;
+        realpath_cache_clean();
+    }
 }
 
-/* Has the cache emptied at the next opportunity; requests that start up before that do without it. */
-static void reset(void)
+/* Has the cache emptied by the first request that starts up alone; requests that start up before that do without it. If a
+ * restart is pending already, there is nothing to do: it has not happened yet. */
+void shim_code_renew(void)
 {
+    __atomic_fetch_add(&renewals, 1, __ATOMIC_RELEASE);
     zif_handler handler = shim_opcache_function("opcache_reset");
-    if (handler == NULL || at_in_use == 0) {
+    if (handler == NULL) {
         return;
     }
     zval result;
@@ -242,15 +254,12 @@ static void reset(void)
     SG(request_info).path_translated = path;
     if (Z_TYPE(result) == IS_TRUE) {
         shim_host.restart.wanted();
-        globals()[at_in_use] = 0;
     }
 }
 
 void shim_cache_started(bool is_boot)
 {
-    if (__atomic_load_n(&reset_wanted, __ATOMIC_RELAXED) && __atomic_exchange_n(&reset_wanted, false, __ATOMIC_ACQ_REL)) {
-        reset();
-    }
+    forget_paths();
     if (!is_boot) {
         return;
     }

@@ -228,7 +228,6 @@ void shim_facts_read(shim_facts *facts)
 #endif
         .opcache_enabled = opcache_is_enabled(),
         .umask_per_thread = shim_has_own_umask(),
-        .opcache_validates = zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1, 0) != 0,
     };
     if (php_ini_opened_path != NULL) {
         facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));
@@ -238,6 +237,12 @@ void shim_facts_read(shim_facts *facts)
 shim_view shim_ini_scanned(void)
 {
     return shim_view_of(php_ini_scanned_files, php_ini_scanned_files ? strlen(php_ini_scanned_files) : 0);
+}
+
+void shim_ini_places(shim_view *first, shim_view *further)
+{
+    *first = shim_view_of(PHP_CONFIG_FILE_PATH, sizeof(PHP_CONFIG_FILE_PATH) - 1);
+    *further = shim_view_of(PHP_CONFIG_FILE_SCAN_DIR, sizeof(PHP_CONFIG_FILE_SCAN_DIR) - 1);
 }
 
 bool shim_extension_read(size_t index, shim_view *name, shim_view *version)

@@ -10,6 +10,7 @@ use super::hint::Hint;
 use super::plugin_event::PluginEvent;
 use super::record::Record;
 use super::setting_event;
+use super::text_line::text_line;
 use super::timestamp::timestamp;
 use super::trace_event::TraceEvent;
 use super::watch_event::WatchEvent;
@@ -365,6 +366,13 @@ impl Event<'_> {
             | Self::Access(_) => Level::Info,
             Self::HandshakeFailed { .. } => Level::Debug,
         }
+    }
+
+    /// Renders the event as a line for people, without a time and a level.
+    pub fn to_line(&self) -> String {
+        let line = text_line(&self.render(SystemTime::UNIX_EPOCH));
+        let line = String::from_utf8_lossy(&line);
+        line.split_once(": ").map_or(&*line, |(_, text)| text).trim_end().to_owned()
     }
 
     /// Renders the event as a line of the log.

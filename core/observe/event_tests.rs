@@ -105,6 +105,8 @@ const ALL: &[Event<'_>] = &[
     Event::Setting(&IGNORED),
     Event::Setting(&UNKNOWN),
     Event::Hint(Hint::TaskEntryInRoot { path: "p" }),
+    Event::Hint(Hint::IdleDirective { name: "n", reason: "r" }),
+    Event::Hint(Hint::IniFileChanged { path: "p" }),
     Event::Hint(Hint::IdleHooks),
     Event::Hint(Hint::UnreadableAtReload { path: "p" }),
     Event::Hint(Hint::HooksOutOfReach { library: "l" }),
@@ -180,6 +182,8 @@ fn is_listed(event: &Event<'_>) -> bool {
             | Hint::IdleHooks
             | Hint::HooksOutOfReach { .. }
             | Hint::UnreadableAtReload { .. }
+            | Hint::IdleDirective { .. }
+            | Hint::IniFileChanged { .. }
             | Hint::TaskEntryInRoot { .. },
         )
         | Event::SpoolTrouble { .. }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::admission::GateFacts;
 use crate::plugins::PluginReading;
-use crate::pool::{PoolFacts, SlotReading};
+use crate::pool::{BootFault, PoolFacts, SlotReading};
 
 use super::process::ProcessFacts;
 
@@ -124,6 +124,25 @@ pub struct ReloadFacts {
     pub is_successful: bool,
     /// When one last succeeded, or the server started.
     pub succeeded_at: SystemTime,
+}
+
+/// Why persistent workers do not boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootFailure {
+    /// The last reason.
+    pub fault: BootFault,
+    /// When the first of them failed since one has last booted.
+    pub since: SystemTime,
+    /// How many have failed since then.
+    pub attempts: u64,
+}
+
+impl BootFailure {
+    /// Adds a worker that has failed `now` to those before it.
+    pub fn after(before: Option<&Self>, fault: BootFault, now: SystemTime) -> Self {
+        let (since, attempts) = before.map_or((now, 0), |before| (before.since, before.attempts));
+        Self { fault, since, attempts: attempts + 1 }
+    }
 }
 
 /// What is known about the certificates of the main port.

@@ -109,6 +109,10 @@ families! {
         "Unix time of the last successful reload, or of the start, in seconds.",
         "Unix time of the last successful reload, or of the start of the server.",
         source |facts, _, series| series.one(unix_time(facts.reload.succeeded_at));
+    RESTART_REQUIRED: Gauge "svc_config_restart_required" in Requests,
+        "Whether an ini file of PHP differs from what the server was started with (1); a reload cannot apply it.",
+        "1 if the last reload (SIGHUP) found that a php.ini or a file in `conf.d` has changed, come or gone since the start: PHP reads them only then, so that a restart is needed.",
+        cell restart_required: Flag;
     REQUESTS: Counter "svc_requests_total" in Requests,
         "Number of HTTP requests received on the main port.",
         "Requests received on the main port. A request is counted when its header has been parsed, or when a request whose header cannot be parsed is answered. This is the sum over all methods.",
@@ -273,6 +277,14 @@ families! {
         "Number of persistent workers that ended in order to be replaced, by reason.",
         "The same by `reason`: `scheduled` (requested by the application, or SIGHUP), `max_memory` (`WORKER_MAX_MEMORY_MIB`), `error`.",
         cell workers_recycled: CountersBy<RecycleReason, { RecycleReason::ALL.len() }>;
+    WORKER_BOOT_FAILING: Gauge "svc_worker_boot_failing" in WorkerMode if WorkerMode,
+        "Whether the last persistent worker that was started has failed to boot (1), until one boots.",
+        "1 from a worker that fails to boot until one boots. After a deployment whose code does not boot, the old workers serve on: `boot_failure` in `/status` has the message, the file and the line.",
+        cell worker_boot_failing: Flag;
+    WORKER_BOOT_FAILURES: Counter "svc_worker_boot_failures_total" in WorkerMode if WorkerMode,
+        "Number of persistent workers that failed to boot.",
+        "Workers that failed to boot: at the start, in a rolling restart, or in the place of a recycled one.",
+        cell worker_boot_failures: Counter;
     WORKER_SOFT_RESETS: Counter "svc_worker_soft_resets_total" in WorkerMode if WorkerMode,
         "Number of requests after which a persistent worker was reset and kept running.",
         "Requests after which the application's environment was reset and its worker kept running. `svc_worker_requests_handled_total` minus this value is the number of requests after which a worker was restarted, or was about to be.",

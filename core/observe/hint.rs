@@ -38,6 +38,18 @@ pub enum Hint<'a> {
         /// The file.
         path: &'a str,
     },
+    /// A directive of the command line has no effect.
+    IdleDirective {
+        /// Its name.
+        name: &'a str,
+        /// Why it has none.
+        reason: &'a str,
+    },
+    /// A reload has found that an ini file of PHP is not what it was at the start.
+    IniFileChanged {
+        /// The file.
+        path: &'a str,
+    },
     /// The entry file of background tasks is in the document root.
     TaskEntryInRoot {
         /// The file.
@@ -52,6 +64,8 @@ impl Hint<'_> {
             Self::FirstEpisode { .. } => Level::Info,
             Self::ProjectAsRoot { .. }
             | Self::TaskEntryInRoot { .. }
+            | Self::IdleDirective { .. }
+            | Self::IniFileChanged { .. }
             | Self::IdleHooks
             | Self::UnreadableAtReload { .. }
             | Self::HooksOutOfReach { .. } => Level::Warn,
@@ -71,6 +85,10 @@ impl Hint<'_> {
                 begin(PROJECT_AS_ROOT).text("path", path).text("found", found)
             }
             Self::UnreadableAtReload { path } => begin(UNREADABLE_AT_RELOAD).text("path", path),
+            Self::IdleDirective { name, reason } => {
+                begin(IDLE_DIRECTIVE).text("directive", name).text("reason", reason)
+            }
+            Self::IniFileChanged { path } => begin(INI_FILE_CHANGED).text("path", path),
             Self::TaskEntryInRoot { path } => begin(TASK_ENTRY_IN_ROOT).text("path", path),
         }
     }
@@ -94,4 +112,7 @@ const FIRST_EPISODE: &str =
 const PROJECT_AS_ROOT: &str =
     "document root looks like a project directory: usually only a subdirectory of it should be served";
 const UNREADABLE_AT_RELOAD: &str = "the user of RUN_AS cannot read this file: a reload on SIGHUP will fail and keep the present certificates";
+const IDLE_DIRECTIVE: &str = "a directive of -d has no effect";
+const INI_FILE_CHANGED: &str =
+    "an ini file of PHP has changed since the start: a reload cannot apply it, a restart does";
 const TASK_ENTRY_IN_ROOT: &str = "ASYNC_ENTRY_FILE is in the document root, where requests for it are answered with 404: it should be outside";

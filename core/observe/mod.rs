@@ -57,7 +57,8 @@ mod worker_event;
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use facts::{
-    CertificateFacts, OpcacheReading, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts, TraceFacts,
+    BootFailure, CertificateFacts, OpcacheReading, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts,
+    TraceFacts,
 };
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 
 use super::episode::EpisodeEntry;
-use super::facts::ScrapeFacts;
+use super::facts::{BootFailure, ScrapeFacts};
 use super::families::Metrics;
 use super::health::ProbeFacts;
 use super::history::{Latency, Window};
@@ -39,6 +39,8 @@ pub struct StatusFacts<'a> {
     pub waiting_max: usize,
     /// Whether OPcache is enabled; `None` before PHP is up, and without PHP.
     pub opcache_enabled: Option<bool>,
+    /// Why persistent workers do not boot; `None` if they do.
+    pub boot_failure: Option<BootFailure>,
     /// The slots of the threads for background tasks.
     pub task_slots: Vec<SlotReading>,
     /// The last seconds; `None` in the first ones.
@@ -60,6 +62,7 @@ impl StatusFacts<'_> {
             "phase": self.phase,
             "ready": self.probe.passes(HealthProbe::Readiness),
             "conditions": self.conditions(metrics),
+            "boot_failure": self.boot_failure.as_ref().map(boot_failure),
             "window_seconds": self.window.as_ref().map(|window| rounded(window.seconds)),
             "requests": self.requests(metrics),
             "latency": self.latency(),
@@ -85,7 +88,11 @@ impl StatusFacts<'_> {
             "memory": self.memory(),
             "process": self.process(),
             "log": { "records_dropped": scrape.log_dropped },
-            "reload": { "successful": scrape.reload.is_successful, "succeeded_at": time(scrape.reload.succeeded_at) },
+            "reload": {
+                "successful": scrape.reload.is_successful,
+                "succeeded_at": time(scrape.reload.succeeded_at),
+                "restart_required": metrics.restart_required.is_set(),
+            },
             "certificates": scrape.certificates.map(|known| json!({
                 "first_expiry": known.first_expiry.map(time),
             })),
@@ -115,7 +122,7 @@ impl StatusFacts<'_> {
             (probe.plugin_failed, "plugin_failed"),
             (metrics.accept_stalled.is_set(), "accept_stalled"),
             (goes_on("shedding"), "shedding"),
-            (goes_on("boot_failed"), "boot_failed"),
+            (self.boot_failure.is_some() || goes_on("boot_failed"), "boot_failed"),
             (has_stuck, "stuck"),
             (metrics.opcache_restart_delayed.is_set(), "opcache_restart_delayed"),
             (goes_on("export_failed"), "export_failed"),
@@ -322,6 +329,17 @@ fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
         SlotPhase::Serving if slot.fibers > 0 => "answered",
         SlotPhase::Serving => "idle",
     }
+}
+
+fn boot_failure(failure: &BootFailure) -> Value {
+    let (file, line) = failure.fault.place.as_ref().map(|(file, line)| (file, line)).unzip();
+    json!({
+        "message": failure.fault.message,
+        "file": file,
+        "line": line,
+        "since": time(failure.since),
+        "attempts": failure.attempts,
+    })
 }
 
 fn episode(one: &EpisodeEntry) -> Value {

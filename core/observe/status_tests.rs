@@ -7,10 +7,10 @@ use crate::admission::GateFacts;
 use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History, OpcacheReading,
-    ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
+    BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
+    OpcacheReading, ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
 };
-use crate::pool::{HeldJob, PoolFacts};
+use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
 
 const PROBE: ProbeFacts = ProbeFacts {
@@ -78,6 +78,7 @@ fn facts() -> StatusFacts<'static> {
         connections_max: 100,
         waiting_max: 50,
         opcache_enabled: Some(true),
+        boot_failure: None,
         task_slots: Vec::new(),
         window: None,
         episodes: Vec::new(),
@@ -317,6 +318,23 @@ fn certificates_tracing_plugins_and_reloads_are_told() {
     assert_eq!(report["plugins"], json!({ "disk": "failed", "mute": null }));
     assert_eq!((&report["reload"]["successful"], &report["ready"]), (&false.into(), &false.into()));
     assert_eq!(report["conditions"], json!(["plugin_failed", "reload_failed"]));
+}
+
+#[test]
+fn a_deployment_that_does_not_boot_is_told_with_its_place() {
+    assert_eq!(report(&facts())["boot_failure"], Value::Null);
+    let fault = BootFault { message: "no database".to_owned(), place: Some(("/app/a.php".to_owned(), 3)) };
+    let first = BootFailure::after(None, "no thread".to_owned().into(), at(1000));
+    let second = BootFailure::after(Some(&first), fault, at(1030));
+    let seen = report(&StatusFacts { boot_failure: Some(second), ..facts() });
+    assert_eq!(seen["conditions"], json!(["boot_failed"]));
+    let expected = json!({
+        "message": "no database", "file": "/app/a.php", "line": 3, "since": "1970-01-01T00:16:40.000000Z", "attempts": 2,
+    });
+    assert_eq!(seen["boot_failure"], expected);
+    let seen = report(&StatusFacts { boot_failure: Some(first), ..facts() });
+    let place = (&seen["boot_failure"]["file"], &seen["boot_failure"]["line"]);
+    assert_eq!(place, (&Value::Null, &Value::Null));
 }
 
 #[test]

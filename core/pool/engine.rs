@@ -7,6 +7,7 @@
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
 
+use super::boot_fault::BootFault;
 use super::context::WorkerContext;
 use super::events::RecycleReason;
 use super::job::Job;
@@ -25,11 +26,6 @@ pub trait Engine<J: Job>: Send + Sync + 'static {
     /// Returns the state of the cache that persistent workers share; `None` if they share none.
     fn cache(&self) -> Option<SharedCacheFacts> {
         None
-    }
-
-    /// Makes workers that start from now on load code as it is on disk. Returns whether that makes a difference.
-    fn refresh(&self) -> bool {
-        false
     }
 }
 
@@ -90,7 +86,7 @@ pub enum Departure {
     /// Its directive told it to end.
     Stopped,
     /// The application failed to boot, for this reason.
-    NotBooted(String),
+    NotBooted(BootFault),
     /// It has failed after its boot, for this reason; what it had claimed is dropped.
     Lost(String),
     /// It asks to be replaced.

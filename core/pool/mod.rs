@@ -18,7 +18,8 @@
 //! | `events` | the events of their threads |
 //! | `workers` | the threads |
 //! | `scaling` | how many workers there should be |
-//! | `backoff` | when a worker that failed to boot is started again |
+//! | `boot_fault` | why a worker failed to boot |
+//! | `backoff` | when it is started again |
 //! | `relief` | stand-ins for workers that want to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `rolling_restart` | replacing all workers without a gap |
@@ -27,6 +28,7 @@
 //! | `stall` | threads that live and take nothing |
 
 mod backoff;
+mod boot_fault;
 mod context;
 mod engine;
 mod events;
@@ -48,6 +50,7 @@ mod watchdog;
 mod workers;
 
 pub use backoff::{Backoff, SpawnLimit};
+pub use boot_fault::BootFault;
 pub use context::{Claim, Directive, WorkerContext};
 pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerStartError};
 pub use events::{PoolEvents, RecycleReason};
@@ -64,6 +67,6 @@ pub use slot::{SlotPhase, SlotReading, WorkerOrder};
 pub use stall::{StallDetector, StallReport, StallSample};
 pub use state::{Failure, JobSource, PoolSize};
 pub use stuck::{Finding, HeldJob, StuckKind};
-pub use supervisor::{Supervisor, SupervisorReport};
+pub use supervisor::{Supervisor, SupervisorNews, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use workers::{PoolFacts, Probation, WorkerPool};

@@ -10,6 +10,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering};
 use crate::time;
 
+use super::boot_fault::BootFault;
 use super::events::PoolEvents;
 use super::job::Job;
 use super::slot::{Slot, WorkerOrder};
@@ -51,7 +52,7 @@ pub struct Failure {
     /// Whether it had booted.
     pub had_booted: bool,
     /// The reason.
-    pub reason: String,
+    pub fault: BootFault,
 }
 
 /// The number of workers that a pool may have.
@@ -143,9 +144,9 @@ impl<J: Job> PoolState<J> {
     }
 
     /// Notes that a worker ended unexpectedly.
-    pub(super) fn fail(&self, slot: usize, had_booted: bool, reason: String) {
+    pub(super) fn fail(&self, slot: usize, had_booted: bool, fault: BootFault) {
         // Before the slot is seen as vacant, so that whoever sees it can find out why.
-        self.failures.lock().push(Failure { slot, had_booted, reason });
+        self.failures.lock().push(Failure { slot, had_booted, fault });
         self.leave(slot);
         self.events.worker_failed();
     }

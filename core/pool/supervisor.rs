@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use super::backoff::{Backoff, SpawnLimit};
+use super::boot_fault::BootFault;
 use super::job::Job;
 use super::relief::{carrying_on, relieved};
 use super::renewal::{Renewal, RenewalSample, RenewalStep};
@@ -35,6 +36,29 @@ pub struct Supervisor {
     booted: u64,
     /// A worker is missing and may not be started yet.
     is_short: bool,
+    /// The restart that was asked for, until it is known what has become of it.
+    asked: Option<AskedRestart>,
+    news: SupervisorNews,
+}
+
+/// A rolling restart that was asked for.
+#[derive(Clone, Copy, Debug)]
+struct AskedRestart {
+    /// The number of boots before it.
+    booted: u64,
+    /// No worker is left from before it.
+    is_over: bool,
+}
+
+/// What a supervisor has found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SupervisorNews {
+    /// A worker has booted.
+    pub has_booted: bool,
+    /// Workers that failed to boot; later than those that have booted, as far as that is known.
+    pub failures: Vec<BootFault>,
+    /// What became of the restart that was asked for last: all workers that take work have booted after it, or one did not.
+    pub restart: Option<Result<(), BootFault>>,
 }
 
 /// What the log should say about the workers.
@@ -106,6 +130,8 @@ impl Supervisor {
             replacement_failure: None,
             booted: 0,
             is_short: false,
+            asked: None,
+            news: SupervisorNews::default(),
         }
     }
 
@@ -113,6 +139,11 @@ impl Supervisor {
     /// follows at once.
     pub fn want_restart(&mut self) {
         self.restart_wanted = true;
+    }
+
+    /// Takes what was found out since the last call.
+    pub fn take_news(&mut self) -> SupervisorNews {
+        std::mem::take(&mut self.news)
     }
 
     /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least
@@ -130,7 +161,7 @@ impl Supervisor {
             return None;
         }
         if std::mem::take(&mut self.restart_wanted) {
-            workers.refresh();
+            self.asked = Some(AskedRestart { booted: self.booted, is_over: false });
             self.backoff.renewed(now);
             self.renewal.begin_anew();
             self.begin_rolling_restart(workers, report, now);
@@ -139,6 +170,7 @@ impl Supervisor {
         self.renew(workers, report, now);
         self.relieve(workers, report, now);
         self.scale(workers, report, now);
+        self.conclude();
         self.backoff.deadline().filter(|_| self.is_short)
     }
 
@@ -174,25 +206,42 @@ impl Supervisor {
         let failures = workers.take_failures();
         let booted = workers.booted_total();
         if booted > std::mem::replace(&mut self.booted, booted) {
+            self.news.has_booted = true;
+            if self.asked.take_if(|asked| asked.is_over).is_some() {
+                self.news.restart = Some(Ok(()));
+            }
             let failures = self.backoff.booted();
             if failures > 0 {
                 report(SupervisorReport::BootAgain { failures });
             }
         }
         for failure in failures {
+            if !failure.had_booted {
+                self.note_fault(&failure.fault);
+            }
             if self.replacement_slot == Some(failure.slot) {
                 // The old workers run, so this is no reason to start workers more slowly.
                 self.replacement_failure = Some(failure);
                 continue;
             }
             let pause = self.backoff.failed(now);
-            let Failure { slot, had_booted, ref reason } = failure;
+            let Failure { slot, had_booted, fault } = failure;
+            let reason = &*fault.to_string();
             match pause {
                 _ if had_booted => report(SupervisorReport::Lost { slot, reason }),
                 Some(retry_after) => report(SupervisorReport::NotBooted { slot, reason, retry_after }),
                 // The first of those that failed together was reported.
                 None => {}
             }
+        }
+    }
+
+    /// Notes why a worker failed to boot. If it was started after a restart that was asked for, its failure is that of the
+    /// restart.
+    fn note_fault(&mut self, fault: &BootFault) {
+        self.news.failures.push(fault.clone());
+        if self.asked.take_if(|asked| asked.is_over).is_some() {
+            self.news.restart = Some(Err(fault.clone()));
         }
     }
 
@@ -203,8 +252,9 @@ impl Supervisor {
                 Some(RollingRestartStep::Spawn(slot)) => {
                     self.replacement_slot = Some(slot);
                     if let Err(error) = workers.spawn(slot, Probation::Required) {
-                        let reason = format!("cannot create a thread: {error}");
-                        self.replacement_failure = Some(Failure { slot, had_booted: false, reason });
+                        let fault = format!("cannot create a thread: {error}").into();
+                        self.note_fault(&fault);
+                        self.replacement_failure = Some(Failure { slot, had_booted: false, fault });
                     }
                     self.rolling_restart.spawned(slot, workers.number(slot));
                 }
@@ -214,6 +264,7 @@ impl Supervisor {
                 }
                 Some(RollingRestartStep::Finished(workers)) => {
                     self.replacement_slot = None;
+                    self.asked.iter_mut().for_each(|asked| asked.is_over = true);
                     report(SupervisorReport::RestartFinished { workers });
                 }
                 Some(RollingRestartStep::Stopped { slot, replaced, left }) => {
@@ -222,8 +273,16 @@ impl Supervisor {
                     self.hear(workers, report, now);
                     self.replacement_slot = None;
                     let failure = self.replacement_failure.take();
-                    let reason = failure.as_ref().map_or("it ended", |failure| &failure.reason);
-                    report(SupervisorReport::RestartStopped { slot, reason, replaced, left });
+                    let fault = failure.map_or_else(|| "it ended".to_owned().into(), |failure| failure.fault);
+                    report(SupervisorReport::RestartStopped {
+                        slot,
+                        reason: &fault.to_string(),
+                        replaced,
+                        left,
+                    });
+                    if self.asked.take().is_some() {
+                        self.news.restart = Some(Err(fault));
+                    }
                 }
                 None => return,
             }
@@ -252,10 +311,21 @@ impl Supervisor {
     /// Handles a thread that the system did not create.
     fn not_spawned(&mut self, slot: usize, error: &std::io::Error, report: Report<'_>, now: Instant) {
         let reason = format!("cannot create a thread: {error}");
+        self.note_fault(&reason.clone().into());
         if let Some(retry_after) = self.backoff.failed(now) {
             report(SupervisorReport::NotBooted { slot, reason: &reason, retry_after });
         }
         self.is_short = true;
+    }
+
+    /// Finds out whether a restart that is over has brought a worker. If there was none to replace, the next one that is
+    /// started tells whether the code boots.
+    fn conclude(&mut self) {
+        let Some(asked) = self.asked.filter(|asked| asked.is_over) else { return };
+        if self.booted > asked.booted {
+            self.asked = None;
+            self.news.restart = Some(Ok(()));
+        }
     }
 
     /// Starts missing workers, and retires those that are not needed.

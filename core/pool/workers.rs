@@ -18,6 +18,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, CachePadded, JoinHandle, Ordering, ThreadBuilder};
 use crate::time;
 
+use super::boot_fault::BootFault;
 use super::context::{WorkerCondition, WorkerContext};
 use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
@@ -251,11 +252,6 @@ impl<J: Job> WorkerPool<J> {
         self.shared.engine.cache()
     }
 
-    /// Makes workers that start from now on load code as it is on disk. Returns whether that makes a difference.
-    pub fn refresh(&self) -> bool {
-        self.shared.engine.refresh()
-    }
-
     /// Waits until every thread has ended; the source must be shut. Returns whether none of them panicked.
     pub fn join(&self) -> bool {
         let mut in_order = true;
@@ -304,8 +300,12 @@ fn spawn<J: Job>(shared: &Arc<WorkerThreads<J>>, slot: usize, now: Instant) -> i
 /// How a thread has ended its work.
 enum ThreadEnd {
     Stopped,
-    Failed(String),
+    Failed(BootFault),
     Recycled(RecycleReason),
+}
+
+fn failed(reason: &str) -> ThreadEnd {
+    ThreadEnd::Failed(reason.to_owned().into())
 }
 
 /// The life of one worker.
@@ -314,7 +314,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
     // A worker that panicked is not used again: its state on this thread may be inconsistent.
     let end = catch_unwind(AssertUnwindSafe(|| run(shared, index)))
-        .unwrap_or_else(|_| ThreadEnd::Failed("the engine panicked".to_owned()));
+        .unwrap_or_else(|_| failed("the engine panicked"));
     slot.set_probe(None);
     let idle_workers = shared.state.source.idle_workers();
     idle_workers.unpark(index);
@@ -323,20 +323,20 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     let end = match end {
         // It would boot and end forever.
         ThreadEnd::Recycled(_) if slot.handled() == 0 && order == WorkerOrder::Serve => {
-            ThreadEnd::Failed("the application ended before it served a request".to_owned())
+            failed("the application ended before it served a request")
         }
         other => other,
     };
     slot.stop_running();
     match (end, order) {
-        (ThreadEnd::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
+        (ThreadEnd::Failed(fault), _) => shared.state.fail(index, had_booted, fault),
         (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {
             shared.state.events.recycled(index, reason);
             // The slot stays taken and counted: its next worker is on its way.
             if shared.state.source.is_shut() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
-                shared.state.fail(index, true, format!("cannot create a thread: {error}"));
+                shared.state.fail(index, true, format!("cannot create a thread: {error}").into());
             }
         }
         (ThreadEnd::Recycled(reason), _) => {
@@ -363,7 +363,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
 fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
     let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
-        Err(error) => ThreadEnd::Failed(error.to_string()),
+        Err(error) => ThreadEnd::Failed(error.to_string().into()),
         Ok(Started::Classic(mut worker)) => {
             shared.state.slots[index].set_probe(worker.probe());
             context.booted();
@@ -375,7 +375,7 @@ fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
             match context.serve_each(serve) {
                 WorkerCondition::Sound => ThreadEnd::Stopped,
                 WorkerCondition::Spent => ThreadEnd::Recycled(RecycleReason::Error),
-                WorkerCondition::Broken => ThreadEnd::Failed("the engine panicked".to_owned()),
+                WorkerCondition::Broken => failed("the engine panicked"),
             }
         }
         Ok(Started::Persistent(mut worker)) => {
@@ -383,7 +383,8 @@ fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
             shared.state.slots[index].set_probe(worker.probe());
             match worker.run(&context) {
                 Departure::Stopped => ThreadEnd::Stopped,
-                Departure::NotBooted(reason) | Departure::Lost(reason) => ThreadEnd::Failed(reason),
+                Departure::NotBooted(fault) => ThreadEnd::Failed(fault),
+                Departure::Lost(reason) => ThreadEnd::Failed(reason.into()),
                 Departure::Recycled(reason) => ThreadEnd::Recycled(reason),
             }
         }

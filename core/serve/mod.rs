@@ -6,10 +6,11 @@
 //!
 //! | room | nouns |
 //! |---|---|
-//! | `shared`, `lifecycle` | the state that all threads share; the phase of the server |
+//! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; what becomes of reloads |
 //! | `backend` | what runs requests for scripts: the pool behind its gate |
 //! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
+//! | `notices` | what is noticed at the start and does not stop it |
 //! | `io_thread` | the tools of an io thread |
 //! | `net` | sockets, TLS, the accepting thread |
 //! | `request` | one request, from its head to its record |
@@ -34,16 +35,20 @@ mod fixture;
 mod io_thread;
 mod lifecycle;
 mod net;
+mod notices;
 pub mod ops;
 mod ports;
 mod prepared;
+mod reload_book;
 mod request;
 mod server;
 mod shared;
 
 pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
+pub use notices::notices;
 pub use ports::{InheritedSockets, PortError, unavailable_ports};
 pub use prepared::{PreparedServer, StartError};
+pub use reload_book::{ReloadBook, ReloadReading};
 pub use server::Server;
 pub use shared::{ExecutorFacts, Shared};

@@ -13,9 +13,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::{Config, ListenAddr, Problem};
-use crate::observe::{Event, Hint, Log, PluginEvent, TraceEvent};
+use crate::observe::{Event, Log, PluginEvent};
 use crate::plugins::{Plugin, PluginEvents, PluginStartError};
-use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
 use crate::spool::SpoolError;
@@ -26,6 +25,7 @@ use crate::tls::{SessionConfig, TlsError, client_config};
 
 use super::backend::PoolBackend;
 use super::lifecycle::Phase;
+use super::notices::{about_files, about_site};
 use super::ports::{InheritedSockets, PortError, Ports, open_ops};
 use super::server::Server;
 use super::shared::{ExecutorFacts, Shared};
@@ -34,7 +34,6 @@ use crate::serve::control::jobs::jobs;
 use crate::serve::control::machinery::{DrainEnd, Machinery};
 use crate::serve::control::plugin_reports::PluginReports;
 use crate::serve::control::pool_events::Reports;
-use crate::serve::control::reload;
 use crate::serve::control::service_manager::ServiceManager;
 use crate::serve::control::tick::Control;
 use crate::serve::disk::site::Site;
@@ -146,27 +145,12 @@ impl PreparedServer {
         let exporter = exporter(&config)?;
         let spans = exporter.as_ref().map(PreparedExporter::sink);
         let shared = Shared::new(config, policy, terms, log, spans);
-        for problem in shared.config.tracing.iter().flat_map(|tracing| &tracing.ignored) {
-            shared.log.emit(&Event::Tracing(TraceEvent::SettingIgnored { problem }));
-        }
-        if let Some(terms) = &shared.tls {
-            reload::warn_about_dates(&shared, terms);
-        }
-        if let Some(found) = sign_of_project(&shared.config.serving.document_root) {
-            let path = &*shared.config.serving.document_root.to_string_lossy();
-            shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
-        }
+        let mut log = |event: &Event<'_>| shared.log.emit(event);
+        about_files(&shared.config, shared.tls.as_ref(), &mut log);
         check_spool(&shared)?;
         let (site, disk) = (Arc::new(Site::new(&shared.config, &shared.policy)), Arc::<Disk>::default());
         shared.set_scripts(Arc::<Site>::clone(&site));
-        if let Some(entry) =
-            shared.config.background.async_entry_file.as_ref().filter(|_| site.holds_task_entry())
-        {
-            shared.log.emit(&Event::Hint(Hint::TaskEntryInRoot { path: &entry.to_string_lossy() }));
-        }
-        if shared.config.background.has_idle_hooks {
-            shared.log.emit(&Event::Hint(Hint::IdleHooks));
-        }
+        about_site(&shared.config, &site, &mut log);
         let reactors = Reactor::all(&shared, &site, &disk)?;
         let inboxes: Vec<_> = reactors.iter().map(Reactor::inbox).collect();
         let (main, redirect_addr) = (ports.main(), ports.redirect());

@@ -16,6 +16,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::lifecycle::Phase;
+use super::reload_book::{ReloadPool, ReloadReading};
 use super::shared::Shared;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::reload;
@@ -58,17 +59,31 @@ impl Server {
         self.ops_addr
     }
 
-    /// Reloads what can change while the server runs, and logs the result. Waits for disks.
-    pub fn reload(&self) {
+    /// Reloads what can change while the server runs. `renew_code` has whatever starts from now on run the code that is on
+    /// disk, and returns whether there is any; then all workers that keep code are replaced. The outcome is logged, and
+    /// [told](Self::reloads), once the last of them has been. Waits for disks.
+    pub fn reload(&self, renew_code: impl FnOnce() -> bool) {
         let machinery = &self.machinery;
+        self.shared().reload.lock().begin();
         machinery.service_manager.reload_began();
         self.control.wake();
+        let has_code = renew_code();
+        self.restart_awaited();
         let tell = || machinery.tell_all(|| Message::RulesChanged);
-        let has_restarted = self.restart_workers();
-        let has_new_code = self.refresh_code() || has_restarted;
-        reload::reload(self.shared(), &machinery.site, has_new_code, tell);
-        machinery.service_manager.reload_ended();
+        reload::reload(self.shared(), &machinery.site, has_code, tell);
         self.control.wake();
+    }
+
+    /// Returns how far reloads have come.
+    pub fn reloads(&self) -> ReloadReading {
+        self.shared().reload.lock().reading()
+    }
+
+    /// Replaces all workers that keep code, and has the reload wait for that.
+    fn restart_awaited(&self) {
+        let has_begun = |pool| move || self.shared().reload.lock().await_pool(pool);
+        self.restart_tasks(has_begun(ReloadPool::Tasks));
+        self.restart_persistent_workers(has_begun(ReloadPool::Workers));
     }
 
     /// Begins the drain; later calls change nothing.
@@ -79,6 +94,7 @@ impl Server {
             self.machinery.ended.set_deadline(time::now() + delay + timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
             self.machinery.service_manager.stopping(delay, timeout);
+            reload::abandon(shared);
         }
         self.control.wake();
     }
@@ -86,33 +102,30 @@ impl Server {
     /// Begins to replace all persistent workers and all threads of background tasks, each after a new one has booted, so
     /// that nothing is refused. Returns whether there are any: classic workers keep nothing that could be out of date.
     pub fn restart_workers(&self) -> bool {
-        let has_tasks = self.restart_tasks();
-        self.restart_persistent_workers() || has_tasks
+        let has_tasks = self.restart_tasks(|| {});
+        self.restart_persistent_workers(|| {}) || has_tasks
     }
 
-    fn restart_tasks(&self) -> bool {
+    /// `begin` is called before the pool is told.
+    fn restart_tasks(&self, begin: impl FnOnce()) -> bool {
         let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
         let Some(tasks) = started else { return false };
+        begin();
         tasks.restart_wanted.set();
         self.control.wake();
         true
     }
 
-    fn restart_persistent_workers(&self) -> bool {
+    fn restart_persistent_workers(&self, begin: impl FnOnce()) -> bool {
         let shared = &self.machinery.shared;
         let Some(pool) = shared.backend.pool().filter(|pool| pool.workers().is_some()) else { return false };
         if !shared.config.php.worker_mode_enabled {
             return false;
         }
+        begin();
         pool.restart_wanted.set();
         self.control.wake();
         true
-    }
-
-    /// Has classic workers check scripts on disk again. Returns whether that changes anything.
-    fn refresh_code(&self) -> bool {
-        let shared = &self.machinery.shared;
-        !shared.config.php.worker_mode_enabled && shared.backend.workers().is_some_and(WorkerPool::refresh)
     }
 
     /// What is left of the drain's time, and as much as threads have that are late if nothing is.

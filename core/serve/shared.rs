@@ -12,7 +12,7 @@ use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::http::{Head, uri};
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
-use crate::observe::{History, Log, Metrics, OpcacheBook, ReloadFacts, StaticCacheReading, WorkerHealth};
+use crate::observe::{BootFailure, History, Log, Metrics, OpcacheBook, StaticCacheReading, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::{FindScript, PoolFacts, Script};
@@ -29,6 +29,7 @@ use crate::trace::{TraceSink, Tracer};
 
 use super::backend::{Backend, PoolBackend, new_tasks};
 use super::lifecycle::Lifecycle;
+use super::reload_book::ReloadBook;
 
 /// What is known of the executor once it has started.
 ///
@@ -72,8 +73,10 @@ pub struct Shared {
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port, if it uses TLS.
     pub tls: Option<SessionConfig>,
-    /// The result of the last reload; locked only to copy or replace it.
-    pub reload: ShortLock<ReloadFacts>,
+    /// What becomes of reloads; locked only to note a step or to copy a reading.
+    pub reload: ShortLock<ReloadBook>,
+    /// Why workers do not boot, since one has last; locked only to copy or change it.
+    pub boot_failure: ShortLock<Option<BootFailure>>,
     /// Where finished spans go, if any are to be recorded.
     pub spans: Option<Arc<TraceSink>>,
     /// How the I/O threads share their load.
@@ -123,7 +126,8 @@ impl Shared {
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             permits: Permits::new(config.admission.max_connections),
             tls,
-            reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
+            reload: ShortLock::new(ReloadBook::new(time::wall())),
+            boot_failure: ShortLock::default(),
             spans,
             io_load: LoadSharing::new(config.serving.io_workers, config.serving.io_workers_at_start),
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),

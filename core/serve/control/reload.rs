@@ -1,41 +1,64 @@
 //! Reloading what can change on disk while the server runs.
 //!
 //! Promises: each part takes over its new state completely, or keeps the previous one; one log record and the metrics
-//! say which. Refuses: settings are read only at the start, and no request waits for a reload.
+//! say which, once the last worker that keeps code has been replaced. Refuses: settings are read only at the start, and no
+//! request waits for a reload.
 
-use crate::observe::{Event, ReloadFacts};
+use crate::observe::Event;
 use crate::policy::PolicyError;
+use crate::pool::BootFault;
 use crate::time;
-use crate::tls::{SessionConfig, ValidityStatus};
 
 use crate::serve::disk::site::Site;
+use crate::serve::notices::about_dates;
+use crate::serve::reload_book::ReloadPool;
 use crate::serve::shared::Shared;
 
-/// Reloads every part. `has_new_code` says whether scripts are reloaded: the supervisor replaces the persistent workers
-/// and logs it, or a cache was emptied. `tell` notifies the I/O threads of new rules. Waits for the disk.
-pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool, tell: impl FnOnce()) {
+/// Reloads every file. `has_code` says whether scripts are renewed: a cache was emptied, and the supervisors replace workers
+/// that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
+pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
     }
     // Add new parts to this list. Files come after the rules by which they are judged.
     let [deny_rules, error_pages, header_rules] = rules;
-    let new_code = has_new_code.then_some(Ok(()));
-    let outcomes = [certificates(shared), deny_rules, error_pages, header_rules, files(site), new_code];
+    let outcomes = [certificates(shared), deny_rules, error_pages, header_rules, files(site)];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
-    if parts.is_empty() {
-        return shared.log.emit(&Event::NothingToReload);
-    }
+    let is_nothing = parts.is_empty() && !has_code;
     let errors: Vec<String> = parts.into_iter().filter_map(Result::err).collect();
-    let mut facts = shared.reload.lock();
-    if errors.is_empty() {
-        *facts = ReloadFacts { is_successful: true, succeeded_at: time::wall() };
-        drop(facts);
-        shared.log.emit(&Event::Reloaded);
-    } else {
-        facts.is_successful = false;
-        drop(facts);
-        shared.log.emit(&Event::ReloadFailed { error: &errors.join("; ") });
+    let has_ended = shared.reload.lock().files_read(errors, time::wall());
+    if is_nothing {
+        shared.log.emit(&Event::NothingToReload);
+    } else if has_ended {
+        log_outcome(shared);
+    }
+}
+
+/// Notes that all workers of a pool have been replaced, or why not.
+pub(super) fn pool_replaced(shared: &Shared, pool: ReloadPool, outcome: Result<(), BootFault>) {
+    let error = outcome.err().map(|fault| match pool {
+        ReloadPool::Workers => format!("a PHP worker failed to boot: {fault}"),
+        ReloadPool::Tasks => format!("an async worker failed to boot: {fault}"),
+    });
+    let has_ended = shared.reload.lock().pool_ends(pool, error, time::wall());
+    if has_ended {
+        log_outcome(shared);
+    }
+}
+
+/// Ends the reload that is under way, because the server stops.
+pub(in crate::serve) fn abandon(shared: &Shared) {
+    let has_ended = shared.reload.lock().abandon(time::wall());
+    if has_ended {
+        log_outcome(shared);
+    }
+}
+
+fn log_outcome(shared: &Shared) {
+    match shared.reload.lock().reading().error {
+        None => shared.log.emit(&Event::Reloaded),
+        Some(error) => shared.log.emit(&Event::ReloadFailed { error: &error }),
     }
 }
 
@@ -71,25 +94,7 @@ fn certificates(shared: &Shared) -> Option<Result<(), String>> {
     let terms = shared.tls.as_ref()?;
     let outcome = terms.reload().map_err(|error| error.to_string());
     if outcome.is_ok() {
-        warn_about_dates(shared, terms);
+        about_dates(terms, &mut |event| shared.log.emit(event));
     }
     Some(outcome)
-}
-
-/// Logs which certificates are not valid now.
-pub(in crate::serve) fn warn_about_dates(shared: &Shared, terms: &SessionConfig) {
-    let now = time::wall();
-    for identity in terms.identities() {
-        let Some(validity) = identity.validity else { continue };
-        let path = &*identity.path.to_string_lossy();
-        match validity.status(now) {
-            ValidityStatus::Valid => {}
-            ValidityStatus::NotYetValid => {
-                shared.log.emit(&Event::CertificateNotYetValid { path, not_before: validity.not_before });
-            }
-            ValidityStatus::Expired => {
-                shared.log.emit(&Event::CertificateExpired { path, not_after: validity.not_after });
-            }
-        }
-    }
 }

@@ -25,6 +25,8 @@ pub(in crate::serve) struct ServiceManager {
     pub(super) beat: Option<Duration>,
     /// It has been told that the server is ready.
     pub(super) is_told_ready: Flag,
+    /// It has been told of a reload, and not yet of its end.
+    is_told_reloading: Flag,
     /// What the control thread has not sent yet, oldest first.
     unsent: ShortLock<VecDeque<String>>,
 }
@@ -55,14 +57,17 @@ impl ServiceManager {
         if !self.is_told_ready.is_set() {
             return;
         }
+        self.is_told_reloading.set();
         let micros = time::monotonic_micros();
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
     }
 
-    /// It has done so.
-    pub(in crate::serve) fn reload_ended(&self) {
-        if self.is_told_ready.is_set() {
-            self.say("READY=1\nSTATUS=Reloaded");
+    /// It has done so, or could not, for this reason. Either way, it serves.
+    pub(super) fn reload_ended(&self, error: Option<&str>) {
+        if self.is_told_reloading.is_set() {
+            self.is_told_reloading.clear();
+            let status = error.map_or_else(|| "Reloaded".to_owned(), failed_reload);
+            self.say(&format!("READY=1\nSTATUS={status}"));
         }
     }
 
@@ -114,6 +119,15 @@ impl NotifySocket {
         Ok(Self { socket, address })
     }
 }
+
+/// Says in one line of a status why a reload has failed.
+pub(super) fn failed_reload(error: &str) -> String {
+    let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).take(STATUS_MAX).collect();
+    format!("The last reload failed: {line}")
+}
+
+/// The most characters of an error in a status.
+const STATUS_MAX: usize = 500;
 
 /// The shortest time between two signs of life, whatever is asked for.
 const BEAT_MIN: Duration = Duration::from_millis(10);

@@ -12,6 +12,7 @@ use crate::sync::primitive::Arc;
 
 use super::machinery::Machinery;
 use super::schedule::PeriodicJob;
+use super::service_manager::failed_reload;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -38,9 +39,15 @@ impl ServiceManagerJob {
             self.status_due = now + STATUS_PAUSE;
             service_manager.say(&format!("READY=1\nSTATUS={}", status(shared)));
         }
+        let reloads = shared.reload.lock().reading();
+        if reloads.ended == reloads.begun {
+            service_manager.reload_ended(reloads.error.as_deref());
+        }
         if is_running && service_manager.is_told_ready.is_set() && now >= self.status_due {
             self.status_due = now + STATUS_PAUSE;
-            service_manager.say(&format!("STATUS={}", status(shared)));
+            let failed =
+                reloads.error.map(|error| format!(". {}", failed_reload(&error))).unwrap_or_default();
+            service_manager.say(&format!("STATUS={}{failed}", status(shared)));
         }
         if let Some(beat) = service_manager.beat
             && now >= self.beat_due

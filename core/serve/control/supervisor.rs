@@ -6,9 +6,12 @@
 use std::time::{Duration, Instant};
 
 use crate::config::PhpConfig;
-use crate::observe::{Event, WorkerEvent};
-use crate::pool::{PoolSize, Supervisor, SupervisorReport};
+use crate::observe::{BootFailure, Event, WorkerEvent};
+use crate::pool::{PoolSize, Supervisor, SupervisorNews, SupervisorReport};
+use crate::time;
 
+use super::reload;
+use crate::serve::reload_book::ReloadPool;
 use crate::serve::shared::Shared;
 
 /// The supervisor, and where its reports go.
@@ -28,9 +31,18 @@ impl Supervision {
         let workers = pool.workers()?;
         if pool.restart_wanted.is_set() {
             pool.restart_wanted.clear();
+            shared.reload.lock().pool_begins(ReloadPool::Workers);
             self.0.want_restart();
         }
-        self.0.tend(workers, &mut |report| record(shared, report), now)
+        let due = self.0.tend(workers, &mut |report| record(shared, report), now);
+        let news = self.0.take_news();
+        if shared.config.php.worker_mode_enabled {
+            note_boots(shared, &news);
+        }
+        if let Some(outcome) = news.restart {
+            reload::pool_replaced(shared, ReloadPool::Workers, outcome);
+        }
+        due
     }
 }
 
@@ -50,6 +62,7 @@ impl TaskSupervision {
         let workers = tasks.workers()?;
         if tasks.restart_wanted.is_set() {
             tasks.restart_wanted.clear();
+            shared.reload.lock().pool_begins(ReloadPool::Tasks);
             self.0.want_restart();
         }
         tasks.sweep();
@@ -57,7 +70,11 @@ impl TaskSupervision {
             note_delay(shared, report);
             shared.log.emit(&Event::Worker(WorkerEvent::TaskThreads(report)));
         };
-        self.0.tend(workers, &mut |report| log(report), now)
+        let due = self.0.tend(workers, &mut |report| log(report), now);
+        if let Some(outcome) = self.0.take_news().restart {
+            reload::pool_replaced(shared, ReloadPool::Tasks, outcome);
+        }
+        due
     }
 }
 
@@ -65,6 +82,20 @@ impl TaskSupervision {
 fn record(shared: &Shared, report: SupervisorReport<'_>) {
     note_delay(shared, report);
     shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
+}
+
+/// Notes whether persistent workers boot. Failures come after the boots: only a boot that is seen later ends them.
+fn note_boots(shared: &Shared, news: &SupervisorNews) {
+    let mut known = shared.boot_failure.lock();
+    if news.has_booted {
+        *known = None;
+        shared.metrics.worker_boot_failing.clear();
+    }
+    for fault in &news.failures {
+        *known = Some(BootFailure::after(known.as_ref(), fault.clone(), time::wall()));
+        shared.metrics.worker_boot_failures.incr();
+        shared.metrics.worker_boot_failing.set();
+    }
 }
 
 fn note_delay(shared: &Shared, report: SupervisorReport<'_>) {

@@ -47,7 +47,7 @@ impl OpsFacts {
             php_version: shared.php_version(),
             started_at: self.started_at,
             uptime: time::now().saturating_duration_since(shared.started_at),
-            reload: *shared.reload.lock(),
+            reload: shared.reload.lock().facts(),
             certificates: shared
                 .tls
                 .as_ref()
@@ -85,6 +85,7 @@ impl OpsFacts {
             connections_max: shared.config.admission.max_connections,
             waiting_max: shared.config.admission.queue_max_waiting,
             opcache_enabled: shared.opcache_enabled(),
+            boot_failure: shared.boot_failure.lock().clone(),
             task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
             window: shared.history.lock().window(),
             episodes: shared.log.episodes(),

@@ -75,7 +75,7 @@ impl PersistentWorker<Exchange> for ScriptedWorker {
 
     fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
         if let Err(why) = self.board.boot() {
-            return Departure::NotBooted(why);
+            return Departure::NotBooted(why.into());
         }
         if self.board.holds_boots() {
             self.board.wait("boot");

@@ -145,7 +145,7 @@ impl PersistentWorker<Task> for TaskRunner {
 
     fn run(&mut self, context: &WorkerContext<Task>) -> Departure {
         if let Err(why) = self.board.boot() {
-            return Departure::NotBooted(why);
+            return Departure::NotBooted(why.into());
         }
         context.booted();
         loop {

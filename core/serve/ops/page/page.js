@@ -114,8 +114,22 @@ function tile(id, figure, more, value) {
   line(`${id}-line`, value);
 }
 
+// What there is to say of a condition beyond its name.
+function more(name, status) {
+  if (name === 'shedding' && status.refusals.overload_per_second === 0) {
+    return 'None was in the last seconds: this ends after a minute without.';
+  }
+  const boot = status.boot_failure;
+  if (name !== 'boot_failed' || !boot) return '';
+  const place = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
+  return `Since ${clock(boot.since)}, ${count(boot.attempts)} of them: ${boot.message}${place}. Workers that had booted serve on.`;
+}
+
 function showState(status) {
-  const known = status.conditions.map((name) => CONDITIONS[name] || ['warn', name]);
+  const known = status.conditions.map((name) => {
+    const [rank, text] = CONDITIONS[name] || ['warn', name];
+    return [rank, [text, more(name, status)].filter(Boolean).join(' ')];
+  });
   const worst = known.some(([rank]) => rank === 'bad') ? 'bad' : known.length ? 'warn' : 'good';
   const texts = known.length ? known.map(([, text]) => text) : ['Serving. Nothing is out of the ordinary.'];
   const state = at('state');

@@ -1,0 +1,25 @@
+//! Why a worker failed to boot.
+//!
+//! Promises: the message and the place stay apart, so that a report can show both. Refuses: it knows no interpreter.
+
+/// Why a worker failed to boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootFault {
+    /// What happened, in the words of whoever noticed it.
+    pub message: String,
+    /// The script in which it happened, and the line, if that is known.
+    pub place: Option<(String, u32)>,
+}
+
+impl From<String> for BootFault {
+    fn from(message: String) -> Self {
+        Self { message, place: None }
+    }
+}
+
+impl std::fmt::Display for BootFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)?;
+        self.place.as_ref().map_or(Ok(()), |(file, line)| write!(f, " in {file} on line {line}"))
+    }
+}

@@ -1,0 +1,236 @@
+//! What becomes of reloads.
+//!
+//! Promises: pure; a reload ends once, when every part of it has: the files, and the pools whose workers are replaced. One
+//! that begins while another is under way takes its place, and ends for both. A pool's outcome counts only if its restart
+//! began after the reload. Refuses: it reloads nothing.
+//!
+//! ```text
+//!             begin                     the files are read, and no pool is awaited
+//!   Resting ─────────▶ under way ─────────────────────────────────────────────────▶ Resting
+//!                        │  ▲
+//!                        └──┘ begin: all parts anew
+//! ```
+
+use std::time::SystemTime;
+
+use crate::observe::ReloadFacts;
+
+/// A pool whose workers a reload replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReloadPool {
+    /// The one that answers requests.
+    Workers,
+    /// The one of background tasks.
+    Tasks,
+}
+
+/// How a pool takes part in the reload that is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum PoolPart {
+    /// It does not, or has done what there was to do.
+    #[default]
+    Done,
+    /// Its workers are to be replaced.
+    Wanted,
+    /// They are being replaced.
+    UnderWay,
+}
+
+/// How far reloads have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadReading {
+    /// The number of reloads that have begun.
+    pub begun: u64,
+    /// The number of the last one that has ended; equal to `begun` if none is under way.
+    pub ended: u64,
+    /// Why that one failed; `None` if it has not.
+    pub error: Option<String>,
+}
+
+/// The reloads of a server.
+#[derive(Debug)]
+pub struct ReloadBook {
+    facts: ReloadFacts,
+    reading: ReloadReading,
+    /// The files are being read.
+    is_reading_files: bool,
+    pools: [PoolPart; 2],
+    /// What has failed in the reload that is under way.
+    errors: Vec<String>,
+}
+
+impl ReloadBook {
+    /// Begins without a reload, for a server that has started `now`.
+    pub fn new(now: SystemTime) -> Self {
+        let facts = ReloadFacts { is_successful: true, succeeded_at: now };
+        let (reading, pools, errors) = (ReloadReading::default(), Default::default(), Vec::new());
+        Self { facts, reading, is_reading_files: false, pools, errors }
+    }
+
+    /// What is known of the last one.
+    pub fn facts(&self) -> ReloadFacts {
+        self.facts
+    }
+
+    /// How far they have come.
+    pub fn reading(&self) -> ReloadReading {
+        self.reading.clone()
+    }
+
+    /// A reload begins.
+    pub fn begin(&mut self) {
+        self.reading.begun += 1;
+        self.is_reading_files = true;
+        self.pools = Default::default();
+        self.errors.clear();
+    }
+
+    /// It ends no sooner than that all workers of a pool have been replaced. To be called before they are.
+    pub fn await_pool(&mut self, pool: ReloadPool) {
+        self.pools[pool as usize] = PoolPart::Wanted;
+    }
+
+    /// Their replacement begins.
+    pub fn pool_begins(&mut self, pool: ReloadPool) {
+        let part = &mut self.pools[pool as usize];
+        if *part == PoolPart::Wanted {
+            *part = PoolPart::UnderWay;
+        }
+    }
+
+    /// They have been replaced, or a new one has failed to boot. Returns whether that ends a reload.
+    pub fn pool_ends(&mut self, pool: ReloadPool, error: Option<String>, now: SystemTime) -> bool {
+        let part = &mut self.pools[pool as usize];
+        if *part != PoolPart::UnderWay {
+            return false;
+        }
+        *part = PoolPart::Done;
+        self.errors.extend(error);
+        self.end_if_done(now)
+    }
+
+    /// All files have been read, except those that `errors` are about. Returns whether that ends the reload.
+    pub fn files_read(&mut self, errors: Vec<String>, now: SystemTime) -> bool {
+        self.is_reading_files = false;
+        self.errors.extend(errors);
+        self.end_if_done(now)
+    }
+
+    /// The server stops, and a reload that is under way with it. Returns whether there was one.
+    pub fn abandon(&mut self, now: SystemTime) -> bool {
+        let is_under_way = self.reading.ended < self.reading.begun;
+        if is_under_way {
+            self.errors.push("the server is stopping".to_owned());
+            self.pools = Default::default();
+            self.is_reading_files = false;
+        }
+        is_under_way && self.end_if_done(now)
+    }
+
+    fn end_if_done(&mut self, now: SystemTime) -> bool {
+        let is_done = !self.is_reading_files && self.pools.iter().all(|part| *part == PoolPart::Done);
+        if !is_done {
+            return false;
+        }
+        self.reading.ended = self.reading.begun;
+        let errors = std::mem::take(&mut self.errors);
+        self.reading.error = (!errors.is_empty()).then(|| errors.join("; "));
+        self.facts.is_successful = self.reading.error.is_none();
+        if self.facts.is_successful {
+            self.facts.succeeded_at = now;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn outcome(book: &ReloadBook) -> (u64, u64, Option<&str>, bool, SystemTime) {
+        let ReloadReading { begun, ended, error } = &book.reading;
+        (*begun, *ended, error.as_deref(), book.facts.is_successful, book.facts.succeeded_at)
+    }
+
+    #[test]
+    fn files_alone_end_it() {
+        let mut book = ReloadBook::new(at(0));
+        assert_eq!(outcome(&book), (0, 0, None, true, at(0)));
+        book.begin();
+        assert!(book.files_read(Vec::new(), at(1)));
+        assert_eq!(outcome(&book), (1, 1, None, true, at(1)));
+        book.begin();
+        assert!(book.files_read(vec!["a".to_owned(), "b".to_owned()], at(2)));
+        assert_eq!(outcome(&book), (2, 2, Some("a; b"), false, at(1)), "the last success stays");
+        book.begin();
+        assert!(book.files_read(Vec::new(), at(3)));
+        assert_eq!(outcome(&book), (3, 3, None, true, at(3)));
+    }
+
+    #[test]
+    fn it_ends_with_the_last_of_its_parts_whichever_that_is() {
+        for files_last in [false, true] {
+            let mut book = ReloadBook::new(at(0));
+            book.begin();
+            book.await_pool(ReloadPool::Workers);
+            book.await_pool(ReloadPool::Tasks);
+            assert!(files_last || !book.files_read(Vec::new(), at(1)));
+            book.pool_begins(ReloadPool::Tasks);
+            book.pool_begins(ReloadPool::Workers);
+            assert!(!book.pool_ends(ReloadPool::Workers, Some("no boot".to_owned()), at(2)));
+            assert_eq!(outcome(&book), (1, 0, None, true, at(0)), "not before the other one");
+            assert_eq!(book.pool_ends(ReloadPool::Tasks, None, at(3)), !files_last);
+            assert!(!files_last || book.files_read(Vec::new(), at(3)));
+            assert_eq!(outcome(&book), (1, 1, Some("no boot"), false, at(0)));
+        }
+    }
+
+    #[test]
+    fn the_outcome_of_a_restart_from_before_is_none() {
+        let mut book = ReloadBook::new(at(0));
+        assert!(!book.pool_ends(ReloadPool::Workers, Some("a renewal".to_owned()), at(1)));
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        assert!(!book.files_read(Vec::new(), at(1)));
+        assert!(!book.pool_ends(ReloadPool::Workers, Some("old code".to_owned()), at(2)));
+        book.pool_begins(ReloadPool::Workers);
+        assert!(book.pool_ends(ReloadPool::Workers, None, at(3)));
+        assert_eq!(outcome(&book), (1, 1, None, true, at(3)));
+    }
+
+    #[test]
+    fn one_that_begins_meanwhile_ends_for_both() {
+        let mut book = ReloadBook::new(at(0));
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        book.files_read(Vec::new(), at(1));
+        book.pool_begins(ReloadPool::Workers);
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        assert!(!book.pool_ends(ReloadPool::Workers, Some("of the first".to_owned()), at(2)));
+        assert!(!book.files_read(Vec::new(), at(2)));
+        book.pool_begins(ReloadPool::Workers);
+        assert!(book.pool_ends(ReloadPool::Workers, None, at(3)));
+        assert_eq!(outcome(&book), (2, 2, None, true, at(3)));
+    }
+
+    #[test]
+    fn a_server_that_stops_ends_it() {
+        let mut book = ReloadBook::new(at(0));
+        assert!(!book.abandon(at(1)));
+        assert_eq!(outcome(&book), (0, 0, None, true, at(0)));
+        book.begin();
+        book.await_pool(ReloadPool::Workers);
+        book.files_read(Vec::new(), at(1));
+        assert!(book.abandon(at(2)));
+        assert_eq!(outcome(&book), (1, 1, Some("the server is stopping"), false, at(0)));
+        assert!(!book.pool_ends(ReloadPool::Workers, None, at(3)));
+        assert!(!book.abandon(at(4)));
+    }
+}

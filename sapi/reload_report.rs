@@ -1,0 +1,173 @@
+//! The file beside that of `PID_FILE` by which `svc reload` learns what has become of a reload.
+//!
+//! Promises: it is there before the server can be signalled, and is removed with the file of `PID_FILE`. It is written through
+//! a descriptor, so that `RUN_AS` does not matter, and a reader never takes half of it for a report. Only the server's user
+//! and root may read it: what an application says when it does not boot may be confidential. Refuses: it is no requirement; a
+//! server that cannot create it runs, and `svc reload` says that it cannot know.
+
+use std::cell::RefCell;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, getpid};
+use serde_json::{Value, json};
+
+use svc_core::serve::ReloadReading;
+
+/// The report of this process; it is removed when this is dropped.
+#[derive(Debug)]
+pub struct ReloadReport {
+    path: PathBuf,
+    file: File,
+    /// What is in it.
+    written: RefCell<ReportedReloads>,
+}
+
+/// What a report says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportedReloads {
+    /// How far reloads have come.
+    pub reloads: ReloadReading,
+    /// What a reload could not apply is waiting for a restart.
+    pub needs_restart: bool,
+    /// The server stops, and begins no reload any more.
+    pub is_stopping: bool,
+}
+
+impl ReloadReport {
+    /// Writes the report of a server that has the file `pid_file`. It becomes `owner`'s, a user and a group, if one is given.
+    /// `None` if the system does not allow it.
+    pub fn create(pid_file: &Path, owner: Option<(u32, u32)>) -> Option<Self> {
+        let path = std::path::absolute(beside(pid_file)).ok()?;
+        // Whatever is there was left behind, or somebody else's link.
+        let _ = fs::remove_file(&path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
+        let report = Self { path, file, written: RefCell::default() };
+        if let Some((user, group)) = owner {
+            fchown(&report.file, Some(user), Some(group)).ok()?;
+        }
+        report.write(&ReportedReloads::default()).ok()?;
+        Some(report)
+    }
+
+    /// Writes what has become of reloads, if that is news.
+    pub fn note(&self, told: ReportedReloads) {
+        if *self.written.borrow() != told && self.write(&told).is_ok() {
+            self.written.replace(told);
+        }
+    }
+
+    fn write(&self, told: &ReportedReloads) -> std::io::Result<()> {
+        let text = text_of(told, getpid());
+        self.file.write_all_at(text.as_bytes(), 0)?;
+        self.file.set_len(text.len() as u64)
+    }
+
+    /// Reads the report of the server with this process ID, which has the file `pid_file`. `None` if there is none.
+    pub fn read(pid_file: &Path, pid: Pid) -> Option<ReportedReloads> {
+        // One that is being written is complete a moment later.
+        (0..READS).find_map(|_| of_text(&fs::read_to_string(beside(pid_file)).ok()?, pid))
+    }
+}
+
+impl Drop for ReloadReport {
+    fn drop(&mut self) {
+        // If it cannot be removed, the next server replaces it, and no other is asked about it.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The path of the report.
+pub fn beside(pid_file: &Path) -> PathBuf {
+    let mut path = OsString::from(pid_file);
+    path.push(".reload");
+    path.into()
+}
+
+/// The checksum in front tells a whole report from one that is being written.
+fn text_of(told: &ReportedReloads, pid: Pid) -> String {
+    let ReportedReloads { reloads: ReloadReading { begun, ended, error }, needs_restart, is_stopping } = told;
+    let report = json!({
+        "pid": pid.as_raw_pid(), "begun": begun, "ended": ended, "error": error,
+        "restart_required": needs_restart, "stopping": is_stopping,
+    });
+    let report = report.to_string();
+    format!("{:016x} {report}\n", checksum(&report))
+}
+
+fn of_text(text: &str, pid: Pid) -> Option<ReportedReloads> {
+    let (sum, report) = text.strip_suffix('\n')?.split_once(' ')?;
+    if u64::from_str_radix(sum, 16).ok()? != checksum(report) {
+        return None;
+    }
+    let report: Value = serde_json::from_str(report).ok()?;
+    if report["pid"].as_i64()? != i64::from(pid.as_raw_pid()) {
+        return None;
+    }
+    let error = report["error"].as_str().map(str::to_owned);
+    Some(ReportedReloads {
+        reloads: ReloadReading { begun: report["begun"].as_u64()?, ended: report["ended"].as_u64()?, error },
+        needs_restart: report["restart_required"].as_bool()?,
+        is_stopping: report["stopping"].as_bool()?,
+    })
+}
+
+/// FNV-1a.
+fn checksum(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// How often a report is read until it is whole.
+const READS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(begun: u64, error: Option<&str>) -> ReportedReloads {
+        let reloads = ReloadReading { begun, ended: begun, error: error.map(str::to_owned) };
+        ReportedReloads { reloads, ..ReportedReloads::default() }
+    }
+
+    #[test]
+    fn it_says_what_was_written_and_goes_with_the_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid_file = folder.path().join("svc.pid");
+        let pid = getpid();
+        assert_eq!(ReloadReport::read(&pid_file, pid), None);
+        let report = ReloadReport::create(&pid_file, None).unwrap();
+        assert_eq!(ReloadReport::read(&pid_file, pid), Some(ReportedReloads::default()));
+        for (begun, error) in [(1, Some("a long \"reason\"\nof two lines")), (2, None), (3, Some("é"))] {
+            report.note(told(begun, error));
+            assert_eq!(ReloadReport::read(&pid_file, pid), Some(told(begun, error)));
+        }
+        let other = Pid::from_raw(pid.as_raw_pid() + 1).unwrap();
+        assert_eq!(ReloadReport::read(&pid_file, other), None, "of another server");
+        drop(report);
+        assert!(!beside(&pid_file).exists());
+    }
+
+    #[test]
+    fn a_link_of_somebody_else_is_replaced_and_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (pid_file, victim) = (folder.path().join("svc.pid"), folder.path().join("victim"));
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, beside(&pid_file)).unwrap();
+        let _report = ReloadReport::create(&pid_file, None).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn half_of_it_is_none() {
+        let (old, new) = (text_of(&told(1, Some("why")), getpid()), text_of(&told(2, None), getpid()));
+        for at in 0..new.len() {
+            let mixed = [&new[..at], old.get(at..).unwrap_or_default()].concat();
+            let is_whole = mixed == old || mixed == new;
+            assert_eq!(of_text(&mixed, getpid()).is_some(), is_whole, "{mixed}");
+            assert_eq!(of_text(&new[..at], getpid()), None);
+        }
+    }
+}

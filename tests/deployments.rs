@@ -1,0 +1,468 @@
+//! Deployments: new code is put in place and `svc reload` says what has become of it, in both modes, however the files got
+//! there; code that does not boot is seen on every surface, and costs no request.
+#![cfg(feature = "php")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::ops_status::{becomes, status};
+use crate::support::client::eventually;
+use crate::support::skip::skipped;
+use crate::support::{Svc, written};
+
+/// Without it, OPcache leaves scripts alone that were written in the last two seconds.
+const AT_ONCE: &str = "opcache.file_update_protection=0";
+
+/// A site whose code is behind the link `current`, beside the document root.
+struct DeployedSite {
+    folder: TempDir,
+    svc: Svc,
+}
+
+impl DeployedSite {
+    /// Starts a server on the first release, whose `lib.php` is `code`. In worker mode, the code is loaded at the boot.
+    fn start(is_worker: bool, code: &str, settings: &[(&str, &str)], directives: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        release(folder.path(), 1, code);
+        symlink("release1", folder.path().join("current")).unwrap();
+        let lib = folder.path().join("current/lib.php");
+        let lib = lib.to_str().unwrap();
+        let index = if is_worker {
+            format!("<?php require '{lib}'; Svc\\Worker::serve(function () {{ echo code(); }});")
+        } else {
+            format!("<?php require '{lib}'; echo code();")
+        };
+        let pid_file = folder.path().join("svc.pid");
+        let mut all = vec![("PID_FILE", pid_file.to_str().unwrap()), ("PHP_WORKERS", "3")];
+        if is_worker {
+            all.extend([("ENTRY_FILE", "index.php"), ("WORKER_MODE_ENABLED", "true")]);
+        }
+        all.extend(settings);
+        let directives = [&[AT_ONCE][..], directives].concat();
+        let svc = Svc::start_with(&[("index.php", &index)], &all, &directives);
+        Self { folder, svc }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What several connections get, each from whichever worker takes it.
+    fn answers(&self) -> Vec<String> {
+        (0..6).map(|_| self.svc.get("/").text()).collect()
+    }
+
+    #[track_caller]
+    fn assert_serves(&self, code: &str) {
+        assert_eq!(self.answers(), vec![code; 6]);
+    }
+
+    /// Puts code in the place of the present one, in the same file, which keeps its time of change.
+    fn replace_code(&self, code: &str) {
+        let path = self.path("current/lib.php");
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, code).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+
+    fn reload(&self, options: &[&str]) -> Output {
+        self.reloading(options).output().unwrap()
+    }
+
+    fn reloading(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+        command.arg("reload").args(options).env_clear().env("PID_FILE", self.path("svc.pid"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Reloads, which succeeds; returns what is said.
+    #[track_caller]
+    fn reload_well(&self) -> String {
+        let output = self.reload(&[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        said
+    }
+
+    /// Reloads, which fails; returns why.
+    #[track_caller]
+    fn reload_in_vain(&self, options: &[&str]) -> String {
+        let output = self.reload(options);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        said
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        self.svc.metric(name)
+    }
+}
+
+fn code(word: &str) -> String {
+    format!("<?php function code() {{ return '{word}'; }}")
+}
+
+/// Writes a release. Archives and reproducible builds give all files one time.
+fn release(folder: &Path, number: usize, code: &str) {
+    let release = folder.join(format!("release{number}"));
+    fs::create_dir(&release).unwrap();
+    fs::write(release.join("lib.php"), code).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().write(true).open(release.join("lib.php")).unwrap().set_modified(time).unwrap();
+}
+
+/// How new code gets to its place.
+const WAYS: [&str; 4] = ["written over", "moved over", "moved over with the same time", "link switched"];
+
+fn deploy(site: &DeployedSite, way: &str, number: usize, code: &str) {
+    release(site.folder.path(), number, code);
+    let (present, new) = (site.path("current/lib.php"), site.path(&format!("release{number}/lib.php")));
+    match way {
+        "written over" => site.replace_code(code),
+        "moved over" => {
+            File::options().write(true).open(&new).unwrap().set_modified(SystemTime::now()).unwrap();
+            fs::rename(new, present).unwrap();
+        }
+        "moved over with the same time" => fs::rename(new, present).unwrap(),
+        _ => {
+            symlink(format!("release{number}"), site.path("next")).unwrap();
+            fs::rename(site.path("next"), site.path("current")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
+    for is_worker in [false, true] {
+        for directive in ["opcache.validate_timestamps=0", "opcache.revalidate_freq=60", "opcache.enable=0"] {
+            let site = DeployedSite::start(is_worker, &code("v1"), &[], &[directive]);
+            site.assert_serves("v1");
+            // All of them within a second or two, as a pipeline does that corrects itself.
+            for (number, way) in (2..).zip(WAYS.iter().chain(&WAYS)) {
+                let word = format!("v{number}");
+                deploy(&site, way, number, &code(&word));
+                site.reload_well();
+                assert_eq!(site.answers(), vec![word; 6], "{way}, {directive}, worker mode: {is_worker}");
+            }
+            assert_eq!(site.metric("svc_config_last_reload_successful"), 1.0);
+            assert_eq!(site.metric("svc_config_restart_required"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn background_threads_run_what_is_on_disk_as_well() {
+    let entry = tempfile::tempdir().unwrap();
+    let file = entry.path().join("tasks.php");
+    fs::write(&file, "<?php const WORD = 'v1';").unwrap();
+    let index = "<?php echo Svc\\async(static fn () => WORD)->await();";
+    let pid_file = entry.path().join("svc.pid");
+    let settings = [
+        ("ASYNC_WORKERS", "2"),
+        ("ASYNC_ENTRY_FILE", file.to_str().unwrap()),
+        ("PID_FILE", pid_file.to_str().unwrap()),
+    ];
+    let svc = Svc::start_with(&[("index.php", index)], &settings, &[AT_ONCE]);
+    eventually("a thread has booted", || svc.get("/").text() == "v1");
+    let reload = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+        command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap()
+    };
+    let time = fs::metadata(&file).unwrap().modified().unwrap();
+    for word in ["v2", "v3"] {
+        fs::write(&file, format!("<?php const WORD = '{word}';")).unwrap();
+        File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+        assert_eq!(reload().status.code(), Some(0));
+        for _ in 0..6 {
+            assert_eq!(svc.get("/").text(), word);
+        }
+    }
+    fs::write(&file, "<?php throw new LogicException('no tasks');").unwrap();
+    let output = reload();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let expected =
+        format!("an async worker failed to boot: Uncaught LogicException: no tasks in {file:?} on line 1");
+    assert!(said.contains(&expected.replace('"', "")), "{said}");
+    assert_eq!(svc.get("/").text(), "v3", "the old threads go on");
+}
+
+#[test]
+fn a_request_in_progress_goes_on_with_its_code_while_new_ones_run_the_new_code() {
+    let waits = "<?php function code() {
+        if (isset($_GET['wait'])) {
+            touch('%/inside');
+            while (!file_exists('%/go')) { usleep(1000); clearstatcache(); }
+        }
+        return '^'; }";
+    for is_worker in [false, true] {
+        let site = DeployedSite::start(is_worker, &code("v0"), &[], &[]);
+        let text = |word: &str| waits.replace('%', site.folder.path().to_str().unwrap()).replace('^', word);
+        site.replace_code(&text("v1"));
+        site.reload_well();
+        let mut held = site.svc.client();
+        held.send("GET /?wait=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+        eventually("it is inside", || site.path("inside").exists());
+        site.replace_code(&text("v2"));
+        site.reload_well();
+        site.assert_serves("v2");
+        fs::write(site.path("go"), "").unwrap();
+        assert_eq!(held.response().text(), "v1", "worker mode: {is_worker}");
+        site.assert_serves("v2");
+        for series in ["svc_responses_by_status_total{status=\"5xx\"}", "svc_dropped_requests_total"] {
+            assert_eq!(site.metric(series), 0.0);
+        }
+    }
+}
+
+#[test]
+fn the_memory_of_releases_that_are_gone_is_given_back() {
+    let long = |word: usize| {
+        let functions: String = (0..1500)
+            .map(|n| format!("function f{n}() {{ return 'literal {word} {n} {}'; }}\n", "x".repeat(300)))
+            .collect();
+        format!("<?php {functions} function code() {{ return 'v{word}'; }}")
+    };
+    let small = ["opcache.memory_consumption=16", "opcache.validate_timestamps=0"];
+    let site = DeployedSite::start(false, &long(1), &[], &small);
+    site.assert_serves("v1");
+    let used = || status(&site.svc)["caches"]["opcache"]["scripts"].as_u64().unwrap_or_default();
+    // Several times as many as fit.
+    for number in 2..12 {
+        deploy(&site, "link switched", number, &long(number));
+        site.reload_well();
+        assert_eq!(site.answers(), vec![format!("v{number}"); 6]);
+        eventually("only the scripts of this release are in the cache", || used() == 2);
+    }
+    assert_eq!(site.metric("svc_opcache_restarts_total"), 10.0);
+}
+
+/// Code that does not boot, what is said of it, and whether that has a place.
+const BROKEN: [(&str, &str, bool); 5] = [
+    ("<?php throw new RuntimeException('no database');", "Uncaught RuntimeException: no database", true),
+    (
+        "<?php register_shutdown_function(fn () => trigger_error('a cache', E_USER_WARNING)); echo $nothing; throw new Error('boom');",
+        "Uncaught Error: boom",
+        true,
+    ),
+    ("<?php if (", "Unclosed '('", true),
+    ("<?php trigger_error('only a hint', E_USER_WARNING); exit(1);", "its last message: only a hint", false),
+    ("<?php exit(1);", "the script ended without waiting for requests (Svc\\Worker::serve())", false),
+];
+
+#[test]
+fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
+    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
+    let (failing, failures) = ("svc_worker_boot_failing", "svc_worker_boot_failures_total");
+    let successful = "svc_config_last_reload_successful";
+    let succeeded_at = "svc_config_last_reload_success_timestamp_seconds";
+    assert_eq!([failing, failures, successful].map(|name| site.metric(name)), [0.0, 0.0, 1.0]);
+    for (broken, reason, has_place) in BROKEN {
+        let (before, count) = (site.metric(succeeded_at), site.metric(failures));
+        site.replace_code(broken);
+        let said = site.reload_in_vain(&[]);
+        assert!(
+            said.starts_with("svc: error: the reload has failed: a PHP worker failed to boot: "),
+            "{said}"
+        );
+        assert!(said.contains(reason), "{said}");
+        let lib = site.path("release1/lib.php");
+        assert_eq!(said.contains(&format!("{} on line 1", lib.display())), has_place, "{said}");
+        site.assert_serves("v1");
+        assert_eq!([failing, successful, succeeded_at].map(|name| site.metric(name)), [1.0, 0.0, before]);
+        assert!(site.metric(failures) > count);
+        let seen = becomes(&site.svc, "it is told", |seen| {
+            seen["boot_failure"]["message"].as_str().is_some_and(|message| message.contains(reason))
+        });
+        assert_eq!(seen["conditions"], json!(["boot_failed", "reload_failed"]));
+        let file = lib.to_str().unwrap();
+        let expected = if has_place { json!([file, 1]) } else { json!([null, null]) };
+        assert_eq!(json!([seen["boot_failure"]["file"], seen["boot_failure"]["line"]]), expected);
+        assert!(seen["boot_failure"]["since"].is_string());
+        assert_eq!(site.svc.ask("/readyz").status, 200);
+    }
+    let mended =
+        "<?php trigger_error('a warning is no failure', E_USER_WARNING); function code() { return 'v2'; }";
+    site.replace_code(mended);
+    site.reload_well();
+    site.assert_serves("v2");
+    assert_eq!([failing, successful].map(|name| site.metric(name)), [0.0, 1.0]);
+    let seen = becomes(&site.svc, "it is over", |seen| seen["conditions"] == json!([]));
+    assert_eq!(seen["boot_failure"], Value::Null);
+}
+
+#[test]
+fn classic_mode_has_nothing_that_boots() {
+    let site = DeployedSite::start(false, &code("v1"), &[], &[]);
+    let page = site.svc.ask("/metrics").text();
+    assert!(!page.contains("svc_worker_boot"), "{page}");
+    site.replace_code("<?php throw new RuntimeException('no database');");
+    site.reload_well();
+    assert_eq!(site.svc.get("/").status, 500);
+    assert_eq!(site.metric("svc_config_last_reload_successful"), 1.0);
+}
+
+#[test]
+fn a_first_start_that_fails_counts_and_the_reload_tells_what_the_mended_code_is_worth() {
+    let entry = "<?php require __DIR__ . '/lib.php'; Svc\\Worker::serve(function () { echo code(); });";
+    let root = written(&[("index.php", entry), ("lib.php", "<?php throw new Exception('first');")]);
+    let pid_file = root.path().join("svc.pid");
+    let settings = [
+        ("PID_FILE", pid_file.to_str().unwrap()),
+        ("ENTRY_FILE", "index.php"),
+        ("WORKER_MODE_ENABLED", "true"),
+    ];
+    let svc = Svc::start_in(root, &settings);
+    eventually("it has failed", || svc.metric("svc_worker_boot_failing") > 0.0);
+    assert!(svc.metric("svc_worker_boot_failures_total") > 0.0);
+    let seen = becomes(&svc, "it is told", |seen| !seen["boot_failure"].is_null());
+    assert_eq!(seen["boot_failure"]["message"], "Uncaught Exception: first");
+    let reload = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+        let output = command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    fs::write(svc.root().join("lib.php"), "<?php throw new Exception('second');").unwrap();
+    let (exit, said) = reload();
+    assert_eq!(exit, Some(1), "{said}");
+    assert!(said.contains("Uncaught Exception: second"), "{said}");
+    fs::write(svc.root().join("lib.php"), code("works")).unwrap();
+    let (exit, said) = reload();
+    assert_eq!(exit, Some(0), "{said}");
+    assert_eq!(svc.get("/").text(), "works");
+    assert_eq!(svc.metric("svc_worker_boot_failing"), 0.0);
+}
+
+/// Code whose boot waits for a file.
+fn slow(site: &DeployedSite, word: &str) -> String {
+    let go = site.path("go");
+    let waits = format!("while (!file_exists('{}')) {{ usleep(1000); clearstatcache(); }}", go.display());
+    format!("<?php {waits} function code() {{ return '{word}'; }}")
+}
+
+#[test]
+fn the_wait_has_an_end_and_can_be_left_out() {
+    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
+    site.replace_code(&slow(&site, "v2"));
+    let said = site.reload_in_vain(&["--timeout", "1"]);
+    assert!(said.contains("the reload is not over after 1 seconds"), "{said}");
+    let output = site.reload(&["--no-wait"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+    site.assert_serves("v1");
+    // Several at once, one of which has begun before: all of them have the same outcome.
+    let mut waiting: Vec<_> = (0..3).map(|_| site.reloading(&[]).spawn().unwrap()).collect();
+    fs::write(site.path("go"), "").unwrap();
+    for reload in &mut waiting {
+        assert_eq!(reload.wait().unwrap().code(), Some(0));
+    }
+    site.assert_serves("v2");
+    for wrong in ["0", "-1", "soon", "", "1e3", "86401"] {
+        let output = site.reload(&["--timeout", wrong]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {said}");
+        assert!(said.contains("accepted: an integer from 1 to 86400, in seconds"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_ends_meanwhile_is_told_at_once() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut site = DeployedSite::start(true, &code("v1"), &[("DRAIN_DELAY_SECONDS", "2")], &[]);
+        site.replace_code(&slow(&site, "v2"));
+        let waiting = site.reloading(&[]).spawn().unwrap();
+        site.svc.log().expect("rolling restart of PHP workers started");
+        site.svc.signal(signal);
+        let output = waiting.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("the server is stopping"), "{signal:?}: {said}");
+        fs::write(site.path("go"), "").unwrap();
+        if signal == Signal::TERM {
+            assert_eq!(site.svc.wait(), Some(0));
+            let left: Vec<_> = fs::read_dir(site.folder.path()).unwrap().flatten().collect();
+            let left = left.iter().filter(|entry| entry.file_name().to_string_lossy().starts_with("svc.pid"));
+            assert_eq!(left.count(), 0, "a file was left behind");
+        } else {
+            assert_eq!(site.svc.crash(), Some(9));
+            assert!(site.reload_in_vain(&[]).contains("is stale: the server is not running"));
+        }
+    }
+}
+
+#[test]
+fn without_the_report_the_server_reloads_and_the_command_says_that_it_cannot_know() {
+    let site = DeployedSite::start(false, &code("v1"), &[], &[]);
+    site.assert_serves("v1");
+    let report = site.path("svc.pid.reload");
+    assert_eq!(fs::metadata(&report).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::remove_file(&report).unwrap();
+    site.replace_code(&code("v2"));
+    let said = site.reload_in_vain(&[]);
+    assert!(said.contains("was told to reload, but what becomes of it is unknown"), "{said}");
+    eventually("it has reloaded", || site.answers() == vec!["v2"; 6]);
+    assert_eq!(site.reload(&["--no-wait"]).status.code(), Some(0));
+}
+
+#[test]
+fn the_report_is_that_of_the_user_of_run_as() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("only root can become another user");
+    }
+    let site = DeployedSite::start(false, &code("v1"), &[("RUN_AS", "nobody")], &[]);
+    for path in [site.folder.path(), site.svc.root()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    site.assert_serves("v1");
+    site.replace_code(&code("v2"));
+    site.reload_well();
+    site.assert_serves("v2");
+    let report = fs::metadata(site.path("svc.pid.reload")).unwrap();
+    assert_eq!((report.uid(), report.gid(), report.mode() & 0o777), (65534, 65534, 0o600));
+}
+
+#[test]
+fn ini_files_that_are_not_those_of_the_start_require_a_restart() {
+    for is_worker in [false, true] {
+        let ini = tempfile::tempdir().unwrap();
+        let (main, further) = (ini.path().join("php.ini"), ini.path().join("conf.d"));
+        fs::create_dir(&further).unwrap();
+        fs::write(&main, "precision=9\n").unwrap();
+        fs::write(further.join("a.ini"), "").unwrap();
+        let (main_text, further_text) = (main.to_str().unwrap(), further.to_str().unwrap());
+        let settings = [("PHPRC", main_text), ("PHP_INI_SCAN_DIR", further_text)];
+        let site = DeployedSite::start(is_worker, &code("v1"), &settings, &[]);
+        let required = || site.metric("svc_config_restart_required");
+        assert_eq!((site.reload_well(), required()), (String::new(), 0.0));
+        let told = |path: &Path| {
+            let said = site.reload_well();
+            assert!(
+                said.starts_with("svc: warning: an ini file of PHP has changed since the start"),
+                "{said}"
+            );
+            assert_eq!(required(), 1.0);
+            let records = site.svc.log().of("svc");
+            let changed =
+                records.iter().rev().find(|record| record["fields"]["path"] == path.to_str().unwrap());
+            let changed = changed.unwrap_or_else(|| panic!("nothing is said of {path:?}"));
+            assert_eq!(changed["level"], "WARN");
+        };
+        fs::write(&main, "precision=8\n").unwrap();
+        told(&main);
+        fs::write(&main, "precision=9\n").unwrap();
+        assert_eq!((site.reload_well(), required()), (String::new(), 0.0), "it is as it was");
+        fs::write(further.join("b.ini"), "").unwrap();
+        told(&further.join("b.ini"));
+        fs::remove_file(further.join("b.ini")).unwrap();
+        fs::remove_file(further.join("a.ini")).unwrap();
+        told(&further.join("a.ini"));
+        assert_eq!(site.metric("svc_config_last_reload_successful"), 1.0);
+    }
+}
