@@ -273,7 +273,7 @@ impl Php {
     }
 
     /// Makes requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads
-    /// forget where paths lead. The sink of restarts hears nothing of it; the caller knows.
+    /// forget where paths lead. The sink of restarts is not called.
     pub fn renew_code(&self) {
         callbacks::without_news(|| {
             // SAFETY: PHP has started, on this thread.

@@ -98,13 +98,13 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     run_on(InheritedSockets::default(), config, log, clock, |server, _| until(server))
 }
 
-/// What only the thread may do that has started PHP.
+/// Operations of the thread that has started PHP.
 struct MainThread<'a> {
-    /// Reads what PHP says of itself.
+    /// Reads the state of OPcache.
     read: &'a dyn Fn(),
     /// Has whatever starts from now on run the code that is on disk; returns whether there is any.
     renew_code: &'a dyn Fn() -> bool,
-    /// By which `svc reload` learns what has become of a reload.
+    /// The file from which `svc reload` learns the outcome.
     report: Option<&'a ReloadReport>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a script did not boot, as far as its messages tell.
+//! The reason why a script did not boot, taken from its messages.
 //!
 //! Promises: the first error that ends a script is the reason, whatever is logged before and after it: shutdown functions and
 //! destructors run later, and warn about what is missing by then. Without such an error, the last message is quoted.
@@ -11,7 +11,7 @@ use svc_ffi::{LogSource, PhpLog};
 
 use crate::invocation::level;
 
-/// What a script has said while it booted.
+/// The messages of a script that boots.
 #[derive(Debug, Default)]
 pub(crate) struct BootWords {
     fatal: Option<BootFault>,
@@ -33,7 +33,7 @@ impl BootWords {
         self.last = message.into_owned();
     }
 
-    /// Returns the reason; `unsaid` is what the server sees of it.
+    /// Returns the reason; `unsaid` describes the failure as the server sees it.
     pub(crate) fn fault(self, unsaid: &str) -> BootFault {
         self.fatal.unwrap_or_else(|| match &*self.last {
             "" => unsaid.to_owned().into(),

@@ -362,10 +362,10 @@ fn unknown_option(command: &'static CliCommand, name: String) -> UsageError {
     UsageError::UnknownOption(name, meant)
 }
 
-/// How long `svc reload` waits unless it is told otherwise.
+/// The default of `--timeout`.
 const PATIENCE_SECONDS: u64 = 60;
 
-/// The longest time that it can be told.
+/// The maximum of `--timeout`.
 const PATIENCE_SECONDS_MAX: u64 = 86_400;
 
 fn lossy(word: &OsString) -> String {

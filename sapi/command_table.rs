@@ -204,7 +204,7 @@ const TOPICS: &[&str] = &[
     "help",
 ];
 
-/// What other servers call a command, and what svc calls it.
+/// Names of commands in other servers, and their equivalents here.
 pub static OTHER_COMMANDS: &[(&str, &str)] = &[
     ("start", "serve"),
     ("run", "serve"),
@@ -220,7 +220,7 @@ pub static OTHER_COMMANDS: &[(&str, &str)] = &[
     ("restart", "reload"),
 ];
 
-/// What other servers call an option, without dashes, and what to write.
+/// Names of options in other servers, without dashes, and their equivalents here.
 pub static OTHER_OPTIONS: &[(&str, &str)] = &[
     ("port", "--listen :PORT"),
     ("p", "--listen :PORT"),

@@ -1,6 +1,6 @@
 //! The ini files of PHP, compared with what they were when PHP read them.
 //!
-//! Promises: a file that has changed, come or gone is told by its contents, whatever its time of change says. A file counts
+//! Promises: a file that has changed, appeared or vanished is found by its contents, whatever its time of change. A file counts
 //! where PHP would look for it: the one that it has read as php.ini and those that could take its place, and all of its
 //! directories for further files. Refuses: it applies nothing; PHP reads directives once.
 
@@ -16,7 +16,7 @@ use svc_ffi::Php;
 
 use crate::installation::Installation;
 
-/// The files, and what was in them at the start.
+/// The files and their contents at the start.
 #[derive(Debug)]
 pub(crate) struct IniFiles {
     /// Those that PHP may read as php.ini.
@@ -26,7 +26,7 @@ pub(crate) struct IniFiles {
     contents: Contents,
 }
 
-/// What is in each file that is there: a hash, or that it cannot be read.
+/// A hash of the contents of each existing file; `None` if it cannot be read.
 type Contents = BTreeMap<PathBuf, Option<u64>>;
 
 impl IniFiles {

@@ -1,4 +1,4 @@
-//! The file beside that of `PID_FILE` by which `svc reload` learns what has become of a reload.
+//! The file beside that of `PID_FILE` from which `svc reload` learns the outcome of a reload.
 //!
 //! Promises: it is there before the server can be signalled, and is removed with the file of `PID_FILE`. It is written through
 //! a descriptor, so that `RUN_AS` does not matter, and a reader never takes half of it for a report. Only the server's user
@@ -21,18 +21,18 @@ use svc_core::serve::ReloadReading;
 pub struct ReloadReport {
     path: PathBuf,
     file: File,
-    /// What is in it.
+    /// The contents of the file.
     written: RefCell<ReportedReloads>,
 }
 
-/// What a report says.
+/// The contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedReloads {
     /// How far reloads have come.
     pub reloads: ReloadReading,
-    /// What a reload could not apply is waiting for a restart.
+    /// A restart is needed for changes that a reload cannot apply.
     pub needs_restart: bool,
-    /// The server stops, and begins no reload any more.
+    /// The server is stopping and begins no further reload.
     pub is_stopping: bool,
 }
 
@@ -41,7 +41,7 @@ impl ReloadReport {
     /// `None` if the system does not allow it.
     pub fn create(pid_file: &Path, owner: Option<(u32, u32)>) -> Option<Self> {
         let path = std::path::absolute(beside(pid_file)).ok()?;
-        // Whatever is there was left behind, or somebody else's link.
+        // An existing file is a leftover, or a link of another user.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
         let report = Self { path, file, written: RefCell::default() };
@@ -52,7 +52,7 @@ impl ReloadReport {
         Some(report)
     }
 
-    /// Writes what has become of reloads, if that is news.
+    /// Writes the progress of reloads if it has changed.
     pub fn note(&self, told: ReportedReloads) {
         if *self.written.borrow() != told && self.write(&told).is_ok() {
             self.written.replace(told);
@@ -74,7 +74,7 @@ impl ReloadReport {
 
 impl Drop for ReloadReport {
     fn drop(&mut self) {
-        // If it cannot be removed, the next server replaces it, and no other is asked about it.
+        // If it cannot be removed, the next server replaces it; its process ID keeps readers from believing it.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,5 @@
-//! Deployments: new code is put in place and `svc reload` says what has become of it, in both modes, however the files got
-//! there; code that does not boot is seen on every surface, and costs no request.
+//! Deployments: after `svc reload`, requests run the new code in both modes, however the files were replaced. Code that does
+//! not boot is visible in all reports and costs no request.
 #![cfg(feature = "php")]
 
 use std::fs::{self, File};
@@ -54,7 +54,7 @@ impl DeployedSite {
         self.folder.path().join(name)
     }
 
-    /// What several connections get, each from whichever worker takes it.
+    /// The answers on several connections, from any of the workers.
     fn answers(&self) -> Vec<String> {
         (0..6).map(|_| self.svc.get("/").text()).collect()
     }
@@ -64,7 +64,7 @@ impl DeployedSite {
         assert_eq!(self.answers(), vec![code; 6]);
     }
 
-    /// Puts code in the place of the present one, in the same file, which keeps its time of change.
+    /// Overwrites the code in the same file, which keeps its time of change.
     fn replace_code(&self, code: &str) {
         let path = self.path("current/lib.php");
         let time = fs::metadata(&path).unwrap().modified().unwrap();
@@ -83,7 +83,7 @@ impl DeployedSite {
         command
     }
 
-    /// Reloads, which succeeds; returns what is said.
+    /// Reloads successfully; returns the messages.
     #[track_caller]
     fn reload_well(&self) -> String {
         let output = self.reload(&[]);
@@ -92,7 +92,7 @@ impl DeployedSite {
         said
     }
 
-    /// Reloads, which fails; returns why.
+    /// Reloads without success; returns the messages.
     #[track_caller]
     fn reload_in_vain(&self, options: &[&str]) -> String {
         let output = self.reload(options);
@@ -119,7 +119,7 @@ fn release(folder: &Path, number: usize, code: &str) {
     File::options().write(true).open(release.join("lib.php")).unwrap().set_modified(time).unwrap();
 }
 
-/// How new code gets to its place.
+/// Ways to deploy.
 const WAYS: [&str; 4] = ["written over", "moved over", "moved over with the same time", "link switched"];
 
 fn deploy(site: &DeployedSite, way: &str, number: usize, code: &str) {
@@ -154,6 +154,54 @@ fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
             }
             assert_eq!(site.metric("svc_config_last_reload_successful"), 1.0);
             assert_eq!(site.metric("svc_config_restart_required"), 0.0);
+        }
+    }
+}
+
+#[test]
+fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
+    for is_worker in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let public = if is_worker {
+            "<?php Svc\\Worker::serve(function () { echo '^'; });"
+        } else {
+            "<?php echo '^';"
+        };
+        let publish = |number: usize| {
+            let release = at(&format!("release{number}"));
+            fs::create_dir(&release).unwrap();
+            fs::write(release.join("index.php"), public.replace('^', &format!("v{number}"))).unwrap();
+            fs::write(release.join("a.txt"), format!("v{number}")).unwrap();
+            let app = at(&format!("app{number}"));
+            fs::create_dir(&app).unwrap();
+            fs::write(app.join("page.php"), format!("<?php echo 'v{number}';")).unwrap();
+            symlink(&app, release.join("app")).unwrap();
+            symlink(&release, at("next")).unwrap();
+            fs::rename(at("next"), at("current")).unwrap();
+        };
+        publish(1);
+        let (root, pid_file) = (at("current"), at("svc.pid"));
+        let mut settings =
+            vec![("DOCUMENT_ROOT", root.to_str().unwrap()), ("PID_FILE", pid_file.to_str().unwrap())];
+        if is_worker {
+            settings.extend([("ENTRY_FILE", "index.php"), ("WORKER_MODE_ENABLED", "true")]);
+        }
+        let svc = Svc::start_with(&[], &settings, &[AT_ONCE]);
+        let script = if is_worker { "/page" } else { "/app/page.php" };
+        for number in 1..6 {
+            if number > 1 {
+                publish(number);
+                let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+                let output = command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+            }
+            // All within the time for which paths are remembered, on all threads.
+            for path in ["/", script, "/a.txt", "/", script, "/a.txt"] {
+                let answer = svc.get(path);
+                let seen = (answer.status, answer.text());
+                assert_eq!(seen, (200, format!("v{number}")), "{path}, worker mode: {is_worker}");
+            }
         }
     }
 }
@@ -245,7 +293,7 @@ fn the_memory_of_releases_that_are_gone_is_given_back() {
     assert_eq!(site.metric("svc_opcache_restarts_total"), 10.0);
 }
 
-/// Code that does not boot, what is said of it, and whether that has a place.
+/// Code that does not boot, a part of its message, and whether the message has a place.
 const BROKEN: [(&str, &str, bool); 5] = [
     ("<?php throw new RuntimeException('no database');", "Uncaught RuntimeException: no database", true),
     (

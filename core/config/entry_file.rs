@@ -21,7 +21,7 @@ pub struct EntryFile {
 
 impl EntryFile {
     /// Parses `FILE`, or a list of `PREFIX=FILE` in which one entry may be without prefix. A file may be named by its path
-    /// in the file system if that leads into the document root `root`, which is resolved.
+    /// in the file system if that leads into the document root `root`.
     pub(super) fn list(text: &str, root: &Path) -> Result<Vec<Self>, Fault> {
         let mut list: Vec<_> =
             entries(text)?.map(|entry| Self::parse(entry, root)).collect::<Result<_, _>>()?;
@@ -55,7 +55,7 @@ impl EntryFile {
     }
 }
 
-/// The path below the document root `root`, which is resolved, of a file that was given by its path in the file system. Any
+/// The path below the document root `root` of a file that was given by its path in the file system. Any
 /// of the directories above it may be the root by another name; links below that keep their names.
 fn below_root(text: &str, root: &Path) -> Option<String> {
     let path = Path::new(text);
@@ -63,7 +63,8 @@ fn below_root(text: &str, root: &Path) -> Option<String> {
     if !path.is_absolute() || root.join(text.trim_start_matches('/')).is_file() {
         return None;
     }
-    let is_root = |above: &&Path| above.canonicalize().is_ok_and(|resolved| resolved == root);
+    let resolved_root = root.canonicalize().ok()?;
+    let is_root = |above: &&Path| above.canonicalize().is_ok_and(|resolved| resolved == resolved_root);
     let above = path.ancestors().skip(1).find(is_root)?;
     Some(path.strip_prefix(above).ok()?.to_str()?.to_owned())
 }

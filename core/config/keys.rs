@@ -80,7 +80,7 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::PidFile, "PID_FILE", ValueKind::Path, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Serving,
         "The file to write the process ID to while the server runs, for `svc reload` and `svc stop`. It is locked, so that \
-         two servers cannot share one. What becomes of reloads is in a file beside it, with `.reload` after its name. If unset, \
+         two servers cannot share one. The outcome of reloads is written to a file beside it, with `.reload` after its name. If unset, \
          there are none.",
     ),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))

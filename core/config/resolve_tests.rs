@@ -324,8 +324,13 @@ fn the_entry_file_is_a_file_below_the_root() {
     let links = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root.path(), links.path().join("site")).unwrap();
     std::os::unix::fs::symlink("releases/1", root.path().join("app")).unwrap();
-    for above in [root.path(), &links.path().join("site")] {
-        let with = |entry: &str| with(above.join(entry).to_str().unwrap());
+    let linked = links.path().join("site");
+    for (document_root, above) in
+        [(root.path(), root.path()), (root.path(), &linked), (&linked, root.path()), (&linked, &linked)]
+    {
+        let document_root = ("DOCUMENT_ROOT", document_root.to_str().unwrap());
+        let with =
+            |entry: &str| resolve(&[document_root, ("ENTRY_FILE", above.join(entry).to_str().unwrap())]);
         for name in ["index.php", "app/app.php", "releases/1/app.php"] {
             assert_eq!(with(name).unwrap().serving.entry_files[0].file, name);
         }

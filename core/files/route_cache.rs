@@ -4,9 +4,9 @@
 //! whatever clients request. Refuses: files to send are never remembered here, because their descriptor is what was
 //! checked. "Not found" is not remembered either, so a new file is found by its first request.
 //!
-//! The file name of a script begins with the real path of the document root. A document root whose link is switched
-//! within that second is therefore not followed: the old script runs once more, as it does for a request that was already
-//! queued, unless it is gone: then its worker has the path looked up again.
+//! The file name of a script begins with the real path of the document root. A link that is switched within that second is
+//! therefore followed by the next reload, or once the entry is old: until then the old script runs, as it does for a request
+//! that was already queued. If it is gone, its worker has the path looked up again.
 
 use std::collections::HashMap;
 use std::time::Instant;

@@ -283,7 +283,7 @@ families! {
         cell worker_boot_failing: Flag;
     WORKER_BOOT_FAILURES: Counter "svc_worker_boot_failures_total" in WorkerMode if WorkerMode,
         "Number of persistent workers that failed to boot.",
-        "Workers that failed to boot: at the start, in a rolling restart, or in the place of a recycled one.",
+        "Workers that failed to boot: at the start, in a rolling restart, or as the replacement of a recycled one.",
         cell worker_boot_failures: Counter;
     WORKER_SOFT_RESETS: Counter "svc_worker_soft_resets_total" in WorkerMode if WorkerMode,
         "Number of requests after which a persistent worker was reset and kept running.",

@@ -5,7 +5,7 @@
 /// Why a worker failed to boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootFault {
-    /// What happened, in the words of whoever noticed it.
+    /// The message of the error.
     pub message: String,
     /// The script in which it happened, and the line, if that is known.
     pub place: Option<(String, u32)>,

@@ -50,14 +50,14 @@ struct AskedRestart {
     is_over: bool,
 }
 
-/// What a supervisor has found out.
+/// Events since the last call of [`Supervisor::take_news`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SupervisorNews {
     /// A worker has booted.
     pub has_booted: bool,
     /// Workers that failed to boot; later than those that have booted, as far as that is known.
     pub failures: Vec<BootFault>,
-    /// What became of the restart that was asked for last: all workers that take work have booted after it, or one did not.
+    /// The outcome of the last requested restart: all workers that take work have booted after it, or one failed to.
     pub restart: Option<Result<(), BootFault>>,
 }
 
@@ -141,7 +141,7 @@ impl Supervisor {
         self.restart_wanted = true;
     }
 
-    /// Takes what was found out since the last call.
+    /// Takes the events since the last call.
     pub fn take_news(&mut self) -> SupervisorNews {
         std::mem::take(&mut self.news)
     }

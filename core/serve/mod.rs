@@ -6,11 +6,11 @@
 //!
 //! | room | nouns |
 //! |---|---|
-//! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; what becomes of reloads |
+//! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; the progress of reloads |
 //! | `backend` | what runs requests for scripts: the pool behind its gate |
 //! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
-//! | `notices` | what is noticed at the start and does not stop it |
+//! | `notices` | warnings that do not stop the start |
 //! | `io_thread` | the tools of an io thread |
 //! | `net` | sockets, TLS, the accepting thread |
 //! | `request` | one request, from its head to its record |

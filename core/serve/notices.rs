@@ -1,6 +1,6 @@
-//! What an operator should know about settings and files, and does not stop the start.
+//! Warnings about settings and files that do not stop the start.
 //!
-//! Promises: the start logs it, and `svc check` prints it, from the same code. Refuses: it decides nothing.
+//! Promises: the start logs them, and `svc check` prints them, from the same code. Refuses: it decides nothing.
 
 use crate::config::Config;
 use crate::observe::{Event, Hint, TraceEvent};
@@ -13,7 +13,7 @@ use crate::tls::{SessionConfig, ValidityStatus};
 
 use super::disk::site::Site;
 
-/// Tells all of it, for a server that is not made.
+/// Reports all warnings, without a server.
 pub fn notices(
     config: &Config,
     policy: Policy,
@@ -29,7 +29,7 @@ pub fn notices(
     about_site(config, &Site::new(config, &Arc::new(policy)), tell);
 }
 
-/// Tells what is known before the site is made.
+/// Reports warnings that do not depend on the site.
 pub(super) fn about_files(config: &Config, tls: Option<&SessionConfig>, tell: &mut dyn FnMut(&Event<'_>)) {
     for problem in config.tracing.iter().flat_map(|tracing| &tracing.ignored) {
         tell(&Event::Tracing(TraceEvent::SettingIgnored { problem }));
@@ -43,7 +43,7 @@ pub(super) fn about_files(config: &Config, tls: Option<&SessionConfig>, tell: &m
     }
 }
 
-/// Tells what is known once it is.
+/// Reports warnings that depend on the site.
 pub(super) fn about_site(config: &Config, site: &Site, tell: &mut dyn FnMut(&Event<'_>)) {
     if let Some(entry) = config.background.async_entry_file.as_ref().filter(|_| site.holds_task_entry()) {
         tell(&Event::Hint(Hint::TaskEntryInRoot { path: &entry.to_string_lossy() }));
@@ -53,7 +53,7 @@ pub(super) fn about_site(config: &Config, site: &Site, tell: &mut dyn FnMut(&Eve
     }
 }
 
-/// Tells which certificates are not valid now.
+/// Reports certificates that are not valid now.
 pub(super) fn about_dates(terms: &SessionConfig, tell: &mut dyn FnMut(&Event<'_>)) {
     let now = time::wall();
     for identity in terms.identities() {

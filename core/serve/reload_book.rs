@@ -1,4 +1,4 @@
-//! What becomes of reloads.
+//! The progress and the outcome of reloads.
 //!
 //! Promises: pure; a reload ends once, when every part of it has: the files, and the pools whose workers are replaced. One
 //! that begins while another is under way takes its place, and ends for both. A pool's outcome counts only if its restart
@@ -30,7 +30,7 @@ enum PoolPart {
     /// It does not, or has done what there was to do.
     #[default]
     Done,
-    /// Its workers are to be replaced.
+    /// Its workers will be replaced.
     Wanted,
     /// They are being replaced.
     UnderWay,
@@ -55,7 +55,7 @@ pub struct ReloadBook {
     /// The files are being read.
     is_reading_files: bool,
     pools: [PoolPart; 2],
-    /// What has failed in the reload that is under way.
+    /// The failures of the reload that is under way.
     errors: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl ReloadBook {
         Self { facts, reading, is_reading_files: false, pools, errors }
     }
 
-    /// What is known of the last one.
+    /// The outcome of the last one.
     pub fn facts(&self) -> ReloadFacts {
         self.facts
     }

@@ -106,7 +106,7 @@ impl Server {
         self.restart_persistent_workers(|| {}) || has_tasks
     }
 
-    /// `begin` is called before the pool is told.
+    /// `begin` is called before the pool learns of it.
     fn restart_tasks(&self, begin: impl FnOnce()) -> bool {
         let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
         let Some(tasks) = started else { return false };

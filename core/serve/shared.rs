@@ -73,7 +73,7 @@ pub struct Shared {
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port, if it uses TLS.
     pub tls: Option<SessionConfig>,
-    /// What becomes of reloads; locked only to note a step or to copy a reading.
+    /// The progress of reloads; locked only to note a step or to copy a reading.
     pub reload: ShortLock<ReloadBook>,
     /// Why workers do not boot, since one has last; locked only to copy or change it.
     pub boot_failure: ShortLock<Option<BootFailure>>,

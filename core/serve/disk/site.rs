@@ -19,7 +19,7 @@ use crate::observe::StaticCacheReading;
 use crate::policy::deny::Denial;
 use crate::policy::{Policy, Rules};
 use crate::pool::{FindScript, Script};
-use crate::sync::primitive::Arc;
+use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 use crate::time;
 
 /// The document root, how its paths are routed, and how its files are sent.
@@ -34,6 +34,8 @@ pub(in crate::serve) struct Site {
     sendfile_roots: SendfileRoots,
     /// Where the entry file of background tasks really is; it is not for clients.
     task_entry: Option<RelativePath>,
+    /// The number of reloads. What was found before the last one is looked up again.
+    reloads: AtomicU64,
 }
 
 /// What answers a path.
@@ -98,7 +100,14 @@ impl Site {
             policy: Arc::clone(policy),
             sendfile_roots: SendfileRoots::new(config.files.sendfile_roots.clone()),
             task_entry: task_entry(config),
+            reloads: AtomicU64::new(0),
         }
+    }
+
+    /// The number of reloads, by which threads notice that scripts have to be looked up again.
+    pub(in crate::serve) fn reloads(&self) -> u64 {
+        // Acquire: pairs with the Release in `forget_files`.
+        self.reloads.load(Ordering::Acquire)
     }
 
     /// Whether the entry file of background tasks is below the document root.
@@ -207,8 +216,10 @@ impl Site {
         }
     }
 
-    /// Empties the cache of files; returns whether there is one.
+    /// Empties the cache of files, and has all threads look up scripts again; returns whether there is a cache of files.
     pub(in crate::serve) fn forget_files(&self) -> bool {
+        // Release: whoever sees the new number looks at the disk after this.
+        self.reloads.fetch_add(1, Ordering::Release);
         self.cache.clear();
         self.cache.is_on()
     }

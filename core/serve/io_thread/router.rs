@@ -23,6 +23,8 @@ pub(in crate::serve) struct Router {
     /// The rules, as of the last reload that this thread was told about.
     rules: Arc<Rules>,
     scripts: RouteCache<Script>,
+    /// The number of reloads before they were found.
+    reloads: u64,
 }
 
 /// The handler of a path.
@@ -41,7 +43,8 @@ pub(in crate::serve) enum Handler {
 impl Router {
     /// Looks for handlers in `site` under `rules`.
     pub(in crate::serve) fn new(site: Arc<Site>, disk: DiskClient, rules: Arc<Rules>) -> Self {
-        Self { site, disk, rules, scripts: RouteCache::new() }
+        let reloads = site.reloads();
+        Self { site, disk, rules, scripts: RouteCache::new(), reloads }
     }
 
     /// The site.
@@ -64,6 +67,12 @@ impl Router {
     pub(in crate::serve) fn find(&mut self, path: Vec<u8>, key: StreamKey, now: Instant) -> Handler {
         if let Some(denial) = self.site.denies(&self.rules, &path) {
             return Handler::Denied(denial);
+        }
+        let reloads = self.site.reloads();
+        if self.reloads != reloads {
+            // Links may lead elsewhere.
+            self.scripts.clear();
+            self.reloads = reloads;
         }
         if let Some(script) = self.scripts.get(&path, now) {
             return Handler::Script(Arc::clone(script));
