@@ -275,10 +275,15 @@ impl Php {
     /// Makes requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads
     /// forget where paths lead. The sink of restarts is not called.
     pub fn renew_code(&self) {
+        // Inside, so that no request restarts OPcache before the barrier knows that a restart is wanted.
+        if let Some(news) = BARRIER.enter() {
+            callbacks::tell(news);
+        }
         callbacks::without_news(|| {
             // SAFETY: PHP has started, on this thread.
             unsafe { bindings::shim_code_renew() };
         });
+        BARRIER.leave();
     }
 
     /// The names and versions of the extensions.

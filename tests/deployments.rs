@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
@@ -47,6 +49,10 @@ impl DeployedSite {
         all.extend(settings);
         let directives = [&[AT_ONCE][..], directives].concat();
         let svc = Svc::start_with(&[("index.php", &index)], &all, &directives);
+        // The server is ready before all of its workers are, and one that boots later would load what a test deploys.
+        becomes(&svc, "all workers have booted", |seen| {
+            seen["workers"].as_array().unwrap().iter().all(|worker| worker["state"] == "idle")
+        });
         Self { folder, svc }
     }
 
@@ -268,6 +274,51 @@ fn a_request_in_progress_goes_on_with_its_code_while_new_ones_run_the_new_code()
         for series in ["svc_responses_by_status_total{status=\"5xx\"}", "svc_dropped_requests_total"] {
             assert_eq!(site.metric(series), 0.0);
         }
+    }
+}
+
+#[test]
+fn reloads_under_load_lose_no_request_and_come_to_rest() {
+    for is_worker in [false, true] {
+        let site = DeployedSite::start(is_worker, &code("1"), &[], &[]);
+        let (deployed, is_over) = (AtomicU64::new(1), AtomicBool::new(false));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = site.svc.client();
+                    while !is_over.load(Ordering::SeqCst) {
+                        let at_least = deployed.load(Ordering::SeqCst);
+                        let answer = client.get("/");
+                        let number = answer.text().parse().unwrap_or(0);
+                        assert!(answer.status == 200 && number >= at_least, "{at_least}: {}", answer.text());
+                    }
+                });
+            }
+            for number in 2..12 {
+                site.replace_code(&code(&number.to_string()));
+                let output = site.reload(&[]);
+                deployed.store(number, Ordering::SeqCst);
+                // Before any assertion, which the clients would not notice.
+                if !output.status.success() || number == 11 {
+                    is_over.store(true, Ordering::SeqCst);
+                }
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            }
+        });
+        site.assert_serves("11");
+        assert_eq!(site.metric("svc_responses_by_status_total{status=\"5xx\"}"), 0.0);
+        // No restart of OPcache is left over that would replace the workers again and again. A status may be a second old.
+        let younger = |than: &Value, seen: &Value| {
+            seen["uptime_seconds"].as_u64() >= than["uptime_seconds"].as_u64().map(|seconds| seconds + 2)
+        };
+        let first = status(&site.svc);
+        let second = becomes(&site.svc, "all workers use OPcache", |seen| {
+            let workers = seen["workers"].as_array().unwrap();
+            let use_it = workers.iter().all(|worker| worker["uses_opcache"] == true);
+            younger(&first, seen) && workers.len() == 3 && use_it
+        });
+        let third = becomes(&site.svc, "the next seconds have passed", |seen| younger(&second, seen));
+        assert_eq!(third["pool"]["spawned"], second["pool"]["spawned"]);
     }
 }
 
