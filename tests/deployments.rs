@@ -294,10 +294,11 @@ fn reloads_under_load_lose_no_request_and_come_to_rest() {
                     }
                 });
             }
-            for number in 2..12 {
-                site.replace_code(&code(&number.to_string()));
+            for number in 2..12_usize {
+                // At once: a request must not find half a file.
+                deploy(&site, "moved over with the same time", number, &code(&number.to_string()));
                 let output = site.reload(&[]);
-                deployed.store(number, Ordering::SeqCst);
+                deployed.store(number as u64, Ordering::SeqCst);
                 // Before any assertion, which the clients would not notice.
                 if !output.status.success() || number == 11 {
                     is_over.store(true, Ordering::SeqCst);
