@@ -321,8 +321,9 @@ mod executor {
         // The first scrape of a server that is ready finds it.
         read();
         let renew_code = || {
-            php.renew_code();
             note_ini_files(&ini_files, &shared);
+            // Last: the restart that the pools are told of next is then the one that renews OPcache, too.
+            php.renew_code();
             true
         };
         let main = MainThread { read: &read, renew_code: &renew_code, report };
