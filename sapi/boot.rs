@@ -99,6 +99,7 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
 }
 
 /// Operations of the thread that has started PHP.
+#[cfg_attr(not(feature = "php"), expect(dead_code, reason = "signals end the process"))]
 struct MainThread<'a> {
     /// Reads the state of OPcache.
     read: &'a dyn Fn(),
@@ -456,7 +457,7 @@ mod executor {
     pub(super) fn watch(_config: &Config, _log: &Log) {}
 
     /// Signals keep their default action in a build without PHP: they end the process immediately.
-    pub(super) fn wait_for_signal(_server: &Server, _read: Reading<'_>) {
+    pub(super) fn wait_for_signal(_server: &Server, _main: &MainThread<'_>) {
         loop {
             std::thread::park();
         }
