@@ -173,9 +173,11 @@ pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (
 }
 
 /// Each name once, at its first position, with all values joined. A host in the request target takes precedence over
-/// the field.
+/// the field, or its place: HTTP/1.0 does not require the field.
 fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
-    head.headers().enumerate().filter_map(|(index, (name, value))| {
+    let host = head.host().filter(|_| head.header("host").is_none());
+    let host = host.map(|host| (&b"host"[..], Cow::Borrowed(host)));
+    let fields = head.headers().enumerate().filter_map(|(index, (name, value))| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
         if head.headers().take(index).any(|(earlier, _)| same(earlier)) {
             return None;
@@ -194,7 +196,8 @@ fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
             all
         });
         Some((name, Cow::Owned(joined)))
-    })
+    });
+    host.into_iter().chain(fields)
 }
 
 /// All `Cookie` fields, joined into one; `None` if there are none.
@@ -319,6 +322,15 @@ mod tests {
     fn a_host_in_the_target_stands_before_the_field() {
         let all = all("GET http://y:81/ HTTP/1.1\r\nHost: x\r\n\r\n", Script::default(), Body::Empty);
         assert_eq!((get(&all, "HTTP_HOST"), get(&all, "SERVER_NAME")), (Some("y:81"), Some("y")));
+    }
+
+    #[test]
+    fn a_host_in_the_target_takes_the_place_of_a_field_that_is_missing() {
+        let old = |text| all(text, Script::default(), Body::Empty);
+        let with_host = old("GET http://y:81/ HTTP/1.0\r\n\r\n");
+        assert_eq!((get(&with_host, "HTTP_HOST"), get(&with_host, "SERVER_NAME")), (Some("y:81"), Some("y")));
+        assert_eq!(get(&old("GET / HTTP/1.0\r\n\r\n"), "HTTP_HOST"), None);
+        assert_eq!(get(&old("GET / HTTP/1.0\r\nHost: x\r\n\r\n"), "HTTP_HOST"), Some("x"));
     }
 
     #[test]

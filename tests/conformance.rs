@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::support::Svc;
 use crate::support::client::eventually;
+use crate::support::http2::{Http2Client, head};
 
 /// Says what PHP saw.
 const SEEN: &str = "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' ', strlen(file_get_contents('php://input')), ';';";
@@ -51,6 +52,9 @@ fn ambiguous_and_malformed_requests_are_refused_and_the_connection_closed() {
         ("two hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
         ("bad host", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
         ("empty host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", 400),
+        ("a host with an empty label", "GET / HTTP/1.1\r\nHost: a..b\r\n\r\n", 400),
+        ("a host that begins with a dot", "GET / HTTP/1.1\r\nHost: .a:80\r\n\r\n", 400),
+        ("a target with an empty label", "GET http://a..b/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("port without a host", "GET / HTTP/1.0\r\nHost: :8080\r\n\r\n", 400),
         ("no address in brackets", "GET / HTTP/1.1\r\nHost: [zz]\r\n\r\n", 400),
         ("old protocol", "GET /\r\n\r\n", 400),
@@ -191,4 +195,28 @@ fn absolute_targets_name_the_host() {
     let svc = Svc::start(&[("index.php", script)], &[]);
     let response = svc.client().request("GET http://example.org/?a HTTP/1.1\r\nHost: example.org");
     assert_eq!(response.text(), "example.org /?a");
+}
+
+#[test]
+fn blanks_behind_a_chunk_size_are_dropped() {
+    let svc = start();
+    for blanks in [" ", "\t ", " ;a=b", "   "] {
+        let body = format!("5{blanks}\r\nhello\r\n0{blanks}\r\n\r\n");
+        let head = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let next = "GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let answer = exchange(&svc, format!("{head}{body}{next}").as_bytes());
+        assert!(answer.contains("POST /a 5;") && answer.contains("GET /b 0;"), "{blanks:?}: {answer}");
+    }
+}
+
+#[test]
+fn a_host_of_http2_has_no_empty_label() {
+    let svc = start();
+    for (host, status) in [("a..b", 400), (".a", 400), ("a.b.", 200)] {
+        let mut client = Http2Client::connect(svc.main());
+        let mut fields = head("GET", "/");
+        fields[2].1 = host;
+        let id = client.open(&fields, true);
+        assert_eq!(client.response(id).status, status, "{host}");
+    }
 }

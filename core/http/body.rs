@@ -1,8 +1,9 @@
 //! Request bodies: fixed lengths and the chunked transfer coding, decoded as the bytes arrive.
 //!
 //! Promises: exactly the bytes of the body are consumed, so that the next request starts right after them. The limit on
-//! the decoded length is enforced before memory is used. Refuses: lenient chunk lines (bare LF, signs, spaces, missing
-//! line ends). Chunk extensions and trailer fields are validated, limited and dropped.
+//! the decoded length is enforced before memory is used. Refuses: lenient chunk lines (bare LF, signs, spaces before a
+//! size, missing line ends). Chunk extensions and trailer fields are validated, limited and dropped. So are blanks behind a
+//! size: RFC 9112, section 7.1.1, allows them before an extension, and old clients pad their sizes with them.
 
 use std::fmt;
 
@@ -50,6 +51,7 @@ enum DecoderState {
     Framed,
     SizeFirst,
     Size { size: u64, digits: u8 },
+    SizeBlank { size: u64 },
     Extension { size: u64 },
     SizeLineFeed { size: u64 },
     Data { left: u64 },
@@ -143,10 +145,20 @@ impl BodyDecoder {
     fn step(&mut self, byte: u8) -> Result<DecoderState, BodyError> {
         match (self.state, byte) {
             (DecoderState::SizeFirst, _) => digit(0, 0, byte),
-            (DecoderState::Size { size, .. }, b'\r') => Ok(DecoderState::SizeLineFeed { size }),
-            (DecoderState::Size { size, .. }, b';') => self.extension(size, byte),
+            (
+                DecoderState::Size { size, .. }
+                | DecoderState::SizeBlank { size }
+                | DecoderState::Extension { size },
+                b'\r',
+            ) => Ok(DecoderState::SizeLineFeed { size }),
+            (DecoderState::Size { size, .. } | DecoderState::SizeBlank { size }, b';') => {
+                self.extension(size, byte)
+            }
+            (DecoderState::Size { size, .. } | DecoderState::SizeBlank { size }, b' ' | b'\t') => {
+                self.extension(size, byte).map(|_| DecoderState::SizeBlank { size })
+            }
             (DecoderState::Size { size, digits }, _) => digit(size, digits, byte),
-            (DecoderState::Extension { size }, b'\r') => Ok(DecoderState::SizeLineFeed { size }),
+            (DecoderState::SizeBlank { .. }, _) => Err(BodyError::ChunkInvalid),
             (DecoderState::Extension { size }, _) => self.extension(size, byte),
             (DecoderState::SizeLineFeed { size: 0 }, b'\n') => Ok(DecoderState::TrailerStart),
             (DecoderState::SizeLineFeed { size }, b'\n') => self.chunk(size),
@@ -272,6 +284,16 @@ mod tests {
     }
 
     #[test]
+    fn blanks_behind_a_size_are_dropped_within_the_limit_of_extensions() {
+        for blanks in [" ", "\t", "  \t ", " ;a=b", "\t ; a = b", " ; a"] {
+            let input = format!("3{blanks}\r\nabc\r\n0{blanks}\r\n\r\nGET");
+            assert_eq!(chunked(input.as_bytes()), Ok((b"abc".to_vec(), input.len() - 3, true)), "{blanks:?}");
+        }
+        let padded = format!("1{}\r\na\r\n", " ".repeat(CHUNK_EXTENSION_BYTES_MAX + 1));
+        assert_eq!(chunked(padded.as_bytes()), Err(BodyError::ExtensionsTooLong));
+    }
+
+    #[test]
     fn trailer_fields_are_read_and_dropped() {
         let input = b"1\r\na\r\n0;last\r\nX-Sum: 1\r\nEmpty:\r\n\r\n";
         assert_eq!(chunked(input), Ok((b"a".to_vec(), input.len(), true)));
@@ -284,8 +306,12 @@ mod tests {
             "3\nabc\r\n",
             "3\r\nabc\n",
             "3\r\nabcd",
-            "3 \r\nabc",
             " 3\r\n",
+            "\t3\r\n",
+            "3 \nabc\r\n",
+            "3 3\r\nabc\r\n",
+            "3 \x0b\r\nabc\r\n",
+            "3 \0\r\nabc\r\n",
             "+3\r\n",
             "-1\r\n",
             "0x3\r\n",

@@ -58,7 +58,7 @@ fn path_form(target: &[u8], at: HeadSpan, path_start: usize, authority: Option<H
     }
 }
 
-/// Returns whether `value` is a host with an optional port. An empty name and the name of the DNS root are not hosts.
+/// Returns whether `value` is a host with an optional port. A name has no empty label but the root behind its last dot.
 pub(super) fn is_host(value: &[u8]) -> bool {
     let (host_ok, port) = if let [b'[', rest @ ..] = value {
         let Some(end) = memchr(b']', rest) else { return false };
@@ -67,7 +67,8 @@ pub(super) fn is_host(value: &[u8]) -> bool {
         let end = memchr(b':', value).unwrap_or(value.len());
         let name = &value[..end];
         let is_name = name.iter().all(|&byte| is_name_byte(byte) || byte == b'%');
-        (is_name && !matches!(name, b"" | b"."), &value[end..])
+        let has_empty_label = matches!(name, [] | [b'.', ..]) || name.windows(2).any(|pair| pair == b"..");
+        (is_name && !has_empty_label, &value[end..])
     };
     let port_ok = match port {
         [] => true,
@@ -152,9 +153,19 @@ mod tests {
 
     #[test]
     fn hosts_are_names_or_literals_with_a_port_or_none() {
-        for good in
-            ["h", "h.", "a.b-c_d", "h:", "h:80", "127.0.0.1:1", "[::1]", "[::1]:80", "[v1.a:b]", "x%41"]
-        {
+        for good in [
+            "h",
+            "h.",
+            "a.b.",
+            "a.b-c_d",
+            "h:",
+            "h:80",
+            "127.0.0.1:1",
+            "[::1]",
+            "[::1]:80",
+            "[v1.a:b]",
+            "x%41",
+        ] {
             assert!(is_host(good.as_bytes()), "{good}");
         }
         for bad in [
@@ -163,6 +174,11 @@ mod tests {
             ":80",
             ".",
             ".:80",
+            "a..b",
+            ".a",
+            "a..",
+            "..",
+            "a..:80",
             "[zz]",
             "[1]",
             "[v.a]",

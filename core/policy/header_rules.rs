@@ -192,6 +192,15 @@ mod tests {
     const RULES: &str = "\u{feff}# all\r\n/**\r\n  X-A: 1\r\n\tLink: <a>\r\n  Link: <b>\r\n\r\n/img/*\n/css/**\n  X-A:  2 \n\n  X-B: x\n";
 
     #[test]
+    fn a_control_character_makes_a_line_invalid() {
+        for byte in ["\x01", "\x0b", "\x1b", "\x7f", "\0", "\r"] {
+            let wrong = HeaderRules::parse(format!("/**\n  X-A: a{byte}b\n").as_bytes()).unwrap_err();
+            assert!(wrong[0].0 == 2 && wrong[0].2.contains("control character"), "{wrong:?}");
+        }
+        assert!(HeaderRules::parse(b"/**\n  X-A: a\tb\xe4\n").is_ok());
+    }
+
+    #[test]
     fn a_path_has_the_fields_of_all_blocks_that_match_and_the_last_one_counts() {
         let all = [pair("Link", "<a>"), pair("Link", "<b>")];
         assert_eq!(applied(RULES, "/x", &[], false), [vec![pair("X-A", "1")], all.to_vec()].concat());

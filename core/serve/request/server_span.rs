@@ -16,6 +16,7 @@ use crate::trace::{
 
 use super::ending::RequestOutcome;
 use super::meta::RequestMeta;
+use crate::serve::io_thread::arrival::Door;
 
 /// How a request ended, as far as its connection knows.
 #[derive(Clone, Copy, Debug)]
@@ -153,8 +154,11 @@ impl RequestMeta {
         told.say("server.address", address);
         told.say("server.port", port);
         told.say("client.address", ip_text(client.addr.ip()));
-        told.say("network.peer.address", ip_text(self.ends.peer.ip()));
-        told.say("network.peer.port", self.ends.peer.port());
+        // The peer of a Unix socket has no address; the loopback address is what scripts are given in its place.
+        if self.ends.door != Door::Unix {
+            told.say("network.peer.address", ip_text(self.ends.peer.ip()));
+            told.say("network.peer.port", self.ends.peer.port());
+        }
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",

@@ -23,7 +23,11 @@ struct Scene {
 
 impl Scene {
     fn of(text: &str) -> Self {
-        Self::new(|key, ends, context| {
+        Self::through(Door::Main, text)
+    }
+
+    fn through(door: Door, text: &str) -> Self {
+        Self::new(door, |key, ends, context| {
             let head = match HeadReader::default().read(text.as_bytes()) {
                 Ok(Parsed::Complete { head, .. }) => head,
                 other => panic!("not a head: {other:?}"),
@@ -34,19 +38,20 @@ impl Scene {
     }
 
     fn unread(line: Option<RequestLine>) -> Self {
-        Self::new(|key, ends, context| {
+        Self::new(Door::Main, |key, ends, context| {
             RequestMeta::unread(key, ends, "a-name".into(), line, context(Trace::begin(FRESH)), time::now())
         })
     }
 
     fn new(
+        door: Door,
         make: impl FnOnce(StreamKey, &Arc<Endpoints>, &dyn Fn(Trace) -> ClientContext) -> RequestMeta,
     ) -> Self {
         let sink = TraceSink::new(8, 8, |_, buffer| buffer, || {});
         let tracer = Arc::new(Tracer::new(config(), Some(Arc::new(sink))));
         let peer = "192.0.2.7:4711".parse().unwrap();
         let local = "127.0.0.1:8080".parse().unwrap();
-        let ends = Arc::new(Endpoints { peer, local, door: Door::Main, is_tls: false, tls: OnceLock::new() });
+        let ends = Arc::new(Endpoints { peer, local, door, is_tls: false, tls: OnceLock::new() });
         let context = |mut trace: Trace| {
             assert!(tracer.decide(&mut trace));
             ClientContext { client: Client::direct(peer, false), quota: None, trace: Some(trace) }
@@ -97,6 +102,16 @@ fn said<'a>(span: &'a Span, key: &str) -> Option<&'a AttributeValue> {
 }
 
 const ERROR: SpanStatus = SpanStatus::Error(Cow::Borrowed(""));
+
+#[test]
+fn the_peer_of_a_unix_socket_has_no_address() {
+    let scene = Scene::through(Door::Unix, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let span = scene.answered(200, Origin::Server).recorded(ResponseEnd::Whole);
+    for key in ["network.peer.address", "network.peer.port"] {
+        assert_eq!(said(&span, key), None, "{key}");
+    }
+    assert!(said(&span, "server.address").is_some());
+}
 
 #[test]
 fn a_request_says_what_the_conventions_ask_for() {
