@@ -348,14 +348,7 @@ impl Owner {
 }
 
 fn head(status: u16) -> ReplyHead {
-    ReplyHead {
-        status,
-        reason: None,
-        fields: Fields::new(),
-        content_length: None,
-        origin: Origin::Server,
-        file: None,
-    }
+    ReplyHead { status, ..ReplyHead::bare(Origin::Server) }
 }
 
 fn page(status: u16) -> Reply {

@@ -186,6 +186,7 @@ impl Response {
         }
         self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
+        head.is_streamed = true;
         let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);

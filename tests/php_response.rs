@@ -3,6 +3,7 @@
 
 use crate::support::Svc;
 use crate::support::client::{Response, eventually};
+use crate::support::http2::Http2Client;
 
 /// Runs the PHP code that it is sent.
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
@@ -112,6 +113,32 @@ fn a_control_character_is_refused_as_a_line_break_is() {
     assert_eq!(kind(twice).unwrap(), "image/png");
     let tab = run(&svc, r#"header("X-A: a\tb"); header("X-B: \u{e4}"); echo 'end';"#);
     assert_eq!((values(&tab, "x-a"), values(&tab, "x-b").len()), (vec!["a\tb"], 1));
+}
+
+#[test]
+fn a_response_that_is_flushed_is_chunked_however_soon_it_ends() {
+    let svc = start(&["output_buffering=4096"]);
+    let codes = [
+        "echo 'a'; ob_flush(); flush();",
+        "flush();",
+        "echo 'a'; ob_flush(); flush(); echo 'b';",
+        "echo str_repeat('a', 70_000);",
+    ];
+    for code in codes {
+        for _ in 0..20 {
+            let response = run(&svc, code);
+            let fields = (response.field("transfer-encoding"), response.field("content-length"));
+            assert_eq!(fields, (Some("chunked"), None), "{code}");
+        }
+        let mut client = Http2Client::connect(svc.main());
+        let response = client.post("/", code.as_bytes());
+        assert_eq!((response.status, response.field("content-length")), (200, None), "{code}");
+    }
+    let length = run(&svc, "header('Content-Length: 2'); echo 'a'; ob_flush(); flush(); echo 'b';");
+    assert_eq!((length.field("content-length"), length.text().as_str()), (Some("2"), "ab"));
+    let mut old = svc.client();
+    let response = old.request("POST / HTTP/1.0\r\nContent-Length: 18\r\n\r\necho 'a'; flush();");
+    assert_eq!((response.field("transfer-encoding"), response.text().as_str()), (None, "a"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use crate::http::{Fields, HeadLimits};
+use crate::http::HeadLimits;
 use crate::pool::{End, Origin, Part, ReplyHead};
 use crate::spool::Share;
 use crate::sync::primitive::Arc;
@@ -190,15 +190,7 @@ pub(super) fn answer(body: &str) -> Reply {
 
 /// The head of a reply.
 pub(super) fn head(content_length: Option<u64>) -> Part {
-    let fields = Fields::new();
-    Part::Head(ReplyHead {
-        status: 200,
-        reason: None,
-        fields,
-        content_length,
-        origin: Origin::Script,
-        file: None,
-    })
+    Part::Head(ReplyHead { content_length, ..ReplyHead::bare(Origin::Script) })
 }
 
 /// Bytes of a reply.

@@ -208,7 +208,8 @@ impl Reply {
                     return ReplyStep::File(head);
                 }
                 Some(Part::Head(head)) => {
-                    let length = head.content_length.or_else(|| self.known_length());
+                    let known_length = || if head.is_streamed { None } else { self.known_length() };
+                    let length = head.content_length.or_else(known_length);
                     return ReplyStep::Head(head, length);
                 }
                 Some(Part::Data(bytes)) => self.put(bytes, out),

@@ -64,6 +64,9 @@ pub struct ReplyHead {
     pub fields: Fields,
     /// The length that the script announced, or that is known because the reply is complete.
     pub content_length: Option<u64>,
+    /// The script has flushed, or has written more than is gathered: the length is not known, even if the end is there
+    /// before the head goes out.
+    pub is_streamed: bool,
     /// Who made the reply.
     pub origin: Origin,
     /// The file to send as the body, in the place of what follows; only a reply that is complete names one.
@@ -73,7 +76,15 @@ pub struct ReplyHead {
 impl ReplyHead {
     /// Starts a head with status 200 and no fields.
     pub const fn bare(origin: Origin) -> Self {
-        Self { status: 200, reason: None, fields: Fields::new(), content_length: None, origin, file: None }
+        Self {
+            status: 200,
+            reason: None,
+            fields: Fields::new(),
+            content_length: None,
+            is_streamed: false,
+            origin,
+            file: None,
+        }
     }
 }
 
@@ -404,7 +415,7 @@ mod tests {
 
     fn plain(status: u16) -> ReplyHead {
         let (fields, origin) = (Fields::new(), Origin::Script);
-        ReplyHead { status, reason: None, fields, content_length: None, origin, file: None }
+        ReplyHead { status, fields, ..ReplyHead::bare(origin) }
     }
 
     #[test]
@@ -483,14 +494,7 @@ mod tests {
     #[test]
     fn with_no_room_at_all_a_reply_goes_on_slice_by_slice_as_it_is_read() {
         let mailbox = Mailbox::new(Spool::with_memory(std::env::temp_dir(), 0, 0));
-        let head = ReplyHead {
-            status: 200,
-            reason: None,
-            fields: Fields::new(),
-            content_length: None,
-            origin: Origin::Script,
-            file: None,
-        };
+        let head = ReplyHead::bare(Origin::Script);
         let bytes: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
         let mut delivery = ReplyBatch::of(bytes.clone()).after(head).before(End::Complete);
         let (mut read, mut slices) = (Vec::new(), 0);

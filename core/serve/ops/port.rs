@@ -245,7 +245,7 @@ pub(in crate::serve) fn refusal(error: HeadError) -> Reply {
 
 fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
     let content_length = Some(body.len() as u64);
-    let head = ReplyHead { status, reason: None, fields, content_length, origin: Origin::Server, file: None };
+    let head = ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Server) };
     Reply::whole(head, body)
 }
 

@@ -108,11 +108,9 @@ impl Answer {
         let content_length = (!status::is_bodiless(self.status)).then_some(self.body.len() as u64);
         let head = ReplyHead {
             status: self.status,
-            reason: None,
             fields: self.fields,
             content_length,
-            origin: Origin::Server,
-            file: None,
+            ..ReplyHead::bare(Origin::Server)
         };
         Reply::whole(head, self.body)
     }

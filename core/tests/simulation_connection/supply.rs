@@ -47,7 +47,7 @@ pub(crate) fn parts(spool: &Spool, number: usize, asked: &Asked) -> VecDeque<Par
 pub(crate) fn head(number: usize, status: u16, content_length: Option<u64>) -> ReplyHead {
     let mut fields = Fields::new();
     fields.push(b"X-Request", number.to_string().as_bytes()).expect("a field");
-    ReplyHead { status, reason: None, fields, content_length, origin: Origin::Script, file: None }
+    ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Script) }
 }
 
 /// A body in a file and in memory, in three pieces.

@@ -263,7 +263,7 @@ impl Actor {
 pub(crate) fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
     let mut fields = Fields::new();
     fields.push(b"Content-Type", b"text/plain").unwrap();
-    ReplyHead { status, reason: None, fields, content_length, origin: Origin::Script, file: None }
+    ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Script) }
 }
 
 pub(crate) fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
