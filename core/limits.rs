@@ -38,10 +38,14 @@ pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
 /// The maximum length of a piece of a response that waits in memory, in bytes; a longer one is written to a spool file.
 pub const REPLY_PIECE_MAX: usize = 4 * 1024 * 1024;
 
-/// The memory for all responses together, in bytes, apart from a few KiB of each; the rest is written to spool files. If
-/// those are full too, a worker waits for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so clients that
-/// do not read cannot stop those that do.
+/// The memory for all responses together, in bytes, apart from a few KiB of each: what scripts have written, what was read
+/// of files, and what HTTP/2 and TLS have copied of both. What scripts write beyond it goes to spool files. If those are
+/// full too, a worker waits for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so clients that do not
+/// read cannot stop those that do.
 pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
+
+/// By how much the resident memory must have grown for memory that is free to be given back to the system, in bytes.
+pub const MEMORY_PEAK_MIN: u64 = 8 * 1024 * 1024;
 
 /// How much of a response a worker collects before it passes it on, in bytes, unless the script flushes.
 pub const REPLY_GATHER_MAX: usize = 64 * 1024;
@@ -57,6 +61,13 @@ pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 
 /// The same for a response on disk while the memory for responses is used up.
 pub const TIGHT_SLICE_BYTES: usize = 4 * 1024;
+
+/// How much HTTP/2 and TLS collect for a connection while the memory for responses is used up, in bytes: one frame, and one
+/// record.
+pub const TIGHT_OUTPUT_BYTES: usize = 16 * 1024;
+
+/// The maximum number of runs of files that an I/O thread collects for a client. Each takes system calls of its own.
+pub const OUTPUT_RUNS_MAX: usize = 16;
 
 /// The maximum size of a static file that is cached in memory; larger files are cached as descriptors.
 pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
@@ -208,14 +219,28 @@ pub const HTTP2_STREAMS_MAX: u32 = 128;
 /// descriptors than connections.
 pub const HTTP2_STREAMS_BESIDE_MIN: usize = 8 * HTTP2_STREAMS_MAX as usize;
 
-/// How much of a response an I/O thread collects for an HTTP/2 stream, in bytes; the library holds the same again.
+/// How much of a response an I/O thread collects for an HTTP/2 stream, in bytes.
 pub const HTTP2_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// The receive window of an HTTP/2 stream, in bytes.
+/// How much of all responses on an HTTP/2 connection is on its way, in bytes: read of files for them, in the library, or in
+/// the output of the connection. Streams that have more to send wait until the client has read some of it.
+pub const HTTP2_UNSENT_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
+
+/// The first receive window of an HTTP/2 stream, in bytes.
 pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// The receive window of an HTTP/2 connection, in bytes.
+/// The first receive window of an HTTP/2 connection, in bytes.
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+
+/// The maximum receive window of an HTTP/2 stream, and of its connection, in bytes: 1.3 gigabits a second over 100 ms.
+pub const HTTP2_WINDOW_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// By how much a permit enlarges the receive window of a connection, in bytes.
+pub const HTTP2_WINDOW_PERMIT_BYTES: u32 = 1024 * 1024;
+
+/// The number of these permits: how far all HTTP/2 clients together may send ahead of what is taken of their bodies, beyond
+/// their first windows.
+pub const HTTP2_WINDOW_PERMITS: usize = 64;
 
 /// The maximum length of the decoded fields of an HTTP/2 request, in bytes. The server answers longer headers than
 /// [`HEAD_BYTES_MAX`] with 431; the library answers those beyond this limit. Both are counted.
@@ -239,11 +264,18 @@ pub const HTTP2_FRAMES_PER_CONTENT: u32 = 8;
 /// The maximum number of events that a poller of the main port reports at once.
 pub const POLL_EVENTS: usize = 1024;
 
-/// How many steps a connection may take before the other connections of its I/O thread get their turn.
+/// How many steps a connection may take before the other connections of its I/O thread get their turn. Each write, and
+/// each [`STEP_BYTES`] of what is written, counts as a step: a turn sends about half a mebibyte.
 pub const LINK_STEPS_MAX: u32 = 64;
 
-/// The same for an HTTP/2 connection, whose steps serve all its streams that have something to do.
-pub const HTTP2_STEPS_MAX: u32 = 8;
+/// How many bytes take as long to send as a step.
+pub const STEP_BYTES: usize = 16 * 1024;
+
+/// How many steps all streams of an HTTP/2 connection may take in a turn of the connection.
+pub const HTTP2_STEPS_MAX: u32 = 512;
+
+/// As how many steps of streams a write on an HTTP/2 connection counts, and each [`STEP_BYTES`] of it.
+pub const HTTP2_WRITE_STEPS: u32 = HTTP2_STEPS_MAX / LINK_STEPS_MAX;
 
 /// The maximum number of records that wait for the log thread; further ones are dropped and counted.
 pub const LOG_QUEUE_RECORDS: usize = 8192;
@@ -411,5 +443,7 @@ const _: () = assert!(PLUGIN_LATE_AFTER.as_secs() < PLUGIN_FAILED_AFTER.as_secs(
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");
 const _: () =
     assert!(STATIC_FRESH.as_millis() < STATIC_STALE.as_millis(), "somebody looks before all have to wait");
+const _: () =
+    assert!(HTTP2_STREAM_WINDOW_BYTES <= HTTP2_CONNECTION_WINDOW_BYTES, "a stream fits its connection");
 const _: () =
     assert!(SEND_FILE_BYTES <= OUTPUT_BYTES_MAX, "a run of a file is no more than a client's share");

@@ -9,6 +9,7 @@
 //! its output goes.
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
+pub mod allocator;
 mod callbacks;
 mod called_client;
 mod client_spans;

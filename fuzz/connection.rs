@@ -34,6 +34,7 @@ struct Choices {
     answerer: u8,
     cut: usize,
     room: usize,
+    is_memory_tight: bool,
     body_bytes_max: u64,
 }
 
@@ -70,6 +71,7 @@ pub(super) fn serve_sample(bytes: &[u8]) -> String {
         answerer: first >> 5,
         cut: if second == 0 { 16_384 } else { usize::from(second) },
         room: if third == 0 { usize::MAX } else { usize::from(third) * 64 },
+        is_memory_tight: third % 2 == 1,
         body_bytes_max: if fourth == 0 { 1 << 20 } else { u64::from(fourth) },
     };
     let owner = serve(choices, rest);
@@ -126,6 +128,7 @@ impl Owner {
             linger_timeout: second,
             exchange_timeout: None,
             accepts_http2: choices.accepts_http2,
+            window_permits: Permits::new(8),
         };
         let mut connection = Connection::new(Arc::new(terms), false, now);
         if choices.agrees_on_http2 {
@@ -167,7 +170,7 @@ impl Owner {
             return;
         }
         self.is_in_line = false;
-        self.connection.begin_turn(self.choices.is_closing);
+        self.connection.begin_turn(self.choices.is_closing, self.choices.is_memory_tight);
         let mut room = self.choices.room;
         for _ in 0..12 * HTTP2_STREAMS_MAX * LINK_STEPS_MAX {
             self.peer.is_owed = self.held > 0;
@@ -339,7 +342,7 @@ impl Owner {
             self.connection.fail_reply(stream);
             self.connection.decide(stream, Decision::ReadBody, self.now);
         }
-        self.connection.begin_turn(false);
+        self.connection.begin_turn(false, false);
         assert!(matches!(self.connection.poll_command(self.peer, self.now), Command::Close { .. }));
         if !self.connection.is_multiplexed() && !self.taken.is_empty() {
             assert!(self.taken.starts_with(b"HTTP/1."), "no response of HTTP/1");

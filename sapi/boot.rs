@@ -312,7 +312,8 @@ mod executor {
             Arc::new(PhpTaskEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
         prepared.start_tasks(&tasks).map_err(|error| fail(&error, Exit::Failed))?;
         let config_report = php::report(&facts);
-        let facts = ExecutorFacts { php_version: Some(facts.version), report: config_report };
+        let free_unused: Option<fn()> = Some(svc_ffi::allocator::free_unused);
+        let facts = ExecutorFacts { php_version: Some(facts.version), report: config_report, free_unused };
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {

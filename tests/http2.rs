@@ -228,3 +228,31 @@ fn h2load_finds_no_fault() {
     }
     check_books(&svc);
 }
+
+#[test]
+fn an_upload_is_not_held_to_a_window_in_each_round_trip() {
+    const BODY_BYTES: usize = 10_000_000;
+    const RECEIVED: &str = "svc_request_bytes_total";
+    let svc = Svc::start(&[("index.php", "<?php echo strlen(file_get_contents('php://input'));")], &[]);
+    let mut client = http2(&svc);
+    for (number, most) in [(0, 9), (1, 7)] {
+        let id = client.open(&head("POST", "/index.php"), false);
+        let (mut left, mut trips) = (BODY_BYTES, 0);
+        // A client far away: it sends what it may. The server takes that within the delay, and the client hears of all that
+        // the server had to say to it a round trip later.
+        let before = svc.metric(RECEIVED);
+        while left > 0 {
+            left -= client.send_what_it_may(id, left);
+            let sent = (BODY_BYTES - left) as f64;
+            eventually("it is taken", || svc.metric(RECEIVED) - before >= sent);
+            client.ping();
+            trips += 1;
+            assert!(trips <= 100, "{left} bytes are left");
+        }
+        client.upload(id, b"");
+        assert_eq!(client.response(id).text(), BODY_BYTES.to_string());
+        assert!(trips <= most, "upload {number} took {trips} round trips");
+    }
+    drop(client);
+    check_books(&svc);
+}

@@ -167,6 +167,7 @@ mod lifecycle;
 mod listeners;
 mod log;
 mod machines;
+mod memory;
 mod ops_alerts;
 mod ops_alerts_clients;
 mod ops_alerts_php;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crate::http::{BodyError, BodyFraming, Fields, Head, HeadError, HeadLimits, RequestLine};
 use crate::pool::{Body, ReplyHead};
 use crate::spool::SpoolFile;
-use crate::sync::permits::Permit;
+use crate::sync::permits::{Permit, Permits};
+use crate::sync::primitive::Arc;
 
 use super::reply::Reply;
 use super::source::Source;
@@ -32,6 +33,8 @@ pub struct ConnectionTerms {
     pub exchange_timeout: Option<Duration>,
     /// Whether the peer may speak HTTP/2.
     pub accepts_http2: bool,
+    /// Each lets the peer of an HTTP/2 connection send [some bytes](crate::limits::HTTP2_WINDOW_PERMIT_BYTES) further ahead.
+    pub window_permits: Arc<Permits>,
 }
 
 /// What the peer speaks, as far as the transport knows.

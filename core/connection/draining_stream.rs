@@ -29,6 +29,11 @@ impl DrainingStream {
         Self { receive, waker, bytes: 0, armed: Armed::default(), until, _permit: permit }
     }
 
+    /// Bytes that have come and were not thrown away.
+    pub(super) fn unread_bytes(&mut self) -> usize {
+        self.receive.flow_control().used_capacity()
+    }
+
     /// Throws away what came, and counts it; returns whether more is waited for.
     pub(super) fn advance(&mut self, received: &mut u64) -> bool {
         while let Poll::Ready(data) = self.receive.poll_data(&mut Context::from_waker(&self.waker)) {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::{AnswerWatch, Departed, FirstWord};
+use crate::http::{AnswerWatch, ConnectionFault, Departed, FirstWord};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -79,6 +79,16 @@ impl Duplex {
         self.0.lock().watch.has_said_all(stream)
     }
 
+    /// The library ends the connection for this reason, rather than for a protocol error, as it has just said.
+    pub(super) fn correct_farewell(&self, fault: ConnectionFault) {
+        let mut inner = self.0.lock();
+        let Some(frame) = inner.outbound.last_bytes::<GOAWAY_BYTES>() else { return };
+        let (head, code) = (GOAWAY_HEAD, ConnectionFault::Protocol.code().to_be_bytes());
+        if frame.starts_with(&head) && frame.ends_with(&code) {
+            frame[GOAWAY_BYTES - code.len()..].copy_from_slice(&fault.code().to_be_bytes());
+        }
+    }
+
     /// Lets `act` see what waits to be sent.
     pub(super) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
         act(&mut self.0.lock().outbound)
@@ -106,6 +116,10 @@ impl DuplexState {
         self.read = 0;
     }
 }
+
+/// A GOAWAY frame without debug data, and how it begins: eight bytes, of kind 7, on stream 0.
+const GOAWAY_BYTES: usize = 17;
+const GOAWAY_HEAD: [u8; 9] = [0, 0, 8, 7, 0, 0, 0, 0, 0];
 
 /// An empty buffer of up to this many bytes is kept.
 const INBOUND_SPARE_BYTES: usize = 1024;

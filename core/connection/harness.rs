@@ -3,9 +3,12 @@
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
+use crate::files::BodyPiece;
 use crate::http::HeadLimits;
+use crate::limits::HTTP2_WINDOW_PERMITS;
 use crate::pool::{End, Origin, Part, ReplyHead};
-use crate::spool::Share;
+use crate::spool::{Share, Spool};
+use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 
 use super::{
@@ -29,6 +32,10 @@ pub(super) struct Bench {
     mailbox: Vec<Part>,
     input: Vec<u8>,
     has_ended: bool,
+    /// Slices of files are there when they are asked for.
+    pub(super) reads_at_once: bool,
+    /// The longest body that is granted.
+    pub(super) body_bytes_max: u64,
 }
 
 /// What a turn ended with.
@@ -45,6 +52,10 @@ pub(super) fn seconds(seconds: u64) -> Duration {
 
 impl Bench {
     pub(super) fn new() -> Self {
+        Self::with_window_permits(&Permits::new(HTTP2_WINDOW_PERMITS))
+    }
+
+    pub(super) fn with_window_permits(window_permits: &Arc<Permits>) -> Self {
         let now = crate::time::now();
         let terms = ConnectionTerms {
             head: HeadLimits::main_port(),
@@ -55,6 +66,7 @@ impl Bench {
             linger_timeout: seconds(2),
             exchange_timeout: None,
             accepts_http2: true,
+            window_permits: Arc::clone(window_permits),
         };
         Self {
             connection: Connection::new(Arc::new(terms), false, now),
@@ -68,6 +80,8 @@ impl Bench {
             mailbox: Vec::new(),
             input: Vec::new(),
             has_ended: false,
+            reads_at_once: false,
+            body_bytes_max: 1 << 20,
         }
     }
 
@@ -107,7 +121,7 @@ impl Bench {
 
     /// Lets the connection go on until it rests, or asks for something that is put among what was `asked`.
     pub(super) fn turn(&mut self) -> Rest {
-        self.connection.begin_turn(self.is_closing);
+        self.connection.begin_turn(self.is_closing, false);
         loop {
             match self.connection.poll_command(self.peer, self.now) {
                 Command::Close { is_whole } => return Rest::Close { is_whole },
@@ -120,7 +134,8 @@ impl Bench {
                 Command::Read { .. } => self.read(),
                 Command::Rejected(_) | Command::ShutDown { .. } => {}
                 Command::Request(Incoming { stream, .. }) => {
-                    let grant = Grant { body_bytes_max: 1 << 20, outlives_peer: false, permit: None };
+                    let grant =
+                        Grant { body_bytes_max: self.body_bytes_max, outlives_peer: false, permit: None };
                     assert!(self.connection.begin(stream, grant, self.now));
                 }
                 Command::Stream(stream, Ask::Announce { head, length, head_only }) => {
@@ -132,6 +147,9 @@ impl Bench {
                         into.extend(parts);
                         Share::default()
                     });
+                }
+                Command::Stream(stream, Ask::Slice(_, _, len)) if self.reads_at_once => {
+                    self.connection.sliced(stream, vec![0; len]);
                 }
                 Command::Stream(stream, ask) => self.asked.push((stream, ask)),
                 Command::Transmit => self.transmit(),
@@ -186,6 +204,14 @@ impl Bench {
 pub(super) fn answer(body: &str) -> Reply {
     let Part::Head(head) = head(None) else { unreachable!("it is one") };
     Reply::whole(head, body.as_bytes().to_vec())
+}
+
+/// A reply with so many bytes of a file.
+pub(super) fn file(len: u64) -> Reply {
+    let Part::Head(head) = head(Some(len)) else { unreachable!("it is one") };
+    let file = Arc::new(tempfile::tempfile().expect("a file"));
+    let memory = Spool::new(std::env::temp_dir(), 0);
+    Reply::pieces(head, vec![BodyPiece::File(file, 0..len)], &memory)
 }
 
 /// The head of a reply.

@@ -195,6 +195,7 @@ impl<R> Http1<R> {
 
     /// Something was written.
     pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
+        self.steps = self.steps.saturating_sub(self.buffers.output.take_effort());
         self.buffers.note_sent(sent, now);
         if let Http1State::Serving(serving) = &mut self.state {
             serving.stream.note_unsent(self.buffers.output.len());

@@ -1,8 +1,9 @@
 //! The arrows of the diagram, one request after the other.
 
-use crate::connection::harness::{Bench, Rest, answer, seconds};
+use crate::connection::harness::{Bench, Rest, answer, file, seconds};
 use crate::connection::{Ask, Decision};
 use crate::http::NamedFile;
+use crate::limits::{DISK_SLICE_BYTES, LINK_STEPS_MAX, STEP_BYTES};
 use crate::pool::{End, Origin, Part, ReplyHead};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
@@ -163,4 +164,38 @@ fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
     bench.decide(0, Decision::Answer(answer("the file")));
     assert!(bench.text().ends_with("\r\n\r\nthe file"), "{}", bench.text());
     assert_eq!(ends(&bench), [(8, false)]);
+}
+
+#[test]
+fn a_turn_sends_so_much_and_then_others_have_theirs() {
+    let mut bench = serving(GET);
+    bench.reads_at_once = true;
+    let len = 8u64 << 20;
+    let mut rest = bench.decide(0, Decision::Answer(file(len)));
+    let mut turns = vec![std::mem::take(&mut bench.taken).len()];
+    while rest == Rest::Yield {
+        rest = bench.turn();
+        turns.push(std::mem::take(&mut bench.taken).len());
+    }
+    assert_eq!(ends(&bench), [(len, false)]);
+    let turn = LINK_STEPS_MAX as usize * STEP_BYTES;
+    let most = *turns.iter().max().unwrap();
+    assert!((turn / 4..=turn).contains(&most), "{most} bytes in a turn");
+}
+
+#[test]
+fn nothing_is_read_of_a_file_behind_what_the_socket_does_not_take() {
+    let mut bench = serving(GET);
+    (bench.reads_at_once, bench.room) = (true, 0);
+    assert_eq!(bench.decide(0, Decision::Answer(file(8 << 20))), Rest::Wait);
+    let mut bytes = 0;
+    bench
+        .connection
+        .transmit(bench.now, |output| {
+            bytes = output.len();
+            Ok::<_, ()>(crate::connection::Sent { is_all: false, bytes: 0, held_back: 0 })
+        })
+        .unwrap();
+    assert!((1..=2 * DISK_SLICE_BYTES).contains(&bytes), "{bytes} bytes wait");
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: false });
 }

@@ -31,6 +31,7 @@ use crate::http::{FirstWord, FrameWatch, HeadError};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
     HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
+    HTTP2_UNSENT_BYTES_MAX, HTTP2_WRITE_STEPS, TIGHT_OUTPUT_BYTES,
 };
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -39,6 +40,7 @@ use super::command::{Announced, Ask, Command, ConnectionTerms, Grant, Peer, Reje
 use super::duplex::{Duplex, LibraryEnd};
 use super::http2_head::Arriving;
 use super::http2_streams::Http2Streams;
+use super::http2_uploads::Uploads;
 use super::lingering::Lingering;
 use super::output::Output;
 use super::ready::ReadySet;
@@ -49,18 +51,22 @@ use super::stream::Stream;
 pub(super) struct Http2<R> {
     stage: Http2Stage,
     turn: Http2Turn,
-    /// How many turns are left before others have theirs.
-    turns: u32,
+    /// How many steps are left before others have theirs.
+    steps: u32,
     /// Something happened in the present turn, so that another one is worth it.
     has_moved: bool,
     /// What the last write left: `None` before it.
     sent: Option<Sent>,
     /// Connections end when what was asked is answered.
     is_closing: bool,
+    /// The memory for responses is used up.
+    is_memory_tight: bool,
     duplex: Duplex,
     streams: Http2Streams<R>,
     /// A head was read, and its request has not begun.
     arriving: Option<Box<Arriving>>,
+    /// Bodies on their way to the server.
+    uploads: Uploads,
     /// Requests that the library has answered by itself.
     rejected: VecDeque<Rejection>,
     /// Who is woken: streams, or the connection itself.
@@ -135,13 +141,15 @@ impl<R> Http2<R> {
         Self {
             stage: Http2Stage::Greeting(builder().handshake(far)),
             turn: Http2Turn::Read,
-            turns: HTTP2_STEPS_MAX,
+            steps: HTTP2_STEPS_MAX,
             has_moved: false,
             sent: None,
             is_closing: false,
+            is_memory_tight: false,
             duplex,
             streams: Http2Streams::new(Arc::clone(&ready)),
             arriving: None,
+            uploads: Uploads::default(),
             rejected: VecDeque::new(),
             waker: ready.connection_waker(),
             ready,
@@ -156,9 +164,15 @@ impl<R> Http2<R> {
     }
 
     /// The owner has come back to the connection.
-    pub(super) fn begin_turn(&mut self, is_closing: bool) {
+    pub(super) fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         self.is_closing = is_closing;
-        self.turns = HTTP2_STEPS_MAX;
+        if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
+            let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { HTTP2_UNSENT_BYTES_MAX };
+            self.streams.set_room(bytes);
+            self.duplex.with_output(|output| output.set_full_at(bytes));
+            self.ready.call();
+        }
+        self.steps = HTTP2_STEPS_MAX;
         self.turn = Http2Turn::Read;
         self.has_moved = false;
     }
@@ -194,6 +208,11 @@ impl<R> Http2<R> {
     /// What the owner knows of a request.
     pub(super) fn request(&mut self, id: u32) -> Option<&mut R> {
         self.streams.parts(id).map(|(stream, _)| &mut stream.request)
+    }
+
+    /// How many bytes it has copied: of responses that wait to be sent, and of bodies that were not taken.
+    pub(super) fn copied_bytes(&mut self) -> u64 {
+        self.duplex.with_output(|output| output.len()) as u64 + self.unread_bytes()
     }
 
     /// Lets `act` see what waits to be sent.
@@ -286,7 +305,16 @@ impl<R> Http2<R> {
             self.ready.call();
         }
         let brings_something = is_last_look || peer.is_worth_a_read();
-        brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained()
+        brings_something
+            && !matches!(self.stage, Http2Stage::Over)
+            && self.duplex.is_drained()
+            && self.unread_bytes() <= self.uploads.unread_max()
+    }
+
+    /// Body bytes that have come and were not taken.
+    fn unread_bytes(&mut self) -> u64 {
+        let streams = &mut self.streams;
+        self.uploads.unread(|| streams.unread_bytes())
     }
 
     /// Whether the socket has all that was ever to be sent.
@@ -308,9 +336,9 @@ impl<R> Http2<R> {
             return Http2TurnEnd::Wait;
         }
         self.turn = Http2Turn::Read;
-        match self.turns.checked_sub(1) {
+        match self.steps.checked_sub(1) {
             Some(left) => {
-                self.turns = left;
+                self.steps = left;
                 Http2TurnEnd::Again
             }
             None => Http2TurnEnd::Yield,
@@ -325,7 +353,9 @@ impl<R> Http2<R> {
         current: Option<u32>,
         now: Instant,
     ) -> Option<(u32, Ask)> {
-        let next = current.or_else(|| if left > 0 { self.ready.take() } else { None });
+        // Streams that are left out have their turns in the next one of the connection.
+        let may_begin = left > 0 && self.steps > 0;
+        let next = current.or_else(|| if may_begin { self.ready.take() } else { None });
         let Some(id) = next else {
             self.turn = Http2Turn::Library { is_called: false, is_first: false };
             return None;
@@ -333,7 +363,9 @@ impl<R> Http2<R> {
         self.has_moved = true;
         let left = if current.is_some() { left } else { left - 1 };
         self.turn = Http2Turn::Streams { left, current: None };
-        let step = self.streams.step(terms, id, current.is_some(), now);
+        let step = self.streams.step(terms, id, current.is_some(), self.steps, now);
+        self.uploads.note_taken(step.taken);
+        self.steps = self.steps.saturating_sub(step.steps);
         if step.has_sent {
             self.watch.note_content();
         }
@@ -347,6 +379,11 @@ impl<R> Http2<R> {
     fn look_after_streams(&mut self, now: Instant) {
         if self.streams.take_emptied() {
             self.idle_since = now;
+            if let Http2Stage::Open(library) = &mut self.stage
+                && self.uploads.rest(library)
+            {
+                self.ready.call();
+            }
         }
         if self.streams.are_called_off_too_often() {
             self.throw_out();
@@ -441,6 +478,7 @@ impl<R> Http2<R> {
         }
         self.has_moved = true;
         self.watch.see(bytes, now);
+        self.uploads.note_data(self.watch.take_data_bytes());
         self.unfinished = self.watch.unfinished().map(|frame| match self.unfinished {
             Some((same, since)) if same == frame => (frame, since),
             _ => (frame, now),
@@ -495,10 +533,21 @@ impl<R> Http2<R> {
                         return Some(self.accept(terms, request, respond, now));
                     }
                     Poll::Ready(end) => {
+                        if matches!(&end, Some(Err(error)) if error.reason() == Some(Reason::PROTOCOL_ERROR))
+                        {
+                            self.duplex.correct_farewell(self.watch.fault());
+                        }
                         self.is_cut_short |= end.is_some();
                         self.end();
                     }
-                    Poll::Pending => break,
+                    Poll::Pending => {
+                        self.watch.settle();
+                        let streams = &mut self.streams;
+                        let count = || streams.unread_bytes();
+                        if !self.uploads.poll(library, &terms.window_permits, &mut context, count) {
+                            break;
+                        }
+                    }
                 },
                 Http2Stage::Over | Http2Stage::Lingering(_) | Http2Stage::Closed => break,
             }
@@ -578,6 +627,8 @@ impl<R> Http2<R> {
     /// Something was written.
     pub(super) fn note_sent(&mut self, terms: &ConnectionTerms, sent: Sent, had_room: bool, now: Instant) {
         self.sent = Some(sent);
+        let effort = self.duplex.with_output(Output::take_effort);
+        self.steps = self.steps.saturating_sub(effort * HTTP2_WRITE_STEPS);
         let was_held_back = std::mem::replace(&mut self.is_held_back, !sent.is_all);
         if sent.is_all || sent.bytes > 0 || !was_held_back {
             self.output_since = now;

@@ -1,8 +1,9 @@
 //! One stream of HTTP/2: the request that is served on it, and the library's handles.
 //!
 //! Promises: what the client may not yet be sent waits here, within [`HTTP2_OUTPUT_BYTES_MAX`], and the reply is not
-//! pumped further; a body is taken only as fast as it can be kept, and the client hears of it through its window.
-//! Refuses: it does not touch the connection.
+//! pumped further; a file is read only as far as the window of the client and the room of the connection let it go out; a
+//! body is taken only as fast as it can be kept, and the client hears of it through its window. Refuses: it does not
+//! touch the connection.
 //!
 //! ```text
 //!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
@@ -19,7 +20,7 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::http::{Departed, Fields};
-use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINK_STEPS_MAX};
+use crate::limits::{DISK_SLICE_BYTES, HTTP2_OUTPUT_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -57,6 +58,16 @@ struct Transfer {
     waker: Waker,
     output: Output,
     output_since: Instant,
+    /// How much of the room of the connection is left, in bytes.
+    room: u64,
+    /// How much of it is kept for what is being read of a file, or waits in the output.
+    claimed: u64,
+    /// Bytes of the body that the library was given.
+    given: u64,
+    /// There was no room when something was to be sent.
+    lacks_room: bool,
+    /// A file is not read further until the client reads.
+    holds_file_back: bool,
     /// `None` once nobody needs what comes.
     receive: Option<RecvStream>,
     respond: SendResponse<Bytes>,
@@ -109,8 +120,13 @@ impl<R> OpenStream<R> {
         let transfer = Transfer {
             waker: alarm.waker(),
             alarm,
-            output: Output::full_at(HTTP2_OUTPUT_BYTES_MAX),
+            output: waiting_output(),
             output_since: now,
+            room: 0,
+            claimed: 0,
+            given: 0,
+            lacks_room: false,
+            holds_file_back: false,
             receive: Some(receive),
             respond,
             send: None,
@@ -146,6 +162,21 @@ impl<R> OpenStream<R> {
         self.delivery == ResponseDelivery::Partial { is_out: true }
     }
 
+    /// Body bytes that have come and were not taken.
+    pub(super) fn unread_bytes(&mut self) -> usize {
+        self.transfer.receive.as_mut().map_or(0, |receive| receive.flow_control().used_capacity())
+    }
+
+    /// What it has of the room of the connection, in bytes: read of files, or given to the library and not sent.
+    pub(super) fn held(&self) -> u64 {
+        self.transfer.claimed + (self.transfer.given - self.sent_bytes)
+    }
+
+    /// Whether it wanted to send something and there was no room since this was last asked.
+    pub(super) fn takes_lack_of_room(&mut self) -> bool {
+        std::mem::take(&mut self.transfer.lacks_room)
+    }
+
     /// Whether content has gone out since this was last asked.
     pub(super) fn take_sent(&mut self) -> bool {
         std::mem::take(&mut self.transfer.has_sent)
@@ -158,7 +189,7 @@ impl<R> OpenStream<R> {
 
     /// Something has gone out; returns whether that was all of the response. The library may call a stream off before.
     pub(super) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
-        self.sent_bytes += departed.body_bytes;
+        self.sent_bytes = (self.sent_bytes + departed.body_bytes).min(self.transfer.given);
         self.transfer.output_since = now;
         self.ring_if_breaking();
         match &mut self.delivery {
@@ -223,11 +254,12 @@ impl<R> OpenStream<R> {
 
     /// Whether something of the response waits until the client reads.
     fn waits_for_reader(&self) -> bool {
-        !self.transfer.output.is_empty() || !matches!(self.delivery, ResponseDelivery::Partial { .. })
+        self.transfer.waits_for_reader() || !matches!(self.delivery, ResponseDelivery::Partial { .. })
     }
 
-    /// Begins a turn: makes all steps that can be made now.
-    pub(super) fn advance(&mut self, now: Instant) -> StreamOutcome {
+    /// Begins a turn: makes all steps that can be made now, `steps` at most, and sends no more than there is `room`.
+    pub(super) fn advance(&mut self, steps: u32, room: u64, now: Instant) -> StreamOutcome {
+        self.steps = steps.min(LINK_STEPS_MAX);
         match self.delivery {
             ResponseDelivery::Partial { .. } => {}
             ResponseDelivery::Breaking => {
@@ -247,16 +279,26 @@ impl<R> OpenStream<R> {
             }
             self.stream.set_deserted(true);
         }
-        self.steps = LINK_STEPS_MAX;
-        self.go_on(now)
+        self.go_on(room, now)
+    }
+
+    /// How many steps are left of its turn.
+    pub(super) fn steps_left(&self) -> u32 {
+        self.steps
     }
 
     /// Goes on with a turn.
-    pub(super) fn go_on(&mut self, now: Instant) -> StreamOutcome {
+    pub(super) fn go_on(&mut self, room: u64, now: Instant) -> StreamOutcome {
+        self.transfer.room = room;
         // What is not read now is thrown away behind the response; see `DrainingStream`.
         drop(self.stream.take_unwanted());
         match take_turn(&mut self.stream, &mut self.transfer, &mut self.steps, now) {
-            Turn::Ask(ask) => StreamOutcome::Ask(ask),
+            Turn::Ask(ask) => {
+                if let Ask::Slice(_, _, len) = &ask {
+                    self.transfer.claim(*len);
+                }
+                StreamOutcome::Ask(ask)
+            }
             Turn::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => {
                 StreamOutcome::Lost
             }
@@ -373,31 +415,83 @@ impl Transfer {
         matches!(sent, Some(Ok(())))
     }
 
-    /// Gives the library what the client's window lets through; with `is_last`, nothing follows. Returns whether
-    /// anything was given, `None` when the stream is gone.
+    /// Gives the library what the client's window and the room of the connection let through; with `is_last`, nothing
+    /// follows. Returns whether anything was given, `None` when the stream is gone.
     fn drain<R>(&mut self, stream: &mut Stream<R>, is_last: bool, now: Instant) -> Option<bool> {
         let mut moved = false;
         while !self.output.is_empty() {
-            let send = self.send.as_mut()?;
-            send.reserve_capacity(self.output.len());
-            let capacity = match send.capacity() {
-                0 => match send.poll_capacity(&mut Context::from_waker(&self.waker)) {
-                    Poll::Ready(Some(Ok(0))) => continue,
-                    Poll::Ready(Some(Ok(capacity))) => capacity,
-                    Poll::Ready(Some(Err(_)) | None) => return None,
-                    Poll::Pending => break,
-                },
-                capacity => capacity,
+            let room = self.room + self.claimed;
+            if room == 0 {
+                self.lacks_room = true;
+                break;
+            }
+            let capacity = match self.capacity(self.output.len())? {
+                0 => break,
+                capacity => capacity.min(as_length(room)),
             };
             let bytes = stream.lend(self.output.take(capacity));
+            let count = bytes.len() as u64;
             let ends = is_last && self.output.is_empty();
-            send.send_data(bytes, ends).ok()?;
+            self.send.as_mut()?.send_data(bytes, ends).ok()?;
+            let claimed = self.claimed.min(count);
+            self.claimed -= claimed;
+            self.room -= count - claimed;
+            self.given += count;
             self.is_end_sent |= ends;
             self.has_sent = true;
             self.output_since = now;
             moved = true;
         }
+        if self.output.is_empty() && !stream.awaits_disk() {
+            // A slice may have been shorter than was thought.
+            self.claimed = 0;
+        }
         Some(moved)
+    }
+
+    /// How much of `wanted` bytes the client's window lets through; `None` when the stream is gone. If nothing, the stream
+    /// is woken by what changes that.
+    fn capacity(&mut self, wanted: usize) -> Option<usize> {
+        let send = self.send.as_mut()?;
+        send.reserve_capacity(wanted);
+        loop {
+            match send.capacity() {
+                0 => match send.poll_capacity(&mut Context::from_waker(&self.waker)) {
+                    Poll::Ready(Some(Ok(0))) => {}
+                    Poll::Ready(Some(Ok(capacity))) => return Some(capacity),
+                    Poll::Ready(Some(Err(_)) | None) => return None,
+                    Poll::Pending => return Some(0),
+                },
+                capacity => return Some(capacity),
+            }
+        }
+    }
+
+    /// A slice of so many bytes is being read: they have a place in the room of the connection.
+    fn claim(&mut self, len: usize) {
+        self.holds_file_back = false;
+        self.claimed += len as u64;
+        self.room = self.room.saturating_sub(len as u64);
+        self.output.set_slice_room(0);
+    }
+
+    /// Sees how much can be read of a file; returns whether that is anything, `None` when the stream is gone.
+    fn look_for_slice_room(&mut self) -> Option<bool> {
+        let capacity = match self.room {
+            0 => {
+                self.lacks_room = true;
+                0
+            }
+            room => self.capacity(DISK_SLICE_BYTES)?.min(as_length(room)),
+        };
+        self.output.set_slice_room(capacity);
+        self.holds_file_back = capacity == 0;
+        Some(capacity > 0)
+    }
+
+    /// Whether something waits until the client reads.
+    fn waits_for_reader(&self) -> bool {
+        !self.output.is_empty() || self.holds_file_back
     }
 }
 
@@ -407,7 +501,7 @@ impl<R> Carrier<R> for Transfer {
     }
 
     fn note_step(&mut self, now: Instant) {
-        if self.output.is_empty() {
+        if !self.waits_for_reader() {
             self.output_since = now;
         }
     }
@@ -442,12 +536,30 @@ impl<R> Carrier<R> for Transfer {
     }
 
     fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
-        match self.drain(stream, false, now) {
-            Some(moved) if moved && !self.output.is_full() => CarrierProgress::Moved,
-            Some(_) => CarrierProgress::Blocked,
+        let has_room = match self.drain(stream, false, now) {
+            Some(true) => Some(!self.output.is_full()),
+            // Nothing waits, so that the room is for what is to be read of a file.
+            Some(false) if self.output.is_empty() => self.look_for_slice_room(),
+            Some(false) => Some(false),
+            None => None,
+        };
+        match has_room {
+            Some(true) => CarrierProgress::Moved,
+            Some(false) => CarrierProgress::Blocked,
             None => CarrierProgress::Gone,
         }
     }
+}
+
+/// The output of a stream that has not sent its head: nothing is read of a file.
+fn waiting_output() -> Output {
+    let mut output = Output::full_at(HTTP2_OUTPUT_BYTES_MAX);
+    output.set_slice_room(0);
+    output
+}
+
+fn as_length(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// How many fields a response has as a rule, with room to spare.

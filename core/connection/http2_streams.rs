@@ -13,7 +13,7 @@ use h2::RecvStream;
 use h2::server::SendResponse;
 
 use crate::http::Departed;
-use crate::limits::HTTP2_RESETS_MAX;
+use crate::limits::{DISK_SLICE_BYTES, HTTP2_RESETS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
@@ -46,6 +46,12 @@ pub(super) struct Http2Streams<R> {
     has_emptied: bool,
     /// Body bytes that came since they were last asked for.
     received: u64,
+    /// How many bytes of responses may be on their way.
+    room: u64,
+    /// How many are: read of files, or given to the library and not sent.
+    held: u64,
+    /// Streams that have more to send than there was room for, in the order in which they have noticed.
+    crowded: VecDeque<u32>,
 }
 
 /// What the turn of a stream led to.
@@ -55,6 +61,10 @@ pub(super) struct StreamTurn {
     pub(super) ask: Option<Ask>,
     /// Content was handed to the library.
     pub(super) has_sent: bool,
+    /// How many steps it has taken.
+    pub(super) steps: u32,
+    /// Body bytes that it has taken.
+    pub(super) taken: u64,
 }
 
 impl<R> Http2Streams<R> {
@@ -71,7 +81,15 @@ impl<R> Http2Streams<R> {
             resets: 0,
             has_emptied: false,
             received: 0,
+            room: HTTP2_UNSENT_BYTES_MAX as u64,
+            held: 0,
+            crowded: VecDeque::new(),
         }
+    }
+
+    /// Lets so many bytes of responses be on their way.
+    pub(super) fn set_room(&mut self, bytes: usize) {
+        self.room = bytes as u64;
     }
 
     /// Opens a stream, and has it looked at.
@@ -163,11 +181,21 @@ impl<R> Http2Streams<R> {
         terms: &ConnectionTerms,
         id: u32,
         goes_on: bool,
+        steps: u32,
         now: Instant,
     ) -> StreamTurn {
-        let mut turn = StreamTurn { ask: None, has_sent: false };
+        let mut turn = StreamTurn { ask: None, has_sent: false, steps: 1, taken: 0 };
+        let received = self.received;
         if let Some(open) = self.open.get_mut(&id) {
-            let outcome = if goes_on { open.go_on(now) } else { open.advance(now) };
+            let room = self.room.saturating_sub(self.held);
+            let before = if goes_on { open.steps_left() } else { steps.min(LINK_STEPS_MAX) };
+            let held = open.held();
+            let outcome = if goes_on { open.go_on(room, now) } else { open.advance(steps, room, now) };
+            turn.steps = before.saturating_sub(open.steps_left()).max(1);
+            self.held = self.held - held + open.held();
+            if open.takes_lack_of_room() && !self.crowded.contains(&id) {
+                self.crowded.push_back(id);
+            }
             turn.has_sent = open.take_sent();
             self.received += open.take_received();
             match outcome {
@@ -182,7 +210,29 @@ impl<R> Http2Streams<R> {
             self.timers.disarm(u64::from(id), &mut draining.armed);
             self.draining.remove(&id);
         }
+        self.wake_crowded();
+        turn.taken = self.received - received;
         turn
+    }
+
+    /// Body bytes that have come and were not taken.
+    pub(super) fn unread_bytes(&mut self) -> u64 {
+        let open = self.open.values_mut().map(|open| open.unread_bytes());
+        let draining = self.draining.values_mut().map(DrainingStream::unread_bytes);
+        open.chain(draining).sum::<usize>() as u64
+    }
+
+    /// Has streams looked at for which there is room now, as many as may use it up.
+    fn wake_crowded(&mut self) {
+        let mut room = self.room.saturating_sub(self.held);
+        while room > 0
+            && let Some(id) = self.crowded.pop_front()
+        {
+            if let Some(open) = self.open.get(&id) {
+                open.ring();
+                room = room.saturating_sub(DISK_SLICE_BYTES as u64);
+            }
+        }
     }
 
     fn arm(&mut self, terms: &ConnectionTerms, id: u32) {
@@ -194,6 +244,7 @@ impl<R> Http2Streams<R> {
 
     fn end_one(&mut self, terms: &ConnectionTerms, id: u32, is_lost: bool, now: Instant) {
         let Some(mut open) = self.open.remove(&id) else { return };
+        self.held -= open.held();
         self.timers.disarm(u64::from(id), &mut open.armed);
         if is_lost {
             self.resets += 1;
@@ -227,6 +278,7 @@ impl<R> Http2Streams<R> {
                 self.arm(terms, id);
             }
         }
+        self.wake_crowded();
     }
 
     /// Hands the head of a response to the library.
@@ -251,21 +303,25 @@ impl<R> Http2Streams<R> {
         now: Instant,
     ) {
         let mut over = std::mem::take(&mut self.departed);
-        let open = &mut self.open;
+        let (open, held) = (&mut self.open, &mut self.held);
         tell(&mut |departed| {
-            if let Some(open) = open.get_mut(&departed.stream)
-                && open.note_departed(departed, now)
-            {
+            let Some(open) = open.get_mut(&departed.stream) else { return };
+            let before = open.held();
+            if open.note_departed(departed, now) {
                 over.push(departed.stream);
             }
+            *held -= before - open.held();
         });
         over.drain(..).for_each(|id| self.end_one(terms, id, false, now));
         self.departed = over;
+        self.wake_crowded();
     }
 
     /// The connection is of no more use: all streams end.
     pub(super) fn abort(&mut self) {
         self.draining.clear();
+        self.crowded.clear();
+        self.held = 0;
         let lost = std::mem::take(&mut self.open).into_iter();
         self.over.extend(lost.map(|(id, open)| (open.ended(id, true), open)));
     }
@@ -281,6 +337,7 @@ impl<R> Http2Streams<R> {
                 // The library takes it for over; the reply goes on to its end unless the client leaves.
                 self.open.insert(id, open);
             } else {
+                self.held -= open.held();
                 self.over.push_back((open.ended(id, true), open));
             }
         }

@@ -1,13 +1,18 @@
 //! The arrows of the diagram, driven over real frames.
 
 use super::{Arc, Http2};
-use crate::connection::harness::{Bench, Rest, answer, frame, greeting, request, seconds};
+use crate::connection::harness::{Bench, Rest, answer, file, frame, greeting, request, seconds};
 use crate::connection::{Ask, Decision};
+use crate::limits::{
+    DISK_SLICE_BYTES, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX, STEP_BYTES,
+};
 
 const DATA: u8 = 0;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 
 /// A connection on which both sides have greeted.
 fn open() -> Bench {
@@ -127,4 +132,351 @@ fn every_stream_ends_once_when_the_connection_is_aborted() {
         bench.ended.iter().map(|ended| (ended.stream, ended.is_lost)).collect::<Vec<_>>(),
         [(1, true), (3, true)]
     );
+}
+
+/// A connection whose peer asks for files on all its streams at once, and lets all of them come.
+fn asking_for_files(len: u64) -> Bench {
+    let mut bench = open();
+    let wide = (i32::MAX as u32).to_be_bytes();
+    let rest = (i32::MAX as u32 - 65_535).to_be_bytes();
+    bench.send(&frame(SETTINGS, 0, 0, &[&[0, 4], &wide[..]].concat()));
+    bench.send(&frame(WINDOW_UPDATE, 0, 0, &rest));
+    let ids = (0..HTTP2_STREAMS_MAX).map(|place| 2 * place + 1);
+    bench.send(&ids.clone().map(|id| request(id, "GET", true)).collect::<Vec<_>>().concat());
+    frames(&mut bench);
+    bench.room = 0;
+    for id in ids {
+        bench.decide(id, Decision::Answer(file(len)));
+    }
+    bench
+}
+
+/// The lengths of the slices that were asked for since the last call; they are read.
+fn read_slices(bench: &mut Bench) -> usize {
+    let asked = std::mem::take(&mut bench.asked);
+    let mut bytes = 0;
+    for (stream, ask) in asked {
+        let Ask::Slice(_, _, len) = ask else { panic!("{ask:?}") };
+        bytes += len;
+        bench.connection.sliced(stream, vec![0; len]);
+        bench.turn();
+    }
+    bytes
+}
+
+#[test]
+fn of_files_as_much_is_read_as_has_room_on_the_connection() {
+    let len = 3 * DISK_SLICE_BYTES as u64 + 5;
+    let mut bench = asking_for_files(len);
+    let mut bytes = 0;
+    loop {
+        match read_slices(&mut bench) {
+            0 => break,
+            read => bytes += read,
+        }
+    }
+    assert!((DISK_SLICE_BYTES..=HTTP2_UNSENT_BYTES_MAX).contains(&bytes), "{bytes} bytes");
+    assert!(bench.ended.is_empty());
+    assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)), "it waits for its reader");
+    // The client reads: all streams come to their ends, and none before all have had something.
+    let mut heard = std::collections::BTreeSet::new();
+    for _ in 0..10_000 {
+        bench.room = HTTP2_UNSENT_BYTES_MAX / 3;
+        bench.turn();
+        let read = read_slices(&mut bench);
+        assert!(read <= HTTP2_UNSENT_BYTES_MAX, "{read} bytes");
+        if bench.ended.is_empty() {
+            heard.extend(frames_of(&bench.taken, DATA));
+        } else if heard.len() < HTTP2_STREAMS_MAX as usize {
+            panic!("{} streams had something when one was over", heard.len());
+        }
+        if bench.ended.len() == HTTP2_STREAMS_MAX as usize {
+            break;
+        }
+    }
+    assert_eq!(bench.ended.len(), HTTP2_STREAMS_MAX as usize);
+    assert!(bench.ended.iter().all(|it| it.is_whole && it.sent_bytes == len), "{:?}", bench.ended);
+}
+
+/// The streams of the whole frames of a kind.
+fn frames_of(mut bytes: &[u8], kind: u8) -> Vec<u32> {
+    let mut streams = Vec::new();
+    while let [a, b, c, its, _, s, t, u, v, ..] = *bytes {
+        if its == kind {
+            streams.push(u32::from_be_bytes([s, t, u, v]));
+        }
+        let end = 9 + u32::from_be_bytes([0, a, b, c]) as usize;
+        bytes = bytes.get(end..).unwrap_or_default();
+    }
+    streams
+}
+
+#[test]
+fn streams_that_end_leave_their_room_to_others() {
+    let mut bench = asking_for_files(1 << 20);
+    while read_slices(&mut bench) > 0 {}
+    // Those that have what is on its way are called off, one after the other.
+    for place in 0..HTTP2_STREAMS_MAX - 1 {
+        bench.send(&frame(RST_STREAM, 0, 2 * place + 1, &[0, 0, 0, 8]));
+        while read_slices(&mut bench) > 0 {}
+    }
+    assert_eq!(bench.ended.len(), HTTP2_STREAMS_MAX as usize - 1);
+    (bench.room, bench.reads_at_once) = (usize::MAX, true);
+    while bench.turn() == Rest::Yield {}
+    assert!(matches!(bench.ended.last(), Some(ended) if ended.is_whole && ended.sent_bytes == 1 << 20));
+}
+
+#[test]
+fn a_turn_sends_so_much_and_then_others_have_theirs() {
+    let mut bench = open();
+    let wide = (i32::MAX as u32).to_be_bytes();
+    bench.send(&frame(SETTINGS, 0, 0, &[&[0, 4], &wide[..]].concat()));
+    bench.send(&frame(WINDOW_UPDATE, 0, 0, &(i32::MAX as u32 - 65_535).to_be_bytes()));
+    bench.send(&request(1, "GET", true));
+    bench.reads_at_once = true;
+    let len = 16u64 << 20;
+    let mut rest = bench.decide(1, Decision::Answer(file(len)));
+    let mut most = std::mem::take(&mut bench.taken).len();
+    while rest == Rest::Yield {
+        rest = bench.turn();
+        most = most.max(std::mem::take(&mut bench.taken).len());
+    }
+    assert!(bench.ended[0].is_whole && bench.ended[0].sent_bytes == len);
+    let turn = LINK_STEPS_MAX as usize * STEP_BYTES;
+    assert!((turn / 2..=turn + HTTP2_UNSENT_BYTES_MAX).contains(&most), "{most} bytes in a turn");
+}
+
+/// A peer behind a delay that uploads what its windows let through in each round trip.
+struct Uploader {
+    of_all: i64,
+    initial: i64,
+    /// The pings of the server.
+    pings: usize,
+}
+
+impl Uploader {
+    fn new() -> Self {
+        Self { of_all: 65_535, initial: 65_535, pings: 0 }
+    }
+
+    /// Uploads `len` bytes on one stream, which are taken if `takes` says so; returns how many round trips it took.
+    fn upload(&mut self, bench: &mut Bench, stream: u32, len: usize, takes: bool) -> usize {
+        bench.send(&request(stream, "POST", false));
+        if takes {
+            bench.decide(stream, Decision::ReadBody);
+        }
+        let (mut of_stream, mut left, mut trips) = (self.initial, len, 0);
+        while left > 0 && trips < TRIPS_MAX {
+            trips += 1;
+            let mut bytes = self.hear(bench, &mut of_stream);
+            while left > 0 && of_stream.min(self.of_all) > 0 {
+                let room = usize::try_from(of_stream.min(self.of_all)).expect("more than none");
+                let count = left.min(16_384).min(room);
+                left -= count;
+                of_stream -= count as i64;
+                self.of_all -= count as i64;
+                bytes.extend(frame(DATA, u8::from(left == 0), stream, &vec![b'x'; count]));
+            }
+            for bytes in bytes.chunks(16_384) {
+                bench.send(bytes);
+                spool_all(bench);
+            }
+        }
+        trips
+    }
+
+    /// What the server has said arrives, all at once; returns what there is to say to it.
+    fn hear(&mut self, bench: &mut Bench, of_stream: &mut i64) -> Vec<u8> {
+        let (said, mut answers) = (std::mem::take(&mut bench.taken), Vec::new());
+        let mut rest = &said[..];
+        while let [a, b, c, kind, flags, s, t, u, v, ref tail @ ..] = *rest {
+            let (payload, next) = tail.split_at(u32::from_be_bytes([0, a, b, c]) as usize);
+            let number = |at: usize| {
+                i64::from(u32::from_be_bytes(payload[at..at + 4].try_into().expect("four bytes")))
+            };
+            match (kind, u32::from_be_bytes([s, t, u, v])) {
+                (SETTINGS, _) if flags & 1 == 0 => {
+                    for at in (0..payload.len()).step_by(6).filter(|&at| payload[at..at + 2] == [0, 4]) {
+                        *of_stream += number(at + 2) - self.initial;
+                        self.initial = number(at + 2);
+                    }
+                    answers.extend(frame(SETTINGS, 1, 0, &[]));
+                }
+                (WINDOW_UPDATE, 0) => self.of_all += number(0),
+                (WINDOW_UPDATE, _) => *of_stream += number(0),
+                (PING, _) if flags & 1 == 0 => {
+                    self.pings += 1;
+                    answers.extend(frame(PING, 1, 0, payload));
+                }
+                _ => {}
+            }
+            rest = next;
+        }
+        answers
+    }
+}
+
+/// A client that is not let through makes no more round trips than this.
+const TRIPS_MAX: usize = 200;
+
+/// The disk takes what is there of bodies.
+fn spool_all(bench: &mut Bench) {
+    while let Some((stream, ask)) = bench.asked.pop() {
+        let Ask::Spool(file, bytes) = ask else { continue };
+        let spool = crate::spool::Spool::new(std::env::temp_dir(), u64::MAX);
+        let file = file.unwrap_or_else(|| spool.create().expect("a file"));
+        bench.connection.spooled(stream, file, bytes, bench.now);
+        bench.turn();
+    }
+}
+
+#[test]
+fn windows_grow_with_the_round_trips_of_an_upload() {
+    let (mut bench, mut client) = (open(), Uploader::new());
+    bench.body_bytes_max = 1 << 30;
+    let trips = client.upload(&mut bench, 1, 10_000_000, true);
+    assert!(trips <= 8, "{trips} round trips");
+    assert!((1..=trips).contains(&client.pings), "{} pings", client.pings);
+    assert!(client.initial > 1 << 20, "a window of {} bytes", client.initial);
+    bench.decide(1, Decision::Answer(answer("taken")));
+    // No stream is open: the window is as it was, as soon as the client has confirmed the one before.
+    while client.initial != 256 << 10 {
+        let answers = client.hear(&mut bench, &mut 0);
+        assert!(!answers.is_empty(), "a window of {} bytes", client.initial);
+        bench.send(&answers);
+    }
+    // What was learned is not forgotten.
+    let again = client.upload(&mut bench, 3, 10_000_000, true);
+    assert!(again < trips, "{again} round trips after {trips}");
+}
+
+#[test]
+fn a_short_upload_causes_no_ping_and_one_that_is_not_taken_no_larger_window() {
+    let (mut bench, mut client) = (open(), Uploader::new());
+    client.upload(&mut bench, 1, 50_000, true);
+    assert_eq!((client.pings, client.initial), (0, 256 << 10));
+    let (mut bench, mut client) = (open(), Uploader::new());
+    assert_eq!(client.upload(&mut bench, 1, 1 << 20, false), TRIPS_MAX);
+    assert_eq!(client.initial, 256 << 10);
+}
+
+#[test]
+fn windows_grow_within_the_bound_for_all_connections() {
+    let permits = crate::sync::permits::Permits::new(2);
+    let mut benches: Vec<_> = (0..3).map(|_| Bench::with_window_permits(&permits)).collect();
+    let mut windows = Vec::new();
+    for bench in &mut benches {
+        let mut client = Uploader::new();
+        bench.send(&greeting());
+        bench.body_bytes_max = 1 << 30;
+        client.upload(bench, 1, 20_000_000, true);
+        windows.push(client.initial);
+    }
+    assert_eq!(windows, [3 << 20, 1 << 20, 1 << 20]);
+    drop(benches);
+    assert_eq!(permits.free(), 2, "they are back");
+}
+
+/// The error code that the connection of a peer ends with that sends `bytes` behind a request.
+fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
+    let mut bench = open();
+    // These fields are in the dynamic table from now on: 4 of them.
+    let indexed = |name: &str, value: &str| {
+        let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+        [&[0x40][..], &text(name), &text(value)].concat()
+    };
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "h"), (":path", "/")];
+    let block = fields.map(|(name, value)| indexed(name, value)).concat();
+    bench.send(&frame(1, 5, 1, &block));
+    bench.taken.clear();
+    for bytes in bytes.chunks(cut) {
+        bench.send(bytes);
+    }
+    let mut rest = &bench.taken[..];
+    while let [a, b, c, kind, _, _, _, _, _, ref tail @ ..] = *rest {
+        let (payload, next) = tail.split_at(u32::from_be_bytes([0, a, b, c]) as usize);
+        if kind == GOAWAY {
+            return Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
+        }
+        rest = next;
+    }
+    None
+}
+
+#[test]
+fn a_connection_ends_with_the_code_of_what_was_wrong() {
+    const PROTOCOL: u32 = 1;
+    const FRAME_SIZE: u32 = 6;
+    const COMPRESSION: u32 = 9;
+    // A whole request that refers to the dynamic table, and what is put behind it or in its place.
+    let known = [0xbe, 0xbf, 0xc0, 0xc1];
+    let block = |more: &[u8]| frame(1, 5, 3, &[&known[..], more].concat());
+    let literal = |name: &[u8], value: &[u8]| {
+        [&[0][..], &[name.len() as u8], name, &[value.len() as u8], value].concat()
+    };
+    let cases: Vec<(&str, Vec<u8>, u32)> = vec![
+        ("an index beyond both tables", block(&[0xff, 0x80, 0x01]), COMPRESSION),
+        ("an index beyond the dynamic table", block(&[0xc2]), COMPRESSION),
+        ("index 0", block(&[0x80]), COMPRESSION),
+        ("an integer without an end", block(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]), COMPRESSION),
+        ("a string that is too short", block(&[0x00, 0x01, b'a', 0x05, b'b']), COMPRESSION),
+        ("a block that ends within a field", block(&[0x00, 0x01]), COMPRESSION),
+        ("a table that is too large", block(&[0x3f, 0xe2, 0x1f]), COMPRESSION),
+        ("a table that changes late", block(&[0x20]), COMPRESSION),
+        (
+            "a Huffman code with the end in it",
+            block(&[0x00, 0x01, b'a', 0x84, 0xff, 0xff, 0xff, 0xff]),
+            COMPRESSION,
+        ),
+        ("a Huffman code that is padded with zeros", block(&[0x00, 0x01, b'a', 0x81, 0x00]), COMPRESSION),
+        ("a name by an index beyond the table", block(&[0x7f, 0x20, 0x01, b'a']), COMPRESSION),
+        (
+            "the same in a continuation",
+            [frame(1, 1, 3, &known), frame(9, 4, 3, &[0x80])].concat(),
+            COMPRESSION,
+        ),
+        (
+            "the same behind whole requests",
+            [block(&[]), frame(1, 5, 5, &known), frame(1, 5, 7, &[0x80])].concat(),
+            COMPRESSION,
+        ),
+        ("a name in upper case", block(&literal(b"X-A", b"b")), PROTOCOL),
+        ("an unknown pseudo-header field", block(&literal(b":a", b"b")), PROTOCOL),
+        ("a name without bytes", block(&literal(b"", b"b")), PROTOCOL),
+        ("a value with a line feed", block(&literal(b"a", b"b\nc")), PROTOCOL),
+        // "X" and "a" in the Huffman code: 11111100, and 00011 behind which are ones.
+        ("a coded name in upper case", block(&[0x00, 0x81, 0xfc, 0x01, b'b']), PROTOCOL),
+        ("an even stream", frame(1, 5, 2, &known), PROTOCOL),
+        ("stream 0", frame(1, 5, 0, &known), PROTOCOL),
+        ("more padding than there is", frame(1, 5 | 8, 3, &[200, 0xbe]), PROTOCOL),
+        (
+            "another frame within a head",
+            [frame(1, 1, 3, &known), frame(PING, 0, 0, &[0; 8])].concat(),
+            PROTOCOL,
+        ),
+        ("a continuation of nothing", frame(9, 4, 3, &known), PROTOCOL),
+        ("PUSH_PROMISE", frame(5, 4, 1, &[0, 0, 0, 2]), PROTOCOL),
+        ("SETTINGS on a stream", frame(SETTINGS, 0, 1, &[]), PROTOCOL),
+        ("data on stream 0", frame(DATA, 0, 0, b"a"), PROTOCOL),
+        ("a PING that is too short", frame(PING, 0, 0, &[0; 7]), FRAME_SIZE),
+        ("SETTINGS of half a value", frame(SETTINGS, 0, 0, &[0; 9]), FRAME_SIZE),
+        ("a confirmation with values", frame(SETTINGS, 1, 0, &[0; 6]), FRAME_SIZE),
+        ("WINDOW_UPDATE that is too long", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1, 0]), FRAME_SIZE),
+        ("RST_STREAM that is too short", frame(RST_STREAM, 0, 1, &[0; 3]), FRAME_SIZE),
+        ("PRIORITY that is too short", frame(2, 0, 1, &[0; 4]), FRAME_SIZE),
+        ("a head without room for its priority", frame(1, 5 | 0x20, 3, &[0; 4]), FRAME_SIZE),
+        ("a frame beyond the maximum", frame(DATA, 0, 1, &[0; 16_385]), FRAME_SIZE),
+        (
+            "the first fault counts",
+            [frame(PING, 0, 0, &[0; 7]), frame(1, 5, 3, &[0x80])].concat(),
+            FRAME_SIZE,
+        ),
+    ];
+    for (name, bytes, code) in cases {
+        for cut in [1, 3, 16_384] {
+            assert_eq!(farewell(&bytes, cut), Some(code), "{name}, by {cut} bytes");
+        }
+    }
+    let sound = [block(&[]), frame(2, 0, 5, &[0, 0, 0, 1, 7]), frame(PING, 0, 0, &[0; 8])].concat();
+    assert_eq!(farewell(&sound, 5), None);
 }

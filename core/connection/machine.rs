@@ -45,11 +45,20 @@ impl<R> Connection<R> {
     }
 
     /// Begins a turn: the socket and all that waits is looked at anew. With `is_closing`, the connection ends once what
-    /// was asked is answered.
-    pub fn begin_turn(&mut self, is_closing: bool) {
+    /// was asked is answered; with `is_memory_tight`, little is collected for a peer that does not read.
+    pub fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.begin_turn(is_closing),
-            Protocol::Http2(http2) => http2.begin_turn(is_closing),
+            Protocol::Http2(http2) => http2.begin_turn(is_closing, is_memory_tight),
+        }
+    }
+
+    /// How many bytes the connection itself holds of responses that wait to be sent, and of bodies that were not taken.
+    /// What the responses hold is their own [share](Share) of the memory of all replies.
+    pub fn copied_bytes(&mut self) -> u64 {
+        match &mut self.protocol {
+            Protocol::Http1(_) => 0,
+            Protocol::Http2(http2) => http2.copied_bytes(),
         }
     }
 
@@ -82,7 +91,7 @@ impl<R> Connection<R> {
             Protocol::Http1(http1) => {
                 if http1.receive(bytes, now) {
                     let mut http2 = Box::new(Http2::new(&http1.take_input(), now));
-                    http2.begin_turn(http1.is_closing());
+                    http2.begin_turn(http1.is_closing(), false);
                     self.protocol = Protocol::Http2(http2);
                 }
             }

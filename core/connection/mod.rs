@@ -39,6 +39,7 @@ mod http2;
 mod http2_head;
 mod http2_stream;
 mod http2_streams;
+mod http2_uploads;
 mod lingering;
 mod machine;
 mod output;
@@ -49,6 +50,7 @@ mod spares;
 mod stream;
 mod timers;
 mod turn;
+mod upload_window;
 
 pub use command::{
     Announced, Ask, Command, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Rejected, Rejection,

@@ -10,7 +10,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use crate::limits::OUTPUT_BYTES_MAX;
+use crate::limits::{DISK_SLICE_BYTES, OUTPUT_BYTES_MAX, OUTPUT_RUNS_MAX, STEP_BYTES};
 use crate::sync::primitive::Arc;
 
 use super::spares::{self, Spares};
@@ -20,6 +20,9 @@ const COPY_BYTES_MAX: usize = 4096;
 
 /// What is appended begins another piece behind one of this many bytes.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
+
+/// Slices of files are read behind up to this many bytes: heads, and parts that are short.
+const SLICED_BEHIND_MAX: usize = DISK_SLICE_BYTES / 2;
 
 /// A queue with room for more is not kept for others.
 const QUEUE_PIECES_MAX: usize = 64;
@@ -35,6 +38,12 @@ pub struct Output {
     len: usize,
     full_at: usize,
     sends_files: bool,
+    /// How many of the pieces are runs of files.
+    runs: usize,
+    /// How many bytes of files can be sent as soon as they are here.
+    slice_room: usize,
+    /// What was written since this was last asked, in steps.
+    effort: u32,
 }
 
 #[derive(Debug)]
@@ -80,7 +89,35 @@ impl Default for Output {
 impl Output {
     /// Starts empty; it counts as full from this many bytes on.
     pub fn full_at(bytes: usize) -> Self {
-        Self { pieces: VecDeque::new(), len: 0, full_at: bytes, sends_files: false }
+        Self {
+            pieces: VecDeque::new(),
+            len: 0,
+            full_at: bytes,
+            sends_files: false,
+            runs: 0,
+            slice_room: usize::MAX,
+            effort: 0,
+        }
+    }
+
+    /// It counts as full from this many bytes on.
+    pub fn set_full_at(&mut self, bytes: usize) {
+        self.full_at = bytes;
+    }
+
+    /// Says how many bytes of files can be sent as soon as they are here.
+    pub fn set_slice_room(&mut self, bytes: usize) {
+        self.slice_room = bytes;
+    }
+
+    /// How many bytes are to be read from a disk: no more than can be sent, and none behind others that wait.
+    pub fn slice_room(&self) -> usize {
+        if self.len > SLICED_BEHIND_MAX { 0 } else { self.slice_room.min(DISK_SLICE_BYTES) }
+    }
+
+    /// What was written since this was last asked, in steps of a turn.
+    pub fn take_effort(&mut self) -> u32 {
+        std::mem::take(&mut self.effort)
     }
 
     /// Says whether the sink sends files.
@@ -120,7 +157,7 @@ impl Output {
 
     /// Whether enough waits.
     pub fn is_full(&self) -> bool {
-        self.len >= self.full_at
+        self.len >= self.full_at || self.runs >= OUTPUT_RUNS_MAX
     }
 
     /// Whether nothing waits.
@@ -139,6 +176,12 @@ impl Output {
             write(bytes);
             self.len += bytes.len() - before;
         }
+    }
+
+    /// The last bytes that were appended and not written, if there are so many.
+    pub fn last_bytes<const COUNT: usize>(&mut self) -> Option<&mut [u8; COUNT]> {
+        let Some(OutputPiece::Own { bytes, written }) = self.pieces.back_mut() else { return None };
+        bytes[*written..].last_chunk_mut()
     }
 
     /// Adds bytes, by copying them if they are few.
@@ -165,6 +208,7 @@ impl Output {
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
         if len > 0 {
             self.len += len;
+            self.runs += 1;
             self.add(OutputPiece::File { file, offset, len, state: FileState::Unseen });
         }
     }
@@ -238,13 +282,16 @@ impl Output {
     pub fn advance(&mut self, mut count: usize) {
         debug_assert!(count <= self.len, "wrote {count} of {} bytes", self.len);
         self.len -= count;
+        self.effort = self.effort.saturating_add(1 + u32::try_from(count / STEP_BYTES).unwrap_or(u32::MAX));
         while let Some(first) = self.pieces.front_mut() {
             count = first.advance(count);
             if !first.is_empty() {
                 return;
             }
-            if let Some(OutputPiece::Own { bytes, .. }) = self.pieces.pop_front() {
-                spares::give_buffer(bytes);
+            match self.pieces.pop_front() {
+                Some(OutputPiece::Own { bytes, .. }) => spares::give_buffer(bytes),
+                Some(OutputPiece::File { .. }) => self.runs -= 1,
+                Some(OutputPiece::Shared(_)) | None => {}
             }
         }
         let queue = std::mem::take(&mut self.pieces);

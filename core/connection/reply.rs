@@ -10,9 +10,9 @@ use bytes::Bytes;
 
 use crate::files::BodyPiece;
 use crate::http::{Fields, encode};
-use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
+use crate::limits::{SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::{End, Part, ReplyHead, SpooledPart};
-use crate::spool::Share;
+use crate::spool::{Share, Spool};
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
@@ -29,8 +29,10 @@ pub struct Reply {
     run: Option<Run>,
     /// What follows between the last part and the end.
     tail: VecDeque<BodyPiece>,
-    /// What the bytes of the worker that are here, or on their way from a spool file, are of the memory of all replies.
+    /// What the bytes that are here, or on their way from a disk, are of the memory of all replies.
     share: Share,
+    /// The memory of all replies, if it sends files.
+    memory: Option<Spool>,
     /// How many bytes are on their way from a disk, if any.
     reading: Option<usize>,
     ended: Option<End>,
@@ -107,10 +109,12 @@ impl Reply {
         Self { parts, ..Self::default() }
     }
 
-    /// Starts a reply whose body is in these pieces.
-    pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>) -> Self {
+    /// Starts a reply whose body is in these pieces; what is read of files counts in the `memory` of all replies.
+    pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>, memory: &Spool) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
-        Self { parts, tail: body.into(), ..Self::default() }
+        let is_from_disk = body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
+        let memory = is_from_disk.then(|| memory.clone());
+        Self { parts, tail: body.into(), memory, ..Self::default() }
     }
 
     /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
@@ -243,6 +247,11 @@ impl Reply {
         self.put(bytes, out);
     }
 
+    /// Whether bytes of it are on their way from a disk.
+    pub(super) fn awaits_disk(&self) -> bool {
+        self.reading.is_some()
+    }
+
     /// The rest cannot be had.
     pub(super) fn fail(&mut self) {
         self.reading = None;
@@ -277,6 +286,7 @@ impl Reply {
         true
     }
 
+    /// Asks for the next slice of what is being read.
     fn next_slice(&mut self, out: &Output) -> Option<ReplyStep> {
         let run = self.run.as_ref()?;
         let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
@@ -284,16 +294,24 @@ impl Reply {
             self.run = None;
             return None;
         }
-        let mut len = as_index(run.end - run.offset).min(DISK_SLICE_BYTES);
-        if let Source::Spool(file) = &run.source
-            && !self.share.try_take(file.spool(), len as u64)
+        // A client that does not read costs no memory for what it would not get.
+        let mut len = as_index(run.end - run.offset).min(out.slice_room());
+        if len == 0 {
+            return Some(ReplyStep::Room);
+        }
+        let memory = match &run.source {
+            Source::Spool(file) => Some(file.spool()),
+            Source::File(_) => self.memory.as_ref(),
+        };
+        if let Some(memory) = memory
+            && !self.share.try_take(memory, len as u64)
         {
-            // It went to the disk for want of memory: little of it comes back before it can be sent.
+            // There is no memory: little comes from the disk before it can be sent.
             if !out.is_empty() {
                 return Some(ReplyStep::Room);
             }
             len = len.min(TIGHT_SLICE_BYTES);
-            self.share.take(file.spool(), len as u64);
+            self.share.take(memory, len as u64);
         }
         self.reading = Some(len);
         Some(ReplyStep::Slice(run.source.clone(), run.offset, len))
@@ -371,7 +389,11 @@ fn as_index(place: u64) -> usize {
 mod tests {
     use super::*;
     use crate::connection::harness::{data, head};
-    use crate::limits::OUTPUT_BYTES_MAX;
+    use crate::limits::{DISK_SLICE_BYTES, OUTPUT_BYTES_MAX};
+
+    fn memory(bytes: u64) -> Spool {
+        Spool::with_memory(std::env::temp_dir(), 0, bytes)
+    }
 
     fn written(out: &mut Output) -> String {
         let mut bytes = Vec::new();
@@ -455,7 +477,7 @@ mod tests {
         let spooled = Part::Spooled(SpooledPart { file, offset: 0, len });
         let parts = vec![head(None), data("a"), spooled, data("b"), Part::End(End::Complete)];
         let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
-        let mut sizes = Vec::new();
+        let (mut sizes, mut text) = (Vec::new(), String::new());
         loop {
             match reply.pump(&mut out) {
                 ReplyStep::Head(_, length) => {
@@ -467,12 +489,13 @@ mod tests {
                     assert!(matches!(reply.pump(&mut out), ReplyStep::Disk));
                     reply.sliced(vec![b'x'; count], &mut out);
                 }
+                ReplyStep::Room => text.push_str(&written(&mut out)),
                 ReplyStep::End(end) => break assert_eq!(end, End::Complete),
                 want => panic!("unexpected {want:?}"),
             }
         }
         assert_eq!(sizes, [(0, DISK_SLICE_BYTES), (DISK_SLICE_BYTES as u64, 5)]);
-        let text = written(&mut out);
+        text.push_str(&written(&mut out));
         assert!(text.starts_with("ax") && text.ends_with("xb") && text.len() as u64 == len + 2);
     }
 
@@ -531,12 +554,60 @@ mod tests {
         assert_eq!(spool.memory_bytes(), 0);
     }
 
+    /// A reply with `len` bytes of a file whose head is out, in this much memory.
+    fn file_reply(len: u64, memory: &Spool, out: &mut Output) -> Reply {
+        let Part::Head(head) = head(Some(len)) else { panic!() };
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut reply = Reply::pieces(head, vec![BodyPiece::File(file, 0..len)], memory);
+        let ReplyStep::Head(..) = reply.pump(out) else { panic!("no head") };
+        reply.begin_body(Frame::Length { left: len });
+        reply
+    }
+
+    #[test]
+    fn no_more_is_read_of_a_file_than_can_be_sent() {
+        let memory = memory(1 << 20);
+        let mut out = Output::default();
+        let mut reply = file_reply(1 << 20, &memory, &mut out);
+        out.set_slice_room(0);
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
+        out.set_slice_room(1000);
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, 1000)));
+        reply.sliced(vec![b'x'; 1000], &mut out);
+        out.set_slice_room(usize::MAX);
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 1000, DISK_SLICE_BYTES)), "behind a head");
+        reply.sliced(vec![b'x'; DISK_SLICE_BYTES], &mut out);
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "behind what waits");
+        assert!(memory.memory_bytes() > DISK_SLICE_BYTES as u64 - 4096, "it is counted");
+        drop(out.take(usize::MAX));
+        drop(out.take(usize::MAX));
+        reply.note_unsent(out.len());
+        assert_eq!((out.len(), memory.memory_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn little_of_a_file_is_read_while_memory_is_short() {
+        let memory = memory(0);
+        let mut out = Output::default();
+        let mut reply = file_reply(1 << 20, &memory, &mut out);
+        for place in 0..3 {
+            let at = place * TIGHT_SLICE_BYTES as u64;
+            let ReplyStep::Slice(_, offset, TIGHT_SLICE_BYTES) = reply.pump(&mut out) else {
+                panic!("{place}")
+            };
+            assert_eq!(offset, at);
+            reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+            assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
+            drop(out.take(usize::MAX));
+        }
+    }
+
     #[test]
     fn a_file_goes_out_as_runs_where_the_sink_sends_files() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let end = 2 * SEND_FILE_BYTES as u64 + 10;
         let Part::Head(head) = head(Some(end - 5)) else { panic!() };
-        let mut reply = Reply::pieces(head, vec![BodyPiece::File(file, 5..end)]);
+        let mut reply = Reply::pieces(head, vec![BodyPiece::File(file, 5..end)], &memory(1 << 20));
         let mut out = Output::default();
         out.set_sends_files(true);
         let ReplyStep::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
@@ -554,7 +625,7 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let Part::Head(head) = head(Some(10)) else { panic!() };
         let pieces = vec![BodyPiece::Bytes(Bytes::from_static(b"abc")), BodyPiece::File(file, 3..10)];
-        let (mut reply, mut out) = (Reply::pieces(head, pieces), Output::default());
+        let (mut reply, mut out) = (Reply::pieces(head, pieces, &memory(1 << 20)), Output::default());
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 3, 7)));

@@ -395,6 +395,11 @@ impl<R> Stream<R> {
         }
     }
 
+    /// Whether bytes of its reply are on their way from a disk.
+    pub(super) fn awaits_disk(&self) -> bool {
+        matches!(&self.phase, StreamPhase::Replying(reply) if reply.awaits_disk())
+    }
+
     /// The rest of its reply cannot be had.
     pub(super) fn fail_reply(&mut self) {
         if let StreamPhase::Replying(reply) = &mut self.phase {

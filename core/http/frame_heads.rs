@@ -90,6 +90,11 @@ impl FrameHeads {
         Some(Met::Head(head))
     }
 
+    /// Returns how much of `bytes`, which come next, belongs to the payload that is being received.
+    pub(super) fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[..self.left.min(bytes.len())]
+    }
+
     /// Returns whether the input ended at the end of a frame, or of the bytes that are not frames.
     pub(super) fn is_between(&self) -> bool {
         self.left == 0 && self.have == 0

@@ -2,14 +2,15 @@
 //!
 //! The library reports requests and bodies, not frames. A client that leaves a request header unfinished, or sends only
 //! frames without content, would go unnoticed, and so would the time when a header began. Promises: it knows where
-//! frames begin and end and whether they carry content, in constant memory, whatever the bytes are. Refuses: it decodes
-//! nothing and rejects nothing as malformed; the library does that.
+//! frames begin and end and whether they carry content, in bounded memory, whatever the bytes are. Refuses: it rejects
+//! nothing as malformed; the library does that, and then is told [what was wrong](FrameWatch::fault).
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREAMS_MAX};
 
+use super::frame_faults::{ConnectionFault, FrameFaults};
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, FrameHeads, HEADERS, Met};
 use super::preface::PREFACE;
 
@@ -17,6 +18,7 @@ use super::preface::PREFACE;
 #[derive(Debug)]
 pub struct FrameWatch {
     heads: FrameHeads,
+    faults: FrameFaults,
     /// A request header has begun and continues in the next frame.
     is_head_open: bool,
     /// The number of frames, or of headers of several frames, that have begun.
@@ -27,6 +29,8 @@ pub struct FrameWatch {
     since: Option<Instant>,
     /// The highest stream that the client has opened.
     newest: u32,
+    /// The length of the data frames that have begun since this was last asked.
+    data_bytes: u64,
     /// The streams whose request headers have begun, and when, until they are [taken](Self::take_head).
     opened: VecDeque<(u32, Instant)>,
 }
@@ -38,11 +42,13 @@ impl Default for FrameWatch {
     fn default() -> Self {
         Self {
             heads: FrameHeads::behind(PREFACE.len()),
+            faults: FrameFaults::default(),
             is_head_open: false,
             begun: 0,
             credit: HTTP2_IDLE_FRAMES_MAX,
             since: None,
             newest: 0,
+            data_bytes: 0,
             opened: VecDeque::new(),
         }
     }
@@ -51,7 +57,11 @@ impl Default for FrameWatch {
 impl FrameWatch {
     /// Processes received bytes at `now`.
     pub fn see(&mut self, mut bytes: &[u8], now: Instant) {
-        while let Some(met) = self.heads.next(&mut bytes) {
+        loop {
+            if self.heads.within().is_some_and(|head| matches!(head.kind, HEADERS | CONTINUATION)) {
+                self.faults.add(self.heads.payload(bytes));
+            }
+            let Some(met) = self.heads.next(&mut bytes) else { return };
             match met {
                 Met::Beginning => {
                     self.since = Some(now);
@@ -73,10 +83,25 @@ impl FrameWatch {
         self.heads.within().filter(|head| head.kind == DATA).map(|head| head.stream)
     }
 
+    /// Returns the length of the data frames that have begun since this was last asked.
+    pub fn take_data_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.data_bytes)
+    }
+
     /// Returns when the request header of this stream began; only once.
     pub fn take_head(&mut self, stream: u32) -> Option<Instant> {
         let place = self.opened.iter().position(|(id, _)| *id == stream)?;
         self.opened.remove(place).map(|(_, since)| since)
+    }
+
+    /// The library has looked at all that was seen.
+    pub fn settle(&mut self) {
+        self.faults.settle(!self.heads.is_between() || self.is_head_open);
+    }
+
+    /// What was wrong with what the library has given up at.
+    pub fn fault(&self) -> ConnectionFault {
+        self.faults.fault()
     }
 
     /// Notes that content was sent to the client, which allows a few more frames without content.
@@ -90,6 +115,8 @@ impl FrameWatch {
     }
 
     fn begin_payload(&mut self, head: FrameHead) {
+        let is_new = head.stream > self.newest && head.stream % 2 == 1 && !self.is_head_open;
+        self.faults.begin(head, is_new);
         if let (HEADERS, Some(since)) = (head.kind, self.since)
             && head.stream > self.newest
         {
@@ -98,6 +125,9 @@ impl FrameWatch {
                 self.opened.pop_front();
             }
             self.opened.push_back((head.stream, since));
+        }
+        if head.kind == DATA {
+            self.data_bytes += u64::from(head.length);
         }
         if matches!(head.kind, HEADERS | CONTINUATION) {
             self.is_head_open = !head.ends_headers();

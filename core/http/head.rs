@@ -113,6 +113,11 @@ impl Head {
         self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
+    /// Returns about how much memory it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.len() + self.fields.len() * size_of::<FieldSpan>()
+    }
+
     /// Returns the value of the first field of this name (case-insensitive).
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers()

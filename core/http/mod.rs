@@ -15,6 +15,7 @@
 //! | `request_line` | the start of an invalid request header | method and path, for the access log |
 //! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
+//! | `frame_faults` | frames at which the HTTP/2 library has given up | the error code of that |
 //! | `frame_watch` | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
 //! | `answer_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
 //! | `body` | bytes after the request header | body bytes or a [`BodyError`] |
@@ -37,6 +38,7 @@ mod date;
 pub mod encode;
 mod fields;
 pub mod forwarded;
+mod frame_faults;
 mod frame_heads;
 mod frame_watch;
 mod framing;
@@ -65,6 +67,7 @@ pub use self::body::{BodyDecoder, BodyError, BodyProgress};
 pub use self::coding::{Choice, Coding, choose};
 pub use self::date::{DateCache, imf_fixdate, parse_date};
 pub use self::fields::{Fields, InvalidField};
+pub use self::frame_faults::ConnectionFault;
 pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version, is_cgi_safe_name};

@@ -155,7 +155,7 @@ families! {
         cell accept_stalls: Counter;
     STREAMS_REFUSED: Counter "svc_streams_refused_total" in Admission,
         "Number of HTTP/2 streams refused because of the limit on open streams across all connections.",
-        "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
+        "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached, or because their headers are long and `svc_reply_memory_limit_bytes` was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
         cell streams_refused: Counter;
     IO_WORKERS_IN_USE: Gauge "svc_io_workers_in_use" in Admission,
         "Number of I/O threads that connections are given to.",
@@ -455,11 +455,11 @@ families! {
         cell coding_saved_bytes: Counter;
     REPLY_MEMORY_BYTES: Gauge "svc_reply_memory_bytes" in Process,
         "Size of responses buffered in memory for slow clients, in bytes.",
-        "Bytes of responses buffered in memory for their clients. Approximate: a few KiB per response are not counted.",
+        "Bytes held in memory for clients: output of scripts, parts of files, and copies of both in HTTP/2 and TLS; also request headers, and bodies that have arrived over HTTP/2 and were not taken. Approximate: a few KiB of each are not counted.",
         source |facts, _, series| series.one(facts.reply_memory_bytes);
     REPLY_MEMORY_LIMIT_BYTES: Gauge "svc_reply_memory_limit_bytes" in Process,
         "Memory limit for buffered responses; beyond it, they are buffered in temporary files.",
-        "128 MiB. When this limit is reached, further response data is buffered in temporary files.",
+        "128 MiB. When this limit is reached, further output of scripts is buffered in temporary files, files are read in parts of 4 KiB, and HTTP/2 streams with headers above 4 KiB are refused.",
         source |_, _, series| series.one(REPLIES_MEMORY_MAX);
     SPOOL_BYTES: Gauge "svc_spool_bytes" in Process,
         "Size of the bodies in temporary files, in bytes.",

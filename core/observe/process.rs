@@ -43,6 +43,11 @@ impl ProcessFacts {
     pub fn read_cpu() -> Duration {
         cpu_time()
     }
+
+    /// Asks for the resident memory alone.
+    pub fn read_resident() -> Option<u64> {
+        resident_bytes()
+    }
 }
 
 fn cpu_time() -> Duration {

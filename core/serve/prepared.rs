@@ -341,7 +341,7 @@ mod tests {
         assert!(get(ops_addr, "/readyz").contains(" 503 "));
 
         let report = [("php".to_owned(), "8.4.0".into())].into_iter().collect();
-        let facts = ExecutorFacts { php_version: Some("8.4.0".to_owned()), report };
+        let facts = ExecutorFacts { php_version: Some("8.4.0".to_owned()), report, free_unused: None };
         let server = prepared.serve(facts, None).unwrap();
         let report = get(ops_addr, "/config");
         assert!(report.contains(r#""php":"8.4.0""#), "{report}");

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::http::{Head, uri};
-use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
+use crate::limits::{HTTP2_STREAMS_BESIDE_MIN, HTTP2_WINDOW_PERMITS};
 use crate::observe::{BootFailure, History, Log, Metrics, OpcacheBook, StaticCacheReading, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
@@ -42,6 +42,8 @@ pub struct ExecutorFacts {
     pub php_version: Option<String>,
     /// What the configuration report contains about the executor, besides the settings.
     pub report: Map<String, Value>,
+    /// Gives memory that is free back to the system.
+    pub free_unused: Option<fn()>,
 }
 
 /// The state of one server process.
@@ -83,6 +85,8 @@ pub struct Shared {
     pub io_load: LoadSharing,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
+    /// Permits for larger windows of HTTP/2 uploads.
+    pub window_permits: Arc<Permits>,
     /// The last seconds; locked only to add a sample or to read them.
     pub history: ShortLock<History>,
     /// What OPcache says of its memory; locked only to note a reading or to copy the last one.
@@ -96,6 +100,10 @@ pub struct Shared {
     scripts: OnceLock<Arc<dyn FindScript>>,
     /// When the server started.
     pub started_at: Instant,
+}
+
+fn streams_beside_max(config: &Config) -> usize {
+    config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)
 }
 
 fn tracer(config: &Config, spans: Option<&Arc<TraceSink>>) -> Option<Arc<Tracer>> {
@@ -130,7 +138,8 @@ impl Shared {
             boot_failure: ShortLock::default(),
             spans,
             io_load: LoadSharing::new(config.serving.io_workers, config.serving.io_workers_at_start),
-            stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
+            window_permits: Permits::new(HTTP2_WINDOW_PERMITS),
+            stream_permits: Permits::new(streams_beside_max(&config)),
             history: ShortLock::default(),
             opcache: ShortLock::default(),
             static_cache: ShortLock::default(),
@@ -179,6 +188,16 @@ impl Shared {
     /// Whether OPcache is enabled; `None` until PHP has started, and without PHP.
     pub fn opcache_enabled(&self) -> Option<bool> {
         self.executor.get()?.report.get("php")?["opcache_enabled"].as_bool()
+    }
+
+    /// The number of HTTP/2 streams beyond the first one of a connection.
+    pub(super) fn streams_beside(&self) -> u64 {
+        streams_beside_max(&self.config).saturating_sub(self.stream_permits.free()) as u64
+    }
+
+    /// What gives memory that is free back to the system, if there is something.
+    pub(super) fn free_unused(&self) -> Option<fn()> {
+        self.executor.get()?.free_unused
     }
 
     /// The configuration report; `None` until the executor has started.

@@ -49,6 +49,15 @@ impl Share {
         self.note(spool, bytes, more);
     }
 
+    /// Stands for this many bytes from now on, even if there is no space for them.
+    pub fn set(&mut self, spool: &Spool, bytes: u64) {
+        if bytes > self.bytes {
+            self.take(spool, bytes - self.bytes);
+        } else {
+            self.keep(bytes);
+        }
+    }
+
     /// Releases the bytes beyond this number.
     pub fn keep(&mut self, bytes: u64) {
         if bytes >= self.bytes {

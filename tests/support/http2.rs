@@ -223,6 +223,13 @@ impl Http2Client {
         }
     }
 
+    /// Sends up to `len` bytes of a body, as many as the server's windows allow; returns how many those are.
+    pub(crate) fn send_what_it_may(&mut self, id: u32, len: usize) -> usize {
+        let room = usize::try_from(self.streams[&id].window.min(self.window)).unwrap_or(0).min(len);
+        self.send_data(id, &vec![b'x'; room]);
+        room
+    }
+
     /// Cancels a stream.
     pub(crate) fn reset(&mut self, id: u32, code: u32) {
         self.frame(kind::RST_STREAM, 0, id, &code.to_be_bytes());

@@ -11,8 +11,10 @@ use mio::net::TcpStream;
 
 use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended};
 use crate::http::BodyError;
+use crate::limits::OUTPUT_BYTES_MAX;
 use crate::observe::{Event as Record, TlsHandshake};
 use crate::pool::StreamKey;
+use crate::spool::Share;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
@@ -41,6 +43,8 @@ pub(in crate::serve) struct ClientConnection {
     wire: Wire,
     ends: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
+    /// What HTTP/2 and TLS have copied of responses, as part of the memory of all replies.
+    copied: Share,
     /// It continues once all messages and events of the present turn have been handled.
     is_in_line: bool,
     _counted: CountedConnection,
@@ -99,6 +103,7 @@ impl ClientConnection {
             wire: Wire::new(transport),
             connection,
             ends,
+            copied: Share::default(),
             is_in_line: false,
             _counted: CountedConnection::new(&io.shared),
             _permit: arrival.permit,
@@ -189,7 +194,9 @@ impl ClientConnection {
     /// Begins a turn: takes all steps that are possible now.
     pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
         self.is_in_line = false;
-        self.connection.begin_turn(io.shared.lifecycle.is_closing());
+        let is_memory_tight = !io.shared.spool.has_memory_for(OUTPUT_BYTES_MAX as u64);
+        self.connection.begin_turn(io.shared.lifecycle.is_closing(), is_memory_tight);
+        self.wire.transport.set_memory_tight(is_memory_tight);
         self.run(io)
     }
 
@@ -205,6 +212,8 @@ impl ClientConnection {
         if received > 0 {
             io.shared.metrics.request_bytes.add(received);
         }
+        let copied = self.connection.copied_bytes() + self.wire.transport.held_back() as u64;
+        self.copied.set(&io.shared.spool, copied);
         fate
     }
 

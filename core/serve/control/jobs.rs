@@ -13,6 +13,7 @@ use crate::sync::primitive::Arc;
 use super::drain::Drain;
 use super::io_scaling_job::IoScalingJob;
 use super::machinery::Machinery;
+use super::memory_peak::{MemoryPeak, MemoryReading};
 use super::scan::Scan;
 use super::schedule::PeriodicJob;
 use super::service_manager_job::ServiceManagerJob;
@@ -29,6 +30,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
         Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
         Box::new(IoScalingJob::new(shared, now)),
         Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
+        Box::new(MemoryJob { machinery: Arc::clone(machinery), peak: MemoryPeak::default(), due: now }),
         Box::new(SupervisorJob {
             supervisor: Supervision::new(&shared.config.php),
             shared: Arc::clone(shared),
@@ -83,6 +85,43 @@ impl PeriodicJob for SweepJob {
         None
     }
 }
+
+/// Gives memory back to the system behind a peak, on a file thread: it takes its time.
+struct MemoryJob {
+    machinery: Arc<Machinery>,
+    peak: MemoryPeak,
+    due: Instant,
+}
+
+impl PeriodicJob for MemoryJob {
+    fn run(&mut self, now: Instant) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + CONTROL_TICK;
+        let Machinery { shared, disk, .. } = &*self.machinery;
+        let held = shared.spool.memory_bytes()
+            + shared.metrics.connections.value() * CONNECTION_BYTES
+            + shared.streams_beside() * STREAM_BYTES;
+        if let Some(free_unused) = shared.free_unused()
+            && let Some(resident) = ProcessFacts::read_resident()
+            && self.peak.tick(MemoryReading { resident, held })
+        {
+            disk.order_chore(Chore::FreeUnused(free_unused));
+        }
+    }
+
+    /// It can wait for the next second.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// About what a connection takes beside what is counted, in bytes: a TLS session, or the state of HTTP/2.
+const CONNECTION_BYTES: u64 = 16 * 1024;
+
+/// About what a stream of HTTP/2 beyond the first one of its connection takes, in bytes.
+const STREAM_BYTES: u64 = 4 * 1024;
 
 /// Supervises the pool.
 struct SupervisorJob {

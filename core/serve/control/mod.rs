@@ -20,6 +20,7 @@ mod io_scaling;
 mod io_scaling_job;
 pub(in crate::serve) mod jobs;
 pub(in crate::serve) mod machinery;
+mod memory_peak;
 pub(in crate::serve) mod plugin_reports;
 pub(in crate::serve) mod pool_events;
 pub(in crate::serve) mod reload;

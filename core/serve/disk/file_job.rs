@@ -38,6 +38,8 @@ pub(in crate::serve) enum Chore {
     Code(Arc<Asset>, Coding),
     /// Check whether what is cached for this normalized path is still current.
     Look(Arc<Site>, Vec<u8>),
+    /// Give memory that is free back to the system.
+    FreeUnused(fn()),
     /// Evict what nobody has requested recently.
     Sweep(Arc<Site>),
 }
@@ -83,7 +85,7 @@ impl FileJob {
 impl Chore {
     /// Whether it may take so long that other jobs must not wait for it.
     pub(in crate::serve) fn takes_long(&self) -> bool {
-        matches!(self, Self::Code(..))
+        matches!(self, Self::Code(..) | Self::FreeUnused(_))
     }
 
     /// Does the chore. Waits for disks.
@@ -92,6 +94,7 @@ impl Chore {
             Self::Code(asset, coding) => Site::code(&asset, coding),
             // The first request that has to wait for a check reports the error.
             Self::Look(site, path) => drop(site.look(&path)),
+            Self::FreeUnused(free_unused) => free_unused(),
             Self::Sweep(site) => site.sweep(),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use crate::config::TimeoutConfig;
 use crate::connection::ConnectionTerms;
 use crate::http::{DateCache, HeadLimits};
 use crate::limits::{LINGER_TIMEOUT, READ_BYTES};
@@ -50,7 +49,7 @@ impl Io {
     ) -> Self {
         let disk = DiskClient::new(disk, Arc::<Inbox>::clone(inbox));
         Self {
-            terms: Arc::new(connection_terms(&shared.config.timeouts)),
+            terms: Arc::new(connection_terms(&shared)),
             router: Router::new(site, disk.clone(), shared.policy.rules()),
             disk,
             pool: PoolClient::new(Arc::clone(&shared), Arc::<Inbox>::clone(inbox)),
@@ -66,7 +65,8 @@ impl Io {
 }
 
 /// The limits of a connection on the main port.
-fn connection_terms(timeouts: &TimeoutConfig) -> ConnectionTerms {
+fn connection_terms(shared: &Shared) -> ConnectionTerms {
+    let timeouts = &shared.config.timeouts;
     ConnectionTerms {
         head: HeadLimits::main_port(),
         header_timeout: timeouts.header,
@@ -76,5 +76,6 @@ fn connection_terms(timeouts: &TimeoutConfig) -> ConnectionTerms {
         linger_timeout: LINGER_TIMEOUT,
         exchange_timeout: None,
         accepts_http2: true,
+        window_permits: Arc::clone(&shared.window_permits),
     }
 }

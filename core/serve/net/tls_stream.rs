@@ -18,7 +18,7 @@ use std::io::{self, IoSlice, Read, Write};
 
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 
-use crate::limits::TLS_FIRST_BYTES;
+use crate::limits::{TIGHT_OUTPUT_BYTES, TLS_FIRST_BYTES, TLS_OUTPUT_BYTES_MAX};
 use crate::observe::TlsHandshake;
 use crate::pool::TlsFacts;
 
@@ -42,6 +42,8 @@ pub(in crate::serve) struct TlsStream<S> {
     held_back: usize,
     /// The result of the handshake has been reported.
     is_told: bool,
+    /// The session buffers little.
+    is_memory_tight: bool,
 }
 
 /// The progress of the session; see the diagram above.
@@ -68,6 +70,7 @@ impl<S: Read + Write> TlsStream<S> {
             progress: 0,
             held_back: 0,
             is_told: false,
+            is_memory_tight: false,
         }
     }
 
@@ -167,6 +170,14 @@ impl<S: Read + Write> TlsStream<S> {
             }
         }
         if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+    }
+
+    /// While memory is tight, the session buffers a record at a time.
+    pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
+        if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
+            let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { TLS_OUTPUT_BYTES_MAX };
+            self.session.set_buffer_limit(Some(bytes));
+        }
     }
 
     /// Sends what the session has buffered; returns whether nothing is left.

@@ -80,6 +80,13 @@ impl Transport {
         }
     }
 
+    /// While memory is tight, little is accepted that the socket does not accept.
+    pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
+        if let Self::Tls(tls) = self {
+            tls.set_memory_tight(is_memory_tight);
+        }
+    }
+
     /// Roughly how many of the accepted bytes the socket has not accepted; 0 only if it has accepted all.
     pub(in crate::serve) fn held_back(&self) -> usize {
         match self {

@@ -14,6 +14,7 @@ use crate::connection::{
 use crate::http::{BodyFraming, HeadLimits};
 use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
 use crate::plugins::PageTicket;
+use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 
 use super::port::{OpsResponder, OpsResponse, OpsSource, page_reply, refusal};
@@ -69,6 +70,7 @@ pub(in crate::serve) fn terms() -> ConnectionTerms {
         linger_timeout: OPS_LEAVE_TIMEOUT,
         exchange_timeout: Some(OPS_EXCHANGE_TIMEOUT),
         accepts_http2: false,
+        window_permits: Permits::new(0),
     }
 }
 
@@ -101,7 +103,7 @@ impl OpsConnection {
     /// Starts a turn: the socket is asked again.
     pub(in crate::serve) fn begin_turn(&mut self) {
         // It answers as long as the server lives.
-        self.connection.begin_turn(false);
+        self.connection.begin_turn(false, false);
     }
 
     /// Processes bytes from the client.

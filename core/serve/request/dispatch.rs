@@ -118,7 +118,7 @@ impl RequestMeta {
         } else {
             io.shared.metrics.static_misses.incr();
         }
-        Decision::Answer(Reply::pieces(head, shown.body))
+        Decision::Answer(Reply::pieces(head, shown.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.

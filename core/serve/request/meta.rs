@@ -11,6 +11,7 @@ use crate::config::AbandonedRequests;
 use crate::http::{Head, RequestLine, Version};
 use crate::policy::deny::Denial;
 use crate::pool::{Exchange, ReplyHead, Script, StreamKey};
+use crate::spool::Share;
 use crate::sync::primitive::Arc;
 use crate::time;
 use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
@@ -48,6 +49,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) sends: Option<Box<ReplyHead>>,
     /// Its script was gone when its worker opened it; what the path leads to by now answers.
     pub(in crate::serve) has_lost_script: bool,
+    /// Its head, as part of the memory of all replies.
+    pub(in crate::serve) memory: Share,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
     /// Its span, if it is recorded.
@@ -121,6 +124,7 @@ impl RequestMeta {
             is_coded: false,
             sends: None,
             has_lost_script: false,
+            memory: Share::default(),
             client_context,
             span: None,
             subject,

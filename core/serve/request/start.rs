@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
 use crate::http::{Head, MethodKind, RequestLine, Trace, https_location};
 use crate::pool::{Origin, StreamKey};
+use crate::spool::Share;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 use crate::trace::Tracer;
@@ -30,6 +31,7 @@ pub(in crate::serve) fn start(
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
+    let Some(memory) = memory(connection, &io.shared, stream, &head) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
     let Placed { trace, tracer } = place(io, ends, Some(&head));
@@ -47,6 +49,7 @@ pub(in crate::serve) fn start(
     };
     let key = StreamKey { connection: connection_key, stream };
     let mut meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
+    meta.memory = memory;
     if let Some(tracer) = &tracer {
         meta.open_span(tracer);
     }
@@ -107,6 +110,30 @@ fn permit(
     }
     permit.map(Some)
 }
+
+/// Counts a head in the memory of all replies, or refuses the stream. By references to what was sent before, a client of
+/// HTTP/2 makes the server keep a hundred times what it sends, for as long as it holds its bodies back.
+fn memory(
+    connection: &mut Connection<RequestMeta>,
+    shared: &Shared,
+    stream: u32,
+    head: &Head,
+) -> Option<Share> {
+    let mut memory = Share::default();
+    let bytes = head.memory_bytes() as u64;
+    if stream == NOT_MULTIPLEXED {
+        // It has come as it is, on a connection of its own.
+        memory.take(&shared.spool, bytes);
+    } else if !memory.try_take(&shared.spool, bytes) {
+        shared.metrics.streams_refused.incr();
+        connection.refuse_stream();
+        return None;
+    }
+    Some(memory)
+}
+
+/// The number of requests on connections that carry one at a time.
+const NOT_MULTIPLEXED: u32 = 0;
 
 impl RequestMeta {
     /// Records a request that the HTTP/2 library answered itself, with a head and no body.

@@ -148,7 +148,7 @@ impl World {
             self.call_stale();
         }
         self.machine.handle_timeout(self.now + Duration::from_secs(1000));
-        self.machine.begin_turn(self.dice.one_in(2));
+        self.machine.begin_turn(self.dice.one_in(2), self.dice.one_in(2));
         assert!(
             matches!(self.machine.poll_command(self.wire.peer(), self.now), Command::Close { .. }),
             "it does more after its end"

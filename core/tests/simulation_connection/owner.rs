@@ -116,7 +116,11 @@ impl Owner {
                 let len = asked.supplied();
                 model.records[number].supplied = len;
                 let pieces = file_pieces(number, len);
-                Decision::Answer(Reply::pieces(head(number, asked.status, Some(len as u64)), pieces))
+                Decision::Answer(Reply::pieces(
+                    head(number, asked.status, Some(len as u64)),
+                    pieces,
+                    &self.spool,
+                ))
             }
         };
         it.decide(stream, decision, now);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use svc_core::connection::ConnectionTerms;
 use svc_core::http::HeadLimits;
 use svc_core::limits::DISK_SLICE_BYTES;
+use svc_core::sync::permits::Permits;
 
 /// A stream of random numbers (xorshift64*).
 #[derive(Clone, Debug)]
@@ -216,6 +217,7 @@ impl Plan {
                 linger_timeout: seconds(dice),
                 exchange_timeout: of_ops.then(|| seconds(dice)),
                 accepts_http2: is_http2 || (!of_ops && dice.one_in(2)),
+                window_permits: Permits::new(dice.index(20)),
             },
             is_kind,
             is_calm,

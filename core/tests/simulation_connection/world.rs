@@ -120,7 +120,8 @@ impl World {
             return;
         }
         self.is_in_line = false;
-        self.machine.begin_turn(self.is_closing);
+        let is_memory_tight = self.dice.one_in(8);
+        self.machine.begin_turn(self.is_closing, is_memory_tight);
         let mut commands = 0;
         loop {
             let command = self.machine.poll_command(self.wire.peer(), self.now);

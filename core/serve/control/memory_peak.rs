@@ -1,0 +1,100 @@
+//! When memory that is free is given back to the system: behind a peak.
+//!
+//! libc keeps what is free between blocks in use for whoever allocates next. After a peak, that can be most of the process.
+//! Promises: nothing is given back while clients hold a good part of what has been added. Where that brings nothing, it is
+//! tried some more times, after ever longer pauses, as connections may be closed meanwhile; then the process needs what it
+//! has. Refuses: it frees nothing.
+
+use crate::limits::MEMORY_PEAK_MIN;
+
+/// What the process has needed so far, and the last reading.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct MemoryPeak {
+    /// The resident memory behind the last peak; less if it was less since. The start of the process is the first peak.
+    base: u64,
+    last: MemoryReading,
+    /// Memory was given back, and has not been looked at since.
+    is_settling: bool,
+    /// How often that has brought nothing, and how many seconds are left before it is tried again.
+    vain: u32,
+    pause: u32,
+}
+
+/// How often memory is given back in vain before the process is taken to need it.
+const TRIES_MAX: u32 = 6;
+
+/// The memory of the process at one time, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::serve) struct MemoryReading {
+    /// Resident.
+    pub(in crate::serve) resident: u64,
+    /// Held for clients.
+    pub(in crate::serve) held: u64,
+}
+
+impl MemoryPeak {
+    /// Takes a reading, one a second; returns whether a peak is over, and what is free is to be given back.
+    pub(in crate::serve) fn tick(&mut self, now: MemoryReading) -> bool {
+        let last = std::mem::replace(&mut self.last, now);
+        self.pause = self.pause.saturating_sub(1);
+        if std::mem::take(&mut self.is_settling) {
+            let has_helped = now.resident + MEMORY_PEAK_MIN / 2 <= last.resident;
+            if has_helped || self.vain == TRIES_MAX {
+                // The next peak may have begun.
+                (self.base, self.vain) = (last.resident.min(now.resident), 0);
+            } else {
+                self.vain += 1;
+                self.pause = 1 << self.vain;
+            }
+            return false;
+        }
+        self.base = self.base.min(now.resident);
+        let added = now.resident - self.base;
+        // A few pages come with whatever runs meanwhile.
+        let is_steady = now.resident <= last.resident + MEMORY_PEAK_MIN / 8 && now.held >= last.held;
+        self.is_settling = self.pause == 0 && is_steady && added >= MEMORY_PEAK_MIN && now.held <= added / 4;
+        self.is_settling
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds in which memory is given back, by what is resident and held; what is given back is no longer resident.
+    fn trims(readings: &[(u64, u64)]) -> Vec<usize> {
+        let mut peak = MemoryPeak::default();
+        let tick = |(resident, held)| MemoryReading { resident: resident << 20, held: held << 20 };
+        let over = readings.iter().enumerate().filter(|&(_, reading)| peak.tick(tick(*reading)));
+        over.map(|(second, _)| second).collect()
+    }
+
+    #[test]
+    fn memory_is_given_back_once_behind_a_peak() {
+        let needed = [(50, 0), (50, 0), (40, 0), (40, 0)];
+        assert_eq!(trims(&needed), [1], "the start leaves some");
+        let peaks: [(&[(u64, u64)], &[usize], &str); 4] = [
+            (&[(140, 90), (140, 0), (140, 0), (45, 0), (45, 0)], &[6], "when clients have let it go"),
+            (&[(140, 0), (140, 0), (140, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "what is let go late"),
+            (&[(140, 0), (140, 0), (45, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "each, however short"),
+            (&[(60, 0), (60, 0), (41, 0), (41, 0)], &[5], "a small one"),
+        ];
+        for (readings, seconds, why) in peaks {
+            assert_eq!(trims(&[&needed, readings].concat()), [&[1], seconds].concat(), "{why}");
+        }
+        let tries = trims(&[&needed[..], &[(140, 0); 1000]].concat()).len();
+        assert!((2..=10).contains(&tries), "what is needed is given back {tries} times");
+    }
+
+    #[test]
+    fn what_is_needed_or_little_is_kept() {
+        for (readings, why) in [
+            ([(140, 90), (140, 90), (140, 80), (140, 80)], "clients hold it"),
+            ([(45, 0), (45, 0), (47, 0), (47, 0)], "it is little"),
+            ([(60, 0), (80, 0), (100, 0), (120, 0)], "it grows"),
+        ] {
+            let start = [(50, 0), (50, 0), (40, 0), (40, 0)];
+            assert_eq!(trims(&[&start, &readings[..]].concat()), [1], "{why}");
+        }
+    }
+}
