@@ -19,6 +19,9 @@ const STREAM_BYTES: u64 = 8 << 10;
 /// What an allocator keeps, and threads that began to run meanwhile.
 const SLACK_BYTES: u64 = 12 << 20;
 
+/// What stays behind a peak: less than that is not given back.
+const KEPT_BYTES: u64 = SLACK_BYTES + (8 << 20);
+
 const COUNTED: &str = "svc_reply_memory_bytes";
 
 fn resident(svc: &Svc) -> u64 {
@@ -60,7 +63,7 @@ fn check<C>(svc: &Svc, before: u64, clients: Vec<C>, streams: u64, expected: std
     );
     drop(clients);
     eventually("it is all given back", || counted(svc) == 0);
-    eventually("the system has it", || resident(svc) <= before + SLACK_BYTES);
+    eventually("the system has it", || resident(svc) <= before + KEPT_BYTES);
 }
 
 /// Connections of HTTP/2 that ask for the file on all their streams, with windows for all of it, and read nothing.
@@ -91,8 +94,8 @@ fn streams_whose_client_does_not_read_share_the_room_of_their_connection() {
     add_file(&svc);
     for field in [None, Some(("range", "bytes=7-")), Some(("range", "bytes=0-9,100-,200000-"))] {
         let before = resident(&svc);
-        let clients = http2_clients(&svc, 40, field);
-        check(&svc, before, clients, 40 * 128, 40 * (64 << 10)..=40 * (600 << 10));
+        let clients = http2_clients(&svc, 70, field);
+        check(&svc, before, clients, 70 * 128, 70 * (64 << 10)..=70 * (600 << 10));
     }
 }
 
@@ -158,5 +161,5 @@ fn heads_that_refer_to_what_was_sent_before_are_within_the_bound_of_all_replies(
     assert_eq!(svc.get("/").text(), "a");
     drop(clients);
     eventually("it is all given back", || counted(&svc) == 0);
-    eventually("the system has it", || resident(&svc) <= before + SLACK_BYTES);
+    eventually("the system has it", || resident(&svc) <= before + KEPT_BYTES);
 }

@@ -18,10 +18,12 @@ pub(in crate::serve) struct MemoryPeak {
     /// How often that has brought nothing, and how many seconds are left before it is tried again.
     vain: u32,
     pause: u32,
+    /// The resident memory after the last time.
+    tried: u64,
 }
 
 /// How often memory is given back in vain before the process is taken to need it.
-const TRIES_MAX: u32 = 6;
+const TRIES_MAX: u32 = 4;
 
 /// The memory of the process at one time, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +39,10 @@ impl MemoryPeak {
     pub(in crate::serve) fn tick(&mut self, now: MemoryReading) -> bool {
         let last = std::mem::replace(&mut self.last, now);
         self.pause = self.pause.saturating_sub(1);
+        if self.vain > 0 && now.resident >= self.tried + MEMORY_PEAK_MIN {
+            // This is another peak.
+            (self.vain, self.pause) = (0, 0);
+        }
         if std::mem::take(&mut self.is_settling) {
             let has_helped = now.resident + MEMORY_PEAK_MIN / 2 <= last.resident;
             if has_helped || self.vain == TRIES_MAX {
@@ -44,7 +50,7 @@ impl MemoryPeak {
                 (self.base, self.vain) = (last.resident.min(now.resident), 0);
             } else {
                 self.vain += 1;
-                self.pause = 1 << self.vain;
+                (self.pause, self.tried) = (1 << self.vain, now.resident);
             }
             return false;
         }
@@ -82,6 +88,9 @@ mod tests {
         for (readings, seconds, why) in peaks {
             assert_eq!(trims(&[&needed, readings].concat()), [&[1], seconds].concat(), "{why}");
         }
+        // What was tried in vain at the start does not delay it.
+        let late = [&[(40, 0); 14][..], &[(140, 0); 3], &[(45, 0); 2]].concat();
+        assert!(trims(&late).contains(&15), "{:?}", trims(&late));
         let tries = trims(&[&needed[..], &[(140, 0); 1000]].concat()).len();
         assert!((2..=10).contains(&tries), "what is needed is given back {tries} times");
     }
