@@ -96,7 +96,7 @@ static void settle(shim_connection *store)
 {
     change *next = NULL;
     for (change *one = first_of(store); one != NULL; one = next) {
-        const bool is_wanted = one->kept.request == 0 || one->kept.request == shim_running->serial;
+        const bool is_wanted = one->kept.request == 0 || one->kept.request == shim_running->context.serial;
         if (is_wanted != one->is_applied) {
             one->is_applied = is_wanted;
             set(store, one->option, is_wanted ? &one->own : &one->of_others);
@@ -128,7 +128,7 @@ void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
 static change *find(const shim_connection *store, zend_long option)
 {
     change *one = first_of(store);
-    while (one != NULL && (one->kept.request != shim_running->serial || one->option != option)) {
+    while (one != NULL && (one->kept.request != shim_running->context.serial || one->option != option)) {
         one = after(one);
     }
     return one;
@@ -144,7 +144,7 @@ static void add(shim_connection *store, zend_long option, zval *before, zval *no
         zval_ptr_dtor(now);
         return;
     }
-    one->kept = (shim_kept){.request = shim_running->serial, .next = store->options};
+    one->kept = (shim_kept){.request = shim_running->context.serial, .next = store->options};
     one->option = option;
     ZVAL_COPY_VALUE(&one->own, now);
     ZVAL_COPY_VALUE(&one->of_others, before);
@@ -192,7 +192,7 @@ void shim_options_leave(shim_connection *store, zend_execute_data *execute_data,
 static bool has_change_of(const shim_connection *store, const void *fiber)
 {
     const change *one = first_of(store);
-    while (one != NULL && one->kept.request != ((const shim_fiber *)fiber)->serial) {
+    while (one != NULL && one->kept.request != ((const shim_fiber *)fiber)->context.serial) {
         one = after(one);
     }
     return one != NULL;
@@ -214,7 +214,7 @@ void shim_options_end(const shim_fiber *fiber)
 {
     for (shim_connection *store = NULL; (store = shim_connection_which(has_change_of, fiber)) != NULL;) {
         for (change *one = first_of(store); one != NULL; one = after(one)) {
-            if (one->kept.request == fiber->serial) {
+            if (one->kept.request == fiber->context.serial) {
                 give_to_all(store, one);
             }
         }

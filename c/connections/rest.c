@@ -183,7 +183,7 @@ static void note_locks(shim_connection *root, unsigned effects)
     if ((effects & SHIM_LEAVES_LOCK) == 0 || root->keeps_locks || root->kind == SHIM_KIND_SQLITE) {
         return;
     }
-    const uint64_t request = shim_running != NULL ? shim_running->serial : SHIM_SEVERAL;
+    const uint64_t request = shim_running != NULL ? shim_running->context.serial : SHIM_SEVERAL;
     root->keeps_locks = root->locked_by == 0 && !shim_own_worker.serving && shim_own_worker.requests == 0;
     if (!root->keeps_locks) {
         root->locked_by = root->locked_by == 0 || root->locked_by == request ? request : SHIM_SEVERAL;

@@ -198,7 +198,7 @@ void shim_store_leave(shim_connection *store, zend_execute_data *execute_data, c
         return;
     }
     shim_options_leave(store, execute_data, result,
-                       store->selections != NULL && store->selections->connected_by == shim_running->serial);
+                       store->selections != NULL && store->selections->connected_by == shim_running->context.serial);
     if (store->kind == SHIM_KIND_MEMCACHED) {
         leave_memcached(store, execute_data, result);
     } else {
