@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::pem;
 use crate::config::{ExportConfig, ExportProtocol, Fault, PemFile, Problem};
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::sync::primitive::Arc;
@@ -27,14 +28,15 @@ pub fn client_config(export: &ExportConfig) -> Result<Option<Arc<ClientConfig>>,
         None if is_tls => system_roots(),
         None => RootCertStore::empty(),
     };
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(rustls::ALL_VERSIONS)
         .map_err(|error| unusable(&PemFile { setting: ENDPOINT, path: "".into() }, &error))?
         .with_root_certificates(roots);
     let mut config = match &export.identity {
         Some((cert, key)) => {
             let chain = certificates(cert)?;
-            let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|error| unusable(key, &error))?;
+            let secret = pem::private_key(&read(key)?);
+            let secret = secret.map_err(|fault| unusable(key, &fault.of("private key")))?;
             builder.with_client_auth_cert(chain, secret).map_err(|error| unusable(key, &error))?
         }
         None => builder.with_no_client_auth(),
@@ -64,12 +66,7 @@ fn system_roots() -> RootCertStore {
 }
 
 fn certificates(file: &PemFile) -> Result<Vec<CertificateDer<'static>>, Problem> {
-    let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(file)?).collect();
-    match sections {
-        Ok(certificates) if certificates.is_empty() => Err(unusable(file, &"it contains no certificate")),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(unusable(file, &error)),
-    }
+    pem::certificates(&read(file)?).map_err(|fault| unusable(file, &fault.of("certificate")))
 }
 
 fn read(file: &PemFile) -> Result<Vec<u8>, Problem> {

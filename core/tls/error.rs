@@ -7,19 +7,20 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::pem::PemFault;
 use crate::limits::TLS_FILE_BYTES_MAX;
 
 /// Why the files in `TLS_CERT` and `TLS_KEY` cannot be used.
 #[derive(Debug)]
 pub enum TlsError {
-    /// A certificate cannot be parsed.
+    /// A certificate cannot be used.
     BadCertificate {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// A key cannot be parsed or used.
+    /// A key cannot be used.
     BadKey {
         /// The file.
         path: PathBuf,
@@ -33,15 +34,19 @@ pub enum TlsError {
         /// The key's file.
         key: PathBuf,
     },
-    /// The file contains no certificate.
+    /// The file contains no certificate, or one that cannot be read.
     NoCertificate {
         /// The file.
         path: PathBuf,
+        /// What it contains instead.
+        fault: PemFault,
     },
-    /// The file contains no key.
+    /// The file contains no key, or one that cannot be read.
     NoKey {
         /// The file.
         path: PathBuf,
+        /// What it contains instead.
+        fault: PemFault,
     },
     /// The system provides no randomness, or the library failed for another reason.
     Library(rustls::Error),
@@ -86,8 +91,12 @@ impl fmt::Display for TlsError {
                 let fault = format_args!("does not match the certificate in {cert:?}");
                 line(KEY, key, fault, "the private key of that certificate")
             }
-            Self::NoCertificate { path } => line(CERT, path, format_args!("contains no certificate"), CHAIN),
-            Self::NoKey { path } => line(KEY, path, format_args!("contains no private key"), PRIVATE_KEY),
+            Self::NoCertificate { path, fault } => {
+                line(CERT, path, format_args!("{}", fault.of("certificate")), CHAIN)
+            }
+            Self::NoKey { path, fault } => {
+                line(KEY, path, format_args!("{}", fault.of("private key")), PRIVATE_KEY)
+            }
             Self::Library(error) => write!(f, "cannot set up TLS: {error}"),
             Self::TooLong { variable, path } => line(
                 variable,
@@ -108,7 +117,8 @@ impl std::error::Error for TlsError {}
 const CHAIN: &str = "a PEM file with the server certificate, followed by its chain";
 
 /// The expected contents of a key file.
-const PRIVATE_KEY: &str = "a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
+pub(super) const PRIVATE_KEY: &str = "a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1): RSA of 2048 to \
+                                      8192 bits, ECDSA on P-256, P-384 or P-521, or Ed25519";
 
 fn accepted_by(variable: &str) -> &'static str {
     if variable == CERT { CHAIN } else { PRIVATE_KEY }

@@ -8,13 +8,14 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
 use super::error::{CERT, KEY, TlsError};
+use super::pem;
 use super::validity::Validity;
+use super::x509::CertificateParts;
 use crate::config::CertificateFiles;
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::sync::primitive::Arc;
@@ -40,29 +41,28 @@ impl Identity {
     /// Which of them cannot be used, and why.
     pub fn load(pair: &CertificateFiles, provider: &CryptoProvider) -> Result<Self, TlsError> {
         let chain = chain(&pair.cert)?;
-        let Some(first) = chain.first() else {
-            return Err(TlsError::NoCertificate { path: pair.cert.clone() });
-        };
         let bad = |error: &dyn std::fmt::Display| TlsError::BadCertificate {
             path: pair.cert.clone(),
             why: error.to_string(),
         };
-        let parsed = EndEntityCert::try_from(first).map_err(|error| bad(&error))?;
-        let names = parsed.valid_dns_names().map(str::to_ascii_lowercase).collect();
+        let first = chain.first().ok_or_else(|| bad(&"there is none"))?;
+        let names = match EndEntityCert::try_from(first) {
+            Ok(parsed) => parsed.valid_dns_names().map(str::to_ascii_lowercase).collect(),
+            // Version 1 has no place for names that clients look at.
+            Err(webpki::Error::UnsupportedCertVersion) => Vec::new(),
+            Err(error) => return Err(bad(&error)),
+        };
+        let parts = CertificateParts::of(first).ok_or_else(|| bad(&"it is no X.509 certificate"))?;
         let validity = Validity::of(first);
         let key = provider
             .key_provider
             .load_private_key(key(&pair.key)?)
             .map_err(|error| TlsError::BadKey { path: pair.key.clone(), why: error.to_string() })?;
-        let signer = CertifiedKey::new(chain, key);
-        match signer.keys_match() {
-            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-            Err(rustls::Error::InconsistentKeys(_)) => {
-                return Err(TlsError::KeyMismatch { cert: pair.cert.clone(), key: pair.key.clone() });
-            }
-            Err(error) => return Err(bad(&error)),
+        if key.public_key().is_some_and(|own| own.as_ref() != parts.public_key) {
+            return Err(TlsError::KeyMismatch { cert: pair.cert.clone(), key: pair.key.clone() });
         }
-        Ok(Self { path: pair.cert.clone(), names, validity, signer: Arc::new(signer) })
+        let signer = Arc::new(CertifiedKey::new(chain, key));
+        Ok(Self { path: pair.cert.clone(), names, validity, signer })
     }
 }
 
@@ -76,17 +76,12 @@ impl Identity {
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read(CERT, path)?;
-    let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    sections.map_err(|error| TlsError::BadCertificate { path: path.to_owned(), why: error.to_string() })
+    pem::certificates(&read(CERT, path)?)
+        .map_err(|fault| TlsError::NoCertificate { path: path.to_owned(), fault })
 }
 
-/// Returns the first key in the file. Curve parameters before it, as written by `openssl`, are skipped.
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(&read(KEY, path)?).map_err(|error| match error {
-        pem::Error::NoItemsFound => TlsError::NoKey { path: path.to_owned() },
-        error => TlsError::BadKey { path: path.to_owned(), why: error.to_string() },
-    })
+    pem::private_key(&read(KEY, path)?).map_err(|fault| TlsError::NoKey { path: path.to_owned(), fault })
 }
 
 fn read(variable: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -9,6 +9,8 @@
 //! |---|---|
 //! | `session_config` | the configuration of new sessions, now and after a reload |
 //! | `identity` | one certificate chain with its key |
+//! | `pem` | certificates and keys in files |
+//! | `x509` | the parts of a certificate |
 //! | `resolver` | which identity a client receives |
 //! | `validity` | the validity period of a certificate |
 //! | `error` | why the files cannot be used |
@@ -17,13 +19,16 @@
 mod client;
 mod error;
 mod identity;
+mod pem;
 mod resolver;
 mod session_config;
 mod validity;
+mod x509;
 
 pub use self::client::client_config;
 pub use self::error::TlsError;
 pub use self::identity::Identity;
+pub use self::pem::PemFault;
 pub use self::session_config::SessionConfig;
 pub use self::validity::{Validity, ValidityStatus};
 

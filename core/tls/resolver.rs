@@ -58,7 +58,7 @@ impl ResolvesServerCert for CertificateResolver {
 #[cfg(test)]
 mod tests {
     use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
-    use rustls::crypto::ring::sign::any_supported_type;
+    use rustls::crypto::aws_lc_rs::sign::any_supported_type;
     use rustls::pki_types::PrivateKeyDer;
 
     use super::*;

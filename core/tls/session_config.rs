@@ -5,7 +5,7 @@
 
 use std::time::SystemTime;
 
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions};
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 
@@ -62,8 +62,8 @@ impl SessionConfig {
                 TlsVersion::Tls12 => rustls::ALL_VERSIONS,
                 TlsVersion::Tls13 => NEWEST_ONLY,
             },
-            provider: Arc::new(ring::default_provider()),
-            tickets: ring::Ticketer::new().map_err(TlsError::Library)?,
+            provider: Arc::new(aws_lc_rs::default_provider()),
+            tickets: aws_lc_rs::Ticketer::new().map_err(TlsError::Library)?,
             sessions: ServerSessionMemoryCache::new(TLS_SESSIONS_MAX),
         };
         let current = ShortLock::new(Arc::new(basis.load()?));

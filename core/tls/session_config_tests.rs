@@ -44,7 +44,7 @@ fn client(roots: &[CertificateDer<'static>], versions: &[&'static SupportedProto
     for root in roots {
         store.add(root.clone()).unwrap();
     }
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let mut config =
         builder.with_protocol_versions(versions).unwrap().with_root_certificates(store).with_no_client_auth();
     config.alpn_protocols = vec![b"unheard/0".to_vec(), b"http/1.1".to_vec()];
@@ -174,15 +174,15 @@ fn each_fault_of_the_files_has_its_line() {
         .unwrap();
     std::fs::write(dir.join("long"), vec![b'-'; 1024 * 1024 + 1]).unwrap();
     let chain = "accepted: a PEM file with the server certificate, followed by its chain";
-    let private = "accepted: a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
+    let private = format!("accepted: {}", super::super::error::PRIVATE_KEY);
     let gone = "cannot be read (No such file or directory (os error 2))";
     for (cert, key, expected) in [
         ("gone", "a.key", format!(r#"TLS_CERT: "DIR/gone" {gone}; {chain}"#)),
         ("a.pem", "gone", format!(r#"TLS_KEY: "DIR/gone" {gone}; {private}"#)),
         (".", "a.key", format!(r#"TLS_CERT: "DIR/." cannot be read (not a file); {chain}"#)),
         ("empty", "a.key", format!(r#"TLS_CERT: "DIR/empty" contains no certificate; {chain}"#)),
-        ("a.key", "a.key", format!(r#"TLS_CERT: "DIR/a.key" contains no certificate; {chain}"#)),
-        ("a.pem", "a.pem", format!(r#"TLS_KEY: "DIR/a.pem" contains no private key; {private}"#)),
+        ("a.key", "a.key", format!(r#"TLS_CERT: "DIR/a.key" contains no certificate, but PRIVATE KEY; {chain}"#)),
+        ("a.pem", "a.pem", format!(r#"TLS_KEY: "DIR/a.pem" contains no private key, but CERTIFICATE; {private}"#)),
         ("long", "a.key", format!(r#"TLS_CERT: "DIR/long" is larger than 1048576 bytes; {chain}"#)),
         (
             "a.pem",

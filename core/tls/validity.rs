@@ -1,10 +1,11 @@
 //! The validity period of a certificate.
 //!
 //! Why: the TLS library checks the dates of other parties' certificates, but does not expose those of the server's own.
-//! Promises: it parses two dates at their place in X.509 and nothing else; anything that does not look like a
-//! certificate has no dates. Refuses: it verifies nothing.
+//! Promises: anything that does not look like a certificate has no dates. Refuses: it verifies nothing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::x509::{CertificateParts, element};
 
 /// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +30,7 @@ pub enum ValidityStatus {
 impl Validity {
     /// Parses the dates of a DER certificate; `None` if they are not where they should be.
     pub fn of(certificate: &[u8]) -> Option<Self> {
-        let (certificate, _) = element(certificate, SEQUENCE)?;
-        let (mut rest, _) = element(certificate, SEQUENCE)?;
-        if let Some((_, after)) = element(rest, VERSION) {
-            rest = after;
-        }
-        let (_, rest) = element(rest, INTEGER)?;
-        let (_, rest) = element(rest, SEQUENCE)?;
-        let (_, rest) = element(rest, SEQUENCE)?;
-        let (dates, _) = element(rest, SEQUENCE)?;
+        let dates = CertificateParts::of(certificate)?.validity;
         let (not_before, dates) = date(dates)?;
         let (not_after, _) = date(dates)?;
         Some(Self { not_before, not_after })
@@ -55,28 +48,8 @@ impl Validity {
     }
 }
 
-const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-/// The version is in a context-specific element, number 0.
-const VERSION: u8 = 0xa0;
-
-/// Takes the first element, which must have this tag, and returns its content and the rest.
-fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (&first, rest) = bytes.split_first()?;
-    let (&short, rest) = rest.split_first()?;
-    let (length, rest) = match short {
-        0..=0x7f => (usize::from(short), rest),
-        // Three bytes of length cover every file that is read.
-        0x81..=0x83 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
-            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
-    };
-    if first == tag { rest.split_at_checked(length) } else { None }
-}
 
 /// Parses a date in either of its forms, both of which end in `Z`.
 fn date(bytes: &[u8]) -> Option<(SystemTime, &[u8])> {

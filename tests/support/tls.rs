@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, KeyPair};
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion, version};
+use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore, SupportedProtocolVersion, version};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -83,14 +83,29 @@ impl Certificates {
         alpn: &[&str],
         versions: &[&'static SupportedProtocolVersion],
     ) -> Arc<ClientConfig> {
-        let provider = Arc::new(ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
+        let mut config = self.config(aws_lc_rs::default_provider(), versions);
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+
+    fn config(
+        &self,
+        provider: CryptoProvider,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ClientConfig {
+        ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(self.roots.clone())
-            .with_no_client_auth();
-        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        Arc::new(config)
+            .with_no_client_auth()
+    }
+
+    /// Returns a session that requests `name` and exchanges keys in one of these ways.
+    pub(crate) fn session_with(&self, groups: &[NamedGroup], name: &str) -> ClientConnection {
+        let mut provider = aws_lc_rs::default_provider();
+        provider.kx_groups.retain(|group| groups.contains(&group.name()));
+        provider.kx_groups.sort_by_key(|group| groups.iter().position(|name| *name == group.name()));
+        session(&Arc::new(self.config(provider, &[&version::TLS13])), name)
     }
 
     /// Returns a client that requests `name`.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rcgen::{CertificateParams, KeyPair};
-use rustls::crypto::ring;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 
@@ -61,7 +61,7 @@ impl Pair {
             .unwrap()
             .der()
             .clone();
-        let provider = Arc::new(ring::default_provider());
+        let provider = Arc::new(aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone()).unwrap();
         let client = ClientConfig::builder_with_provider(Arc::clone(&provider))

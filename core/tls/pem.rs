@@ -1,0 +1,186 @@
+//! Certificates and keys in files, in the forms that tools write them.
+//!
+//! Promises: pure; what a file holds instead is named, and how to turn it into what is accepted. Refuses: no part of a key
+//! is in a message. It does not decrypt: a password would have to be stored beside the key.
+
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::x509::{INTEGER, SEQUENCE, element, first};
+
+/// Why a file has no certificate, or no key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PemFault {
+    /// It has sections, but none of this kind; they are listed.
+    Without(Vec<String>),
+    /// Its key is encrypted.
+    Encrypted,
+    /// It is not text, but one of OpenSSL's other formats, by the program's name for it.
+    Binary(&'static str),
+    /// A section is malformed.
+    Malformed(String),
+}
+
+/// Reads all certificates, in order.
+///
+/// # Errors
+///
+/// Why there is none, or one cannot be read.
+pub(super) fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemFault> {
+    let text = plain_labels(text_of(file)?);
+    let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = sections.map_err(|error| PemFault::Malformed(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(PemFault::Without(labels(&text)));
+    }
+    // OpenSSL writes what it trusts a certificate for behind the certificate.
+    let alone = |section: CertificateDer<'static>| match first(&section, SEQUENCE) {
+        Some(certificate) => CertificateDer::from(certificate.to_vec()),
+        None => section,
+    };
+    Ok(certificates.into_iter().map(alone).collect())
+}
+
+/// Reads the first key. Curve parameters before it, as written by `openssl`, are skipped.
+///
+/// # Errors
+///
+/// Why there is none.
+pub(super) fn private_key(file: &[u8]) -> Result<PrivateKeyDer<'static>, PemFault> {
+    let text = text_of(file)?;
+    PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
+        _ if is_encrypted(text) => PemFault::Encrypted,
+        pem::Error::NoItemsFound => PemFault::Without(labels(text)),
+        error => PemFault::Malformed(error.to_string()),
+    })
+}
+
+/// Returns the text of a file, without the mark that editors of Windows begin it with.
+fn text_of(file: &[u8]) -> Result<&[u8], PemFault> {
+    let Some((content, _)) = element(file, SEQUENCE) else {
+        return Ok(file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file));
+    };
+    let version = element(content, INTEGER).map(|(version, _)| version);
+    Err(PemFault::Binary(match version {
+        Some([3]) => "pkcs12",
+        Some(_) => "pkey",
+        None => "x509",
+    }))
+}
+
+/// OpenSSL has three labels for certificates, and two of them are its own.
+fn plain_labels(text: &[u8]) -> Vec<u8> {
+    let lines = text.split_inclusive(|&byte| byte == b'\n');
+    let plain = |line: &[u8]| -> Vec<u8> {
+        for (side, kind) in [("BEGIN", "TRUSTED"), ("END", "TRUSTED"), ("BEGIN", "X509"), ("END", "X509")] {
+            let label = format!("-----{side} {kind} CERTIFICATE-----");
+            if let Some(rest) = line.strip_prefix(label.as_bytes()) {
+                return [format!("-----{side} CERTIFICATE-----").as_bytes(), rest].concat();
+            }
+        }
+        line.to_vec()
+    };
+    lines.flat_map(plain).collect()
+}
+
+/// Whether a key is in either of the encrypted forms.
+fn is_encrypted(text: &[u8]) -> bool {
+    let has = |part: &[u8]| memchr::memmem::find(text, part).is_some();
+    has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")
+}
+
+/// The labels of the sections of a file, each once.
+fn labels(text: &[u8]) -> Vec<String> {
+    let mut labels = Vec::new();
+    for line in text.split(|&byte| byte == b'\n') {
+        let label =
+            line.trim_ascii().strip_prefix(b"-----BEGIN ").and_then(|rest| rest.strip_suffix(b"-----"));
+        let label = label.map(|label| String::from_utf8_lossy(label).into_owned());
+        labels.extend(label.filter(|label| !labels.contains(label)));
+    }
+    labels
+}
+
+impl PemFault {
+    /// Says of a file without `what` (a certificate, a private key) what is wrong with it, and what to do.
+    pub(super) fn of(&self, what: &str) -> String {
+        match self {
+            Self::Without(labels) if labels.is_empty() => format!("contains no {what}"),
+            Self::Without(labels) => format!("contains no {what}, but {}", labels.join(", ")),
+            Self::Encrypted => {
+                format!("contains an encrypted {what}; decrypt it with 'openssl pkey -in OLD -out NEW'")
+            }
+            Self::Binary("pkcs12") => {
+                "is a PKCS#12 archive; convert it with 'openssl pkcs12 -in OLD -nodes -out NEW', \
+                                       whose result serves as TLS_CERT and as TLS_KEY"
+                    .to_owned()
+            }
+            Self::Binary(program) => {
+                format!("is binary; convert it with 'openssl {program} -inform der -in OLD -out NEW'")
+            }
+            Self::Malformed(why) => format!("contains an unusable {what} ({why})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BODY: &str = "AAAA";
+
+    fn section(label: &str) -> String {
+        format!("-----BEGIN {label}-----\n{BODY}\n-----END {label}-----\n")
+    }
+
+    fn fault(file: &[u8]) -> (Option<PemFault>, Option<PemFault>) {
+        (certificates(file).err(), private_key(file).err())
+    }
+
+    #[test]
+    fn certificates_have_three_labels() {
+        let sections = ["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"].map(section).concat();
+        for text in [sections.clone(), format!("\u{feff}{sections}"), sections.replace('\n', "\r\n")] {
+            assert_eq!(certificates(text.as_bytes()).unwrap().len(), 3, "{text}");
+        }
+        let other = section("CERTIFICATE REQUEST");
+        let expected = PemFault::Without(vec!["CERTIFICATE REQUEST".to_owned()]);
+        assert_eq!(fault(other.as_bytes()), (Some(expected.clone()), Some(expected)));
+    }
+
+    #[test]
+    fn what_follows_a_certificate_in_its_section_is_left_out() {
+        // A sequence of one byte, and another one.
+        let text = "-----BEGIN TRUSTED CERTIFICATE-----\nMAEHMAEI\n-----END TRUSTED CERTIFICATE-----\n";
+        assert_eq!(&certificates(text.as_bytes()).unwrap()[0][..], [SEQUENCE, 1, 7]);
+    }
+
+    #[test]
+    fn encrypted_keys_are_named() {
+        let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+        for text in [section("ENCRYPTED PRIVATE KEY"), old.to_owned()] {
+            assert_eq!(private_key(text.as_bytes()).err(), Some(PemFault::Encrypted), "{text}");
+        }
+        // The first key that is not encrypted serves.
+        let both = section("ENCRYPTED PRIVATE KEY") + &section("PRIVATE KEY");
+        assert!(private_key(both.as_bytes()).is_ok());
+        let twice = section("OPENSSH PRIVATE KEY") + &section("CERTIFICATE") + &section("CERTIFICATE");
+        let expected = ["OPENSSH PRIVATE KEY", "CERTIFICATE"].map(str::to_owned);
+        assert_eq!(private_key(twice.as_bytes()).err(), Some(PemFault::Without(expected.to_vec())));
+    }
+
+    #[test]
+    fn binary_formats_are_named() {
+        for (file, program) in [
+            (&[SEQUENCE, 3, INTEGER, 1, 3][..], "pkcs12"),
+            (&[SEQUENCE, 3, INTEGER, 1, 0], "pkey"),
+            (&[SEQUENCE, 2, SEQUENCE, 0], "x509"),
+        ] {
+            let expected = Some(PemFault::Binary(program));
+            assert_eq!(fault(file), (expected.clone(), expected));
+        }
+        assert_eq!(fault(b""), (Some(PemFault::Without(vec![])), Some(PemFault::Without(vec![]))));
+        // Text that begins with the same byte.
+        assert_eq!(fault(b"0"), (Some(PemFault::Without(vec![])), Some(PemFault::Without(vec![]))));
+    }
+}
