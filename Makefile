@@ -13,6 +13,9 @@ svc := $(cargo_output)/release/svc
 # Finds a PHP that svc can embed, and builds one first if there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
+# Packages have an extension that is not part of PHP's sources, too.
+with_apcu := [ -e "$$("$$SVC_PHP_CONFIG" --extension-dir)/apcu.so" ] || scripts/php-extensions.sh apcu >/dev/null || exit 1
+
 SECONDS ?= 60
 TASKS ?= 100000
 PREFIX ?= /usr/local
@@ -45,16 +48,16 @@ uninstall: ## remove what make install has put below PREFIX; a php.ini that was 
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install.sh --remove
 
 deb: build ## build a Debian package for this release in target/deb
-	@$(with_php); SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh
+	@$(with_php); $(with_apcu); SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh
 
 deb-test: build ## install the package in a fresh root and try it (root; takes some minutes)
-	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/deb-test.sh "$$deb"
+	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/deb-test.sh "$$deb"
 
 image: build ## build the container image localhost/svc from the package
-	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh "$$deb"
+	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh "$$deb"
 
 image-test: build ## carry out the Containerfile in a fresh root and try it (root; takes some minutes)
-	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh --replay "$$deb"
+	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh --replay "$$deb"
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \

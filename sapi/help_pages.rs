@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use svc_core::config::key::Chapter;
 use svc_core::config::keys::KEYS;
-use svc_core::config::page;
+use svc_core::config::page::{self, unlinked};
 
 use crate::cli::HelpTopic;
 use crate::command_table::{COMMANDS, COMMON_OPTIONS, CliCommand, CommandOption};
@@ -99,19 +99,20 @@ pub fn manual() -> String {
     for chapter in Chapter::ALL {
         let _ = writeln!(page, ".SS {}", escaped(chapter.title()));
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
-            let summary = escaped(&key.summary.replace('`', ""));
+            let summary = escaped(&unlinked(key.summary).replace('`', ""));
             let _ = writeln!(
                 page,
                 ".TP\n.B {}\n{summary}\nAccepted: {}.",
                 key.variable,
-                escaped(&key.accepted())
+                escaped(&key.accepted().replace('`', ""))
             );
         }
     }
     page.push_str(
         ".SH SIGNALS\n.TP\n.BR SIGTERM \", \" SIGINT\nStop, after requests in progress are finished; a second one stops at once.\n\
          .TP\n.B SIGHUP\nReload.\n.SH EXIT STATUS\n.TP\n.B 0\nSuccess.\n.TP\n.B 1\nRuntime failure or forced stop.\n.TP\n.B \
-         2\nInvalid usage or settings.\n.SH SEE ALSO\n.BR php (1)\n",
+         2\nInvalid usage or settings.\n.SH SEE ALSO\n.BR php (1)\n.PP\nThe pages that are named here, such as settings.md, are in share/doc/svc/docs \
+         below the prefix of the installation, /usr with the package.\n",
     );
     page
 }
@@ -159,6 +160,7 @@ mod tests {
             assert!(own.into_iter().all(|option| manual.contains(&escaped(&option.usage()))));
         }
         assert!(KEYS.iter().all(|key| manual.contains(&format!(".B {}\n", key.variable))));
+        assert!(!manual.contains("](") && !manual.contains('`'), "Markdown");
     }
 
     #[test]

@@ -43,11 +43,14 @@ inside apt-get -qq update
 inside apt-get -qq -y --no-install-recommends install /tmp/svc.deb >"$root/tmp/apt.log" 2>&1 ||
     { tail "$root/tmp/apt.log"; die "the package cannot be installed"; }
 inside svc version
+# Debian's other package with a /usr/bin/svc.
+case $(dpkg-deb --field "$deb" Conflicts) in *daemontools*) ;; *) die "it does not conflict with daemontools" ;; esac
 inside svc check --env-file /etc/svc/svc.env | grep -E '^ *(DOCUMENT_ROOT|LISTEN_ADDR)'
 inside getent passwd svc
 inside sh -c 'ls -ld /etc/svc/* /var/lib/svc /usr/lib/svc/etc'
 # Whoever works on the command line has them too.
-for file in man/man1/svc.1.gz bash-completion/completions/svc zsh/vendor-completions/_svc fish/vendor_completions.d/svc.fish; do
+for file in man/man1/svc.1.gz bash-completion/completions/svc zsh/vendor-completions/_svc fish/vendor_completions.d/svc.fish \
+    svc/prometheus/alerts.yml svc/grafana/svc.json svc/stubs/svc.php svc/plugin/Cargo.toml svc/plugin/lib.rs; do
     [ -s "$root/usr/share/$file" ] || die "/usr/share/$file is missing"
 done
 

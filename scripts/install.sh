@@ -7,7 +7,9 @@
 #   lib/svc/plugins           where PLUGINS looks for names
 #   lib/svc/installed-files   what --remove removes, and the next installation if it has no such file any more
 #   include/svc_plugin.h      the contract with plugins
-#   share                     the manual page, the completions of shells, the welcome page
+#   share                     the manual page, the completions of shells
+#   share/svc                 the welcome page, alerts, board, stubs for editors, the crate for plugins in Rust
+#   share/doc/svc             the pages of docs
 #
 # Nothing in there depends on where it is: the tree can be packed and moved as a whole. DESTDIR is put in front of PREFIX,
 # and appears in no file. SVC is the binary (target/release/svc).
@@ -56,7 +58,7 @@ if [ "${1:-}" = --remove ]; then
     names=$(cat "$list" && echo lib/svc/installed-files)
     remove <<<"$names"
     # The other folders may have been there before.
-    find "$home" "$root/share/svc" -depth -type d -empty -delete 2>/dev/null || true
+    find "$home" "$root/share/svc" "$root/share/doc/svc" -depth -type d -empty -delete 2>/dev/null || true
     [ ! -e "$home" ] || { echo "install: left in place:" && find "$home" ! -type d; } >&2
     exit
 fi
@@ -167,6 +169,23 @@ write share/zsh/site-functions/_svc <<<"$text"
 text=$("$SVC" completions fish)
 write share/fish/vendor_completions.d/svc.fish <<<"$text"
 write share/svc/welcome/index.html <"$here/deploy/welcome.html"
+write share/svc/prometheus/alerts.yml <"$here/deploy/prometheus/alerts.yml"
+write share/svc/grafana/svc.json <"$here/deploy/grafana/svc.json"
+write share/svc/stubs/svc.php <"$here/stubs/svc.php"
+
+# The crate for plugins, which no workspace surrounds there.
+text=$(awk -F ' = ' -v tree="$here/Cargo.toml" '
+    BEGIN { while ((getline line <tree) > 0) { if (line ~ /^\[/) part = line; else if (part == "[workspace.package]") { split(line, pair, " = "); of[pair[1]] = pair[2] } } }
+    /^\[lints\]/ { exit }
+    /\.workspace = true$/ { sub(/\.workspace$/, "", $1); print $1 " = " of[$1]; next }
+    { print }' "$here/plugin/Cargo.toml")
+write share/svc/plugin/Cargo.toml <<<"$text"
+for file in "$here"/plugin/*.rs; do write "share/svc/plugin/${file##*/}" <"$file"; done
+
+# Links from one page to another are those of the tree.
+write share/doc/svc/README.md <"$here/README.md"
+for file in "$here"/docs/*.md; do write "share/doc/svc/docs/${file##*/}" <"$file"; done
+for file in "$here"/docs/images/*; do write "share/doc/svc/docs/images/${file##*/}" <"$file"; done
 
 # What an earlier version had and this one has not, such as an extension that is part of libphp now, would not load.
 if [ -r "$list" ]; then

@@ -86,6 +86,7 @@ fn settings_that_pages_name_exist() {
         "CAP_NET_BIND_SERVICE",
         "CURLOPT_TIMEOUT",
         "DISABLE_WP_CRON",
+        "EXTENSION_FLAGS",
         "FRANKENPHP_WORKER",
         "MAX_REQUESTS",
         "PATH_INFO",

@@ -108,7 +108,11 @@ fn nothing_points_to_the_machine_that_built_it() {
     let (_scratch, tree) = moved_tree();
     let strange = ["/.cache/", "/.cargo/", env!("CARGO_MANIFEST_DIR")];
     let mut search = Command::new("grep");
-    search.args(["-raoE", "--"]).arg(format!(".{{0,40}}({}).{{0,40}}", strange.join("|"))).arg(&tree);
+    // The pages tell where a build keeps what.
+    search
+        .args(["-raoE", "--exclude-dir=doc", "--"])
+        .arg(format!(".{{0,40}}({}).{{0,40}}", strange.join("|")))
+        .arg(&tree);
     let found = search.output().unwrap();
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
     let output = Command::new("readelf").arg("-d").arg(tree.join("bin/svc")).output().unwrap();
@@ -117,12 +121,60 @@ fn nothing_points_to_the_machine_that_built_it() {
     assert!(tree.join("lib/svc/plugins").is_dir());
     let manual = std::fs::read_to_string(tree.join("share/man/man1/svc.1")).unwrap();
     assert!(manual.starts_with(".TH SVC 1 ") && manual.contains("MAX_CONNECTIONS"), "{manual}");
+    for (name, part) in [
+        ("svc/prometheus/alerts.yml", "SvcShedding"),
+        ("svc/grafana/svc.json", "svc_requests_total"),
+        ("svc/stubs/svc.php", "namespace Svc"),
+        ("svc/plugin/lib.rs", "pub trait Plugin"),
+        ("doc/svc/README.md", "docs/settings.md"),
+        ("doc/svc/docs/settings.md", "MAX_CONNECTIONS"),
+    ] {
+        let text = std::fs::read_to_string(tree.join("share").join(name)).unwrap();
+        assert!(text.contains(part), "{name}: {part}");
+    }
     for completions in
         ["bash-completion/completions/svc", "zsh/site-functions/_svc", "fish/vendor_completions.d/svc.fish"]
     {
         let text = std::fs::read_to_string(tree.join("share").join(completions)).unwrap();
         assert!(text.contains("healthcheck"), "{text}");
     }
+}
+
+/// The pages refer to each other and to pictures, and what is not installed is part of the sources.
+#[test]
+fn the_installed_pages_refer_to_installed_ones() {
+    let (_scratch, tree) = moved_tree();
+    let folder = tree.join("share/doc/svc");
+    let pages: Vec<_> = files(&folder).into_iter().filter(|(name, _)| name.ends_with(".md")).collect();
+    assert!(pages.len() > 20, "{pages:?}");
+    for (page, _) in pages {
+        let text = std::fs::read_to_string(folder.join(&page)).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+            let name = Path::new(target).file_name().unwrap_or_default().to_str().unwrap();
+            let is_page = target.starts_with("docs/") || !target.contains('/') && page.starts_with("docs/");
+            if is_page && !name.is_empty() && !target.contains(':') {
+                let path = folder.join(&page).parent().unwrap().join(target);
+                assert!(path.exists(), "{page} refers to {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_installed_crate_is_one_of_its_own() {
+    let (_scratch, tree) = moved_tree();
+    let manifest = tree.join("share/svc/plugin/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    assert!(!text.contains("workspace") && text.contains("edition = \"2024\""), "{text}");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline", "--manifest-path"])
+        .arg(&manifest);
+    let output = cargo.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(metadata["packages"][0]["name"], "svc-plugin");
+    assert_eq!(metadata["packages"][0]["version"], env!("CARGO_PKG_VERSION"));
 }
 
 /// All files below a folder, and their modes.

@@ -29,7 +29,7 @@ pub fn help() -> String {
             }
             let accepted = format!("Accepted: {}", key.accepted());
             let mut lines = wrapped(&title, 96);
-            lines.extend(wrapped(key.summary, 92).into_iter().chain(wrapped(&accepted, 92)));
+            lines.extend(wrapped(&unlinked(key.summary), 92).into_iter().chain(wrapped(&accepted, 92)));
             for (number, line) in lines.iter().enumerate() {
                 let _ = writeln!(page, "{}{line}", if number == 0 { "  " } else { "      " });
             }
@@ -146,6 +146,24 @@ fn report_note(key: &Key) -> String {
     }
 }
 
+/// Returns the text with the words of links alone: `[tuning.md](tuning.md#io-threads)` is the name of a page.
+pub fn unlinked(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        let parts = link.split_once("](").and_then(|(words, target)| Some((words, target.split_once(')')?)));
+        plain.push_str(before);
+        if let Some((words, (_, after))) = parts.filter(|(words, _)| !words.contains('[')) {
+            plain.push_str(words);
+            rest = after;
+        } else {
+            plain.push('[');
+            rest = link;
+        }
+    }
+    plain + rest
+}
+
 /// Breaks a text into lines of at most this width.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -184,6 +202,20 @@ mod tests {
         let help = help();
         assert!(KEYS.iter().all(|key| help.contains(&format!("\n  {} (", key.variable))));
         assert!(help.lines().all(|line| line.chars().count() <= 110));
+        assert!(!help.contains("]("), "a link");
+    }
+
+    #[test]
+    fn links_are_their_words() {
+        for (text, expected) in [
+            ("see [a.md](a.md#b), and [b](c).", "see a.md, and b."),
+            ("[::]:80 and [a](b)", "[::]:80 and a"),
+            ("[::]:80 alone", "[::]:80 alone"),
+            ("a [b", "a [b"),
+            ("", ""),
+        ] {
+            assert_eq!(unlinked(text), expected);
+        }
     }
 
     #[test]
