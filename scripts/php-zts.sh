@@ -31,20 +31,23 @@ started=$SECONDS
 . "$here/archives.sh"
 
 # Increase it when a change below requires a new build; the second is for --debug and --asan.
-recipe=2
+recipe=3
 plain_recipe=2
 main_recipe=$recipe
 
-# What WordPress, Symfony and Laravel use: Debian packages, then the matching flags of configure.
+# What Debian's php-fpm has, but for FFI and readline, and what applications ask for beyond it: Debian packages, then the
+# matching flags of configure.
 build_packages=(
     build-essential bison patch pkg-config re2c
-    libcurl4-openssl-dev libfreetype-dev libicu-dev libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev
-    libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libzip-dev zlib1g-dev
+    libbz2-dev libcurl4-openssl-dev libfreetype-dev libgmp-dev libicu-dev libjpeg-dev libldap-dev libonig-dev libpcre2-dev
+    libpng-dev libpq-dev libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libxslt1-dev libzip-dev zlib1g-dev
 )
 configure_flags=(
     --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
     --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
-    --enable-bcmath --enable-exif --enable-gd --enable-intl --enable-mbstring --enable-opcache --enable-sockets
+    --enable-bcmath --enable-calendar --enable-exif --enable-ftp --enable-gd --enable-intl --enable-mbstring
+    --enable-opcache --enable-pcntl --enable-shmop --enable-soap --enable-sockets --enable-sysvmsg --enable-sysvsem
+    --enable-sysvshm --with-bz2 --with-gettext --with-gmp --with-ldap --with-xsl
     --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
     --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
     --with-zip --with-zlib
@@ -302,8 +305,12 @@ compile() {
 # Calls within libphp go through its table of addresses, without a stop in its procedure linkage table: docs/performance.md
 # says what this and other options bring.
 choose_flags() {
+    local multiarch
     cflags='-O2 -fno-semantic-interposition -fno-plt' cxxflags='-O2 -fno-plt' ldflags=-Wl,-z,now
     flags=("${configure_flags[@]}")
+    # Where PHP 8.3 looks for libldap.
+    multiarch=$(cc -print-multiarch 2>/dev/null || true)
+    [ -z "$multiarch" ] || flags+=("--with-libdir=lib/$multiarch")
     case $variant in -debug | -asan) ;; *) return 0 ;; esac
     cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 ldflags='' flags=("${plain_flags[@]}")
     [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
@@ -328,6 +335,8 @@ build() {
         "$source/configure" --quiet --prefix="$prefix" --with-config-file-path="$prefix/etc" \
         --with-config-file-scan-dir="$prefix/etc/conf.d" "${flags[@]}" >"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "configure failed"; }
+    # Where Debian's packages of PHP libraries are.
+    sed -i 's|^#define PHP_INCLUDE_PATH.*|#define PHP_INCLUDE_PATH\t".:/usr/share/php"|' main/build-defs.h
     compile_once
     compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
     local parts=(install-cli install-headers install-build install-programs install-sapi)

@@ -183,6 +183,7 @@ mod php_children;
 mod php_clients;
 mod php_databases;
 mod php_end;
+mod php_extensions;
 mod php_frankenphp;
 mod php_isolation;
 mod php_limits;
