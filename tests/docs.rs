@@ -82,7 +82,7 @@ fn settings_that_pages_name_exist() {
         "docs/troubleshooting.md",
     ];
     /// Of others: variables for scripts, options of libraries and units, and settings of applications.
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 11] = [
         "CAP_NET_BIND_SERVICE",
         "CURLOPT_TIMEOUT",
         "DISABLE_WP_CRON",

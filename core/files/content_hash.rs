@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::hash::{Hash, Output};
-use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
 use crate::limits::DISK_SLICE_BYTES;
 
