@@ -8,8 +8,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 
 use rustls::SupportedCipherSuite;
-use rustls::crypto::hash::{Hash, Output};
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+use rustls::crypto::hash::{Hash, Output};
 
 use crate::limits::DISK_SLICE_BYTES;
 
