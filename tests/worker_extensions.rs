@@ -33,19 +33,12 @@ static int start(int type, int number)
     zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), MOVES, strlen(MOVES));
     entry->mh_arg1 = (char *)entry->mh_arg1 + 8;
 #endif
-#ifdef HIDDEN
-    ts_allocate_id(&impostor_globals_id, SIZE, NULL, NULL);
-#endif
     return zend_register_ini_entries_ex(directives, number, type);
 }
 
 zend_module_entry impostor_module_entry = {
     STANDARD_MODULE_HEADER, NAME, NULL, start, NULL, NULL, NULL, NULL, "1",
-#ifdef HIDDEN
-    0, NULL,
-#else
     PHP_MODULE_GLOBALS(impostor),
-#endif
     NULL, NULL, NULL, STANDARD_MODULE_PROPERTIES_EX
 };
 ZEND_GET_MODULE(impostor)
@@ -73,28 +66,24 @@ const SETTINGS: [(&str, &str); 3] =
 
 #[test]
 fn an_extension_of_another_layout_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let soap = svc_ffi::travelling().find(|span| span.extension == "soap").unwrap().struct_size;
-    let size = format!("SIZE={soap}");
-    let directives = [
-        // As it is.
-        impostor(folder.path(), "snmp", &["SIZE=4", "DIRECTIVE=\"snmp.other\"", "OFFSET=0"]),
-        // Larger.
-        impostor(folder.path(), "gmp", &["SIZE=4096", "DIRECTIVE=\"gmp.other\"", "OFFSET=0"]),
-        // As large, and in another order.
-        impostor(folder.path(), "soap", &[&size, "HIDDEN", "DIRECTIVE=\"soap.wsdl_cache_ttl\"", "OFFSET=3"]),
-    ];
-    let directives: Vec<_> = directives.iter().map(String::as_str).collect();
-    let svc = Svc::start_with(&[WORKER], &SETTINGS, &directives);
-    let loaded = svc.get("/").text();
-    for name in ["snmp", "gmp", "soap"] {
-        assert!(loaded.contains(&format!("\"{name}\"")), "{loaded}");
+    // The one extension with state of requests that scripts/php-zts.sh does not build.
+    const NAME: &str = "snmp";
+    for (size, is_named) in [("SIZE=4", false), ("SIZE=4096", true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let directive = impostor(folder.path(), NAME, &[size, "DIRECTIVE=\"snmp.other\"", "OFFSET=0"]);
+        let svc = Svc::start_with(&[WORKER], &SETTINGS, &[&directive]);
+        let loaded = svc.get("/").text();
+        assert!(loaded.contains(&format!("\"{NAME}\"")), "{loaded}");
+        let named = || {
+            let records = svc.log().of("svc").into_iter().filter(|it| it["fields"]["message"] == MESSAGE);
+            records.map(|record| record["fields"]["extension"].clone()).collect::<Vec<_>>()
+        };
+        if is_named {
+            eventually("it is named", || named() == [NAME]);
+        } else {
+            assert_eq!(named(), [""; 0]);
+        }
     }
-    let named = || {
-        let records = svc.log().of("svc").into_iter().filter(|record| record["fields"]["message"] == MESSAGE);
-        records.map(|record| record["fields"]["extension"].clone()).collect::<Vec<_>>()
-    };
-    eventually("both are named", || named() == ["gmp", "soap"]);
 }
 
 #[test]
