@@ -109,7 +109,7 @@ fn extensions_of_libraries_work_side_by_side() {
         assert_eq!(
             first.as_array().unwrap()[..9]
                 .iter()
-                .map(|value| value.to_string())
+                .map(std::string::ToString::to_string)
                 .collect::<Vec<_>>()
                 .join(" "),
             r#""7" "343" "text 7" 28 "1/2/8" "word 7" "many" "a\\2a7" "Invalid credentials""#

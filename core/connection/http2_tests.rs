@@ -403,8 +403,8 @@ fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
     None
 }
 
-#[test]
-fn a_connection_ends_with_the_code_of_what_was_wrong() {
+/// Faults by name, what a client sends, and the code of the GOAWAY that answers it.
+fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
     const PROTOCOL: u32 = 1;
     const FRAME_SIZE: u32 = 6;
     const COMPRESSION: u32 = 9;
@@ -414,7 +414,7 @@ fn a_connection_ends_with_the_code_of_what_was_wrong() {
     let literal = |name: &[u8], value: &[u8]| {
         [&[0][..], &[name.len() as u8], name, &[value.len() as u8], value].concat()
     };
-    let cases: Vec<(&str, Vec<u8>, u32)> = vec![
+    vec![
         ("an index beyond both tables", block(&[0xff, 0x80, 0x01]), COMPRESSION),
         ("an index beyond the dynamic table", block(&[0xc2]), COMPRESSION),
         ("index 0", block(&[0x80]), COMPRESSION),
@@ -471,12 +471,17 @@ fn a_connection_ends_with_the_code_of_what_was_wrong() {
             [frame(PING, 0, 0, &[0; 7]), frame(1, 5, 3, &[0x80])].concat(),
             FRAME_SIZE,
         ),
-    ];
-    for (name, bytes, code) in cases {
+    ]
+}
+
+#[test]
+fn a_connection_ends_with_the_code_of_what_was_wrong() {
+    for (name, bytes, code) in faults() {
         for cut in [1, 3, 16_384] {
             assert_eq!(farewell(&bytes, cut), Some(code), "{name}, by {cut} bytes");
         }
     }
-    let sound = [block(&[]), frame(2, 0, 5, &[0, 0, 0, 1, 7]), frame(PING, 0, 0, &[0; 8])].concat();
+    let request = frame(1, 5, 3, &[0xbe, 0xbf, 0xc0, 0xc1]);
+    let sound = [request, frame(2, 0, 5, &[0, 0, 0, 1, 7]), frame(PING, 0, 0, &[0; 8])].concat();
     assert_eq!(farewell(&sound, 5), None);
 }

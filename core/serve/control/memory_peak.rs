@@ -67,6 +67,9 @@ impl MemoryPeak {
 mod tests {
     use super::*;
 
+    /// What is resident and held in each second, the seconds in which memory is given back, and why.
+    type Peak = (&'static [(u64, u64)], &'static [usize], &'static str);
+
     /// The seconds in which memory is given back, by what is resident and held; what is given back is no longer resident.
     fn trims(readings: &[(u64, u64)]) -> Vec<usize> {
         let mut peak = MemoryPeak::default();
@@ -79,7 +82,7 @@ mod tests {
     fn memory_is_given_back_once_behind_a_peak() {
         let needed = [(50, 0), (50, 0), (40, 0), (40, 0)];
         assert_eq!(trims(&needed), [1], "the start leaves some");
-        let peaks: [(&[(u64, u64)], &[usize], &str); 4] = [
+        let peaks: [Peak; 4] = [
             (&[(140, 90), (140, 0), (140, 0), (45, 0), (45, 0)], &[6], "when clients have let it go"),
             (&[(140, 0), (140, 0), (140, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "what is let go late"),
             (&[(140, 0), (140, 0), (45, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "each, however short"),
