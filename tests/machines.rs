@@ -130,7 +130,7 @@ fn a_toolchain_that_is_missing_or_too_old_is_said_first() {
 fn whoever_may_not_install_is_told_everything_at_once() {
     let installed = "build-essential bison dpkg-dev patch pkg-config re2c libcurl4-openssl-dev libfreetype-dev libicu-dev
         libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev libsodium-dev libsqlite3-dev libssl-dev libxml2-dev
-        libzip-dev zlib1g-dev";
+        libzip-dev zlib1g-dev libbz2-dev libgmp-dev libldap-dev libxslt1-dev";
     let installed = installed.split_whitespace().collect::<Vec<_>>().join(" ");
     let dpkg_query = dpkg(&installed);
     let machine = Machine::new(DEBIAN, &[NOT_ROOT, ("dpkg-query", &dpkg_query), ("apt-get", "exit 1")]);

@@ -90,7 +90,7 @@ fn the_package_in_rust_of_the_page_works() {
     let plugins = Plugins::none();
     let folder = plugins.path("hello");
     std::fs::create_dir_all(folder.join("src")).unwrap();
-    let manifest = of_the_page("toml").replace("/path/to/svc", env!("CARGO_MANIFEST_DIR"));
+    let manifest = of_the_page("toml").replace("/usr/share/svc", env!("CARGO_MANIFEST_DIR"));
     std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     std::fs::write(folder.join("src/lib.rs"), of_the_page("rust")).unwrap();
     let mut build = Command::new(env!("CARGO"));
