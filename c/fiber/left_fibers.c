@@ -10,6 +10,8 @@ static const struct {
 } caller_names[] = {
     {NULL, "array_filter array_map array_reduce call_user_func call_user_func_array forward_static_call "
            "forward_static_call_array"},
+    /* A span ends with its request, whatever its function still does. */
+    {NULL, "svc\\trace\\span"},
     {"closure", "__invoke call"},
     {"generator", "current getreturn key next rewind send throw valid"},
     {"reflectionclass", "newinstance newinstanceargs"},
