@@ -133,7 +133,7 @@ function calls(): array
         'function' => function () { $db = new SQLite3(':memory:'); $db->createFunction('wait', function ($a) { Fiber::suspend(); return $a; }); return $db->querySingle('SELECT wait(3)'); },
         'curl' => function () use ($wait) { $curl = curl_init('file://' . DIR . '/page'); curl_setopt($curl, CURLOPT_WRITEFUNCTION, fn ($handle, $data) => $wait(strlen($data))); return curl_exec($curl); },
         'filter' => fn () => filter_var('text', FILTER_CALLBACK, ['options' => $wait]),
-        'constructor' => fn () => (new ReflectionClass(ArrayIterator::class))->newInstance([1])->count() . iterator_count(new CallbackFilterIterator(new ArrayIterator([1, 2]), fn () => $wait(1) ?? true)),
+        'constructor' => fn () => (new ReflectionClass(ArrayIterator::class))->newInstance([1])->count() . iterator_count(new CallbackFilterIterator(new ArrayIterator([1, 2]), fn () => (bool) $wait(1))),
     ];
 }
 function waits_in_path($name) { Fiber::suspend(); return $name; }
