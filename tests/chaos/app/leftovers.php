@@ -282,17 +282,6 @@ final class Left
         serialize([new Serialized()]);
     }
 
-    /** The compiler has something to say about it. */
-    public static function in_compile(): void
-    {
-        set_error_handler(static function (): bool { Left::suspend(); return true; });
-        try {
-            eval('return function ($a = 1, $b) { };');
-        } finally {
-            restore_error_handler();
-        }
-    }
-
     public static function in_load(): void
     {
         $load = static function (string $class): void { str_starts_with($class, 'Missing\\') && Left::suspend(); };
