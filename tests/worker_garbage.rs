@@ -31,3 +31,43 @@ fn an_idle_worker_collects_what_requests_leave() {
         }
     }
 }
+
+const HEADERS: &str = r#"
+class Sends
+{
+    public $self;
+    public function __construct(public string $how) { $this->self = $this; }
+    public function __destruct()
+    {
+        if ($this->how === 'session') {
+            session_start();
+            $_SESSION['left'] = 1;
+        } else {
+            foreach (['X-A: 1', 'X-A: 2', 'Content-Type: text/left', 'Location: /left'] as $line) { header($line); }
+            setcookie('left', '1');
+        }
+        headers_list();
+        mark('destructed');
+    }
+}
+function sends(string $how): bool { new Sends($how); return true; }
+function sent(): array { return [headers_list(), session_status()]; }
+function answer_all(): void { while (frankenphp_handle_request(answer(...))) { } exit; }
+"#;
+
+#[test]
+fn what_destructors_send_between_requests_is_for_no_response() {
+    for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
+        let server = TaskServer::new(HEADERS).set("PHP_WORKERS", "1").set("ASYNC_WORKERS", "1");
+        let server = server.directive("session.use_cookies=1").start_with(Mode::Worker, boot);
+        let before = server.tell(&format!("sent{place}"));
+        for (n, how) in (1..).zip(["headers", "session", "headers", "session"]) {
+            assert_eq!(server.tell(&format!("sends&n={how}{place}")), "true");
+            eventually("it is destructed between requests", || {
+                server.tell(&format!("strrev{place}"));
+                server.lines("destructed").len() == n
+            });
+            assert_eq!(server.tell(&format!("sent{place}")), before, "{boot}{place} {how}");
+        }
+    }
+}

@@ -86,15 +86,19 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
 {
     const bool makes = (effects & (SHIM_LEAVES_ID | SHIM_LEAVES_STATE)) != 0;
     const bool asks = (effects & (SHIM_ASKS_FOR_ID | SHIM_LEAVES_STATE)) != 0;
-    if (connection->kept == NULL || !(makes || asks)) {
+    if (connection->kept == NULL) {
         return true;
     }
     const uint64_t request = shim_running->context.serial;
     shim_figures_aside *own = shim_figures_of(connection, request);
+    const bool is_kept = own != NULL && own->id_kept_in != 0;
+    /* Any statement may call a function that asks for the ID. */
+    if (!(makes || asks || is_kept)) {
+        return true;
+    }
     if (own != NULL && own->is_id_lost && (effects & SHIM_ASKS_FOR_ID) != 0) {
         return false;
     }
-    const bool is_kept = own != NULL && own->id_kept_in != 0;
     if (makes || is_kept) {
         leave_last(connection, request);
     }

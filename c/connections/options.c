@@ -92,16 +92,28 @@ static void drop(shim_connection *store, change *one)
     free(one);
 }
 
+/* 0: changes that apply to all. */
+static bool is_wanted(const change *one)
+{
+    return one->kept.request == 0 || one->kept.request == shim_running->context.serial;
+}
+
+/* First away with what is not wanted: it would replace what is, and has replaced it if both are of one option. */
 static void settle(shim_connection *store)
 {
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
+        if (one->is_applied && !is_wanted(one)) {
+            one->is_applied = false;
+            set(store, one->option, &one->of_others);
+        }
+    }
     change *next = NULL;
     for (change *one = first_of(store); one != NULL; one = next) {
-        const bool is_wanted = one->kept.request == 0 || one->kept.request == shim_running->context.serial;
-        if (is_wanted != one->is_applied) {
-            one->is_applied = is_wanted;
-            set(store, one->option, is_wanted ? &one->own : &one->of_others);
-        }
         next = after(one);
+        if (!one->is_applied && is_wanted(one)) {
+            one->is_applied = true;
+            set(store, one->option, &one->own);
+        }
         if (one->kept.request == 0) {
             drop(store, one);
         }

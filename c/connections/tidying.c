@@ -93,6 +93,14 @@ static bool is_unread_statement(const shim_connection *one, const void *connecti
            shim_pdo_has_result(one->object);
 }
 
+/* A statement that is being executed, on a fiber that is suspended in a function of SQLite, must not be reset. */
+static void end_sqlite_statements(const shim_connection *connection, void *database)
+{
+    if (connection->owned.uses == 0) {
+        shim_sqlite_end_statements(database);
+    }
+}
+
 static bool tidy_pdo(shim_connection *connection)
 {
     for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_statement, connection)) != NULL;) {
@@ -104,7 +112,7 @@ static bool tidy_pdo(shim_connection *connection)
         return false;
     }
     shim_blobs_end(connection);
-    shim_sqlite_end_statements(shim_pdo_sqlite(connection->object));
+    end_sqlite_statements(connection, shim_pdo_sqlite(connection->object));
     return true;
 }
 
@@ -243,7 +251,7 @@ static bool tidy_sqlite(shim_connection *connection)
         finalize_results(connection);
     }
     shim_blobs_end(connection);
-    shim_sqlite_end_statements(database);
+    end_sqlite_statements(connection, database);
     return shim_sqlite_roll_back(database);
 }
 

@@ -62,6 +62,8 @@ static void make_sapi_baseline(sapi_globals_struct *sapi)
     sapi->server_context = NULL;
     sapi->request_info = (sapi_request_info){0};
     sapi->sapi_headers = (sapi_headers_struct){0};
+    /* Destructors that run between requests may call header(). */
+    zend_llist_init(&sapi->sapi_headers.headers, sizeof(sapi_header_struct), (llist_dtor_func_t)sapi_free_header, 0);
     sapi->read_post_bytes = 0;
     sapi->post_read = 0;
     sapi->headers_sent = 0;

@@ -57,7 +57,8 @@ pub(super) fn private_key(file: &[u8]) -> Result<PrivateKeyDer<'static>, PemFaul
 
 /// Returns the text of a file, without the mark that editors of Windows begin it with.
 fn text_of(file: &[u8]) -> Result<&[u8], PemFault> {
-    let Some((content, _)) = element(file, SEQUENCE) else {
+    let has_sections = memchr::memmem::find(file, b"-----BEGIN ").is_some();
+    let Some((content, _)) = element(file, SEQUENCE).filter(|_| !has_sections) else {
         return Ok(file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file));
     };
     let version = element(content, INTEGER).map(|(version, _)| version);
