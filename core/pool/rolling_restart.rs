@@ -26,6 +26,9 @@ struct UnderWay {
     /// The workers still to be replaced.
     old: VecDeque<WorkerId>,
     replacement: Option<WorkerId>,
+    /// Whether the replacement was started before the restart was asked for again: what it boots may be gone by now, so its
+    /// failure decides nothing.
+    is_stale: bool,
     replaced: usize,
 }
 
@@ -63,7 +66,7 @@ impl RollingRestart {
         let old: VecDeque<_> = active.map(WorkerId::of).collect();
         let (replacement, replaced) =
             self.under_way.take().map_or((None, 0), |restart| (restart.replacement, restart.replaced));
-        self.under_way = Some(UnderWay { old, replacement, replaced });
+        self.under_way = Some(UnderWay { old, replacement, is_stale: replacement.is_some(), replaced });
     }
 
     /// Returns whether a rolling restart is under way.
@@ -75,6 +78,7 @@ impl RollingRestart {
     pub fn spawned(&mut self, slot: usize, number: u64) {
         if let Some(restart) = &mut self.under_way {
             restart.replacement = Some(WorkerId { slot, number });
+            restart.is_stale = false;
         }
     }
 
@@ -93,15 +97,16 @@ impl RollingRestart {
             if slot.phase == SlotPhase::Booting && slot.number == new.number {
                 return None;
             }
-            if slot.phase == SlotPhase::Vacant {
+            if slot.phase == SlotPhase::Vacant && !restart.is_stale {
                 let (replaced, left) = (restart.replaced, restart.old.len());
                 self.under_way = None;
                 return Some(RollingRestartStep::Stopped { slot: new.slot, replaced, left });
             }
             restart.replacement = None;
+            let has_failed = slot.phase == SlotPhase::Vacant;
             // If the restart was asked for again meanwhile, the replacement is old itself; it must not be its own
             // successor.
-            let next = restart.old.iter().position(|old| *old != new);
+            let next = restart.old.iter().position(|old| *old != new).filter(|_| !has_failed);
             if let Some(old) = next.and_then(|next| restart.old.remove(next)) {
                 restart.replaced += 1;
                 return Some(RollingRestartStep::HandOver(old.slot));

@@ -123,6 +123,19 @@ fn being_asked_again_replaces_the_new_ones_too() {
 }
 
 #[test]
+fn a_new_one_from_before_the_question_decides_nothing() {
+    let mut pool = FakePool::new(2, 1);
+    pool.ask();
+    assert_eq!(pool.steps(), [RollingRestartStep::Spawn(2)]);
+    pool.ask();
+    assert_eq!(pool.steps(), []);
+    pool.set(2, SlotPhase::Vacant);
+    assert_eq!(pool.steps(), [RollingRestartStep::Spawn(2)], "what it has booted may be gone");
+    pool.set(2, SlotPhase::Vacant);
+    assert_eq!(pool.steps(), [RollingRestartStep::Stopped { slot: 2, replaced: 0, left: 2 }]);
+}
+
+#[test]
 fn a_new_one_that_was_replaced_at_once_did_boot() {
     let mut pool = FakePool::new(1, 1);
     pool.ask();

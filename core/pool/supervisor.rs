@@ -139,6 +139,9 @@ impl Supervisor {
     /// follows at once.
     pub fn want_restart(&mut self) {
         self.restart_wanted = true;
+        // The outcome of one that was asked for before is not that of this one.
+        self.asked = None;
+        self.news.restart = None;
     }
 
     /// Takes the events since the last call.
@@ -250,6 +253,9 @@ impl Supervisor {
         while self.rolling_restart.is_under_way() {
             match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
                 Some(RollingRestartStep::Spawn(slot)) => {
+                    // Of a replacement that was started before the restart was asked for again.
+                    self.hear(workers, report, now);
+                    self.replacement_failure = None;
                     self.replacement_slot = Some(slot);
                     if let Err(error) = workers.spawn(slot, Probation::Required) {
                         let fault = format!("cannot create a thread: {error}").into();
