@@ -8,9 +8,11 @@
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};
 
@@ -68,8 +70,26 @@ impl ReloadReport {
     /// Reads the report of the server with this process ID, which has the file `pid_file`. `None` if there is none.
     pub fn read(pid_file: &Path, pid: Pid) -> Option<ReportedReloads> {
         // One that is being written is complete a moment later.
-        (0..READS).find_map(|_| of_text(&fs::read_to_string(beside(pid_file)).ok()?, pid))
+        (0..READS).find_map(|_| of_text(&text_at(&beside(pid_file), pid)?, pid))
     }
+}
+
+/// The text of the report at `path`, if it is a file of root or of the user of the server. Does not wait for a file of another
+/// kind.
+fn text_at(path: &Path, pid: Pid) -> Option<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file =
+        OpenOptions::new().read(true).custom_flags(i32::try_from(flags.bits()).ok()?).open(path).ok()?;
+    let metadata = file.metadata().ok()?;
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let effective: u32 = users.split_whitespace().nth(1)?.parse().ok()?;
+    if !metadata.is_file() || ![0, effective].contains(&metadata.uid()) {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(REPORT_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 impl Drop for ReloadReport {
@@ -123,6 +143,9 @@ fn checksum(text: &str) -> u64 {
 /// How often a report is read until it is whole.
 const READS: usize = 100;
 
+/// The maximum length of a report, in bytes.
+const REPORT_BYTES_MAX: u64 = 1024 * 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +153,22 @@ mod tests {
     fn told(begun: u64, error: Option<&str>) -> ReportedReloads {
         let reloads = ReloadReading { begun, ended: begun, error: error.map(str::to_owned) };
         ReportedReloads { reloads, ..ReportedReloads::default() }
+    }
+
+    #[test]
+    fn only_a_file_of_the_server_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid_file = folder.path().join("svc.pid");
+        let (report, path) = (ReloadReport::create(&pid_file, None).unwrap(), beside(&pid_file));
+        assert!(ReloadReport::read(&pid_file, getpid()).is_some());
+        let kept = folder.path().join("kept");
+        fs::rename(&path, &kept).unwrap();
+        std::os::unix::fs::symlink(&kept, &path).unwrap();
+        assert!(ReloadReport::read(&pid_file, getpid()).is_none(), "a link");
+        fs::remove_file(&path).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(ReloadReport::read(&pid_file, getpid()).is_none(), "a FIFO");
+        drop(report);
     }
 
     #[test]
