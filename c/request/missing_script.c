@@ -1,16 +1,17 @@
 /* Scripts whose file is gone by the time PHP opens it: the host looks the path up once more, and runs what it leads to now.
  *
  * The host finds a script a moment before it runs, or remembers it from an earlier request. A deployment may remove the file in
- * between. PHP would report a fatal error. If the host can still find another script, nothing is reported, no line of the
- * script has run, and the outcome says so. What OPcache has of a removed file still runs until it looks at the disk. */
+ * between. PHP would report a fatal error. If the host can still find another script, nothing is reported, no line of PHP
+ * code has run, and the outcome says so. What OPcache has of a removed file still runs until it looks at the disk. */
 #include "compat.h"
 #include "context/context.h"
 #include "request/missing_script.h"
-#include "request/script.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <unistd.h>
+
+__thread zend_file_handle *shim_script;
 
 static zend_result (*open_script)(zend_file_handle *);
 static void (*next_message)(zend_long, const void *);
@@ -20,10 +21,26 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
+/* PHP runs that before it opens the script. */
+static bool has_file_in_front(void)
+{
+    return PG(auto_prepend_file) != NULL && PG(auto_prepend_file)[0] != '\0';
+}
+
+bool shim_script_is_missing(void)
+{
+    shim_context *context = shim_current;
+    if (context->is_boot || !has_file_in_front() || is_there(ZSTR_VAL(shim_script->filename))) {
+        return false;
+    }
+    context->lacks_script = true;
+    return true;
+}
+
 static zend_result open_script_or_note(zend_file_handle *file)
 {
     shim_context *context = shim_current;
-    if (file != shim_script || context == NULL || context->is_boot) {
+    if (file != shim_script || context == NULL || context->is_boot || has_file_in_front()) {
         return open_script(file);
     }
     const int error_reporting = EG(error_reporting);

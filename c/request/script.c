@@ -18,16 +18,14 @@
 #include "opcache/cache.h"
 #include "process/children.h"
 #include "process/own_children.h"
+#include "request/missing_script.h"
 #include "request/owned_tasks.h"
 #include "request/request_object.h"
-#include "request/script.h"
 #include "request/worker.h"
 #include "shim.h"
 #include "state/process.h"
 
 static __thread shim_strings own_strings;
-__thread zend_file_handle *shim_script;
-
 /* Starts the request. If OPcache must restart, it does so in here. */
 static bool start(shim_context *context)
 {
@@ -61,7 +59,9 @@ static void run_script(const shim_files *files)
         } else {
             VCWD_CHDIR_FILE(SG(request_info).path_translated);
         }
-        php_execute_script(&file);
+        if (!shim_script_is_missing()) {
+            php_execute_script(&file);
+        }
     } zend_end_try();
     (void)shim_overflow_report();
     /* A bailout has left the spans that it was in. */

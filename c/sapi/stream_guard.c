@@ -7,7 +7,7 @@
 #include "connections/large_objects.h"
 #include "fiber/watches.h"
 #include "files/locks.h"
-#include "request/script.h"
+#include "request/missing_script.h"
 #include "sapi/stream_guard.h"
 #include "state/streams.h"
 
