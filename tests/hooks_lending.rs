@@ -180,6 +180,20 @@ function change_options($n)
     $redis->setOption(Redis::OPT_PREFIX, '');
     return $seen;
 }
+function tenant($n)
+{
+    $redis = Held::$redis;
+    $redis->setOption(Redis::OPT_PREFIX, "$n:");
+    mark("set-$n");
+    until("write-$n");
+    $seen = [$redis->getOption(Redis::OPT_PREFIX)];
+    $redis->set('secret', $n);
+    mark("wrote-$n");
+    until("read-$n");
+    $seen[] = $redis->get('secret');
+    $redis->setOption(Redis::OPT_PREFIX, '');
+    return $seen;
+}
 function keep_options() { Held::$redis->setOption(Redis::OPT_SERIALIZER, Redis::SERIALIZER_NONE); return 7; }
 function look_at_options() { Held::$redis->set('without', 'plain'); return [Held::$redis->get('without'), Held::$redis->getOption(Redis::OPT_PREFIX), Held::$redis->getOption(Redis::OPT_SERIALIZER)]; }
 function raw_value() { return Held::$redis->rawCommand('GET', 'without'); }
@@ -538,6 +552,31 @@ fn options_of_redis_that_a_request_sets_are_its_own_as_long_as_it_runs() {
         server.tell("keep_options");
         assert_eq!(server.tell("look_at_options"), "[\"plain\",null,0]");
     });
+}
+
+#[test]
+fn options_of_redis_are_each_tenants_own_in_any_order() {
+    for order in [["a", "b", "c"], ["b", "a", "c"], ["c", "a", "b"]] {
+        with_redis(|server| {
+            let mut clients: Vec<_> = ["a", "b", "c"]
+                .into_iter()
+                .map(|tenant| {
+                    let client = server.send("tenant", tenant);
+                    server.until(&format!("set-{tenant}"));
+                    (tenant, client)
+                })
+                .collect();
+            for tenant in order {
+                server.mark(&format!("write-{tenant}"));
+                server.until(&format!("wrote-{tenant}"));
+            }
+            for tenant in order {
+                server.mark(&format!("read-{tenant}"));
+                let (_, client) = clients.iter_mut().find(|(name, _)| *name == tenant).unwrap();
+                answers(client, &format!("[\"{tenant}:\",\"{tenant}\"]"));
+            }
+        });
+    }
 }
 
 #[test]
