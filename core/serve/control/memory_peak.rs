@@ -10,8 +10,9 @@ use crate::limits::MEMORY_PEAK_MIN;
 /// What the process has needed so far, and the last reading.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct MemoryPeak {
-    /// The resident memory behind the last peak; less if it was less since. The start of the process is the first peak.
-    base: u64,
+    /// The resident memory that the process needs: what was left when nothing more could be given back, or less if it was
+    /// less since. `None` before the first time, since the start of the process is a peak.
+    base: Option<u64>,
     last: MemoryReading,
     /// Memory was given back, and has not been looked at since.
     is_settling: bool,
@@ -45,17 +46,22 @@ impl MemoryPeak {
         }
         if std::mem::take(&mut self.is_settling) {
             let has_helped = now.resident + MEMORY_PEAK_MIN / 2 <= last.resident;
-            if has_helped || self.vain == TRIES_MAX {
-                // The next peak may have begun.
-                (self.base, self.vain) = (last.resident.min(now.resident), 0);
+            // The next peak may have begun.
+            let left = last.resident.min(now.resident);
+            if has_helped {
+                // Connections that are closed later leave more, so the base of an earlier peak stays.
+                self.base.get_or_insert(left);
+                self.vain = 0;
+            } else if self.vain == TRIES_MAX {
+                (self.base, self.vain) = (Some(left), 0);
             } else {
                 self.vain += 1;
                 (self.pause, self.tried) = (1 << self.vain, now.resident);
             }
             return false;
         }
-        self.base = self.base.min(now.resident);
-        let added = now.resident - self.base;
+        self.base = self.base.map(|base| base.min(now.resident));
+        let added = now.resident - self.base.unwrap_or(0);
         // A few pages come with whatever runs meanwhile.
         let is_steady = now.resident <= last.resident + MEMORY_PEAK_MIN / 8 && now.held >= last.held;
         self.is_settling = self.pause == 0 && is_steady && added >= MEMORY_PEAK_MIN && now.held <= added / 4;
@@ -82,11 +88,12 @@ mod tests {
     fn memory_is_given_back_once_behind_a_peak() {
         let needed = [(50, 0), (50, 0), (40, 0), (40, 0)];
         assert_eq!(trims(&needed), [1], "the start leaves some");
-        let peaks: [Peak; 4] = [
+        let peaks: [Peak; 5] = [
             (&[(140, 90), (140, 0), (140, 0), (45, 0), (45, 0)], &[6], "when clients have let it go"),
             (&[(140, 0), (140, 0), (140, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "what is let go late"),
             (&[(140, 0), (140, 0), (45, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "each, however short"),
             (&[(60, 0), (60, 0), (41, 0), (41, 0)], &[5], "a small one"),
+            (&[(140, 0), (140, 0), (90, 0), (90, 0), (45, 0)], &[5, 7], "the part that is let go late"),
         ];
         for (readings, seconds, why) in peaks {
             assert_eq!(trims(&[&needed, readings].concat()), [&[1], seconds].concat(), "{why}");
