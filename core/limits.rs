@@ -232,8 +232,8 @@ pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// The first receive window of an HTTP/2 connection, in bytes.
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// The maximum receive window of an HTTP/2 stream, and of its connection, in bytes: 1.3 gigabits a second over 100 ms.
-pub const HTTP2_WINDOW_BYTES_MAX: u32 = 16 * 1024 * 1024;
+/// The maximum receive window of an HTTP/2 stream, and of its connection, in bytes: 670 megabits a second over 100 ms.
+pub const HTTP2_WINDOW_BYTES_MAX: u32 = 8 * 1024 * 1024;
 
 /// By how much a permit enlarges the receive window of a connection, in bytes.
 pub const HTTP2_WINDOW_PERMIT_BYTES: u32 = 1024 * 1024;

@@ -212,7 +212,9 @@ impl<R> Http2<R> {
 
     /// How many bytes it has copied: of responses that wait to be sent, and of bodies that were not taken.
     pub(super) fn copied_bytes(&mut self) -> u64 {
-        self.duplex.with_output(|output| output.len()) as u64 + self.unread_bytes()
+        let streams = &mut self.streams;
+        let unread = self.uploads.unread(|| streams.unread_bytes());
+        self.duplex.with_output(|output| output.len()) as u64 + unread
     }
 
     /// Lets `act` see what waits to be sent.
@@ -305,16 +307,7 @@ impl<R> Http2<R> {
             self.ready.call();
         }
         let brings_something = is_last_look || peer.is_worth_a_read();
-        brings_something
-            && !matches!(self.stage, Http2Stage::Over)
-            && self.duplex.is_drained()
-            && self.unread_bytes() <= self.uploads.unread_max()
-    }
-
-    /// Body bytes that have come and were not taken.
-    fn unread_bytes(&mut self) -> u64 {
-        let streams = &mut self.streams;
-        self.uploads.unread(|| streams.unread_bytes())
+        brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained()
     }
 
     /// Whether the socket has all that was ever to be sent.

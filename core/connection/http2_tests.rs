@@ -330,6 +330,17 @@ fn spool_all(bench: &mut Bench) {
     }
 }
 
+/// Answers the first stream. As no stream is open then, the window is as it was, as soon as the client has confirmed the one
+/// before.
+fn end_upload(bench: &mut Bench, client: &mut Uploader) {
+    bench.decide(1, Decision::Answer(answer("taken")));
+    while client.initial != 256 << 10 {
+        let answers = client.hear(bench, &mut 0);
+        assert!(!answers.is_empty(), "a window of {} bytes", client.initial);
+        bench.send(&answers);
+    }
+}
+
 #[test]
 fn windows_grow_with_the_round_trips_of_an_upload() {
     let (mut bench, mut client) = (open(), Uploader::new());
@@ -338,13 +349,7 @@ fn windows_grow_with_the_round_trips_of_an_upload() {
     assert!(trips <= 8, "{trips} round trips");
     assert!((1..=trips).contains(&client.pings), "{} pings", client.pings);
     assert!(client.initial > 1 << 20, "a window of {} bytes", client.initial);
-    bench.decide(1, Decision::Answer(answer("taken")));
-    // No stream is open: the window is as it was, as soon as the client has confirmed the one before.
-    while client.initial != 256 << 10 {
-        let answers = client.hear(&mut bench, &mut 0);
-        assert!(!answers.is_empty(), "a window of {} bytes", client.initial);
-        bench.send(&answers);
-    }
+    end_upload(&mut bench, &mut client);
     // What was learned is not forgotten.
     let again = client.upload(&mut bench, 3, 10_000_000, true);
     assert!(again < trips, "{again} round trips after {trips}");
@@ -375,6 +380,20 @@ fn windows_grow_within_the_bound_for_all_connections() {
     assert_eq!(windows, [3 << 20, 1 << 20, 1 << 20]);
     drop(benches);
     assert_eq!(permits.free(), 2, "they are back");
+}
+
+#[test]
+fn a_window_that_cannot_be_taken_back_keeps_its_permits() {
+    const PERMITS: usize = 8;
+    let permits = crate::sync::permits::Permits::new(PERMITS);
+    let (mut bench, mut client) = (Bench::with_window_permits(&permits), Uploader::new());
+    bench.send(&greeting());
+    bench.body_bytes_max = 1 << 30;
+    client.upload(&mut bench, 1, 10_000_000, true);
+    end_upload(&mut bench, &mut client);
+    assert!(client.of_all > 1 << 20, "a window of {} bytes", client.of_all);
+    let granted = (1 + PERMITS - permits.free()) << 20;
+    assert!(client.of_all as usize <= granted, "{} bytes, and permits for {granted}", client.of_all);
 }
 
 /// The error code that the connection of a peer ends with that sends `bytes` behind a request.

@@ -2,7 +2,8 @@
 //! was not taken.
 //!
 //! Promises: all connections together let clients send no more ahead than their first windows and the permits for larger
-//! ones; a connection without open streams keeps no permit. Refuses: it takes no body.
+//! ones; a connection without open streams keeps only permits for what its client may still send, since a window cannot be
+//! taken back. Refuses: it takes no body.
 
 use std::task::{Context, Poll};
 
@@ -25,6 +26,8 @@ pub(super) struct Uploads {
     permits: Vec<Permit>,
     /// The library has given it away; `None` before it is needed.
     pings: Option<PingPong>,
+    /// How much of the window of the connection that is beyond the first one its client may still use: no less than it has.
+    excess: u64,
     /// Body bytes that have come and were not taken: no fewer than there are.
     unread: u64,
     /// The windows are to be as they were once the client has confirmed the settings before.
@@ -36,6 +39,10 @@ impl Uploads {
     pub(super) fn note_data(&mut self, bytes: u64) {
         self.window.note_data(bytes);
         self.unread += bytes;
+        // While the window is larger than the first one on purpose, what is taken opens it again.
+        if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
+            self.excess = self.excess.saturating_sub(bytes);
+        }
         self.is_resting &= bytes == 0;
     }
 
@@ -51,13 +58,6 @@ impl Uploads {
             self.unread = count();
         }
         self.unread
-    }
-
-    /// How many bytes may wait to be taken before the socket is read no further.
-    /// A client that was told of a smaller window may send as much as the larger one allowed.
-    pub(super) fn unread_max(&self) -> u64 {
-        let granted = self.permits.len() as u64 * u64::from(HTTP2_WINDOW_PERMIT_BYTES);
-        u64::from(HTTP2_CONNECTION_WINDOW_BYTES) + granted
     }
 
     /// Measures, and lets the client send further ahead if that is of use. Returns whether the library has something to
@@ -115,15 +115,16 @@ impl Uploads {
         }
         library.set_target_window_size(all);
         self.window.set(bytes);
+        self.excess = self.excess.max(u64::from(granted));
         true
     }
 
-    /// No stream is open: the windows are as they were, and others have the permits. Returns whether the library has
-    /// something to send.
+    /// No stream is open: the windows are to be as they were, and others have the permits that the client can no longer use.
+    /// Returns whether the library has something to send.
     pub(super) fn rest(&mut self, library: &mut Library<LibraryEnd, Bytes>) -> bool {
         self.unread = 0;
         if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
-            self.permits.clear();
+            self.give_permits_back();
             return false;
         }
         self.is_resting = library.set_initial_window_size(HTTP2_STREAM_WINDOW_BYTES).is_err();
@@ -132,8 +133,13 @@ impl Uploads {
         }
         library.set_target_window_size(HTTP2_CONNECTION_WINDOW_BYTES);
         self.window.set(HTTP2_STREAM_WINDOW_BYTES);
-        self.permits.clear();
+        self.give_permits_back();
         true
+    }
+
+    fn give_permits_back(&mut self) {
+        let needed = self.excess.div_ceil(u64::from(HTTP2_WINDOW_PERMIT_BYTES));
+        self.permits.truncate(usize::try_from(needed).unwrap_or(usize::MAX));
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct Http2Client {
     pub(crate) settings: BTreeMap<u16, u32>,
     /// The number of PINGs that the server acknowledged.
     pub(crate) pongs: usize,
+    /// The acknowledgements of the server's PINGs, while the client [is far away](Self::be_far_away).
+    held: Option<Vec<u8>>,
     /// Whether the server has closed its side.
     pub(crate) has_ended: bool,
 }
@@ -141,6 +143,7 @@ impl Http2Client {
             farewell: None,
             settings: BTreeMap::new(),
             pongs: 0,
+            held: None,
             has_ended: false,
         }
     }
@@ -225,9 +228,14 @@ impl Http2Client {
 
     /// Sends up to `len` bytes of a body, as many as the server's windows allow; returns how many those are.
     pub(crate) fn send_what_it_may(&mut self, id: u32, len: usize) -> usize {
-        let room = usize::try_from(self.streams[&id].window.min(self.window)).unwrap_or(0).min(len);
+        let room = self.room(id).min(len);
         self.send_data(id, &vec![b'x'; room]);
         room
+    }
+
+    /// How many bytes it may send on a stream.
+    pub(crate) fn room(&self, id: u32) -> usize {
+        usize::try_from(self.streams[&id].window.min(self.window)).unwrap_or(0)
     }
 
     /// Cancels a stream.
@@ -271,9 +279,17 @@ impl Http2Client {
         }
     }
 
+    /// Acknowledges the server's PINGs only with the next call of [`ping`](Self::ping) from now on.
+    pub(crate) fn be_far_away(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
     /// Sends a PING and waits for the acknowledgement: the server has then processed everything before it.
     pub(crate) fn ping(&mut self) {
         let before = self.pongs;
+        if let Some(held) = self.held.as_mut().map(std::mem::take) {
+            self.try_send(&held);
+        }
         self.frame(kind::PING, 0, 0, b"12345678");
         self.until(|client| client.pongs > before);
     }
@@ -378,7 +394,12 @@ impl Http2Client {
             kind::SETTINGS if flags & END_STREAM == 0 => self.note_settings(payload),
             kind::PING if flags & END_STREAM == 0 => {
                 let answer = super::http2::frame(kind::PING, END_STREAM, 0, payload);
-                self.try_send(&answer);
+                match &mut self.held {
+                    Some(held) => held.extend(answer),
+                    None => {
+                        self.try_send(&answer);
+                    }
+                }
             }
             kind::PING => self.pongs += 1,
             kind::GOAWAY => self.farewell = Some((number(&payload[..4]), number(&payload[4..8]))),
