@@ -396,10 +396,10 @@ fn a_window_that_cannot_be_taken_back_keeps_its_permits() {
     assert!(client.of_all as usize <= granted, "{} bytes, and permits for {granted}", client.of_all);
 }
 
-/// The error code that the connection of a peer ends with that sends `bytes` behind a request.
+/// Returns the error code of the GOAWAY after a client has sent a request and `bytes`.
 fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
     let mut bench = open();
-    // These fields are in the dynamic table from now on: 4 of them.
+    // Adds four fields to the dynamic table.
     let indexed = |name: &str, value: &str| {
         let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
         [&[0x40][..], &text(name), &text(value)].concat()
@@ -422,7 +422,18 @@ fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
     None
 }
 
-/// Faults by name, what a client sends, and the code of the GOAWAY that answers it.
+/// SETTINGS, WINDOW_UPDATE of the connection and of a stream, and PING, all of them valid.
+fn control() -> Vec<u8> {
+    [
+        frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 0x10, 0, 0, 4, 0, 0, 0xff, 0xff]),
+        frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]),
+        frame(WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]),
+        frame(PING, 0, 0, &[0; 8]),
+    ]
+    .concat()
+}
+
+/// Faults by name, the bytes of the client, and the error code of the GOAWAY that follows.
 fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
     const PROTOCOL: u32 = 1;
     const FRAME_SIZE: u32 = 6;
@@ -478,6 +489,11 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("SETTINGS on a stream", frame(SETTINGS, 0, 1, &[]), PROTOCOL),
         ("data on stream 0", frame(DATA, 0, 0, b"a"), PROTOCOL),
         ("a PING that is too short", frame(PING, 0, 0, &[0; 7]), FRAME_SIZE),
+        (
+            "a PING that is too short behind a request",
+            [block(&[]), frame(PING, 0, 0, &[0x80; 7])].concat(),
+            FRAME_SIZE,
+        ),
         ("SETTINGS of half a value", frame(SETTINGS, 0, 0, &[0; 9]), FRAME_SIZE),
         ("a confirmation with values", frame(SETTINGS, 1, 0, &[0; 6]), FRAME_SIZE),
         ("WINDOW_UPDATE that is too long", frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1, 0]), FRAME_SIZE),
@@ -485,6 +501,37 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("PRIORITY that is too short", frame(2, 0, 1, &[0; 4]), FRAME_SIZE),
         ("a head without room for its priority", frame(1, 5 | 0x20, 3, &[0; 4]), FRAME_SIZE),
         ("a frame beyond the maximum", frame(DATA, 0, 1, &[0; 16_385]), FRAME_SIZE),
+        (
+            "an index beyond the dynamic table behind valid frames",
+            [control(), block(&[0xc2])].concat(),
+            COMPRESSION,
+        ),
+        (
+            "WINDOW_UPDATE of zero bytes in front of a reference",
+            [frame(SETTINGS, 0, 0, &[]), frame(WINDOW_UPDATE, 0, 0, &[0x80, 0, 0, 0]), block(&[0xc2])]
+                .concat(),
+            PROTOCOL,
+        ),
+        (
+            "WINDOW_UPDATE of an idle stream in front of a reference",
+            [frame(WINDOW_UPDATE, 0, 3, &[0, 0, 0, 1]), block(&[0xc2])].concat(),
+            PROTOCOL,
+        ),
+        (
+            "an invalid setting in front of a reference",
+            [frame(SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 2]), block(&[0xc2])].concat(),
+            PROTOCOL,
+        ),
+        (
+            "PING on a stream in front of a reference",
+            [frame(PING, 0, 1, &[0; 8]), block(&[0xc2])].concat(),
+            PROTOCOL,
+        ),
+        (
+            "a valid frame within a head, and an index of 0",
+            [frame(1, 1, 3, &known), control(), frame(9, 4, 3, &[0x80])].concat(),
+            PROTOCOL,
+        ),
         (
             "the first fault counts",
             [frame(PING, 0, 0, &[0; 7]), frame(1, 5, 3, &[0x80])].concat(),
@@ -496,7 +543,7 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
 #[test]
 fn a_connection_ends_with_the_code_of_what_was_wrong() {
     for (name, bytes, code) in faults() {
-        for cut in [1, 3, 16_384] {
+        for cut in [1, 3, 20, 16_384] {
             assert_eq!(farewell(&bytes, cut), Some(code), "{name}, by {cut} bytes");
         }
     }

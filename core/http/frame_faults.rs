@@ -1,28 +1,27 @@
 //! Why the framing library has given up a connection: the error code that RFC 9113 has for it.
 //!
-//! The library calls everything that ends a connection a protocol error. This tells frames of a wrong size, and header
-//! blocks that cannot be decompressed, apart from the rest. Promises: it looks at frames only once the connection is lost,
-//! and keeps no more of them than the library has not looked at. Refuses: it keeps no dynamic table. A block that refers to
-//! one is taken to be at fault if nothing else is.
+//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR and COMPRESSION_ERROR.
+//! Promises: frames are examined only after the library has reported an error, and only those that it had not processed are
+//! kept. Refuses: it keeps no dynamic table. A block that refers to the table is at fault if nothing else is.
 
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, HEADERS};
 use super::token::{is_token_byte, is_value_byte};
 
-/// What is kept of the frames that the library may not have looked at.
+/// The frames that the library may not have processed yet.
 #[derive(Debug, Default)]
 pub(super) struct FrameFaults {
     entries: Vec<FrameEntry>,
-    /// The payloads of frames with header blocks, one behind the other.
+    /// The concatenated payloads of frames that are kept with them.
     payloads: Vec<u8>,
-    /// There was more than is kept.
+    /// A limit was reached, and frames were dropped.
     is_cut: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum FrameEntry {
-    /// A frame of a header block; `is_new` if it may open a stream. Its payload begins at `start`.
-    Block { head: FrameHead, is_new: bool, start: usize },
-    /// A frame whose length is not that of its kind.
+    /// A frame that is kept with its payload, which begins at `start`; `is_new` if its stream is idle.
+    Whole { head: FrameHead, is_new: bool, start: usize },
+    /// A frame whose length is invalid for its type.
     WrongSize,
     /// A frame that may be at fault in other ways.
     Other,
@@ -33,30 +32,30 @@ enum FrameEntry {
 pub enum ConnectionFault {
     /// A header block cannot be decompressed.
     Compression,
-    /// The length of a frame is not that of its kind.
+    /// The length of a frame is invalid for its type.
     FrameSize,
     /// Anything else.
     Protocol,
 }
 
-/// What a header block turned out to be.
+/// The result of parsing a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockVerdict {
-    /// Nothing is wrong with it, as far as can be told without the dynamic table.
+    /// It is valid, unless a reference to the dynamic table is not.
     Sound { is_dynamic: bool },
-    /// It can be decompressed, and has a field that is invalid.
+    /// It can be decompressed, and contains an invalid field.
     Malformed,
     /// It cannot be decompressed.
     Undecodable,
 }
 
-/// How many bytes of payloads are kept at most: more than a frame, which is more than a header.
+/// The maximum number of payload bytes kept: two frames of the maximum size.
 const KEPT_BYTES_MAX: usize = 32 * 1024;
 
-/// How many frames are kept at most.
+/// The maximum number of frames kept.
 const KEPT_FRAMES_MAX: usize = 256;
 
-/// Empty buffers of up to this many bytes are kept.
+/// An empty buffer of up to this capacity is kept.
 const SPARE_BYTES: usize = 1024;
 
 impl ConnectionFault {
@@ -71,11 +70,18 @@ impl ConnectionFault {
 }
 
 impl FrameFaults {
-    /// A frame has begun; `is_new` if it may open a stream.
+    /// Returns whether the payloads of frames of this type are kept.
+    pub(super) fn keeps_payload(kind: u8) -> bool {
+        matches!(kind, HEADERS | CONTINUATION | SETTINGS | PING | WINDOW_UPDATE)
+    }
+
+    /// Notes the head of a frame; `is_new` if its stream is idle.
     pub(super) fn begin(&mut self, head: FrameHead, is_new: bool) {
         let entry = match head.kind {
             _ if has_wrong_size(head) => FrameEntry::WrongSize,
-            HEADERS | CONTINUATION => FrameEntry::Block { head, is_new, start: self.payloads.len() },
+            kind if Self::keeps_payload(kind) => {
+                FrameEntry::Whole { head, is_new, start: self.payloads.len() }
+            }
             DATA => return,
             _ if matches!(self.entries.last(), Some(FrameEntry::Other)) => return,
             _ => FrameEntry::Other,
@@ -87,7 +93,7 @@ impl FrameFaults {
         }
     }
 
-    /// Some of the payload of a frame with a header block.
+    /// Notes a part of the payload of the frame that began last.
     pub(super) fn add(&mut self, payload: &[u8]) {
         if self.payloads.len() + payload.len() <= KEPT_BYTES_MAX {
             self.payloads.extend_from_slice(payload);
@@ -96,24 +102,27 @@ impl FrameFaults {
         }
     }
 
-    /// The library has looked at all frames, unless the last one `is_unfinished`, or its header block.
+    /// Drops the frames that the library has processed: all, unless the last one or its header block `is_unfinished`.
     pub(super) fn settle(&mut self, is_unfinished: bool) {
         let begins_block =
-            |entry: &FrameEntry| matches!(entry, FrameEntry::Block { head, .. } if head.kind == HEADERS);
-        match self.entries.iter().rposition(begins_block).filter(|_| is_unfinished) {
+            |entry: &FrameEntry| matches!(entry, FrameEntry::Whole { head, .. } if head.kind == HEADERS);
+        let is_whole = |entry: &FrameEntry| matches!(entry, FrameEntry::Whole { .. });
+        let block = self.entries.iter().rposition(begins_block);
+        let first_kept = block.or_else(|| self.entries.iter().rposition(is_whole));
+        match first_kept.filter(|_| is_unfinished) {
             Some(0) => {}
             Some(place) => {
                 self.entries.drain(..place);
-                let FrameEntry::Block { start: first, .. } = self.entries[0] else { return };
+                let FrameEntry::Whole { start: first, .. } = self.entries[0] else { return };
                 self.payloads.drain(..first);
                 for entry in &mut self.entries {
-                    if let FrameEntry::Block { start, .. } = entry {
+                    if let FrameEntry::Whole { start, .. } = entry {
                         *start -= first;
                     }
                 }
             }
             None => {
-                // A frame of a wrong size is the last one that the library looks at.
+                // The library processes no frame after one of a wrong size.
                 self.entries.retain(|entry| is_unfinished && matches!(entry, FrameEntry::WrongSize));
                 self.payloads.clear();
                 self.is_cut = false;
@@ -124,13 +133,13 @@ impl FrameFaults {
         }
     }
 
-    /// What was wrong with the first frame that was wrong.
+    /// Returns the fault of the first frame that has one.
     pub(super) fn fault(&self) -> ConnectionFault {
-        // The stream whose block goes on in the next frame.
+        // The stream whose block continues in the next frame.
         let (mut block, mut open) = (Vec::new(), None);
         let (mut is_dynamic, mut is_doubtful) = (false, self.is_cut);
         for (place, entry) in self.entries.iter().enumerate() {
-            let FrameEntry::Block { head, is_new, start } = *entry else {
+            let FrameEntry::Whole { head, is_new, start } = *entry else {
                 if let FrameEntry::WrongSize = entry {
                     return ConnectionFault::FrameSize;
                 }
@@ -138,13 +147,21 @@ impl FrameFaults {
                 continue;
             };
             let next = self.entries[place + 1..].iter().find_map(|entry| match entry {
-                FrameEntry::Block { start, .. } => Some(*start),
+                FrameEntry::Whole { start, .. } => Some(*start),
                 _ => None,
             });
             let payload = &self.payloads[start..next.unwrap_or(self.payloads.len())];
+            // The payload of a frame without an entry of its own may follow.
+            let payload = &payload[..payload.len().min(head.length as usize)];
             let continues = (head.kind == CONTINUATION).then_some(head.stream);
             if open != continues {
                 return ConnectionFault::Protocol;
+            }
+            if !matches!(head.kind, HEADERS | CONTINUATION) {
+                if !is_sound_control(head, is_new, payload) {
+                    return ConnectionFault::Protocol;
+                }
+                continue;
             }
             open = (!head.ends_headers()).then_some(head.stream);
             if head.kind == HEADERS {
@@ -167,25 +184,57 @@ impl FrameFaults {
     }
 }
 
-/// Whether the length of a frame is not one that its kind has.
+/// Frame types (RFC 9113, section 6).
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
+/// Returns whether the length of a frame is invalid for its type.
 fn has_wrong_size(head: FrameHead) -> bool {
     const ACK: u8 = 1;
     let FrameHead { kind, length, flags, .. } = head;
     match kind {
-        // PRIORITY, RST_STREAM, PING, WINDOW_UPDATE
+        // PRIORITY, RST_STREAM
         2 => length != 5,
-        3 | 8 => length != 4,
-        6 => length != 8,
-        // SETTINGS
-        4 if flags & ACK != 0 => length != 0,
-        4 => length % 6 != 0,
+        3 | WINDOW_UPDATE => length != 4,
+        PING => length != 8,
+        SETTINGS if flags & ACK != 0 => length != 0,
+        SETTINGS => length % 6 != 0,
         // GOAWAY
         7 => length < 8,
         _ => false,
     }
 }
 
-/// The fragment of a header block in the payload of a HEADERS frame.
+/// Returns whether SETTINGS, PING or WINDOW_UPDATE, of a valid length, is valid.
+fn is_sound_control(head: FrameHead, is_new: bool, payload: &[u8]) -> bool {
+    const RESERVED: u8 = 0x80;
+    if head.kind != WINDOW_UPDATE {
+        let mut settings = payload.chunks_exact(6).filter(|_| head.kind == SETTINGS);
+        return head.stream == 0 && settings.all(is_sound_setting);
+    }
+    // What is missing of an incomplete frame was not processed.
+    let is_increment = payload.first_chunk().is_none_or(|&[first, rest @ ..]: &[u8; 4]| {
+        u32::from_be_bytes([first & !RESERVED, rest[0], rest[1], rest[2]]) != 0
+    });
+    let is_idle = head.stream != 0 && (is_new || head.stream % 2 == 0);
+    is_increment && !is_idle
+}
+
+/// Returns whether a setting has a valid value (RFC 9113, section 6.5.2).
+fn is_sound_setting(setting: &[u8]) -> bool {
+    let [a, b, value @ ..] = setting else { return false };
+    let value = value.iter().fold(0, |value, &byte| value << 8 | u32::from(byte));
+    match u16::from_be_bytes([*a, *b]) {
+        // ENABLE_PUSH, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, ENABLE_CONNECT_PROTOCOL
+        2 | 8 => value <= 1,
+        4 => value < 1 << 31,
+        5 => (1 << 14..1 << 24).contains(&value),
+        _ => true,
+    }
+}
+
+/// Returns the fragment of a header block in the payload of a HEADERS frame.
 fn fragment(head: FrameHead, payload: &[u8]) -> Result<&[u8], ConnectionFault> {
     const PADDED: u8 = 0x8;
     const PRIORITY: u8 = 0x20;
@@ -202,14 +251,14 @@ fn fragment(head: FrameHead, payload: &[u8]) -> Result<&[u8], ConnectionFault> {
     end.map(|end| &rest[..end]).ok_or(ConnectionFault::Protocol)
 }
 
-/// Why a block was not read to its end.
+/// Why a block could not be parsed to its end.
 enum Stop {
     /// It ends within a field.
     Short,
     Bad,
 }
 
-/// Looks at a header block, of which more may follow unless it `is_whole`.
+/// Parses a header block, of which more may follow unless it `is_whole`.
 fn verdict(block: &[u8], is_whole: bool) -> BlockVerdict {
     let (mut rest, mut is_dynamic, mut may_resize) = (block, false, true);
     while !rest.is_empty() {
@@ -224,18 +273,18 @@ fn verdict(block: &[u8], is_whole: bool) -> BlockVerdict {
 }
 
 enum FieldFound {
-    /// With `refers`, to the dynamic table.
+    /// `refers` if it refers to the dynamic table.
     Sound {
         refers: bool,
     },
     Malformed,
 }
 
-/// The entries of the static table, and the most that a dynamic table of 4096 bytes behind it has.
+/// The entries of the static table, and the maximum of a dynamic table of 4096 bytes.
 const STATIC_ENTRIES: u32 = 61;
 const DYNAMIC_ENTRIES_MAX: u32 = 4096 / 32;
 
-/// Reads a field, or a change of the table's size (RFC 7541, section 6).
+/// Parses a field, or a dynamic table size update (RFC 7541, section 6).
 fn field(rest: &mut &[u8], may_resize: &mut bool) -> Result<FieldFound, Stop> {
     let first = *rest.first().ok_or(Stop::Short)?;
     let (prefix, is_indexed) = match first {
@@ -272,7 +321,7 @@ fn is_name(name: &[u8]) -> bool {
     }
 }
 
-/// Reads an integer with a prefix of so many bits (RFC 7541, section 5.1), of five bytes at most, as the library does.
+/// Parses an integer with a prefix of this many bits (RFC 7541, section 5.1), of at most five bytes, as the library does.
 fn integer(rest: &mut &[u8], prefix: u32) -> Result<u32, Stop> {
     let mask = (1u32 << prefix) - 1;
     let (first, behind) = rest.split_first().ok_or(Stop::Short)?;
@@ -292,7 +341,7 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<u32, Stop> {
     Err(Stop::Bad)
 }
 
-/// Reads a string (RFC 7541, section 5.2).
+/// Parses a string (RFC 7541, section 5.2).
 fn string(rest: &mut &[u8]) -> Result<Vec<u8>, Stop> {
     let is_coded = *rest.first().ok_or(Stop::Short)? & 0x80 != 0;
     let length = integer(rest, 7)? as usize;
@@ -304,8 +353,8 @@ fn string(rest: &mut &[u8]) -> Result<Vec<u8>, Stop> {
     if is_coded { decoded(bytes).ok_or(Stop::Bad) } else { Ok(bytes.to_vec()) }
 }
 
-/// Decodes a string in the Huffman code of RFC 7541. The code is canonical: codes of one length are consecutive numbers, in
-/// the order of what they stand for, and begin behind those that are shorter.
+/// Decodes a string in the Huffman code of RFC 7541. The code is canonical: codes of one length are consecutive numbers in
+/// the order of their symbols, and follow those that are shorter.
 fn decoded(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let (mut code, mut length) = (0u32, 0u8);
@@ -319,11 +368,11 @@ fn decoded(bytes: &[u8]) -> Option<Vec<u8>> {
             (code, length) = (0, 0);
         }
     }
-    // What is left is the beginning of the end's code, which is ones, and less than a byte.
+    // Padding is the most significant bits of EOS, which are ones, and less than a byte.
     (length < 8 && code == (1 << length) - 1).then_some(out)
 }
 
-/// What a code of so many bits stands for.
+/// Returns the symbol of a code of this many bits.
 fn symbol(code: u32, length: u8) -> Option<u8> {
     let mut first = 0u32;
     for shorter in 1..length {

@@ -3,7 +3,7 @@
 //! The library reports requests and bodies, not frames. A client that leaves a request header unfinished, or sends only
 //! frames without content, would go unnoticed, and so would the time when a header began. Promises: it knows where
 //! frames begin and end and whether they carry content, in bounded memory, whatever the bytes are. Refuses: it rejects
-//! nothing as malformed; the library does that, and then is told [what was wrong](FrameWatch::fault).
+//! nothing as malformed; the library does that, and [`fault`](FrameWatch::fault) returns the reason.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -58,7 +58,7 @@ impl FrameWatch {
     /// Processes received bytes at `now`.
     pub fn see(&mut self, mut bytes: &[u8], now: Instant) {
         loop {
-            if self.heads.within().is_some_and(|head| matches!(head.kind, HEADERS | CONTINUATION)) {
+            if self.heads.within().is_some_and(|head| FrameFaults::keeps_payload(head.kind)) {
                 self.faults.add(self.heads.payload(bytes));
             }
             let Some(met) = self.heads.next(&mut bytes) else { return };
@@ -94,12 +94,12 @@ impl FrameWatch {
         self.opened.remove(place).map(|(_, since)| since)
     }
 
-    /// The library has looked at all that was seen.
+    /// Notes that the library has processed everything received.
     pub fn settle(&mut self) {
         self.faults.settle(!self.heads.is_between() || self.is_head_open);
     }
 
-    /// What was wrong with what the library has given up at.
+    /// Returns why the library has ended the connection.
     pub fn fault(&self) -> ConnectionFault {
         self.faults.fault()
     }

@@ -15,7 +15,7 @@
 //! | `request_line` | the start of an invalid request header | method and path, for the access log |
 //! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
-//! | `frame_faults` | frames at which the HTTP/2 library has given up | the error code of that |
+//! | `frame_faults` | the frames before a connection error of HTTP/2 | its error code |
 //! | `frame_watch` | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
 //! | `answer_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
 //! | `body` | bytes after the request header | body bytes or a [`BodyError`] |
