@@ -1,7 +1,7 @@
-//! Certificates and keys in files, in the forms that tools write them.
+//! Certificates and private keys in PEM, in the variants that common tools write.
 //!
-//! Promises: pure; what a file holds instead is named, and how to turn it into what is accepted. Refuses: no part of a key
-//! is in a message. It does not decrypt: a password would have to be stored beside the key.
+//! Promises: pure; for any other content, the error names the format and the command that converts it. No error contains
+//! a part of a key. Refuses: encrypted keys, because the password would have to be stored beside the key.
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,12 +11,14 @@ use super::x509::{INTEGER, SEQUENCE, element, first};
 /// Why a file has no certificate, or no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PemFault {
-    /// It has sections, but none of this kind; they are listed.
+    /// It has no section of this kind, but sections with these labels.
     Without(Vec<String>),
     /// Its key is encrypted.
     Encrypted,
-    /// It is not text, but one of OpenSSL's other formats, by the program's name for it.
+    /// It is DER; the OpenSSL command that reads it.
     Binary(&'static str),
+    /// Its sections do not begin at the start of a line.
+    Indented,
     /// A section is malformed.
     Malformed(String),
 }
@@ -25,15 +27,15 @@ pub enum PemFault {
 ///
 /// # Errors
 ///
-/// Why there is none, or one cannot be read.
+/// If there is none, or if one is malformed.
 pub(super) fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, PemFault> {
     let text = plain_labels(text_of(file)?);
     let sections: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = sections.map_err(|error| PemFault::Malformed(error.to_string()))?;
     if certificates.is_empty() {
-        return Err(PemFault::Without(labels(&text)));
+        return Err(without(&text));
     }
-    // OpenSSL writes what it trusts a certificate for behind the certificate.
+    // In a TRUSTED CERTIFICATE, trust settings follow the certificate.
     let alone = |section: CertificateDer<'static>| match first(&section, SEQUENCE) {
         Some(certificate) => CertificateDer::from(certificate.to_vec()),
         None => section,
@@ -45,17 +47,17 @@ pub(super) fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
 ///
 /// # Errors
 ///
-/// Why there is none.
+/// If there is none, or if it is encrypted or malformed.
 pub(super) fn private_key(file: &[u8]) -> Result<PrivateKeyDer<'static>, PemFault> {
     let text = text_of(file)?;
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
         _ if is_encrypted(text) => PemFault::Encrypted,
-        pem::Error::NoItemsFound => PemFault::Without(labels(text)),
+        pem::Error::NoItemsFound => without(text),
         error => PemFault::Malformed(error.to_string()),
     })
 }
 
-/// Returns the text of a file, without the mark that editors of Windows begin it with.
+/// Returns the text of a file without a byte order mark.
 fn text_of(file: &[u8]) -> Result<&[u8], PemFault> {
     let has_sections = memchr::memmem::find(file, b"-----BEGIN ").is_some();
     let Some((content, _)) = element(file, SEQUENCE).filter(|_| !has_sections) else {
@@ -69,7 +71,7 @@ fn text_of(file: &[u8]) -> Result<&[u8], PemFault> {
     }))
 }
 
-/// OpenSSL has three labels for certificates, and two of them are its own.
+/// Replaces the two labels for certificates that only OpenSSL uses.
 fn plain_labels(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     let plain = |line: &[u8]| -> Vec<u8> {
@@ -84,26 +86,26 @@ fn plain_labels(text: &[u8]) -> Vec<u8> {
     lines.flat_map(plain).collect()
 }
 
-/// Whether a key is in either of the encrypted forms.
+/// Returns whether a private key is encrypted, in PKCS#8 or in the older format.
 fn is_encrypted(text: &[u8]) -> bool {
     let has = |part: &[u8]| memchr::memmem::find(text, part).is_some();
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")
 }
 
-/// The labels of the sections of a file, each once.
-fn labels(text: &[u8]) -> Vec<String> {
-    let mut labels = Vec::new();
+/// Returns why a file has no section of the kind that was looked for: the labels that it has instead, each once.
+fn without(text: &[u8]) -> PemFault {
+    let (mut labels, mut is_indented) = (Vec::new(), false);
     for line in text.split(|&byte| byte == b'\n') {
-        let label =
-            line.trim_ascii().strip_prefix(b"-----BEGIN ").and_then(|rest| rest.strip_suffix(b"-----"));
-        let label = label.map(|label| String::from_utf8_lossy(label).into_owned());
+        let Some(rest) = line.trim_ascii().strip_prefix(b"-----BEGIN ") else { continue };
+        is_indented |= line.starts_with(b" ") || line.starts_with(b"\t");
+        let label = rest.strip_suffix(b"-----").map(|label| String::from_utf8_lossy(label).into_owned());
         labels.extend(label.filter(|label| !labels.contains(label)));
     }
-    labels
+    if is_indented { PemFault::Indented } else { PemFault::Without(labels) }
 }
 
 impl PemFault {
-    /// Says of a file without `what` (a certificate, a private key) what is wrong with it, and what to do.
+    /// Describes the fault of a file that should contain `what`, and the remedy.
     pub(super) fn of(&self, what: &str) -> String {
         match self {
             Self::Without(labels) if labels.is_empty() => format!("contains no {what}"),
@@ -112,10 +114,11 @@ impl PemFault {
                 format!("contains an encrypted {what}; decrypt it with 'openssl pkey -in OLD -out NEW'")
             }
             Self::Binary("pkcs12") => {
-                "is a PKCS#12 archive; convert it with 'openssl pkcs12 -in OLD -nodes -out NEW', \
-                                       whose result serves as TLS_CERT and as TLS_KEY"
+                "is a PKCS#12 archive; convert it with 'openssl pkcs12 -in OLD -nodes -out NEW', whose output serves as \
+                 TLS_CERT and as TLS_KEY"
                     .to_owned()
             }
+            Self::Indented => "is indented; each line of PEM begins without white space".to_owned(),
             Self::Binary(program) => {
                 format!("is binary; convert it with 'openssl {program} -inform der -in OLD -out NEW'")
             }
@@ -168,6 +171,18 @@ mod tests {
         let twice = section("OPENSSH PRIVATE KEY") + &section("CERTIFICATE") + &section("CERTIFICATE");
         let expected = ["OPENSSH PRIVATE KEY", "CERTIFICATE"].map(str::to_owned);
         assert_eq!(private_key(twice.as_bytes()).err(), Some(PemFault::Without(expected.to_vec())));
+    }
+
+    #[test]
+    fn indented_sections_are_named() {
+        for label in ["CERTIFICATE", "PRIVATE KEY"] {
+            let text = section(label).replace("-----BEGIN", "  -----BEGIN").replace("-----END", "\t-----END");
+            assert_eq!(
+                fault(text.as_bytes()),
+                (Some(PemFault::Indented), Some(PemFault::Indented)),
+                "{text}"
+            );
+        }
     }
 
     #[test]
