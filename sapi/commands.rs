@@ -74,7 +74,7 @@ pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     }
 }
 
-/// Makes a running server reload, and waits up to `patience` for what becomes of it; `None` does not wait.
+/// Makes a running server reload, and waits up to `patience` for the outcome; `None` does not wait.
 pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     let pid_file = raw.pid_file();
     let found = RunningServer::find(pid_file.clone());
@@ -88,8 +88,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     let Some(before) = before else {
         let path = beside(&pid_file);
         complain(&format_args!(
-            "the server (process {}) was told to reload, but what becomes of it is unknown: {path:?} is not its report, or \
-             cannot be read",
+            "the server (process {}) reloads, but the outcome is unknown: {path:?} is not its report, or cannot be read",
             pid.as_raw_pid()
         ));
         return Exit::Failed;
@@ -110,7 +109,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     }
 }
 
-/// Waits for the end of a reload that began after `before` was read. Each that did has seen what is on disk now.
+/// Waits for the end of a reload that began after `before` was read: it has read the files as they are now.
 fn outcome(
     server: &RunningServer,
     pid_file: &Path,
@@ -121,26 +120,26 @@ fn outcome(
     let deadline = time::now() + patience;
     loop {
         let report = ReloadReport::read(pid_file, pid);
-        if let Some(report) = report.filter(|report| report.reloads.ended > before.reloads.begun) {
-            return match &report.reloads.error {
-                None => Ok(report),
-                Some(error) => Err(format!("the reload has failed: {error}")),
-            };
+        if let Some(report) = report {
+            match &report.reloads.error {
+                _ if report.reloads.ended <= before.reloads.begun => {}
+                None => return Ok(report),
+                Some(error) => return Err(format!("the reload failed: {error}")),
+            }
+            if report.is_stopping {
+                return Err("the reload was abandoned: the server is stopping".to_owned());
+            }
         }
         let now = time::now();
         if now >= deadline {
-            let seconds = patience.as_secs();
             return Err(format!(
-                "the reload is not over after {seconds} seconds: it goes on, and the log will say what becomes of it; \
-                 --timeout waits longer"
+                "the reload has not ended within {} s (--timeout): it continues, and the log records the outcome",
+                patience.as_secs()
             ));
         }
-        let is_stopping = ReloadReport::read(pid_file, pid).is_some_and(|report| report.is_stopping);
         match server.wait_up_to(REPORT_PAUSE.min(deadline - now)) {
-            Ok(has_ended) if has_ended || is_stopping => {
-                return Err("the server is stopping, and does not reload any more".to_owned());
-            }
-            Ok(_) => {}
+            Ok(true) => return Err("the server has ended before the reload".to_owned()),
+            Ok(false) => {}
             Err(error) => return Err(format!("cannot wait for the server: {error}")),
         }
     }

@@ -453,7 +453,7 @@ fn the_wait_has_an_end_and_can_be_left_out() {
     let site = DeployedSite::start(true, &code("v1"), &[], &[]);
     site.replace_code(&slow(&site, "v2"));
     let said = site.reload_in_vain(&["--timeout", "1"]);
-    assert!(said.contains("the reload is not over after 1 seconds"), "{said}");
+    assert!(said.contains("the reload has not ended within 1 s (--timeout)"), "{said}");
     let output = site.reload(&["--no-wait"]);
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
     site.assert_serves("v1");
@@ -474,7 +474,10 @@ fn the_wait_has_an_end_and_can_be_left_out() {
 
 #[test]
 fn a_server_that_ends_meanwhile_is_told_at_once() {
-    for signal in [Signal::TERM, Signal::KILL] {
+    for (signal, outcome) in [
+        (Signal::TERM, "the reload was abandoned: the server is stopping"),
+        (Signal::KILL, "the server has ended before the reload"),
+    ] {
         let mut site = DeployedSite::start(true, &code("v1"), &[("DRAIN_DELAY_SECONDS", "2")], &[]);
         site.replace_code(&slow(&site, "v2"));
         let waiting = site.reloading(&[]).spawn().unwrap();
@@ -483,7 +486,7 @@ fn a_server_that_ends_meanwhile_is_told_at_once() {
         let output = waiting.wait_with_output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("the server is stopping"), "{signal:?}: {said}");
+        assert!(said.contains(outcome), "{signal:?}: {said}");
         fs::write(site.path("go"), "").unwrap();
         if signal == Signal::TERM {
             assert_eq!(site.svc.wait(), Some(0));
