@@ -1,17 +1,18 @@
-//! The files that handle paths at which there is no file, and which paths each of them handles.
+//! The files that handle paths for which no file exists, and the part of the site that each handles.
 //!
-//! Promises: a list is sorted so that the first entry whose prefix fits a path is the one with the longest prefix. Refuses: it
-//! does not look whether the files exist.
+//! Promises: a list is sorted by decreasing length of the prefix, so that the first match is the longest. Refuses: whether
+//! the files exist is checked elsewhere.
 
 use std::path::Path;
 
 use super::entries::entries;
 use super::problem::Fault;
+use super::tracing::decoded;
 
 /// A front controller, or the page of a single-page application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFile {
-    /// The path that it handles, and everything below it, without a trailing slash: empty for all paths.
+    /// The decoded path that it handles together with all paths below it, without a trailing slash: empty for all paths.
     pub prefix: String,
     /// Its path below the document root, without a leading slash.
     pub file: String,
@@ -20,8 +21,8 @@ pub struct EntryFile {
 }
 
 impl EntryFile {
-    /// Parses `FILE`, or a list of `PREFIX=FILE` in which one entry may be without prefix. A file may be named by its path
-    /// in the file system if that leads into the document root `root`.
+    /// Parses `FILE`, or a list of `PREFIX=FILE`, where one entry may lack a prefix. A prefix is percent-encoded. A file may
+    /// be given by its absolute path if that is below the document root `root`.
     pub(super) fn list(text: &str, root: &Path) -> Result<Vec<Self>, Fault> {
         let mut list: Vec<_> =
             entries(text)?.map(|entry| Self::parse(entry, root)).collect::<Result<_, _>>()?;
@@ -39,24 +40,26 @@ impl EntryFile {
             Some((prefix, file)) if prefix.starts_with('/') => (prefix.trim_end(), file.trim_start()),
             _ => ("/", entry),
         };
-        let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
-        let is_plain = |segment: &str| !matches!(segment, "" | "." | "..");
-        if !prefix.split('/').skip(1).all(is_plain) {
-            return Err(Fault::NotAPrefix(prefix.to_owned()));
+        let not_a_prefix = || Fault::NotAPrefix(prefix.to_owned());
+        let decoded = decoded(prefix).ok_or_else(not_a_prefix)?;
+        let decoded = decoded.strip_suffix('/').unwrap_or(&decoded);
+        let is_plain = |segment: &str| !matches!(segment, "" | "." | "..") && !segment.contains('\0');
+        if !decoded.split('/').skip(1).all(is_plain) {
+            return Err(not_a_prefix());
         }
         let below = below_root(file, root);
         let file = below.as_deref().unwrap_or_else(|| file.trim_start_matches('/'));
         let script = file.strip_suffix('/').filter(|file| file.ends_with(".php"));
         Ok(Self {
-            prefix: prefix.to_owned(),
+            prefix: decoded.to_owned(),
             file: script.unwrap_or(file).to_owned(),
             gets_rest: script.is_some(),
         })
     }
 }
 
-/// The path below the document root `root` of a file that was given by its path in the file system. Any
-/// of the directories above it may be the root by another name; links below that keep their names.
+/// Returns the path relative to the document root `root` of a file that is given by its absolute path. The root may be
+/// reached through other links; links below it keep their names.
 fn below_root(text: &str, root: &Path) -> Option<String> {
     let path = Path::new(text);
     // A URL path of the same text takes precedence.
@@ -101,14 +104,31 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_percent_encoded() {
+        assert_eq!(parsed("/a%20b/=a.php"), ["/a b|a.php|false"]);
+        assert_eq!(parsed("/%C3%A9%2c%3D=a.php/,/100%25=b.php"), ["/100%|b.php|false", "/é,=|a.php|true"]);
+        assert_eq!(parsed("/é=a.php"), ["/é|a.php|false"]);
+    }
+
+    #[test]
     fn a_prefix_is_a_path_and_there_once() {
-        for wrong in ["//=a.php", "/a//b/=a.php", "/./=a.php", "/a/../=a.php"] {
+        for wrong in [
+            "//=a.php",
+            "/a//b/=a.php",
+            "/./=a.php",
+            "/a/../=a.php",
+            "/%2e%2E/=a.php",
+            "/a%2F%2Fb=a.php",
+            "/100%=a.php",
+            "/%ff=a.php",
+            "/%00=a.php",
+        ] {
             assert!(
                 matches!(EntryFile::list(wrong, Path::new("/none")), Err(Fault::NotAPrefix(_))),
                 "{wrong}"
             );
         }
-        for twice in ["a.php,b.php", "/=a.php,b.php", "/api=a.php,/api/=b.php"] {
+        for twice in ["a.php,b.php", "/=a.php,b.php", "/api=a.php,/api/=b.php", "/api=a.php,/%61pi=b.php"] {
             assert!(matches!(EntryFile::list(twice, Path::new("/none")), Err(Fault::Twice(_))), "{twice}");
         }
         assert_eq!(EntryFile::list(" , ", Path::new("/none")), Err(Fault::EmptyList));

@@ -71,7 +71,7 @@ pub enum Fault {
     NotANetwork(String),
     /// Not an integer.
     NotANumber,
-    /// This is not the beginning of a path.
+    /// This is not a path without empty segments, `.` and `..`.
     NotAPrefix(String),
     /// Not a list of `key=value` pairs.
     NotPairs,
@@ -177,7 +177,7 @@ impl fmt::Display for Fault {
             Self::NotAPrefix(prefix) => {
                 write!(
                     f,
-                    "contains the prefix {prefix:?}, which is not a path without empty segments, . and .."
+                    "contains the prefix {prefix:?}, which is not a percent-encoded path without empty segments, . and .."
                 )
             }
             Self::NotPairs => f.write_str("is not a list of pairs"),

@@ -14,7 +14,7 @@ mod pairs;
 mod resolve;
 
 pub(super) use keys::TRACING_KEYS;
-pub(super) use pairs::pairs;
+pub(super) use pairs::{decoded, pairs};
 
 /// How requests are traced.
 #[derive(Clone, Debug)]

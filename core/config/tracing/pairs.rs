@@ -20,7 +20,7 @@ pub(in crate::config) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Decodes percent-encoded text; `None` if a percent sign encodes nothing, or if the result is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+pub(in crate::config) fn decoded(text: &str) -> Option<String> {
     let is_hex = |digit: Option<&u8>| digit.is_some_and(u8::is_ascii_hexdigit);
     let bytes = text.as_bytes();
     let is_encoded = |at: usize| is_hex(bytes.get(at + 1)) && is_hex(bytes.get(at + 2));
