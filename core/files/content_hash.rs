@@ -1,7 +1,7 @@
 //! A hash of the bytes of a file, for its entity tag.
 //!
-//! Promises: the same bytes have the same hash on every machine and in every version; two files with the same hash have the
-//! same bytes (SHA-256, of which 128 bits are kept). Refuses: it does not notice that a file changes while it is read.
+//! Promises: the hash is the same on every machine and in every version: SHA-256, truncated to 128 bits. Refuses: it does not
+//! detect that a file changes while it is read.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -11,9 +11,10 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::crypto::hash::{Hash, Output};
 
+use super::slice::read_slice;
 use crate::limits::DISK_SLICE_BYTES;
 
-/// How many bytes of the hash are kept.
+/// The length of the truncated hash, in bytes.
 const KEPT: usize = 16;
 
 /// Hashes these bytes.
@@ -25,27 +26,23 @@ pub(super) fn of_bytes(bytes: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// Errors of the disk; also if the file is shorter.
+/// Errors of the disk, and `UnexpectedEof` if the file is shorter.
 pub(super) fn of_file(file: &File, length: u64) -> io::Result<String> {
     let mut hash = sha256().start();
-    let mut buffer = vec![0; DISK_SLICE_BYTES];
     let mut offset = 0;
     while offset < length {
-        let wanted = buffer.len().min(usize::try_from(length - offset).unwrap_or(usize::MAX));
-        match file.read_at(&mut buffer[..wanted], offset) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => {
-                hash.update(&buffer[..count]);
-                offset += count as u64;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        let wanted = DISK_SLICE_BYTES.min(usize::try_from(length - offset).unwrap_or(usize::MAX));
+        let bytes = read_slice(offset, wanted, |buffer, at| file.read_at(buffer, at))?;
+        if bytes.len() < wanted {
+            return Err(ErrorKind::UnexpectedEof.into());
         }
+        hash.update(&bytes);
+        offset += wanted as u64;
     }
     Ok(shown(&hash.finish()))
 }
 
-/// The library for TLS has it.
+/// Returns the implementation of the TLS library.
 fn sha256() -> &'static dyn Hash {
     let SupportedCipherSuite::Tls13(suite) = TLS13_AES_128_GCM_SHA256 else {
         unreachable!("a suite of TLS 1.3")
