@@ -70,7 +70,7 @@ pub struct StaticFile {
     pub plain: Opened,
     /// The precompressed files.
     pub coded: Vec<(Coding, Opened)>,
-    /// When the directory that it was found in was last modified: a time that a build gives to all files, it has, too.
+    /// When its document root was last modified: a reproducible build gives the root the time of its files.
     pub root_modified: Option<SystemTime>,
 }
 
@@ -129,7 +129,7 @@ impl DocumentRoot {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             found => return found,
         }
-        // A deployment may have switched a link, and removed what it had led to, while the system followed it.
+        // A deployment may have switched a link and removed its old target during the lookup.
         Root::open(self)?.resolve(mode, path)
     }
 
@@ -180,7 +180,6 @@ pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
 pub(super) struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
-    modified: Option<SystemTime>,
     links_may_leave: bool,
     /// The system refuses to leave it.
     is_closed: bool,
@@ -220,8 +219,7 @@ impl Root {
     fn at(path: &Path, links_may_leave: bool, is_closed: bool) -> io::Result<Self> {
         let handle = rustix::fs::open(path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
         let real_path = real_path(handle.as_fd())?;
-        let modified = rustix::fs::fstat(&handle).ok().map(|stat| FileVersion::of(&stat).modified);
-        Ok(Self { handle, real_path, modified, links_may_leave, is_closed })
+        Ok(Self { handle, real_path, links_may_leave, is_closed })
     }
 
     fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
@@ -240,9 +238,9 @@ impl Root {
         Ok(if has_dot_segment_file(path) { Resolved::DotFile } else { Resolved::Missing })
     }
 
-    /// When it was last modified.
+    /// Returns when it was last modified.
     pub(super) fn modified(&self) -> Option<SystemTime> {
-        self.modified
+        rustix::fs::fstat(&self.handle).ok().map(|stat| FileVersion::of(&stat).modified)
     }
 
     /// Its real path.
@@ -305,7 +303,7 @@ impl Root {
         };
         let stat = rustix::fs::fstat(&handle)?;
         let real_path = real_path(handle.as_fd())?;
-        // The system adds this to the path of what has been removed since.
+        // The suffix of the path of a removed file in /proc.
         if real_path.ends_with(b" (deleted)") && rustix::fs::fstat(&handle)?.st_nlink == 0 {
             return Err(Errno::NOENT);
         }
@@ -342,13 +340,13 @@ impl Root {
             Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
                 let plain = Opened { file, stamp: FileVersion::of(&found.stat) };
                 let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
-                let root_modified = self.modified;
+                let root_modified = self.modified();
                 Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded, root_modified })
             }
         }
     }
 
-    /// The real path of the directory that a file is looked for in; empty if it is gone.
+    /// Returns the real path of the directory of a file; empty if it no longer exists.
     fn folder_of(&self, path: &[u8]) -> Vec<u8> {
         let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
         self.find(&path[..end]).map(|found| found.real_path).unwrap_or_default()
