@@ -31,17 +31,17 @@ pub struct Supervisor {
     /// The slot in which the current replacement of a rolling restart was started.
     replacement_slot: Option<usize>,
     /// Why the replacement failed to boot.
-    replacement_failure: Option<Failure>,
+    replacement_failure: Option<BootFault>,
     /// The number of boots at the last call.
     booted: u64,
     /// A worker is missing and may not be started yet.
     is_short: bool,
-    /// The restart that was asked for, until it is known what has become of it.
+    /// The requested restart, until its outcome is known.
     asked: Option<AskedRestart>,
     news: SupervisorNews,
 }
 
-/// A rolling restart that was asked for.
+/// A requested rolling restart.
 #[derive(Clone, Copy, Debug)]
 struct AskedRestart {
     /// The number of boots before it.
@@ -55,9 +55,9 @@ struct AskedRestart {
 pub struct SupervisorNews {
     /// A worker has booted.
     pub has_booted: bool,
-    /// Workers that failed to boot; later than those that have booted, as far as that is known.
+    /// Workers that failed to boot, counted as later than those that have booted.
     pub failures: Vec<BootFault>,
-    /// The outcome of the last requested restart: all workers that take work have booted after it, or one failed to.
+    /// The outcome of the last requested restart: all workers that take work have booted since, or one failed to.
     pub restart: Option<Result<(), BootFault>>,
 }
 
@@ -139,7 +139,7 @@ impl Supervisor {
     /// follows at once.
     pub fn want_restart(&mut self) {
         self.restart_wanted = true;
-        // The outcome of one that was asked for before is not that of this one.
+        // The outcome of an earlier request is not that of this one.
         self.asked = None;
         self.news.restart = None;
     }
@@ -210,9 +210,7 @@ impl Supervisor {
         let booted = workers.booted_total();
         if booted > std::mem::replace(&mut self.booted, booted) {
             self.news.has_booted = true;
-            if self.asked.take_if(|asked| asked.is_over).is_some() {
-                self.news.restart = Some(Ok(()));
-            }
+            self.conclude();
             let failures = self.backoff.booted();
             if failures > 0 {
                 report(SupervisorReport::BootAgain { failures });
@@ -224,7 +222,7 @@ impl Supervisor {
             }
             if self.replacement_slot == Some(failure.slot) {
                 // The old workers run, so this is no reason to start workers more slowly.
-                self.replacement_failure = Some(failure);
+                self.replacement_failure = Some(failure.fault);
                 continue;
             }
             let pause = self.backoff.failed(now);
@@ -239,8 +237,7 @@ impl Supervisor {
         }
     }
 
-    /// Notes why a worker failed to boot. If it was started after a restart that was asked for, its failure is that of the
-    /// restart.
+    /// Notes why a worker failed to boot. If no worker from before a requested restart is left, that restart has failed.
     fn note_fault(&mut self, fault: &BootFault) {
         self.news.failures.push(fault.clone());
         if self.asked.take_if(|asked| asked.is_over).is_some() {
@@ -253,14 +250,14 @@ impl Supervisor {
         while self.rolling_restart.is_under_way() {
             match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
                 Some(RollingRestartStep::Spawn(slot)) => {
-                    // Of a replacement that was started before the restart was asked for again.
+                    // A failure of a replacement from before the last request does not count.
                     self.hear(workers, report, now);
                     self.replacement_failure = None;
                     self.replacement_slot = Some(slot);
                     if let Err(error) = workers.spawn(slot, Probation::Required) {
                         let fault = format!("cannot create a thread: {error}").into();
                         self.note_fault(&fault);
-                        self.replacement_failure = Some(Failure { slot, had_booted: false, fault });
+                        self.replacement_failure = Some(fault);
                     }
                     self.rolling_restart.spawned(slot, workers.number(slot));
                 }
@@ -279,7 +276,7 @@ impl Supervisor {
                     self.hear(workers, report, now);
                     self.replacement_slot = None;
                     let failure = self.replacement_failure.take();
-                    let fault = failure.map_or_else(|| "it ended".to_owned().into(), |failure| failure.fault);
+                    let fault = failure.unwrap_or_else(|| "it ended".to_owned().into());
                     report(SupervisorReport::RestartStopped {
                         slot,
                         reason: &fault.to_string(),
@@ -324,8 +321,8 @@ impl Supervisor {
         self.is_short = true;
     }
 
-    /// Finds out whether a restart that is over has brought a worker. If there was none to replace, the next one that is
-    /// started tells whether the code boots.
+    /// Reports a restart that is over as successful if a worker has booted since it began. If there was none to replace, the
+    /// next worker decides.
     fn conclude(&mut self) {
         let Some(asked) = self.asked.filter(|asked| asked.is_over) else { return };
         if self.booted > asked.booted {
