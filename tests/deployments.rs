@@ -370,7 +370,7 @@ fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
         site.replace_code(broken);
         let said = site.reload_in_vain(&[]);
         assert!(
-            said.starts_with("svc: error: the reload has failed: a PHP worker failed to boot: "),
+            said.starts_with("svc: error: the reload failed: a PHP worker failed to boot: "),
             "{said}"
         );
         assert!(said.contains(reason), "{said}");
@@ -509,7 +509,7 @@ fn without_the_report_the_server_reloads_and_the_command_says_that_it_cannot_kno
     fs::remove_file(&report).unwrap();
     site.replace_code(&code("v2"));
     let said = site.reload_in_vain(&[]);
-    assert!(said.contains("was told to reload, but what becomes of it is unknown"), "{said}");
+    assert!(said.contains("reloads, but the outcome is unknown"), "{said}");
     eventually("it has reloaded", || site.answers() == vec!["v2"; 6]);
     assert_eq!(site.reload(&["--no-wait"]).status.code(), Some(0));
 }
