@@ -282,7 +282,7 @@ fn a_list_of_entry_files_is_checked() {
             "false",
             r#"ENTRY_FILE: "../x.php" is outside the document root or hidden"#,
         ),
-        ("/a//b=index.php", "false", "which is not a path without empty segments, . and .."),
+        ("/a//b=index.php", "false", "which is not a percent-encoded path without empty segments, . and .."),
         ("/api=index.php,/api/=api/index.php", "false", r#""/api/""#),
         ("app.html/", "false", "is not a file in the document root"),
     ] {
