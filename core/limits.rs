@@ -38,13 +38,13 @@ pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
 /// The maximum length of a piece of a response that waits in memory, in bytes; a longer one is written to a spool file.
 pub const REPLY_PIECE_MAX: usize = 4 * 1024 * 1024;
 
-/// The memory for all responses together, in bytes, apart from a few KiB of each: what scripts have written, what was read
-/// of files, and what HTTP/2 and TLS have copied of both. What scripts write beyond it goes to spool files. If those are
-/// full too, a worker waits for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so clients that do not
-/// read cannot stop those that do.
+/// The memory for all responses together, in bytes, apart from a few KiB of each: output of scripts, file contents, and
+/// copies of both in HTTP/2 and TLS. Further output of scripts goes to spool files. If those are full too, a worker waits
+/// for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so clients that do not read cannot stop those that
+/// do.
 pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
 
-/// By how much the resident memory must have grown for memory that is free to be given back to the system, in bytes.
+/// The growth of the resident memory from which free memory is returned to the system, in bytes.
 pub const MEMORY_PEAK_MIN: u64 = 8 * 1024 * 1024;
 
 /// How much of a response a worker collects before it passes it on, in bytes, unless the script flushes.
@@ -62,18 +62,18 @@ pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 /// The same for a response on disk while the memory for responses is used up.
 pub const TIGHT_SLICE_BYTES: usize = 4 * 1024;
 
-/// How much HTTP/2 and TLS collect for a connection while the memory for responses is used up, in bytes: one frame, and one
+/// How much HTTP/2 and TLS buffer for a connection while the memory for responses is used up, in bytes: one frame or
 /// record.
 pub const TIGHT_OUTPUT_BYTES: usize = 16 * 1024;
 
-/// The maximum number of runs of files that an I/O thread collects for a client. Each takes system calls of its own.
+/// The maximum number of runs of files that an I/O thread collects for a client. Each needs separate system calls.
 pub const OUTPUT_RUNS_MAX: usize = 16;
 
 /// The maximum size of a static file that is cached in memory; larger files are cached as descriptors.
 pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
 
-/// The maximum size of a static file that is hashed for its entity tag if it is not read into memory anyway. Files whose time
-/// says when they were modified are not.
+/// The maximum size of a static file that is hashed for its entity tag without being read into memory. Only files without a
+/// meaningful modification time are.
 pub const HASHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How much of the cache's capacity the descriptor of a static file counts for, in bytes, unless its share is larger.
@@ -222,24 +222,24 @@ pub const HTTP2_STREAMS_BESIDE_MIN: usize = 8 * HTTP2_STREAMS_MAX as usize;
 /// How much of a response an I/O thread collects for an HTTP/2 stream, in bytes.
 pub const HTTP2_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// How much of all responses on an HTTP/2 connection is on its way, in bytes: read of files for them, in the library, or in
-/// the output of the connection. Streams that have more to send wait until the client has read some of it.
+/// The maximum number of response bytes in flight on an HTTP/2 connection: read from files, in the library, or in the output
+/// of the connection. Beyond it, streams wait until the client has read some.
 pub const HTTP2_UNSENT_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
 
-/// The first receive window of an HTTP/2 stream, in bytes.
+/// The initial receive window of an HTTP/2 stream, in bytes.
 pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// The first receive window of an HTTP/2 connection, in bytes.
+/// The initial receive window of an HTTP/2 connection, in bytes.
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
-/// The maximum receive window of an HTTP/2 stream, and of its connection, in bytes: 670 megabits a second over 100 ms.
+/// The maximum receive window of an HTTP/2 stream and of its connection, in bytes: 670 Mbit/s at a round-trip time of 100 ms.
 pub const HTTP2_WINDOW_BYTES_MAX: u32 = 8 * 1024 * 1024;
 
 /// By how much a permit enlarges the receive window of a connection, in bytes.
 pub const HTTP2_WINDOW_PERMIT_BYTES: u32 = 1024 * 1024;
 
-/// The number of these permits: how far all HTTP/2 clients together may send ahead of what is taken of their bodies, beyond
-/// their first windows.
+/// The number of these permits: together, they bound the unread request bodies of all HTTP/2 clients beyond the initial
+/// windows.
 pub const HTTP2_WINDOW_PERMITS: usize = 64;
 
 /// The maximum length of the decoded fields of an HTTP/2 request, in bytes. The server answers longer headers than
@@ -268,13 +268,13 @@ pub const POLL_EVENTS: usize = 1024;
 /// each [`STEP_BYTES`] of what is written, counts as a step: a turn sends about half a mebibyte.
 pub const LINK_STEPS_MAX: u32 = 64;
 
-/// How many bytes take as long to send as a step.
+/// The number of bytes whose sending counts as a step.
 pub const STEP_BYTES: usize = 16 * 1024;
 
-/// How many steps all streams of an HTTP/2 connection may take in a turn of the connection.
+/// The maximum number of steps of all streams in a turn of an HTTP/2 connection.
 pub const HTTP2_STEPS_MAX: u32 = 512;
 
-/// As how many steps of streams a write on an HTTP/2 connection counts, and each [`STEP_BYTES`] of it.
+/// The number of stream steps that a write on an HTTP/2 connection, and each [`STEP_BYTES`] of it, counts for.
 pub const HTTP2_WRITE_STEPS: u32 = HTTP2_STEPS_MAX / LINK_STEPS_MAX;
 
 /// The maximum number of records that wait for the log thread; further ones are dropped and counted.

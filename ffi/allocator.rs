@@ -1,13 +1,13 @@
-//! The allocator of the process, libc's.
+//! The allocator of libc.
 
-/// Gives free memory back to the system, that between blocks in use as well. Takes a fraction of a millisecond for each
-/// mebibyte; threads that allocate meanwhile may wait for it.
+/// Returns free memory to the system, including that between allocated blocks. Takes a fraction of a millisecond per
+/// mebibyte, during which other threads that allocate may wait.
 #[cfg(target_env = "gnu")]
 pub fn free_unused() {
-    // SAFETY: it may be called at any time, on any thread.
+    // SAFETY: `malloc_trim` is thread-safe and has no preconditions.
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Does nothing: the allocator of this libc gives memory back by itself.
+/// Does nothing: the allocator of this libc returns memory without being asked.
 #[cfg(not(target_env = "gnu"))]
 pub fn free_unused() {}

@@ -280,7 +280,7 @@ fn hear_of_restart() {
     }
 }
 
-/// Calls `action`, which wants a restart that the server knows about.
+/// Calls `action` without reporting the restart of OPcache that it requests.
 pub(crate) fn without_news(action: impl FnOnce()) {
     IS_SILENT.set(true);
     action();

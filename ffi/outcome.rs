@@ -15,7 +15,7 @@ pub enum PhpOutcome {
     TimeLimit,
     /// Nobody read its output any more.
     Aborted,
-    /// Its file was gone, and nothing of it has run.
+    /// Its file no longer existed, and no code has run.
     NoScript,
 }
 

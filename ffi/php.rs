@@ -262,8 +262,8 @@ impl Php {
         first.into_iter().chain(others.map(str::to_owned)).collect()
     }
 
-    /// The directories in which PHP looks for php.ini, and for further ini files, unless its environment names others. An
-    /// empty path is none.
+    /// Returns the directories in which PHP looks for php.ini and for further ini files unless the environment names others.
+    /// An empty path stands for none.
     pub fn ini_places(&self) -> [PathBuf; 2] {
         let (mut first, mut further) = (view(&[]), view(&[]));
         // SAFETY: both are ours to be filled.
@@ -272,10 +272,10 @@ impl Php {
         [first, further].map(|path| PathBuf::from(OsStr::from_bytes(unsafe { bytes(path) })))
     }
 
-    /// Makes requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads
-    /// forget where paths lead. The sink of restarts is not called.
+    /// Makes requests and workers that start later run the code on disk: OPcache is emptied, and threads clear their realpath
+    /// caches. The restart is not reported.
     pub fn renew_code(&self) {
-        // Inside, so that no request restarts OPcache before the barrier knows that a restart is wanted.
+        // Within the barrier, so that no request restarts OPcache before the barrier has noted the restart.
         if let Some(news) = BARRIER.enter() {
             callbacks::tell(news);
         }

@@ -89,7 +89,7 @@ impl ProcessUser {
         Ok(Self { user, group, groups, account })
     }
 
-    /// The numbers of the user and of the first group.
+    /// Returns the user ID and the primary group ID.
     pub fn ids(&self) -> (u32, u32) {
         (self.user, self.group)
     }

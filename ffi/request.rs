@@ -24,7 +24,7 @@ pub struct PhpRequest<'a> {
     pub script: &'a [u8],
     /// The file behind that path, without links: the file that runs.
     pub script_file: &'a [u8],
-    /// The folder of `script` without links, in which it runs; empty if there are no links in that path.
+    /// The real path of the directory of `script`, its working directory; empty if the path contains no links.
     pub folder: &'a [u8],
     /// The length of the body in bytes.
     pub content_length: u64,

@@ -13,6 +13,6 @@ pub trait RunningTask {
     fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>);
     /// Whether it is to end.
     fn is_cancelled(&self) -> bool;
-    /// Whether it is the one that this end belongs to.
+    /// Returns whether `end` is the other end of this task.
     fn is_behind(&self, end: &dyn TaskEnd) -> bool;
 }

@@ -101,7 +101,7 @@ pub trait ScriptSpans {
     fn discard(&mut self, span: u64);
     /// What to pass on to others that a span calls, as a `traceparent`.
     fn traceparent(&mut self, span: u64) -> &[u8];
-    /// What to pass on with it, as a `tracestate`; empty if there is none.
+    /// Returns the `tracestate` to propagate with it; empty if there is none.
     fn tracestate(&self) -> &[u8];
     /// The position of a span, for a task that continues the trace.
     fn seat(&mut self, span: u64) -> Option<TraceSeat>;

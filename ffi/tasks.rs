@@ -276,7 +276,7 @@ unsafe extern "C" fn is_cancelled(request: *mut c_void) -> bool {
 }
 
 unsafe extern "C" fn is_behind(request: *mut c_void, task: *mut shim_task) -> bool {
-    // SAFETY: C has the end, as long as it waits for the task.
+    // SAFETY: C keeps the end while it waits for the task.
     let end = unsafe { end(task) };
     with_request(request, false, |request_handle| {
         request_handle.running_task().is_some_and(|running| running.is_behind(end))

@@ -109,7 +109,7 @@ impl WorkerRequests {
         }
     }
 
-    /// Returns whether there is garbage that a worker with nothing to do should collect.
+    /// Returns whether there is garbage that an idle worker should collect.
     pub fn has_garbage(&self) -> bool {
         // SAFETY: on the worker's thread while it serves.
         unsafe { bindings::shim_worker_has_garbage() }

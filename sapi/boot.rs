@@ -103,9 +103,9 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
 struct MainThread<'a> {
     /// Reads the state of OPcache.
     read: &'a dyn Fn(),
-    /// Has whatever starts from now on run the code that is on disk; returns whether there is any.
+    /// Makes requests and workers that start later run the code on disk; returns whether there is any code.
     renew_code: &'a dyn Fn() -> bool,
-    /// The file from which `svc reload` learns the outcome.
+    /// The file from which `svc reload` reads the outcome.
     report: Option<&'a ReloadReport>,
 }
 
@@ -209,7 +209,7 @@ fn install_plugins(
 
 #[cfg(feature = "php")]
 impl MainThread<'_> {
-    /// Lets `svc reload` know how far reloads have come.
+    /// Reports the progress of reloads to `svc reload`.
     fn tell(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
         if let Some(report) = self.report {
             let needs_restart = server.shared().metrics.restart_required.is_set();
@@ -324,7 +324,7 @@ mod executor {
         read();
         let renew_code = || {
             note_ini_files(&ini_files, &shared);
-            // Last: the restart that the pools are told of next is then the one that renews OPcache, too.
+            // Last, directly before the pools restart: one restart then serves both.
             php.renew_code();
             true
         };
@@ -332,7 +332,7 @@ mod executor {
         serve_until(prepared, facts, Some(&engine), |server| until(server, &main))
     }
 
-    /// Says which ini files are not those that PHP was started with.
+    /// Reports the ini files that have changed since PHP started.
     fn note_ini_files(ini_files: &IniFiles, shared: &Shared) {
         let changed = ini_files.changed();
         for path in &changed {
@@ -389,7 +389,7 @@ mod executor {
         }
     }
 
-    /// How often the outcome of a reload is looked for while one is under way.
+    /// The interval between looks at the progress of a reload.
     const RELOAD_PAUSE: Duration = Duration::from_millis(10);
 
     pub(super) fn version() -> String {

@@ -1,7 +1,7 @@
 //! The reason why a script did not boot, taken from its messages.
 //!
-//! Promises: the first error that ends a script is the reason, whatever is logged before and after it: shutdown functions and
-//! destructors run later, and warn about what is missing by then. Without such an error, the last message is quoted.
+//! Promises: the reason is the first fatal error, whatever else is logged: shutdown functions and destructors, which run
+//! later, may cause further errors. Without a fatal error, the last message is quoted.
 //! Refuses: it logs nothing.
 
 use svc_core::observe::PhpLevel;
@@ -19,7 +19,7 @@ pub(crate) struct BootWords {
 }
 
 impl BootWords {
-    /// Hears a message.
+    /// Notes a message.
     pub(crate) fn note(&mut self, record: &PhpLog<'_>) {
         let message = String::from_utf8_lossy(record.message);
         let is_fatal =
@@ -42,7 +42,7 @@ impl BootWords {
     }
 }
 
-/// PHP appends the place and the trace of an uncaught exception to its message. The record has the place already.
+/// Removes the place and the trace that PHP appends to the message of an uncaught exception; the record contains the place.
 fn without_trace<'a>(message: &'a str, file: &str, line: u32) -> &'a str {
     let message = message.split_once("\nStack trace:\n").map_or(message, |(message, _)| message);
     message.strip_suffix(&format!(" in {file}:{line}")).unwrap_or(message)

@@ -173,7 +173,7 @@ pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (
 }
 
 /// Each name once, at its first position, with all values joined. A host in the request target takes precedence over
-/// the field, or its place: HTTP/1.0 does not require the field.
+/// the field, and replaces it if it is missing, as HTTP/1.0 allows.
 fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let host = head.host().filter(|_| head.header("host").is_none());
     let host = host.map(|host| (&b"host"[..], Cow::Borrowed(host)));

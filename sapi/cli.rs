@@ -107,7 +107,7 @@ pub enum UsageError {
     UnknownProbe(String),
     /// An unknown shell.
     UnknownShell(String),
-    /// A timeout that is none.
+    /// An invalid timeout.
     WrongTimeout(String),
 }
 
@@ -290,7 +290,7 @@ impl ParsedWords {
         overrides
     }
 
-    /// How long to wait for the outcome of a reload; `None` is not at all.
+    /// Returns how long to wait for the outcome of a reload; `None` does not wait.
     fn patience(&self) -> Result<Option<Duration>, UsageError> {
         let given = self.options.iter().rev().find(|(option, _)| option.effect == Effect::Timeout);
         let seconds = match given {
@@ -349,7 +349,7 @@ impl CommandOption {
 fn unknown_option(command: &'static CliCommand, name: String) -> UsageError {
     let bare = name.trim_start_matches('-');
     if let Some((_, own)) = OTHER_OPTIONS.iter().find(|(other, own)| {
-        // Another command may not have what it is called here.
+        // The command may lack the equivalent option.
         let option = own.split(' ').next().unwrap_or_default();
         *other == bare && (option == "svc" || command.all_options().any(|known| known.is_called(option)))
     }) {

@@ -78,7 +78,7 @@ pub enum Effect {
     NoWait,
     /// Overrides the setting of this variable.
     Setting(&'static str),
-    /// Waits no longer than this.
+    /// Limits the wait.
     Timeout,
     /// Prints the versions.
     Version,

@@ -145,7 +145,7 @@ fn outcome(
     }
 }
 
-/// How often the report of a server is read.
+/// The interval between reads of the report.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
 
 /// Stops a running server, and waits for its end.

@@ -1,8 +1,8 @@
-//! The ini files of PHP, compared with what they were when PHP read them.
+//! Detects changes of PHP's ini files since PHP read them.
 //!
-//! Promises: a file that has changed, appeared or vanished is found by its contents, whatever its time of change. A file counts
-//! where PHP would look for it: the one that it has read as php.ini and those that could take its place, and all of its
-//! directories for further files. Refuses: it applies nothing; PHP reads directives once.
+//! Promises: changed, new and removed files are detected by their contents, regardless of modification times. Covered are all
+//! places where PHP would look: php.ini, files that would take precedence over it, and the scanned directories. Refuses: it
+//! applies nothing; PHP reads directives once.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -19,9 +19,9 @@ use crate::installation::Installation;
 /// The files and their contents at the start.
 #[derive(Debug)]
 pub(crate) struct IniFiles {
-    /// Those that PHP may read as php.ini.
+    /// The candidates for php.ini.
     first: Vec<PathBuf>,
-    /// The directories with further files.
+    /// The directories that are scanned for further files.
     directories: Vec<PathBuf>,
     contents: Contents,
 }
@@ -30,7 +30,7 @@ pub(crate) struct IniFiles {
 type Contents = BTreeMap<PathBuf, Option<u64>>;
 
 impl IniFiles {
-    /// Looks at the files of a PHP that has just started.
+    /// Reads the files of a PHP that has just started.
     pub(crate) fn of(php: &Php) -> Self {
         let installed = Installation::of_this_binary().map(|tree| tree.environment()).unwrap_or_default();
         let variable = |name: &str| {
@@ -53,7 +53,7 @@ impl IniFiles {
         Self { first, directories, contents }
     }
 
-    /// Returns the files that are not what they were.
+    /// Returns the files that have changed.
     pub(crate) fn changed(&self) -> Vec<PathBuf> {
         let now = read(&self.first, &self.directories);
         let all = self.contents.keys().chain(now.keys().filter(|path| !self.contents.contains_key(*path)));
@@ -61,7 +61,7 @@ impl IniFiles {
     }
 }
 
-/// The names that PHP looks for in a directory, or the file itself.
+/// Returns the names that PHP looks for in a directory, or the file itself.
 fn in_place(place: PathBuf) -> Vec<PathBuf> {
     if place.is_file() {
         return vec![place];
@@ -69,7 +69,7 @@ fn in_place(place: PathBuf) -> Vec<PathBuf> {
     vec![place.join("php-svc.ini"), place.join("php.ini")]
 }
 
-/// The directories of `PHP_INI_SCAN_DIR`; an empty one stands for that of the build.
+/// Returns the directories of `PHP_INI_SCAN_DIR`; an empty entry stands for the compiled-in directory.
 fn listed(list: &OsString, built: &Path) -> Vec<PathBuf> {
     let parts = list.as_bytes().split(|byte| *byte == b':');
     parts

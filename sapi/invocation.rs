@@ -29,7 +29,7 @@ use crate::variables::Variables;
 #[derive(Debug)]
 pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
-    /// What runs: the script of the request, or the one that its path has led to since.
+    /// The script of the request, or the one that its path has been resolved to again.
     script: Arc<Script>,
     response: Response,
     /// The persistent worker's hold on it, until nothing of the request is left.
@@ -66,8 +66,8 @@ impl Invocation {
         }
     }
 
-    /// Begins anew after [`PhpOutcome::NoScript`], with the script that the path leads to now; `None` if it leads elsewhere, or
-    /// if the client has got something.
+    /// Starts over after [`PhpOutcome::NoScript`] with the script that handles the path now; `None` if no script does, or if a
+    /// part of the response has been sent.
     pub(crate) fn with_present_script(&self) -> Option<Self> {
         if !self.response.is_unsent() {
             return None;
@@ -135,7 +135,7 @@ impl Invocation {
     }
 }
 
-/// Converts an exchange to a request for PHP, which is to run `script`.
+/// Converts an exchange to a request that makes PHP run `script`.
 pub(crate) fn with_description<T>(
     exchange: &Exchange,
     script: &Script,

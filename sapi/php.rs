@@ -133,7 +133,7 @@ pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(Strin
     config.ini.iter().cloned().chain(fixed).collect()
 }
 
-/// Tells what an operator should know about a PHP that has started. It holds for as long as PHP runs.
+/// Reports warnings about a PHP that has started. They apply as long as PHP runs.
 pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell: &mut dyn FnMut(&Event<'_>)) {
     let facts = php.facts();
     if !facts.opcache_enabled {
@@ -161,7 +161,7 @@ pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell:
     }
 }
 
-/// Directives that load extensions, and are no entries of PHP's table.
+/// Directives that load extensions, which PHP's table does not contain.
 const LOADING: [&str; 2] = ["extension", "zend_extension"];
 
 /// Starts PHP on the calling thread.

@@ -81,7 +81,7 @@ impl Worker<Exchange> for PhpWorker {
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let mut call = Invocation::new(exchange, &self.thread_context);
         let mut outcome = self.run(exchange, &mut call);
-        // Deployments may follow each other.
+        // Another deployment may have followed.
         for _ in 1..FILE_READ_TRIES {
             if outcome != PhpOutcome::NoScript {
                 break;

@@ -160,11 +160,11 @@ impl RunningServer {
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
 
-    /// Waits for the end of the process, but no longer than `time`; returns whether it has ended.
+    /// Waits up to `time` for the end of the process; returns whether it has ended.
     ///
     /// # Errors
     ///
-    /// When the system cannot tell.
+    /// If the system call fails.
     pub fn wait_up_to(&self, time: Duration) -> io::Result<bool> {
         let time = Timespec::try_from(time).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&time)) {
@@ -178,7 +178,7 @@ impl RunningServer {
     ///
     /// # Errors
     ///
-    /// When the system cannot tell.
+    /// If the system call fails.
     pub fn wait(&self) -> io::Result<()> {
         loop {
             match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {

@@ -1,9 +1,9 @@
-//! The file beside that of `PID_FILE` from which `svc reload` learns the outcome of a reload.
+//! The file next to `PID_FILE` from which `svc reload` reads the outcome of a reload.
 //!
-//! Promises: it is there before the server can be signalled, and is removed with the file of `PID_FILE`. It is written through
-//! a descriptor, so that `RUN_AS` does not matter, and a reader never takes half of it for a report. Only the server's user
-//! and root may read it: what an application says when it does not boot may be confidential. Refuses: it is no requirement; a
-//! server that cannot create it runs, and `svc reload` says that it cannot know.
+//! Promises: it exists before the server can be signalled, and is removed with `PID_FILE`. It is written through a
+//! descriptor, which `RUN_AS` does not affect, and a reader detects a partial write. Only the server's user and root can read
+//! it, because errors of an application may be confidential. Refuses: it is optional; a server that cannot create it runs, and
+//! `svc reload` reports that the outcome is unknown.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -30,17 +30,17 @@ pub struct ReloadReport {
 /// The contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedReloads {
-    /// How far reloads have come.
+    /// The progress of reloads.
     pub reloads: ReloadReading,
     /// A restart is needed for changes that a reload cannot apply.
     pub needs_restart: bool,
-    /// The server is stopping and begins no further reload.
+    /// The server is stopping and begins no more reloads.
     pub is_stopping: bool,
 }
 
 impl ReloadReport {
-    /// Writes the report of a server that has the file `pid_file`. It becomes `owner`'s, a user and a group, if one is given.
-    /// `None` if the system does not allow it.
+    /// Creates the report of the server with the file `pid_file`, owned by `owner` (a user ID and a group ID) if given. `None` if
+    /// the system does not allow it.
     pub fn create(pid_file: &Path, owner: Option<(u32, u32)>) -> Option<Self> {
         let path = std::path::absolute(beside(pid_file)).ok()?;
         // An existing file is a leftover, or a link of another user.
@@ -67,15 +67,14 @@ impl ReloadReport {
         self.file.set_len(text.len() as u64)
     }
 
-    /// Reads the report of the server with this process ID, which has the file `pid_file`. `None` if there is none.
+    /// Reads the report of the server with this process ID and the file `pid_file`. `None` if there is none.
     pub fn read(pid_file: &Path, pid: Pid) -> Option<ReportedReloads> {
-        // One that is being written is complete a moment later.
+        // A report that is being written is soon complete.
         (0..READS).find_map(|_| of_text(&text_at(&beside(pid_file), pid)?, pid))
     }
 }
 
-/// The text of the report at `path`, if it is a file of root or of the user of the server. Does not wait for a file of another
-/// kind.
+/// Returns the text of the report at `path` if root or the user of the server owns it. Does not block on a FIFO.
 fn text_at(path: &Path, pid: Pid) -> Option<String> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file =
@@ -94,19 +93,19 @@ fn text_at(path: &Path, pid: Pid) -> Option<String> {
 
 impl Drop for ReloadReport {
     fn drop(&mut self) {
-        // If it cannot be removed, the next server replaces it; its process ID keeps readers from believing it.
+        // If that fails, the next server replaces the file, and readers ignore it because of its process ID.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The path of the report.
+/// Returns the path of the report.
 pub fn beside(pid_file: &Path) -> PathBuf {
     let mut path = OsString::from(pid_file);
     path.push(".reload");
     path.into()
 }
 
-/// The checksum in front tells a whole report from one that is being written.
+/// Renders a report. The leading checksum distinguishes a complete report from a partial write.
 fn text_of(told: &ReportedReloads, pid: Pid) -> String {
     let ReportedReloads { reloads: ReloadReading { begun, ended, error }, needs_restart, is_stopping } = told;
     let report = json!({
@@ -134,13 +133,13 @@ fn of_text(text: &str, pid: Pid) -> Option<ReportedReloads> {
     })
 }
 
-/// FNV-1a.
+/// FNV-1a: reader and writer may be different builds, so the hash must be stable.
 fn checksum(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// How often a report is read until it is whole.
+/// The maximum number of attempts to read a complete report.
 const READS: usize = 100;
 
 /// The maximum length of a report, in bytes.

@@ -157,15 +157,15 @@ impl Response {
         }
     }
 
-    /// Returns whether nothing of it has been sent.
+    /// Returns whether no part of it has been sent.
     pub(crate) fn is_unsent(&self) -> bool {
         self.stage == ResponseStage::Gathering
     }
 
-    /// Leaves the request to what its path leads to by now.
+    /// Makes the server resolve the path of the request again.
     fn leave_to_the_path(&self) {
         let head = ReplyHead { file: Some(NamedFile::Requested), ..ReplyHead::bare(Origin::Server) };
-        // A client that has left needs no answer.
+        // A client that has left gets no response.
         let _ = self.exchange.complete(head, Vec::new());
     }
 

@@ -49,7 +49,7 @@ pub(crate) fn assume<'a>(user: &ProcessUser, config: &'a Config) -> Result<Vec<&
     Ok(files.filter(|path| File::open(path).is_err()).collect())
 }
 
-/// The numbers of the user and of its first group.
+/// Returns the user ID and the primary group ID.
 pub(crate) fn ids(user: &ProcessUser) -> (u32, u32) {
     user.ids()
 }

@@ -15,7 +15,7 @@ pub(crate) struct ServeLoop<'a, J: Job> {
     /// The number of jobs that wait.
     waiting: usize,
     leaves: Option<RecycleReason>,
-    /// A job has run since the thread last had time to collect garbage.
+    /// A job has run since the thread last looked for garbage.
     has_run: bool,
     /// The loop runs, or a panic has ended it.
     is_running: bool,

@@ -369,10 +369,7 @@ fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
         let (before, count) = (site.metric(succeeded_at), site.metric(failures));
         site.replace_code(broken);
         let said = site.reload_in_vain(&[]);
-        assert!(
-            said.starts_with("svc: error: the reload failed: a PHP worker failed to boot: "),
-            "{said}"
-        );
+        assert!(said.starts_with("svc: error: the reload failed: a PHP worker failed to boot: "), "{said}");
         assert!(said.contains(reason), "{said}");
         let lib = site.path("release1/lib.php");
         assert_eq!(said.contains(&format!("{} on line 1", lib.display())), has_place, "{said}");

@@ -14,15 +14,15 @@ use super::problem::Fault;
 pub enum ListenAddr {
     /// At an address; at `[::]`, IPv4 connections are accepted as well.
     Tcp(SocketAddr),
-    /// At `[::]` with this port, for IPv6 alone.
+    /// At `[::]` with this port, for IPv6 only.
     Ipv6Only(u16),
     /// At the path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddr {
-    /// Parses a list of addresses and paths, as `unix:PATH`; a port alone has the address `port_alone`. `[::]` leaves IPv4
-    /// to a list that says where to listen for it on the same port.
+    /// Parses a list of addresses and paths, as `unix:PATH`; a port alone has the address `port_alone`. `[::]` accepts
+    /// IPv6 only if the list contains an IPv4 address with the same port.
     pub(super) fn list(text: &str, port_alone: IpAddr) -> Result<Vec<Self>, Fault> {
         let entries: Vec<_> = entries(text)?.collect();
         let mut places = Vec::new();
@@ -61,7 +61,7 @@ impl ListenAddr {
         if let Self::Tcp(SocketAddr::V4(addr)) = self { Some(addr.port()) } else { None }
     }
 
-    /// Listens for IPv6 alone if one of these ports is its own. Port 0 is a different port for each socket.
+    /// Listens for IPv6 only if its port is one of `ports`. With port 0, each socket gets a different port.
     fn leave_ipv4(&mut self, ports: &[u16]) {
         if let Self::Tcp(SocketAddr::V6(addr)) = self
             && addr.ip().is_unspecified()
@@ -111,7 +111,7 @@ pub(super) fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Faul
         return Ok(SocketAddr::new(port_alone, port));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
-        // An IPv4 address in IPv6 notation is that IPv4 address.
+        // An IPv4-mapped IPv6 address.
         let canonical = address.ip().to_canonical();
         return Ok(if canonical.is_ipv4() { SocketAddr::new(canonical, port) } else { address });
     }

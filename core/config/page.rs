@@ -24,7 +24,7 @@ pub fn help() -> String {
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
             let mut title = format!("{} (default: {})", key.variable, initial(key, ""));
             if title.len() > 96 {
-                // A list of names.
+                // So that a long list can be wrapped.
                 title = title.replace(',', ", ");
             }
             let accepted = format!("Accepted: {}", key.accepted());
@@ -146,7 +146,7 @@ fn report_note(key: &Key) -> String {
     }
 }
 
-/// Returns the text with the words of links alone: `[tuning.md](tuning.md#io-threads)` is the name of a page.
+/// Replaces Markdown links by their text: `[tuning.md](tuning.md#io-threads)` becomes `tuning.md`.
 pub fn unlinked(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;

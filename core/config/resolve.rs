@@ -274,7 +274,7 @@ impl Resolver {
     }
 
     fn check_worker_mode(&mut self) {
-        // A worker has loaded one script, and gives it all paths.
+        // A worker loads one script, which handles all paths.
         let root = self.settings.path(Id::DocumentRoot).unwrap_or_default();
         let entries = self.settings.text(Id::EntryFile).and_then(|text| EntryFile::list(text, &root).ok());
         let has_script = entries.is_some_and(|entries| {

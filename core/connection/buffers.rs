@@ -120,7 +120,7 @@ impl Buffers {
         self.is_blocked = !sent.is_all;
         self.is_flushed = true;
         self.held_back = sent.held_back;
-        // What the socket has not taken waits in front of what would be read from a disk.
+        // While the socket is full, nothing more is read from a disk.
         self.output.set_slice_room(if sent.is_all { usize::MAX } else { 0 });
         if !sent.is_all && sent.bytes > 0 {
             self.output_since = now;

@@ -33,7 +33,8 @@ pub struct ConnectionTerms {
     pub exchange_timeout: Option<Duration>,
     /// Whether the peer may speak HTTP/2.
     pub accepts_http2: bool,
-    /// Each lets the peer of an HTTP/2 connection send [some bytes](crate::limits::HTTP2_WINDOW_PERMIT_BYTES) further ahead.
+    /// Permits that enlarge the receive window of an HTTP/2 connection by
+    /// [`HTTP2_WINDOW_PERMIT_BYTES`](crate::limits::HTTP2_WINDOW_PERMIT_BYTES) each.
     pub window_permits: Arc<Permits>,
 }
 

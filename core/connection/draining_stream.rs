@@ -29,7 +29,7 @@ impl DrainingStream {
         Self { receive, waker, bytes: 0, armed: Armed::default(), until, _permit: permit }
     }
 
-    /// Bytes that have come and were not thrown away.
+    /// Returns how many received bytes have not been discarded.
     pub(super) fn unread_bytes(&mut self) -> usize {
         self.receive.flow_control().used_capacity()
     }

@@ -79,7 +79,7 @@ impl Duplex {
         self.0.lock().watch.has_said_all(stream)
     }
 
-    /// The library ends the connection for this reason, rather than for a protocol error, as it has just said.
+    /// Replaces the error code of a GOAWAY with PROTOCOL_ERROR, which the library has just written, by that of `fault`.
     pub(super) fn correct_farewell(&self, fault: ConnectionFault) {
         let mut inner = self.0.lock();
         let Some(frame) = inner.outbound.last_bytes::<GOAWAY_BYTES>() else { return };
@@ -117,7 +117,7 @@ impl DuplexState {
     }
 }
 
-/// A GOAWAY frame without debug data, and how it begins: eight bytes, of kind 7, on stream 0.
+/// The length of a GOAWAY frame without debug data, and its header: length 8, type 7, stream 0.
 const GOAWAY_BYTES: usize = 17;
 const GOAWAY_HEAD: [u8; 9] = [0, 0, 8, 7, 0, 0, 0, 0, 0];
 

@@ -51,7 +51,7 @@ use super::stream::Stream;
 pub(super) struct Http2<R> {
     stage: Http2Stage,
     turn: Http2Turn,
-    /// How many steps are left before others have theirs.
+    /// The number of steps left in this turn.
     steps: u32,
     /// Something happened in the present turn, so that another one is worth it.
     has_moved: bool,
@@ -65,7 +65,7 @@ pub(super) struct Http2<R> {
     streams: Http2Streams<R>,
     /// A head was read, and its request has not begun.
     arriving: Option<Box<Arriving>>,
-    /// Bodies on their way to the server.
+    /// The flow control of request bodies.
     uploads: Uploads,
     /// Requests that the library has answered by itself.
     rejected: VecDeque<Rejection>,
@@ -210,7 +210,7 @@ impl<R> Http2<R> {
         self.streams.parts(id).map(|(stream, _)| &mut stream.request)
     }
 
-    /// How many bytes it has copied: of responses that wait to be sent, and of bodies that were not taken.
+    /// Returns how many bytes it buffers: of responses that wait to be sent, and of request bodies.
     pub(super) fn copied_bytes(&mut self) -> u64 {
         let streams = &mut self.streams;
         let unread = self.uploads.unread(|| streams.unread_bytes());
@@ -346,7 +346,7 @@ impl<R> Http2<R> {
         current: Option<u32>,
         now: Instant,
     ) -> Option<(u32, Ask)> {
-        // Streams that are left out have their turns in the next one of the connection.
+        // The remaining streams follow in the next turn of the connection.
         let may_begin = left > 0 && self.steps > 0;
         let next = current.or_else(|| if may_begin { self.ready.take() } else { None });
         let Some(id) = next else {

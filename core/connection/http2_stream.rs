@@ -1,9 +1,8 @@
 //! One stream of HTTP/2: the request that is served on it, and the library's handles.
 //!
 //! Promises: what the client may not yet be sent waits here, within [`HTTP2_OUTPUT_BYTES_MAX`], and the reply is not
-//! pumped further; a file is read only as far as the window of the client and the room of the connection let it go out; a
-//! body is taken only as fast as it can be kept, and the client hears of it through its window. Refuses: it does not
-//! touch the connection.
+//! pumped further; no more of a file is read than the client's window and the room of the connection allow; a body is read
+//! only as fast as it can be stored, which the client's window reflects. Refuses: it does not touch the connection.
 //!
 //! ```text
 //!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
@@ -58,15 +57,15 @@ struct Transfer {
     waker: Waker,
     output: Output,
     output_since: Instant,
-    /// How much of the room of the connection is left, in bytes.
+    /// The rest of the room of the connection, in bytes.
     room: u64,
-    /// How much of it is kept for what is being read of a file, or waits in the output.
+    /// The part of the room that is reserved for a file slice being read or waiting in the output, in bytes.
     claimed: u64,
-    /// Bytes of the body that the library was given.
+    /// The number of body bytes handed to the library.
     given: u64,
-    /// There was no room when something was to be sent.
+    /// Something could not be sent for lack of room.
     lacks_room: bool,
-    /// A file is not read further until the client reads.
+    /// Reading of a file waits for the client.
     holds_file_back: bool,
     /// `None` once nobody needs what comes.
     receive: Option<RecvStream>,
@@ -162,17 +161,17 @@ impl<R> OpenStream<R> {
         self.delivery == ResponseDelivery::Partial { is_out: true }
     }
 
-    /// Body bytes that have come and were not taken.
+    /// Returns how many received body bytes have not been read.
     pub(super) fn unread_bytes(&mut self) -> usize {
         self.transfer.receive.as_mut().map_or(0, |receive| receive.flow_control().used_capacity())
     }
 
-    /// What it has of the room of the connection, in bytes: read of files, or given to the library and not sent.
+    /// Returns how much of the room of the connection it occupies, in bytes: read from files, or in the library and unsent.
     pub(super) fn held(&self) -> u64 {
         self.transfer.claimed + (self.transfer.given - self.sent_bytes)
     }
 
-    /// Whether it wanted to send something and there was no room since this was last asked.
+    /// Returns whether something could not be sent for lack of room since the last call.
     pub(super) fn takes_lack_of_room(&mut self) -> bool {
         std::mem::take(&mut self.transfer.lacks_room)
     }
@@ -257,7 +256,7 @@ impl<R> OpenStream<R> {
         self.transfer.waits_for_reader() || !matches!(self.delivery, ResponseDelivery::Partial { .. })
     }
 
-    /// Begins a turn: makes all steps that can be made now, `steps` at most, and sends no more than there is `room`.
+    /// Begins a turn: takes up to `steps` steps, and sends up to `room` bytes.
     pub(super) fn advance(&mut self, steps: u32, room: u64, now: Instant) -> StreamOutcome {
         self.steps = steps.min(LINK_STEPS_MAX);
         match self.delivery {
@@ -282,7 +281,7 @@ impl<R> OpenStream<R> {
         self.go_on(room, now)
     }
 
-    /// How many steps are left of its turn.
+    /// Returns how many steps of its turn are left.
     pub(super) fn steps_left(&self) -> u32 {
         self.steps
     }
@@ -415,7 +414,7 @@ impl Transfer {
         matches!(sent, Some(Ok(())))
     }
 
-    /// Gives the library what the client's window and the room of the connection let through; with `is_last`, nothing
+    /// Hands the library as much as the client's window and the room of the connection allow; with `is_last`, nothing
     /// follows. Returns whether anything was given, `None` when the stream is gone.
     fn drain<R>(&mut self, stream: &mut Stream<R>, is_last: bool, now: Instant) -> Option<bool> {
         let mut moved = false;
@@ -443,14 +442,14 @@ impl Transfer {
             moved = true;
         }
         if self.output.is_empty() && !stream.awaits_disk() {
-            // A slice may have been shorter than was thought.
+            // A slice may have been shorter than requested.
             self.claimed = 0;
         }
         Some(moved)
     }
 
-    /// How much of `wanted` bytes the client's window lets through; `None` when the stream is gone. If nothing, the stream
-    /// is woken by what changes that.
+    /// Returns how many of `wanted` bytes the client's window allows; `None` when the stream is gone. If none, the stream is
+    /// woken when the window opens.
     fn capacity(&mut self, wanted: usize) -> Option<usize> {
         let send = self.send.as_mut()?;
         send.reserve_capacity(wanted);
@@ -467,7 +466,7 @@ impl Transfer {
         }
     }
 
-    /// A slice of so many bytes is being read: they have a place in the room of the connection.
+    /// Reserves room for a slice of this many bytes that is being read.
     fn claim(&mut self, len: usize) {
         self.holds_file_back = false;
         self.claimed += len as u64;
@@ -475,7 +474,7 @@ impl Transfer {
         self.output.set_slice_room(0);
     }
 
-    /// Sees how much can be read of a file; returns whether that is anything, `None` when the stream is gone.
+    /// Determines how much of a file may be read; returns whether that is anything, `None` when the stream is gone.
     fn look_for_slice_room(&mut self) -> Option<bool> {
         let capacity = match self.room {
             0 => {
@@ -489,7 +488,7 @@ impl Transfer {
         Some(capacity > 0)
     }
 
-    /// Whether something waits until the client reads.
+    /// Returns whether anything waits for the client to read.
     fn waits_for_reader(&self) -> bool {
         !self.output.is_empty() || self.holds_file_back
     }
@@ -538,7 +537,7 @@ impl<R> Carrier<R> for Transfer {
     fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
         let has_room = match self.drain(stream, false, now) {
             Some(true) => Some(!self.output.is_full()),
-            // Nothing waits, so that the room is for what is to be read of a file.
+            // The output is empty, so the room is available for a file.
             Some(false) if self.output.is_empty() => self.look_for_slice_room(),
             Some(false) => Some(false),
             None => None,
@@ -551,7 +550,7 @@ impl<R> Carrier<R> for Transfer {
     }
 }
 
-/// The output of a stream that has not sent its head: nothing is read of a file.
+/// Creates the output of a stream whose head has not been sent: no file is read.
 fn waiting_output() -> Output {
     let mut output = Output::full_at(HTTP2_OUTPUT_BYTES_MAX);
     output.set_slice_room(0);

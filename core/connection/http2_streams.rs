@@ -46,11 +46,11 @@ pub(super) struct Http2Streams<R> {
     has_emptied: bool,
     /// Body bytes that came since they were last asked for.
     received: u64,
-    /// How many bytes of responses may be on their way.
+    /// The maximum number of response bytes in flight.
     room: u64,
-    /// How many are: read of files, or given to the library and not sent.
+    /// The number of bytes in flight: read from files, or in the library and unsent.
     held: u64,
-    /// Streams that have more to send than there was room for, in the order in which they have noticed.
+    /// Streams that wait for room, in order.
     crowded: VecDeque<u32>,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct StreamTurn {
     pub(super) ask: Option<Ask>,
     /// Content was handed to the library.
     pub(super) has_sent: bool,
-    /// How many steps it has taken.
+    /// The number of steps taken.
     pub(super) steps: u32,
-    /// Body bytes that it has taken.
+    /// The number of body bytes read.
     pub(super) taken: u64,
 }
 
@@ -87,7 +87,7 @@ impl<R> Http2Streams<R> {
         }
     }
 
-    /// Lets so many bytes of responses be on their way.
+    /// Sets the maximum number of response bytes in flight.
     pub(super) fn set_room(&mut self, bytes: usize) {
         self.room = bytes as u64;
     }
@@ -215,14 +215,14 @@ impl<R> Http2Streams<R> {
         turn
     }
 
-    /// Body bytes that have come and were not taken.
+    /// Returns how many received body bytes no stream has read.
     pub(super) fn unread_bytes(&mut self) -> u64 {
         let open = self.open.values_mut().map(|open| open.unread_bytes());
         let draining = self.draining.values_mut().map(DrainingStream::unread_bytes);
         open.chain(draining).sum::<usize>() as u64
     }
 
-    /// Has streams looked at for which there is room now, as many as may use it up.
+    /// Wakes as many waiting streams as the free room suffices for.
     fn wake_crowded(&mut self) {
         let mut room = self.room.saturating_sub(self.held);
         while room > 0

@@ -45,7 +45,7 @@ impl<R> Connection<R> {
     }
 
     /// Begins a turn: the socket and all that waits is looked at anew. With `is_closing`, the connection ends once what
-    /// was asked is answered; with `is_memory_tight`, little is collected for a peer that does not read.
+    /// was asked is answered; with `is_memory_tight`, little is buffered for a peer that does not read.
     pub fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.begin_turn(is_closing),
@@ -53,8 +53,8 @@ impl<R> Connection<R> {
         }
     }
 
-    /// How many bytes the connection itself holds of responses that wait to be sent, and of bodies that were not taken.
-    /// What the responses hold is their own [share](Share) of the memory of all replies.
+    /// Returns how many bytes the connection itself buffers: of responses that wait to be sent, and of request bodies. The
+    /// buffers of the responses count in [shares](Share) of the memory of all replies.
     pub fn copied_bytes(&mut self) -> u64 {
         match &mut self.protocol {
             Protocol::Http1(_) => 0,

@@ -21,7 +21,7 @@ const COPY_BYTES_MAX: usize = 4096;
 /// What is appended begins another piece behind one of this many bytes.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 
-/// Slices of files are read behind up to this many bytes: heads, and parts that are short.
+/// File slices are read while no more than this many bytes wait: heads and short parts.
 const SLICED_BEHIND_MAX: usize = DISK_SLICE_BYTES / 2;
 
 /// A queue with room for more is not kept for others.
@@ -38,11 +38,11 @@ pub struct Output {
     len: usize,
     full_at: usize,
     sends_files: bool,
-    /// How many of the pieces are runs of files.
+    /// The number of pieces that are runs of files.
     runs: usize,
-    /// How many bytes of files can be sent as soon as they are here.
+    /// How many bytes of files could be sent immediately.
     slice_room: usize,
-    /// What was written since this was last asked, in steps.
+    /// The effort of writes since the last [`take_effort`](Self::take_effort), in steps.
     effort: u32,
 }
 
@@ -100,22 +100,22 @@ impl Output {
         }
     }
 
-    /// It counts as full from this many bytes on.
+    /// Sets the number of bytes from which it counts as full.
     pub fn set_full_at(&mut self, bytes: usize) {
         self.full_at = bytes;
     }
 
-    /// Says how many bytes of files can be sent as soon as they are here.
+    /// Sets how many bytes of files could be sent immediately.
     pub fn set_slice_room(&mut self, bytes: usize) {
         self.slice_room = bytes;
     }
 
-    /// How many bytes are to be read from a disk: no more than can be sent, and none behind others that wait.
+    /// Returns how many bytes to read from a disk: no more than can be sent, and none while others wait.
     pub fn slice_room(&self) -> usize {
         if self.len > SLICED_BEHIND_MAX { 0 } else { self.slice_room.min(DISK_SLICE_BYTES) }
     }
 
-    /// What was written since this was last asked, in steps of a turn.
+    /// Returns the effort of writes since the last call, in steps of a turn.
     pub fn take_effort(&mut self) -> u32 {
         std::mem::take(&mut self.effort)
     }
@@ -178,7 +178,7 @@ impl Output {
         }
     }
 
-    /// The last bytes that were appended and not written, if there are so many.
+    /// Returns the last `COUNT` bytes that were appended, if none of them has been written.
     pub fn last_bytes<const COUNT: usize>(&mut self) -> Option<&mut [u8; COUNT]> {
         let Some(OutputPiece::Own { bytes, written }) = self.pieces.back_mut() else { return None };
         bytes[*written..].last_chunk_mut()

@@ -29,7 +29,7 @@ pub struct Reply {
     run: Option<Run>,
     /// What follows between the last part and the end.
     tail: VecDeque<BodyPiece>,
-    /// What the bytes that are here, or on their way from a disk, are of the memory of all replies.
+    /// The share of the memory of all replies for bytes that are buffered, or are being read from a disk.
     share: Share,
     /// The memory of all replies, if it sends files.
     memory: Option<Spool>,
@@ -109,7 +109,7 @@ impl Reply {
         Self { parts, ..Self::default() }
     }
 
-    /// Starts a reply whose body is in these pieces; what is read of files counts in the `memory` of all replies.
+    /// Starts a reply with the body `body`; bytes read from files count in the `memory` of all replies.
     pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>, memory: &Spool) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
         let is_from_disk = body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
@@ -247,7 +247,7 @@ impl Reply {
         self.put(bytes, out);
     }
 
-    /// Whether bytes of it are on their way from a disk.
+    /// Returns whether bytes of it are being read from a disk.
     pub(super) fn awaits_disk(&self) -> bool {
         self.reading.is_some()
     }
@@ -286,7 +286,7 @@ impl Reply {
         true
     }
 
-    /// Asks for the next slice of what is being read.
+    /// Requests the next slice of the run.
     fn next_slice(&mut self, out: &Output) -> Option<ReplyStep> {
         let run = self.run.as_ref()?;
         let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
@@ -294,7 +294,7 @@ impl Reply {
             self.run = None;
             return None;
         }
-        // A client that does not read costs no memory for what it would not get.
+        // Nothing is read for a client that does not read.
         let mut len = as_index(run.end - run.offset).min(out.slice_room());
         if len == 0 {
             return Some(ReplyStep::Room);
@@ -306,7 +306,7 @@ impl Reply {
         if let Some(memory) = memory
             && !self.share.try_take(memory, len as u64)
         {
-            // There is no memory: little comes from the disk before it can be sent.
+            // Without memory, little is read before it can be sent.
             if !out.is_empty() {
                 return Some(ReplyStep::Room);
             }

@@ -395,7 +395,7 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Whether bytes of its reply are on their way from a disk.
+    /// Returns whether bytes of its reply are being read from a disk.
     pub(super) fn awaits_disk(&self) -> bool {
         matches!(&self.phase, StreamPhase::Replying(reply) if reply.awaits_disk())
     }

@@ -35,7 +35,7 @@ pub struct AssetOptions {
     pub is_compressible: fn(&[u8]) -> bool,
     /// The size of the largest file that is read into memory; for larger files, the descriptor is kept.
     pub memory_file_max: u64,
-    /// The size of the largest file that is hashed although it is not read into memory.
+    /// The maximum size of a file that is hashed without being read into memory.
     pub hashed_file_max: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Variant {
     pub fields: Fields,
     tag: String,
     stamp: FileVersion,
-    /// When the file was modified, if its time says so.
+    /// When the file was modified, if its modification time is meaningful.
     modified: Option<SystemTime>,
 }
 
@@ -309,7 +309,7 @@ impl VariantBuilder<'_> {
         Ok(Variant { coding, content, length, validators, fields, tag, stamp, modified })
     }
 
-    /// An entity tag that is the same on every machine, if that is possible without reading a large file.
+    /// Returns the entity tag. It is the same on every machine unless that would require reading a large file.
     fn tag(&self, content: &Content, stamp: &FileVersion, is_dated: bool) -> String {
         match content {
             Content::Memory(bytes) => content_hash::of_bytes(bytes),
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_tag_is_a_hash_unless_the_file_is_large_and_dated() {
-        // The number of an object that is gone may be given to the next one.
+        // Keeps the files open: the number of a deleted inode may be reused.
         let objects = std::cell::RefCell::new(Vec::new());
         let tagged = |length: usize, last: u8, seconds: u64| {
             let mut file = tempfile::tempfile().unwrap();

@@ -120,9 +120,9 @@ impl StaticCache {
         share.map_or(UNCACHED_FILE_BYTES, |share| share.min(STATIC_MEMORY_FILE_MAX))
     }
 
-    /// Returns the size of the largest file that is hashed although it is not read into memory.
+    /// Returns the maximum size of a file that is hashed without being read into memory.
     pub fn hashed_file_max(&self) -> u64 {
-        // Without a cache, each request would have it hashed.
+        // Without a cache, each request would hash it.
         if self.is_on() { HASHED_FILE_BYTES_MAX } else { 0 }
     }
 

@@ -61,7 +61,7 @@ impl Asked {
 
 /// Evaluates the conditions of a request, except for ranges.
 pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
-    // A repeated date is ignored, and any date if there is none to compare it with.
+    // A repeated date is ignored, and so is every date if the modification time is unknown.
     let since = |name| {
         let mut values = head.header_values(name);
         let since = values.next().filter(|_| values.next().is_none()).and_then(parse_date)?;

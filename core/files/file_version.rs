@@ -2,7 +2,7 @@
 //!
 //! Promises: two stamps of an open file are equal only if it has not changed in between, as far as the system's clock
 //! can tell; [`is_settled`](FileVersion::is_settled) tells whether it can. [`is_dated`](FileVersion::is_dated) tells whether
-//! the modification time can be believed by others, too. Refuses: it reads no clock and no disk.
+//! the modification time is meaningful on other machines. Refuses: it reads no clock and no disk.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -60,9 +60,9 @@ impl FileVersion {
         whole_seconds(self.modified) >= whole_seconds(other.modified)
     }
 
-    /// Returns whether the modification time says when the file was modified. Builds that are to be reproducible give all
-    /// files the same time: the epoch or the second after it (Bazel, Nix), or that of `SOURCE_DATE_EPOCH`, which the
-    /// document root then has as well, last modified at `root_modified`.
+    /// Returns whether the modification time tells when the file was modified. Reproducible builds give all files the same
+    /// time: the epoch or the second after it (Bazel, Nix), or `SOURCE_DATE_EPOCH`, in which case the document root has
+    /// that time too (`root_modified`).
     pub fn is_dated(&self, root_modified: Option<SystemTime>) -> bool {
         let time = since_epoch(self.modified);
         let is_of_the_build = time.subsec_nanos() == 0 && root_modified == Some(self.modified);
@@ -75,7 +75,7 @@ impl FileVersion {
         format!("{:x}-{:x}", since_epoch(self.modified).as_nanos(), self.length)
     }
 
-    /// Returns an entity tag that does not rely on the modification time. Other machines have another one.
+    /// Returns an entity tag that does not depend on the modification time. It differs between machines.
     pub fn local_tag(&self) -> String {
         format!("{:x}-{:x}-{:x}", self.object.1, since_epoch(self.changed).as_nanos(), self.length)
     }
@@ -168,11 +168,11 @@ mod tests {
         for early in [at(0, 0), at(1, 0), at(0, 5), UNIX_EPOCH - Duration::from_secs(9)] {
             assert!(!is_dated(early, None) && !is_dated(early, Some(at(1000, 0))), "{early:?}");
         }
-        // The earliest time that an archive in the format of ZIP can express.
+        // The earliest time that a ZIP archive can express.
         let zip = at(315_532_800, 0);
         assert!(is_dated(zip, None) && is_dated(zip, Some(at(1000, 0))));
         assert!(!is_dated(zip, Some(zip)));
-        // Written in the same moment, by a clock that ticks that fast.
+        // Written at the same time, according to a coarse clock.
         assert!(is_dated(at(1000, 7), Some(at(1000, 7))));
     }
 }

@@ -91,7 +91,7 @@ pub struct FoundScript {
     pub filename: Vec<u8>,
     /// The real path of the file.
     pub real_path: Vec<u8>,
-    /// The real path of the directory of `filename`, if there are links in that path; else empty.
+    /// The real path of the directory of `filename` if that path contains links, otherwise empty.
     pub folder: Vec<u8>,
     /// Its real location, if links led elsewhere than its name suggests.
     pub elsewhere: Option<RelativePath>,

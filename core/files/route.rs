@@ -7,7 +7,7 @@
 //! | single page | file | – | script, rest as PATH_INFO | the file |
 //! | worker | file | – | – | the script |
 //!
-//! Parts of a site may have a mode of their own: [`Routing`] knows which.
+//! Parts of a site may differ in their mode: see [`Routing`].
 //!
 //! Promises: pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a
 //! segment. The first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A
@@ -45,7 +45,7 @@ pub enum RoutingMode {
     FrontController {
         /// The URL path of the script, with its leading slash.
         script: Vec<u8>,
-        /// Of a path that it handles, what follows after this many bytes is `PATH_INFO`; `None` if nothing is.
+        /// The offset of `PATH_INFO` in a path that it handles; `None` if there is none.
         path_info_from: Option<usize>,
     },
     /// Files and scripts. One file is sent for all other paths.
@@ -113,7 +113,7 @@ enum SearchStep {
 }
 
 impl RoutingMode {
-    /// Selects the mode for all paths from a file alone, relative to the document root.
+    /// Selects the mode of an entry file, given by its path relative to the document root.
     pub fn from_entry_file(entry_file: Option<&str>) -> Self {
         let Some(entry) = entry_file else { return Self::Files };
         let path = [b"/", entry.trim_start_matches('/').as_bytes()].concat();
@@ -126,7 +126,7 @@ impl RoutingMode {
 
     fn of(entry: &EntryFile, has_workers: bool) -> Self {
         match Self::from_entry_file(Some(&entry.file)) {
-            // They have loaded the script.
+            // Workers have loaded the script.
             Self::FrontController { script, .. } if has_workers => Self::Worker { script },
             Self::FrontController { script, .. } => {
                 let path_info_from = entry.gets_rest.then_some(entry.prefix.len());
@@ -156,7 +156,7 @@ impl RoutingMode {
 }
 
 impl RoutingMode {
-    /// `PATH_INFO` of a path that this script of the mode handles.
+    /// Returns the `PATH_INFO` of a path that the script handles.
     fn path_info<'a>(&self, script: &[u8], path: &'a [u8]) -> &'a [u8] {
         match self {
             _ if is_or_is_below(path, script) => &path[script.len()..],
@@ -167,7 +167,7 @@ impl RoutingMode {
 }
 
 impl Routing {
-    /// Takes the entry files in their order. With `has_workers`, those that are scripts are loaded.
+    /// Creates the routing of these entry files, longest prefix first. With `has_workers`, workers have loaded the scripts.
     pub fn new(entry_files: &[EntryFile], has_workers: bool) -> Self {
         let part = |entry: &EntryFile| SitePart {
             key: entry.prefix.trim_start_matches('/').into(),
@@ -191,8 +191,8 @@ impl Routing {
 }
 
 impl SitePart {
-    /// Returns the name under which to remember that a script handles a normalized path; `None` if it is not to be
-    /// remembered: the script may create the file of that name, which has to answer the next request.
+    /// Returns the key under which to cache that a script handles a normalized path; `None` if it must not be cached: the
+    /// script may create a file of that name, which handles the next request.
     pub fn route_key<'a>(&'a self, path: &'a [u8], script: &[u8], path_info: &[u8]) -> Option<&'a [u8]> {
         if self.mode.front_controller() != Some(script) {
             return Some(path);

@@ -4,9 +4,9 @@
 //! whatever clients request. Refuses: files to send are never remembered here, because their descriptor is what was
 //! checked. "Not found" is not remembered either, so a new file is found by its first request.
 //!
-//! The file name of a script begins with the real path of the document root. A link that is switched within that second is
-//! therefore followed by the next reload, or once the entry is old: until then the old script runs, as it does for a request
-//! that was already queued. If it is gone, its worker has the path looked up again.
+//! The file name of a script begins with the real path of the document root. A switched link therefore takes
+//! effect with the next reload, or when the entry expires: until then the old script runs, as it does for a request that is
+//! already queued. If the script no longer exists, its worker looks the path up again.
 
 use std::collections::HashMap;
 use std::time::Instant;

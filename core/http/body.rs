@@ -2,8 +2,8 @@
 //!
 //! Promises: exactly the bytes of the body are consumed, so that the next request starts right after them. The limit on
 //! the decoded length is enforced before memory is used. Refuses: lenient chunk lines (bare LF, signs, spaces before a
-//! size, missing line ends). Chunk extensions and trailer fields are validated, limited and dropped. So are blanks behind a
-//! size: RFC 9112, section 7.1.1, allows them before an extension, and old clients pad their sizes with them.
+//! size, missing line ends). Chunk extensions and trailer fields are validated, limited and dropped. So are blanks after a
+//! size: RFC 9112, section 7.1.1, allows them before an extension, and old clients pad sizes with them.
 
 use std::fmt;
 

@@ -216,7 +216,7 @@ fn checked<'a>(name: &[u8], value: &'a [u8]) -> Result<&'a [u8], InvalidField> {
     if !is_token(name) {
         return Err(InvalidField::Name);
     }
-    // Without an early end, so that many bytes are compared at once.
+    // Without an early return, so that the loop is vectorized.
     if !value.iter().fold(true, |is_valid, &byte| is_valid & is_value_byte(byte)) {
         return Err(InvalidField::Value);
     }

@@ -1,4 +1,4 @@
-//! Why the framing library has given up a connection: the error code that RFC 9113 has for it.
+//! The error code of RFC 9113 for a connection that the framing library has ended.
 //!
 //! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR and COMPRESSION_ERROR.
 //! Promises: frames are examined only after the library has reported an error, and only those that it had not processed are
@@ -151,7 +151,7 @@ impl FrameFaults {
                 _ => None,
             });
             let payload = &self.payloads[start..next.unwrap_or(self.payloads.len())];
-            // The payload of a frame without an entry of its own may follow.
+            // The payload of a frame without an entry may follow.
             let payload = &payload[..payload.len().min(head.length as usize)];
             let continues = (head.kind == CONTINUATION).then_some(head.stream);
             if open != continues {
@@ -213,7 +213,7 @@ fn is_sound_control(head: FrameHead, is_new: bool, payload: &[u8]) -> bool {
         let mut settings = payload.chunks_exact(6).filter(|_| head.kind == SETTINGS);
         return head.stream == 0 && settings.all(is_sound_setting);
     }
-    // What is missing of an incomplete frame was not processed.
+    // The library has not processed an incomplete frame.
     let is_increment = payload.first_chunk().is_none_or(|&[first, rest @ ..]: &[u8; 4]| {
         u32::from_be_bytes([first & !RESERVED, rest[0], rest[1], rest[2]]) != 0
     });

@@ -90,7 +90,7 @@ impl FrameHeads {
         Some(Met::Head(head))
     }
 
-    /// Returns how much of `bytes`, which come next, belongs to the payload that is being received.
+    /// Returns the prefix of `bytes`, which come next, that belongs to the payload being received.
     pub(super) fn payload<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[..self.left.min(bytes.len())]
     }

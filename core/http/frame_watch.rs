@@ -29,7 +29,7 @@ pub struct FrameWatch {
     since: Option<Instant>,
     /// The highest stream that the client has opened.
     newest: u32,
-    /// The length of the data frames that have begun since this was last asked.
+    /// The total length of DATA frames that have begun since the last [`take_data_bytes`](Self::take_data_bytes).
     data_bytes: u64,
     /// The streams whose request headers have begun, and when, until they are [taken](Self::take_head).
     opened: VecDeque<(u32, Instant)>,
@@ -83,7 +83,7 @@ impl FrameWatch {
         self.heads.within().filter(|head| head.kind == DATA).map(|head| head.stream)
     }
 
-    /// Returns the length of the data frames that have begun since this was last asked.
+    /// Returns the total length of DATA frames that have begun since the last call.
     pub fn take_data_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.data_bytes)
     }

@@ -113,7 +113,7 @@ impl Head {
         self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// Returns about how much memory it takes, in bytes.
+    /// Returns its approximate size in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.fields.len() * size_of::<FieldSpan>()
     }

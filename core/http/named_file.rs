@@ -1,5 +1,5 @@
-//! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send in their place; and
-//! what answers in the place of a script that is gone.
+//! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send instead of their
+//! bodies; and the request path itself, when its script no longer exists.
 //!
 //! Promises: pure. The path of a name is normalized, so that it contains no `..`, and decoded only where the field is a
 //! URI. Refuses: it does not know which files may be sent; the disk decides that.
@@ -13,7 +13,7 @@ pub enum NamedFile {
     Path(Vec<u8>),
     /// By `X-Accel-Redirect`: a URI.
     Uri(Vec<u8>),
-    /// By the worker, because the script is gone: whatever the path of the request leads to by now.
+    /// By the worker, because the script no longer exists: the path of the request, resolved again.
     Requested,
 }
 

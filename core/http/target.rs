@@ -58,7 +58,7 @@ fn path_form(target: &[u8], at: HeadSpan, path_start: usize, authority: Option<H
     }
 }
 
-/// Returns whether `value` is a host with an optional port. A name has no empty label but the root behind its last dot.
+/// Returns whether `value` is a host with an optional port. A name has no empty label except after a trailing dot.
 pub(super) fn is_host(value: &[u8]) -> bool {
     let (host_ok, port) = if let [b'[', rest @ ..] = value {
         let Some(end) = memchr(b']', rest) else { return false };

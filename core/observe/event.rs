@@ -368,7 +368,7 @@ impl Event<'_> {
         }
     }
 
-    /// Renders the event as a line for people, without a time and a level.
+    /// Renders the event as a line of text, without time and level.
     pub fn to_line(&self) -> String {
         let line = text_line(&self.render(SystemTime::UNIX_EPOCH));
         let line = String::from_utf8_lossy(&line);

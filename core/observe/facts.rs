@@ -131,14 +131,14 @@ pub struct ReloadFacts {
 pub struct BootFailure {
     /// The last reason.
     pub fault: BootFault,
-    /// When the first of them failed since one has last booted.
+    /// The time of the first failure since the last boot.
     pub since: SystemTime,
-    /// How many have failed since then.
+    /// The number of failures since then.
     pub attempts: u64,
 }
 
 impl BootFailure {
-    /// Adds a worker that has failed `now` to those before it.
+    /// Adds a failure at `now` to those before it.
     pub fn after(before: Option<&Self>, fault: BootFault, now: SystemTime) -> Self {
         let (since, attempts) = before.map_or((now, 0), |before| (before.since, before.attempts));
         Self { fault, since, attempts: attempts + 1 }

@@ -45,7 +45,7 @@ pub enum Hint<'a> {
         /// Why it has none.
         reason: &'a str,
     },
-    /// A reload has found that an ini file of PHP is not what it was at the start.
+    /// A reload has found that an ini file of PHP has changed since the start.
     IniFileChanged {
         /// The file.
         path: &'a str,

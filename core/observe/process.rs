@@ -44,7 +44,7 @@ impl ProcessFacts {
         cpu_time()
     }
 
-    /// Asks for the resident memory alone.
+    /// Reads the resident memory only.
     pub fn read_resident() -> Option<u64> {
         resident_bytes()
     }

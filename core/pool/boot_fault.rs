@@ -7,7 +7,7 @@
 pub struct BootFault {
     /// The message of the error.
     pub message: String,
-    /// The script in which it happened, and the line, if that is known.
+    /// The file and line of the error, if known.
     pub place: Option<(String, u32)>,
 }
 

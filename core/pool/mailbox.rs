@@ -64,8 +64,8 @@ pub struct ReplyHead {
     pub fields: Fields,
     /// The length that the script announced, or that is known because the reply is complete.
     pub content_length: Option<u64>,
-    /// The script has flushed, or has written more than is gathered: the length is not known, even if the end is there
-    /// before the head goes out.
+    /// The script has flushed, or has written more than is buffered: the length counts as unknown, even if the reply ends
+    /// before its head is sent.
     pub is_streamed: bool,
     /// Who made the reply.
     pub origin: Origin,

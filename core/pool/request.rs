@@ -93,9 +93,9 @@ impl Body {
     }
 }
 
-/// Finds scripts once more, for workers whose script was gone when they opened it. The server implements it.
+/// Looks scripts up again, for workers whose script no longer exists. The server implements it.
 pub trait FindScript: Send + Sync + std::fmt::Debug {
-    /// Returns the script that a normalized path leads to now; `None` if it leads elsewhere. Waits for the disk.
+    /// Returns the script that handles a normalized path now; `None` if no script does. Waits for the disk.
     fn find_script(&self, path: &[u8]) -> Option<Arc<Script>>;
 }
 
@@ -106,7 +106,7 @@ pub struct Script {
     pub filename: Vec<u8>,
     /// The same file, without links.
     pub real_path: Vec<u8>,
-    /// The directory of `filename` without links, if there are any in that path; else empty.
+    /// The real path of the directory of `filename` if that path contains links, otherwise empty.
     pub folder: Vec<u8>,
     /// `SCRIPT_NAME`: the URL path of the script, decoded.
     pub name: Vec<u8>,

@@ -26,8 +26,8 @@ struct UnderWay {
     /// The workers still to be replaced.
     old: VecDeque<WorkerId>,
     replacement: Option<WorkerId>,
-    /// Whether the replacement was started before the restart was asked for again: what it boots may be gone by now, so its
-    /// failure decides nothing.
+    /// Whether the replacement was started before the last request for a restart: it may have booted old code, so its failure
+    /// does not count.
     is_stale: bool,
     replaced: usize,
 }

@@ -1,6 +1,6 @@
 //! Warnings about settings and files that do not stop the start.
 //!
-//! Promises: the start logs them, and `svc check` prints them, from the same code. Refuses: it decides nothing.
+//! Promises: the start logs the same warnings that `svc check` prints. Refuses: it decides nothing.
 
 use crate::config::Config;
 use crate::observe::{Event, Hint, TraceEvent};
@@ -13,7 +13,7 @@ use crate::tls::{SessionConfig, ValidityStatus};
 
 use super::disk::site::Site;
 
-/// Reports all warnings, without a server.
+/// Reports all warnings; no server is needed.
 pub fn notices(
     config: &Config,
     policy: Policy,

@@ -1,8 +1,8 @@
 //! The progress and the outcome of reloads.
 //!
-//! Promises: pure; a reload ends once, when every part of it has: the files, and the pools whose workers are replaced. One
-//! that begins while another is under way takes its place, and ends for both. A pool's outcome counts only if its restart
-//! began after the reload. Refuses: it reloads nothing.
+//! Promises: pure; a reload ends once, when all of its parts have ended: the files, and the pools whose workers are replaced.
+//! A reload that begins while another is under way replaces it, and its outcome is that of both. The outcome of a pool counts
+//! only if its restart began after the reload. Refuses: it reloads nothing.
 //!
 //! ```text
 //!             begin                     the files are read, and no pool is awaited
@@ -18,16 +18,16 @@ use crate::observe::ReloadFacts;
 /// A pool whose workers a reload replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReloadPool {
-    /// The one that answers requests.
+    /// The pool for requests.
     Workers,
-    /// The one of background tasks.
+    /// The pool for background tasks.
     Tasks,
 }
 
-/// How a pool takes part in the reload that is under way.
+/// The part of a pool in the current reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PoolPart {
-    /// It does not, or has done what there was to do.
+    /// It takes no part, or has ended its part.
     #[default]
     Done,
     /// Its workers will be replaced.
@@ -36,14 +36,14 @@ enum PoolPart {
     UnderWay,
 }
 
-/// How far reloads have come.
+/// The progress of reloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadReading {
-    /// The number of reloads that have begun.
+    /// The number of reloads begun.
     pub begun: u64,
-    /// The number of the last one that has ended; equal to `begun` if none is under way.
+    /// The number of the last reload that has ended; equal to `begun` if none is under way.
     pub ended: u64,
-    /// Why that one failed; `None` if it has not.
+    /// Why that reload failed; `None` if it succeeded.
     pub error: Option<String>,
 }
 
@@ -55,29 +55,29 @@ pub struct ReloadBook {
     /// The files are being read.
     is_reading_files: bool,
     pools: [PoolPart; 2],
-    /// The failures of the reload that is under way.
+    /// The errors of the current reload.
     errors: Vec<String>,
 }
 
 impl ReloadBook {
-    /// Begins without a reload, for a server that has started `now`.
+    /// Creates the book of a server that has started `now`.
     pub fn new(now: SystemTime) -> Self {
         let facts = ReloadFacts { is_successful: true, succeeded_at: now };
         let (reading, pools, errors) = (ReloadReading::default(), Default::default(), Vec::new());
         Self { facts, reading, is_reading_files: false, pools, errors }
     }
 
-    /// The outcome of the last one.
+    /// Returns the outcome of the last reload.
     pub fn facts(&self) -> ReloadFacts {
         self.facts
     }
 
-    /// How far they have come.
+    /// Returns the progress of reloads.
     pub fn reading(&self) -> ReloadReading {
         self.reading.clone()
     }
 
-    /// A reload begins.
+    /// Begins a reload.
     pub fn begin(&mut self) {
         self.reading.begun += 1;
         self.is_reading_files = true;
@@ -85,12 +85,12 @@ impl ReloadBook {
         self.errors.clear();
     }
 
-    /// It ends no sooner than that all workers of a pool have been replaced. To be called before they are.
+    /// Makes the reload wait until all workers of a pool have been replaced. Must be called before their replacement begins.
     pub fn await_pool(&mut self, pool: ReloadPool) {
         self.pools[pool as usize] = PoolPart::Wanted;
     }
 
-    /// Their replacement begins.
+    /// Notes that the replacement of the workers of a pool begins.
     pub fn pool_begins(&mut self, pool: ReloadPool) {
         let part = &mut self.pools[pool as usize];
         if *part == PoolPart::Wanted {
@@ -98,7 +98,8 @@ impl ReloadBook {
         }
     }
 
-    /// They have been replaced, or a new one has failed to boot. Returns whether that ends a reload.
+    /// Notes that the workers of a pool have been replaced, or that a new one has failed to boot. Returns whether that ends a
+    /// reload.
     pub fn pool_ends(&mut self, pool: ReloadPool, error: Option<String>, now: SystemTime) -> bool {
         let part = &mut self.pools[pool as usize];
         if *part != PoolPart::UnderWay {
@@ -109,14 +110,14 @@ impl ReloadBook {
         self.end_if_done(now)
     }
 
-    /// All files have been read, except those that `errors` are about. Returns whether that ends the reload.
+    /// Notes that all files have been read, with these errors. Returns whether that ends the reload.
     pub fn files_read(&mut self, errors: Vec<String>, now: SystemTime) -> bool {
         self.is_reading_files = false;
         self.errors.extend(errors);
         self.end_if_done(now)
     }
 
-    /// The server stops, and a reload that is under way with it. Returns whether there was one.
+    /// Ends the current reload because the server stops. Returns whether there was one.
     pub fn abandon(&mut self, now: SystemTime) -> bool {
         let is_under_way = self.reading.ended < self.reading.begun;
         if is_under_way {

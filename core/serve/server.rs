@@ -59,9 +59,9 @@ impl Server {
         self.ops_addr
     }
 
-    /// Reloads what can change while the server runs. `renew_code` has whatever starts from now on run the code that is on
-    /// disk, and returns whether there is any; then all workers that keep code are replaced. The outcome is logged, and
-    /// [told](Self::reloads), once the last of them has been. Waits for disks.
+    /// Reloads what can change while the server runs. `renew_code` makes requests and workers that start later run the
+    /// code on disk, and returns whether there is any code. Then all workers that keep code are replaced. Once the last of
+    /// them has been, the outcome is logged and [reported](Self::reloads). Waits for disks.
     pub fn reload(&self, renew_code: impl FnOnce() -> bool) {
         let machinery = &self.machinery;
         self.shared().reload.lock().begin();
@@ -74,12 +74,12 @@ impl Server {
         self.control.wake();
     }
 
-    /// Returns how far reloads have come.
+    /// Returns the progress of reloads.
     pub fn reloads(&self) -> ReloadReading {
         self.shared().reload.lock().reading()
     }
 
-    /// Replaces all workers that keep code, and has the reload wait for that.
+    /// Replaces all workers that keep code; the reload ends after that.
     fn restart_awaited(&self) {
         let has_begun = |pool| move || self.shared().reload.lock().await_pool(pool);
         self.restart_tasks(has_begun(ReloadPool::Tasks));
@@ -106,7 +106,7 @@ impl Server {
         self.restart_persistent_workers(|| {}) || has_tasks
     }
 
-    /// `begin` is called before the pool learns of it.
+    /// `begin` is called before the pool is notified.
     fn restart_tasks(&self, begin: impl FnOnce()) -> bool {
         let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
         let Some(tasks) = started else { return false };

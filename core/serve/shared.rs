@@ -42,7 +42,7 @@ pub struct ExecutorFacts {
     pub php_version: Option<String>,
     /// What the configuration report contains about the executor, besides the settings.
     pub report: Map<String, Value>,
-    /// Gives memory that is free back to the system.
+    /// Returns free memory to the system.
     pub free_unused: Option<fn()>,
 }
 
@@ -75,9 +75,9 @@ pub struct Shared {
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port, if it uses TLS.
     pub tls: Option<SessionConfig>,
-    /// The progress of reloads; locked only to note a step or to copy a reading.
+    /// The progress of reloads; locked only to note a step or to copy it.
     pub reload: ShortLock<ReloadBook>,
-    /// Why workers do not boot, since one has last; locked only to copy or change it.
+    /// Why workers have failed to boot since the last boot; locked only to copy or change it.
     pub boot_failure: ShortLock<Option<BootFailure>>,
     /// Where finished spans go, if any are to be recorded.
     pub spans: Option<Arc<TraceSink>>,
@@ -85,7 +85,7 @@ pub struct Shared {
     pub io_load: LoadSharing,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
-    /// Permits for larger windows of HTTP/2 uploads.
+    /// Permits for larger receive windows of HTTP/2.
     pub window_permits: Arc<Permits>,
     /// The last seconds; locked only to add a sample or to read them.
     pub history: ShortLock<History>,
@@ -96,7 +96,7 @@ pub struct Shared {
     executor: OnceLock<ExecutorFacts>,
     /// The port number by which clients reach the main port over TLS.
     https_port: OnceLock<u16>,
-    /// Where scripts are found.
+    /// Looks scripts up.
     scripts: OnceLock<Arc<dyn FindScript>>,
     /// When the server started.
     pub started_at: Instant,
@@ -157,13 +157,13 @@ impl Shared {
         debug_assert!(is_first, "the executor was started twice");
     }
 
-    /// Scripts can be found. To be called once.
+    /// Sets where scripts are looked up. Must be called once.
     pub(super) fn set_scripts(&self, scripts: Arc<dyn FindScript>) {
         let is_first = self.scripts.set(scripts).is_ok();
         debug_assert!(is_first, "the site was created twice");
     }
 
-    /// Looks once more for the script of a request; `None` if its path leads elsewhere by now. Waits for the disk.
+    /// Looks up the script of a request again; `None` if no script handles its path any longer. Waits for the disk.
     pub fn find_script(&self, head: &Head) -> Option<Arc<Script>> {
         let path = uri::normalise(head.path_and_query().0).ok()?;
         self.scripts.get()?.find_script(&path.path)
@@ -195,7 +195,7 @@ impl Shared {
         streams_beside_max(&self.config).saturating_sub(self.stream_permits.free()) as u64
     }
 
-    /// What gives memory that is free back to the system, if there is something.
+    /// Returns the function that returns free memory to the system, if there is one.
     pub(super) fn free_unused(&self) -> Option<fn()> {
         self.executor.get()?.free_unused
     }

@@ -49,7 +49,7 @@ impl Share {
         self.note(spool, bytes, more);
     }
 
-    /// Stands for this many bytes from now on, even if there is no space for them.
+    /// Sets the number of bytes, even if there is no space for them.
     pub fn set(&mut self, spool: &Spool, bytes: u64) {
         if bytes > self.bytes {
             self.take(spool, bytes - self.bytes);

@@ -38,14 +38,14 @@ pub enum TlsError {
     NoCertificate {
         /// The file.
         path: PathBuf,
-        /// What it contains instead.
+        /// The fault of the file.
         fault: PemFault,
     },
     /// The file contains no key, or one that cannot be read.
     NoKey {
         /// The file.
         path: PathBuf,
-        /// What it contains instead.
+        /// The fault of the file.
         fault: PemFault,
     },
     /// The system provides no randomness, or the library failed for another reason.

@@ -48,7 +48,7 @@ impl Identity {
         let first = chain.first().ok_or_else(|| bad(&"there is none"))?;
         let names = match EndEntityCert::try_from(first) {
             Ok(parsed) => parsed.valid_dns_names().map(str::to_ascii_lowercase).collect(),
-            // Version 1 has no place for names that clients look at.
+            // Certificates of version 1 have no subject alternative names.
             Err(webpki::Error::UnsupportedCertVersion) => Vec::new(),
             Err(error) => return Err(bad(&error)),
         };

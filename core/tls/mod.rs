@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `session_config` | the configuration of new sessions, now and after a reload |
 //! | `identity` | one certificate chain with its key |
-//! | `pem` | certificates and keys in files |
+//! | `pem` | certificates and keys in PEM files |
 //! | `x509` | the parts of a certificate |
 //! | `resolver` | which identity a client receives |
 //! | `validity` | the validity period of a certificate |

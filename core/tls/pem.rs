@@ -92,7 +92,7 @@ fn is_encrypted(text: &[u8]) -> bool {
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")
 }
 
-/// Returns why a file has no section of the kind that was looked for: the labels that it has instead, each once.
+/// Returns the fault of a file without a section of the required kind: the distinct labels of its sections.
 fn without(text: &[u8]) -> PemFault {
     let (mut labels, mut is_indented) = (Vec::new(), false);
     for line in text.split(|&byte| byte == b'\n') {
@@ -165,7 +165,7 @@ mod tests {
         for text in [section("ENCRYPTED PRIVATE KEY"), old.to_owned()] {
             assert_eq!(private_key(text.as_bytes()).err(), Some(PemFault::Encrypted), "{text}");
         }
-        // The first key that is not encrypted serves.
+        // The first unencrypted key is used.
         let both = section("ENCRYPTED PRIVATE KEY") + &section("PRIVATE KEY");
         assert!(private_key(both.as_bytes()).is_ok());
         let twice = section("OPENSSH PRIVATE KEY") + &section("CERTIFICATE") + &section("CERTIFICATE");

@@ -1,19 +1,19 @@
-//! The parts of a certificate that are needed here, at their place in X.509.
+//! Parses the parts of an X.509 certificate that the server needs.
 //!
 //! Why: the TLS library neither exposes the dates of the server's own certificates nor reads those of version 1, which
-//! have no extensions. Promises: anything that does not look like a certificate has no parts. Refuses: it verifies nothing.
+//! have no extensions. Promises: malformed input has no parts, and never panics. Refuses: it verifies nothing.
 
 /// The parts of a certificate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CertificateParts<'a> {
     /// The content of its validity period.
     pub(super) validity: &'a [u8],
-    /// Its public key with the algorithm, as a whole element.
+    /// Its SubjectPublicKeyInfo, as a whole element.
     pub(super) public_key: &'a [u8],
 }
 
 impl<'a> CertificateParts<'a> {
-    /// Finds them in a DER certificate.
+    /// Parses a DER certificate.
     pub(super) fn of(certificate: &'a [u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;
         let (mut rest, _) = element(certificate, SEQUENCE)?;
@@ -70,7 +70,7 @@ mod tests {
         let parts = CertificateParts::of(certificate.der()).unwrap();
         assert_eq!(parts.public_key, key.subject_public_key_info());
         for length in 0..certificate.der().len() {
-            // Every truncated form has its parts or none, and never panics.
+            // Truncated input must not panic.
             let _ = CertificateParts::of(&certificate.der()[..length]);
         }
     }

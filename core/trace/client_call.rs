@@ -139,7 +139,8 @@ impl ClientCall<'_> {
 }
 
 impl ClientEnd<'_> {
-    /// Says what is known when the call has ended; `known_methods` are those of HTTP that are named. Returns whether it failed.
+    /// Records the attributes of a call that has ended; HTTP methods other than `known_methods` are `_OTHER`. Returns whether
+    /// it failed.
     pub fn tell(&self, kind: ClientKind, known_methods: &[String], teller: &mut dyn ClientTeller) -> bool {
         if kind == ClientKind::Http {
             self.tell_response(known_methods, teller);
@@ -198,7 +199,8 @@ fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
     }
 }
 
-/// What names the file in SQLite's data source: a path, or a URI whose parameters may be keys (`file:x?key=…`).
+/// Returns the file in a data source name of SQLite: a path, or a URI without its parameters, which may contain keys
+/// (`file:x?key=…`).
 fn sqlite_file(source: &[u8]) -> &[u8] {
     let is_end = |byte: &u8| matches!(byte, b'?' | b'#');
     let end = source.iter().position(is_end).filter(|_| source.starts_with(b"file:"));

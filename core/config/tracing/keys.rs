@@ -187,10 +187,10 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
         ),
 ];
 
-/// Those of RFC 9110, `PATCH` and `QUERY`.
+/// The methods of RFC 9110, `PATCH` and `QUERY`.
 const KNOWN_METHODS: &str = "CONNECT,DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT,QUERY,TRACE";
 
-/// What the conventions redact: signatures, and what comes with them.
+/// The parameters of signed URLs that the semantic conventions redact.
 const REDACTED: &str =
     "X-Amz-Signature,X-Amz-Credential,X-Amz-Security-Token,AWSAccessKeyId,Signature,sig,X-Goog-Signature";
 

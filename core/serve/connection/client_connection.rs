@@ -43,7 +43,7 @@ pub(in crate::serve) struct ClientConnection {
     wire: Wire,
     ends: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
-    /// What HTTP/2 and TLS have copied of responses, as part of the memory of all replies.
+    /// The share of the memory of all replies for the buffers of HTTP/2 and TLS.
     copied: Share,
     /// It continues once all messages and events of the present turn have been handled.
     is_in_line: bool,

@@ -86,7 +86,7 @@ impl PeriodicJob for SweepJob {
     }
 }
 
-/// Gives memory back to the system behind a peak, on a file thread: it takes its time.
+/// Returns free memory to the system after a peak, on a file thread because that is slow.
 struct MemoryJob {
     machinery: Arc<Machinery>,
     peak: MemoryPeak,
@@ -111,16 +111,16 @@ impl PeriodicJob for MemoryJob {
         }
     }
 
-    /// It can wait for the next second.
+    /// The next tick is soon enough.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 }
 
-/// About what a connection takes beside what is counted, in bytes: a TLS session, or the state of HTTP/2.
+/// The approximate size of a connection apart from counted buffers, in bytes: a TLS session, or the state of HTTP/2.
 const CONNECTION_BYTES: u64 = 16 * 1024;
 
-/// About what a stream of HTTP/2 beyond the first one of its connection takes, in bytes.
+/// The approximate size of each further HTTP/2 stream of a connection, in bytes.
 const STREAM_BYTES: u64 = 4 * 1024;
 
 /// Supervises the pool.

@@ -1,7 +1,7 @@
 //! Reloading what can change on disk while the server runs.
 //!
 //! Promises: each part takes over its new state completely, or keeps the previous one; one log record and the metrics
-//! say which, once the last worker that keeps code has been replaced. Refuses: settings are read only at the start, and no
+//! report the outcome, once the last worker with old code has been replaced. Refuses: settings are read only at the start, and no
 //! request waits for a reload.
 
 use crate::observe::Event;
@@ -14,8 +14,8 @@ use crate::serve::notices::about_dates;
 use crate::serve::reload_book::ReloadPool;
 use crate::serve::shared::Shared;
 
-/// Reloads every file. `has_code` says whether scripts are renewed: a cache was emptied, and the supervisors replace workers
-/// that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
+/// Reloads every file. `has_code` says whether code is reloaded as well: OPcache was emptied, and the supervisors replace
+/// the workers that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
@@ -35,7 +35,7 @@ pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tel
     }
 }
 
-/// Notes that all workers of a pool have been replaced, or why not.
+/// Notes the outcome of replacing the workers of a pool.
 pub(super) fn pool_replaced(shared: &Shared, pool: ReloadPool, outcome: Result<(), BootFault>) {
     let error = outcome.err().map(|fault| match pool {
         ReloadPool::Workers => format!("a PHP worker failed to boot: {fault}"),
@@ -47,7 +47,7 @@ pub(super) fn pool_replaced(shared: &Shared, pool: ReloadPool, outcome: Result<(
     }
 }
 
-/// Ends the reload that is under way, because the server stops.
+/// Ends the current reload, because the server stops.
 pub(in crate::serve) fn abandon(shared: &Shared) {
     let has_ended = shared.reload.lock().abandon(time::wall());
     if has_ended {

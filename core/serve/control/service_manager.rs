@@ -25,7 +25,7 @@ pub(in crate::serve) struct ServiceManager {
     pub(super) beat: Option<Duration>,
     /// It has been told that the server is ready.
     pub(super) is_told_ready: Flag,
-    /// It has been told of a reload, and not yet of its end.
+    /// It has been notified of a reload, and not yet of its end.
     is_told_reloading: Flag,
     /// What the control thread has not sent yet, oldest first.
     unsent: ShortLock<VecDeque<String>>,
@@ -62,7 +62,7 @@ impl ServiceManager {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
     }
 
-    /// It has done so, or could not, for this reason. Either way, it serves.
+    /// The reload has ended; `error` is the reason if it failed. Either way, the server serves.
     pub(super) fn reload_ended(&self, error: Option<&str>) {
         if self.is_told_reloading.is_set() {
             self.is_told_reloading.clear();
@@ -120,13 +120,13 @@ impl NotifySocket {
     }
 }
 
-/// Says in one line of a status why a reload has failed.
+/// Formats the error of a reload as one line of a status.
 pub(super) fn failed_reload(error: &str) -> String {
     let line: String = error.chars().map(|c| if c.is_control() { ' ' } else { c }).take(STATUS_MAX).collect();
     format!("The last reload failed: {line}")
 }
 
-/// The most characters of an error in a status.
+/// The maximum number of characters of an error in a status.
 const STATUS_MAX: usize = 500;
 
 /// The shortest time between two signs of life, whatever is asked for.

@@ -84,7 +84,7 @@ fn record(shared: &Shared, report: SupervisorReport<'_>) {
     shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
 }
 
-/// Notes whether persistent workers boot. Failures come after the boots: only a boot that is seen later ends them.
+/// Notes whether persistent workers boot. Failures count as later than boots in the same `news`.
 fn note_boots(shared: &Shared, news: &SupervisorNews) {
     let mut known = shared.boot_failure.lock();
     if news.has_booted {

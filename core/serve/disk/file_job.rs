@@ -38,7 +38,7 @@ pub(in crate::serve) enum Chore {
     Code(Arc<Asset>, Coding),
     /// Check whether what is cached for this normalized path is still current.
     Look(Arc<Site>, Vec<u8>),
-    /// Give memory that is free back to the system.
+    /// Return free memory to the system.
     FreeUnused(fn()),
     /// Evict what nobody has requested recently.
     Sweep(Arc<Site>),

@@ -34,7 +34,7 @@ pub(in crate::serve) struct Site {
     sendfile_roots: SendfileRoots,
     /// Where the entry file of background tasks really is; it is not for clients.
     task_entry: Option<RelativePath>,
-    /// The number of reloads. What was found before the last one is looked up again.
+    /// The number of reloads. Scripts found before the last one are looked up again.
     reloads: AtomicU64,
 }
 
@@ -104,7 +104,7 @@ impl Site {
         }
     }
 
-    /// The number of reloads, by which threads notice that scripts have to be looked up again.
+    /// Returns the number of reloads: when it changes, scripts have to be looked up again.
     pub(in crate::serve) fn reloads(&self) -> u64 {
         // Acquire: pairs with the Release in `forget_files`.
         self.reloads.load(Ordering::Acquire)
@@ -136,7 +136,7 @@ impl Site {
             && self.root.leaves_all_to_the_script(&self.part(path).mode, path)
     }
 
-    /// The part of the site that the normalized `path` belongs to.
+    /// Returns the part of the site that contains the normalized `path`.
     pub(in crate::serve) fn part(&self, path: &[u8]) -> &SitePart {
         self.routing.part(path)
     }
@@ -216,9 +216,9 @@ impl Site {
         }
     }
 
-    /// Empties the cache of files, and has all threads look up scripts again; returns whether there is a cache of files.
+    /// Empties the file cache and invalidates the scripts that threads have found; returns whether there is a file cache.
     pub(in crate::serve) fn forget_files(&self) -> bool {
-        // Release: whoever sees the new number looks at the disk after this.
+        // Release: a thread that sees the new number accesses the disk afterwards.
         self.reloads.fetch_add(1, Ordering::Release);
         self.cache.clear();
         self.cache.is_on()

@@ -23,7 +23,7 @@ pub(in crate::serve) struct Router {
     /// The rules, as of the last reload that this thread was told about.
     rules: Arc<Rules>,
     scripts: RouteCache<Script>,
-    /// The number of reloads before they were found.
+    /// The number of reloads when they were found.
     reloads: u64,
 }
 
@@ -70,7 +70,7 @@ impl Router {
         }
         let reloads = self.site.reloads();
         if self.reloads != reloads {
-            // Links may lead elsewhere.
+            // Links may have changed.
             self.scripts.clear();
             self.reloads = reloads;
         }

@@ -75,7 +75,7 @@ impl Listener {
                 let listener = std::net::TcpListener::from(bind_tcp(place)?);
                 net::listen(&listener, LISTEN_BACKLOG)?;
                 let place = match place {
-                    // Port 0 has been replaced by the system.
+                    // The system has chosen a port if it was 0.
                     ListenAddr::Tcp(_) => ListenAddr::Tcp(listener.local_addr()?),
                     _ => place.clone(),
                 };
@@ -201,10 +201,10 @@ fn bind_tcp(place: &ListenAddr) -> io::Result<OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // What is left of closed connections is not in the way, only another listener is.
+    // Connections in TIME_WAIT do not prevent binding; another listener does.
     net::sockopt::set_socket_reuseaddr(&socket, true)?;
     if addr.is_ipv6() {
-        // The default is the system's choice (net.ipv6.bindv6only).
+        // The default depends on net.ipv6.bindv6only.
         net::sockopt::set_ipv6_v6only(&socket, matches!(place, ListenAddr::Ipv6Only(_)))?;
     }
     net::bind(&socket, &addr)?;

@@ -172,7 +172,7 @@ impl<S: Read + Write> TlsStream<S> {
         if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// While memory is tight, the session buffers a record at a time.
+    /// While memory is tight, the session buffers only one record.
     pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
         if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
             let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { TLS_OUTPUT_BYTES_MAX };

@@ -80,7 +80,7 @@ impl Transport {
         }
     }
 
-    /// While memory is tight, little is accepted that the socket does not accept.
+    /// While memory is tight, little is buffered beyond the socket.
     pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
         if let Self::Tls(tls) = self {
             tls.set_memory_tight(is_memory_tight);

@@ -41,7 +41,7 @@ impl RequestMeta {
     /// A file thread has found the handler.
     pub(in crate::serve) fn found(&mut self, io: &mut Io, path: &[u8], found: io::Result<Found>) -> Decision {
         match found {
-            // It was gone a moment ago, and its worker has looked for it, too.
+            // It did not exist when its worker looked it up again.
             Ok(Found::Script(_)) if self.has_lost_script => Answer::plain(503).into_decision(),
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);

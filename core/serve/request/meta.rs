@@ -47,9 +47,9 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) is_coded: bool,
     /// The head of a script's response while the file that it names is being opened.
     pub(in crate::serve) sends: Option<Box<ReplyHead>>,
-    /// Its script was gone when its worker opened it; what the path leads to by now answers.
+    /// Its script no longer existed when a worker opened it; the path is resolved again.
     pub(in crate::serve) has_lost_script: bool,
-    /// Its head, as part of the memory of all replies.
+    /// The share of the memory of all replies for its head.
     pub(in crate::serve) memory: Share,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,

@@ -1,6 +1,6 @@
 //! Files that scripts name in their responses, sent in the place of their bodies.
 //!
-//! The same way, what a path leads to by now answers in the place of a script that is gone.
+//! A request whose script no longer exists is handled in the same way: its path is resolved again.
 //!
 //! Promises: the worker is not needed for it; a file thread opens the file, and it goes out like any static file. Refuses:
 //! what may be sent is decided where files are opened, and what the response says where files are represented.
@@ -26,7 +26,7 @@ impl RequestMeta {
             None => {}
             Some(NamedFile::Requested) => {
                 let path = self.head().and_then(|head| uri::normalise(head.path_and_query().0).ok());
-                // The router has found a script by this path.
+                // It is valid: the router has found a script for it.
                 let path = path.map(|normalised| normalised.path).unwrap_or_default();
                 self.has_lost_script = true;
                 io.disk.order(FileJob::Find(io.router.site(), path), self.key);

@@ -154,7 +154,7 @@ impl RequestMeta {
         told.say("server.address", address);
         told.say("server.port", port);
         told.say("client.address", ip_text(client.addr.ip()));
-        // The peer of a Unix socket has no address; the loopback address is what scripts are given in its place.
+        // The peer of a Unix socket has no address; the loopback address is a substitute for scripts.
         if self.ends.door != Door::Unix {
             told.say("network.peer.address", ip_text(self.ends.peer.ip()));
             told.say("network.peer.port", self.ends.peer.port());
@@ -252,7 +252,7 @@ impl ToldSpan<'_> {
     }
 }
 
-/// The name of the span and its method, and the method as received if it is not known.
+/// Returns the name of the span, its method, and the original method if it is not known.
 fn method_of<'a>(
     method: &'a str,
     known: &[String],

@@ -111,8 +111,8 @@ fn permit(
     permit.map(Some)
 }
 
-/// Counts a head in the memory of all replies, or refuses the stream. By references to what was sent before, a client of
-/// HTTP/2 makes the server keep a hundred times what it sends, for as long as it holds its bodies back.
+/// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can make
+/// the server store a hundred times the bytes that it sends, for as long as it withholds the bodies.
 fn memory(
     connection: &mut Connection<RequestMeta>,
     shared: &Shared,
@@ -122,7 +122,7 @@ fn memory(
     let mut memory = Share::default();
     let bytes = head.memory_bytes() as u64;
     if stream == NOT_MULTIPLEXED {
-        // It has come as it is, on a connection of its own.
+        // It was not compressed, and its connection carries no other request.
         memory.take(&shared.spool, bytes);
     } else if !memory.try_take(&shared.spool, bytes) {
         shared.metrics.streams_refused.incr();
@@ -132,7 +132,7 @@ fn memory(
     Some(memory)
 }
 
-/// The number of requests on connections that carry one at a time.
+/// The stream number of requests on HTTP/1 connections.
 const NOT_MULTIPLEXED: u32 = 0;
 
 impl RequestMeta {

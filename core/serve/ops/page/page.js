@@ -114,7 +114,7 @@ function tile(id, figure, more, value) {
   line(`${id}-line`, value);
 }
 
-// What there is to say of a condition beyond its name.
+// Returns the details of a condition.
 function more(name, status) {
   if (name === 'shedding' && status.refusals.overload_per_second === 0) {
     return 'None was in the last seconds: this ends after a minute without.';
