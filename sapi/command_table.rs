@@ -117,10 +117,10 @@ pub static COMMANDS: &[CliCommand] = &[
         argument: Argument::None,
         summary: "Make the server of PID_FILE reload, as SIGHUP does, and wait for the outcome",
         details: &[
-            "Certificates, rules and error pages are read anew, OPcache is emptied, and persistent workers are replaced one after \
-             another. Exits with 0 once every worker that takes requests runs the code that is on disk, and with 1 if a file could \
-             not be read, a worker does not boot (with its message, file and line), or there is no outcome in time. Settings and \
-             ini files are read at the start only.",
+            "Certificates, rules and error pages are reloaded, OPcache is emptied, and persistent workers are replaced one after \
+             another. Exits with 0 once every worker that takes requests runs the code on disk, and with 1 if a file cannot be \
+             read, if a worker fails to boot (with the message, file and line), or after the timeout. Settings and ini files \
+             are read only at the start.",
         ],
         options: &[RELOAD_OPTIONS, PID_OPTIONS],
     },
@@ -287,7 +287,7 @@ static CHECK_OPTIONS: &[CommandOption] = &[
 ];
 
 static RELOAD_OPTIONS: &[CommandOption] = &[
-    option(None, "no-wait", None, "Exit at once, whatever becomes of the reload", Effect::NoWait),
+    option(None, "no-wait", None, "Exit immediately, without waiting for the outcome", Effect::NoWait),
     option(
         None,
         "timeout",

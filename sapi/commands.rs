@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use svc_core::config::RawConfig;
+use svc_core::observe::INI_FILE_CHANGED;
 use svc_core::time;
 
 use crate::cli::ProbeKind;
@@ -96,9 +97,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     match outcome(&server, &pid_file, pid, &before, patience) {
         Ok(after) => {
             if after.needs_restart {
-                warn(
-                    &"an ini file of PHP has changed since the start: a reload cannot apply it, a restart does",
-                );
+                warn(&INI_FILE_CHANGED);
             }
             Exit::Well
         }

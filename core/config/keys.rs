@@ -55,9 +55,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::EntryFile, "ENTRY_FILE", ValueKind::Text, Initial::Unset).about(
         Chapter::Serving,
         "The file under the document root that handles every path that matches no file: a `.php` file acts as the \
-         front controller, any other file is sent as the page of a single-page application. A list gives parts of the \
-         site one of their own: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). An absolute path into the \
-         document root is accepted, too. If unset, only files and directory indexes are served.",
+         front controller, any other file is sent as the page of a single-page application. A list \
+         assigns entry files to parts of the site: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). An \
+         absolute path below the document root is accepted as well. If unset, only files and directory indexes are served.",
     ),
     Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
         .reported_as("executor_type")
@@ -80,8 +80,8 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::PidFile, "PID_FILE", ValueKind::Path, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Serving,
         "The file to write the process ID to while the server runs, for `svc reload` and `svc stop`. It is locked, so that \
-         two servers cannot share one. The outcome of reloads is written to a file beside it, with `.reload` after its name. If unset, \
-         there are none.",
+         two servers cannot share one. The outcome of reloads is written to the same path with `.reload` appended. If \
+         unset, neither file is written.",
     ),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))
         .about(

@@ -110,8 +110,8 @@ families! {
         "Unix time of the last successful reload, or of the start of the server.",
         source |facts, _, series| series.one(unix_time(facts.reload.succeeded_at));
     RESTART_REQUIRED: Gauge "svc_config_restart_required" in Requests,
-        "Whether an ini file of PHP differs from what the server was started with (1); a reload cannot apply it.",
-        "1 if the last reload (SIGHUP) found that a php.ini or a file in `conf.d` has changed, come or gone since the start: PHP reads them only then, so that a restart is needed.",
+        "1 if the last reload found that an ini file of PHP has changed since the start, which requires a restart.",
+        "1 if the last reload (SIGHUP) found that php.ini or a file in `conf.d` has been changed, added or removed since the start: PHP reads them only at the start, so a restart is required.",
         cell restart_required: Flag;
     REQUESTS: Counter "svc_requests_total" in Requests,
         "Number of HTTP requests received on the main port.",
@@ -278,8 +278,8 @@ families! {
         "The same by `reason`: `scheduled` (requested by the application, or SIGHUP), `max_memory` (`WORKER_MAX_MEMORY_MIB`), `error`.",
         cell workers_recycled: CountersBy<RecycleReason, { RecycleReason::ALL.len() }>;
     WORKER_BOOT_FAILING: Gauge "svc_worker_boot_failing" in WorkerMode if WorkerMode,
-        "Whether the last persistent worker that was started has failed to boot (1), until one boots.",
-        "1 from a worker that fails to boot until one boots. After a deployment whose code does not boot, the old workers serve on: `boot_failure` in `/status` has the message, the file and the line.",
+        "1 if a persistent worker has failed to boot since the last one booted.",
+        "1 if a persistent worker has failed to boot since the last one booted. After a deployment whose code does not boot, the old workers keep serving: `boot_failure` in `/status` contains the message, the file and the line.",
         cell worker_boot_failing: Flag;
     WORKER_BOOT_FAILURES: Counter "svc_worker_boot_failures_total" in WorkerMode if WorkerMode,
         "Number of persistent workers that failed to boot.",

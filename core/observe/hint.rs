@@ -113,6 +113,7 @@ const PROJECT_AS_ROOT: &str =
     "document root looks like a project directory: usually only a subdirectory of it should be served";
 const UNREADABLE_AT_RELOAD: &str = "the user of RUN_AS cannot read this file: a reload on SIGHUP will fail and keep the present certificates";
 const IDLE_DIRECTIVE: &str = "a directive of -d has no effect";
-const INI_FILE_CHANGED: &str =
+/// The message of [`Hint::IniFileChanged`].
+pub const INI_FILE_CHANGED: &str =
     "an ini file of PHP has changed since the start: a reload cannot apply it, a restart does";
 const TASK_ENTRY_IN_ROOT: &str = "ASYNC_ENTRY_FILE is in the document root, where requests for it are answered with 404: it should be outside";

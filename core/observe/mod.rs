@@ -62,7 +62,7 @@ pub use facts::{
 };
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
-pub use hint::Hint;
+pub use hint::{Hint, INI_FILE_CHANGED};
 pub use history::{History, Latency, Sample, Window};
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;

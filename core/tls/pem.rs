@@ -118,7 +118,7 @@ impl PemFault {
                  TLS_CERT and as TLS_KEY"
                     .to_owned()
             }
-            Self::Indented => "is indented; each line of PEM begins without white space".to_owned(),
+            Self::Indented => "has indented lines; a PEM section must begin at the start of a line".to_owned(),
             Self::Binary(program) => {
                 format!("is binary; convert it with 'openssl {program} -inform der -in OLD -out NEW'")
             }

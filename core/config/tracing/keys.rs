@@ -176,8 +176,8 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
         .lenient()
         .about(
             Chapter::Tracing,
-            "The methods that spans name, of requests and of calls that scripts make. All others are `_OTHER`. Case-sensitive. It \
-             replaces the default.",
+            "The HTTP methods that spans record, of requests and of calls by scripts. All others become `_OTHER`. Case-sensitive. \
+             The list replaces the default.",
         ),
     Key::new(Id::OtelRedactQuery, "OTEL_REDACT_QUERY", ValueKind::List, Initial::Is(REDACTED))
         .lenient()

@@ -27,7 +27,7 @@ pub struct TraceConfig {
     pub limits: SpanLimits,
     /// Whether `traceparent` and `tracestate` are read and passed on (`OTEL_PROPAGATORS`).
     pub has_trace_context: bool,
-    /// The methods that spans name; all others are `_OTHER`.
+    /// The HTTP methods that spans record; all others become `_OTHER`.
     pub known_methods: Vec<String>,
     /// The parameters whose values are redacted in `url.query` and `url.full`.
     pub redacted_parameters: Vec<String>,

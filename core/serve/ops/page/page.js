@@ -117,12 +117,12 @@ function tile(id, figure, more, value) {
 // Returns the details of a condition.
 function more(name, status) {
   if (name === 'shedding' && status.refusals.overload_per_second === 0) {
-    return 'None was in the last seconds: this ends after a minute without.';
+    return 'None in the last seconds; the condition ends after a minute without any.';
   }
   const boot = status.boot_failure;
   if (name !== 'boot_failed' || !boot) return '';
   const place = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
-  return `Since ${clock(boot.since)}, ${count(boot.attempts)} of them: ${boot.message}${place}. Workers that had booted serve on.`;
+  return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${place}. Workers that have booted keep serving.`;
 }
 
 function showState(status) {
