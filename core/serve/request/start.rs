@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
-use crate::http::{Head, MethodKind, RequestLine, Trace, https_location};
+use crate::http::{Head, MethodKind, RequestLine, Trace, Version, https_location};
 use crate::pool::{Origin, StreamKey};
 use crate::spool::Share;
 use crate::sync::permits::Permit;
@@ -31,7 +31,7 @@ pub(in crate::serve) fn start(
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
-    let Some(memory) = memory(connection, &io.shared, stream, &head) else { return };
+    let Some(memory) = memory(connection, &io.shared, &head) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
     let Placed { trace, tracer } = place(io, ends, Some(&head));
@@ -113,15 +113,10 @@ fn permit(
 
 /// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can make
 /// the server store a hundred times the bytes that it sends, for as long as it withholds the bodies.
-fn memory(
-    connection: &mut Connection<RequestMeta>,
-    shared: &Shared,
-    stream: u32,
-    head: &Head,
-) -> Option<Share> {
+fn memory(connection: &mut Connection<RequestMeta>, shared: &Shared, head: &Head) -> Option<Share> {
     let mut memory = Share::default();
     let bytes = head.memory_bytes() as u64;
-    if stream == NOT_MULTIPLEXED {
+    if head.version() != Version::Http2 {
         // It was not compressed, and its connection carries no other request.
         memory.take(&shared.spool, bytes);
     } else if !memory.try_take(&shared.spool, bytes) {
@@ -131,9 +126,6 @@ fn memory(
     }
     Some(memory)
 }
-
-/// The stream number of requests on HTTP/1 connections.
-const NOT_MULTIPLEXED: u32 = 0;
 
 impl RequestMeta {
     /// Records a request that the HTTP/2 library answered itself, with a head and no body.
