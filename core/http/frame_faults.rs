@@ -217,7 +217,7 @@ fn is_sound_control(head: FrameHead, is_new: bool, payload: &[u8]) -> bool {
     let is_increment = payload.first_chunk().is_none_or(|&[first, rest @ ..]: &[u8; 4]| {
         u32::from_be_bytes([first & !RESERVED, rest[0], rest[1], rest[2]]) != 0
     });
-    let is_idle = head.stream != 0 && (is_new || head.stream % 2 == 0);
+    let is_idle = head.stream != 0 && (is_new || head.stream.is_multiple_of(2));
     is_increment && !is_idle
 }
 
