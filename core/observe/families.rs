@@ -154,8 +154,8 @@ families! {
         "Connections that had to wait for a permit after they were accepted.",
         cell accept_stalls: Counter;
     STREAMS_REFUSED: Counter "svc_streams_refused_total" in Admission,
-        "Number of HTTP/2 streams refused because of the limit on open streams across all connections.",
-        "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached, or because their headers are long and `svc_reply_memory_limit_bytes` was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
+        "Number of HTTP/2 streams refused because of the limits on open streams and memory across all connections.",
+        "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached, or because their headers were longer than 4 KiB while `svc_reply_memory_limit_bytes` was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
         cell streams_refused: Counter;
     IO_WORKERS_IN_USE: Gauge "svc_io_workers_in_use" in Admission,
         "Number of I/O threads that connections are given to.",
@@ -454,8 +454,8 @@ families! {
         "Uncompressed size minus compressed size, summed over these responses. Streamed responses are counted when they end. A response that became larger (a stream flushed byte by byte, for example) counts as 0. `svc_response_bytes_total` contains the compressed sizes.",
         cell coding_saved_bytes: Counter;
     REPLY_MEMORY_BYTES: Gauge "svc_reply_memory_bytes" in Process,
-        "Size of responses buffered in memory for slow clients, in bytes.",
-        "Bytes held in memory for clients: output of scripts, parts of files, and copies of both in HTTP/2 and TLS; also request headers, and bodies that have arrived over HTTP/2 and were not taken. Approximate: a few KiB of each are not counted.",
+        "Size of responses and requests buffered in memory for clients, in bytes.",
+        "Bytes held in memory for clients: output of scripts, parts of files, and copies of both in HTTP/2 and TLS; also request headers, and bodies that were received over HTTP/2 but not consumed yet. Approximate: a few KiB of each are not counted.",
         source |facts, _, series| series.one(facts.reply_memory_bytes);
     REPLY_MEMORY_LIMIT_BYTES: Gauge "svc_reply_memory_limit_bytes" in Process,
         "Memory limit for buffered responses; beyond it, they are buffered in temporary files.",
