@@ -147,7 +147,7 @@ pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell:
         let fixed = INI_FIXED.iter().chain(for_workers).find(|(fixed, _)| fixed == name);
         let reason = match fixed {
             Some((_, fixed)) if fixed == value => continue,
-            Some((_, fixed)) => format!("is set by svc, to {fixed}"),
+            Some((_, fixed)) => format!("is set by svc to {fixed}"),
             None if php.has_directive(name) || LOADING.contains(&name.as_str()) => continue,
             None => "is not a directive of PHP or its extensions".to_owned(),
         };

@@ -59,7 +59,7 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
         return SHIM_AWAITED;
     }
     if (by == SHIM_WOKEN_BY_TURN) {
-        return throw_unable("here: they wait for the task that would await them, directly or through others");
+        return throw_unable("here: they wait for the calling task, directly or through others");
     }
     if (by == SHIM_NEVER_PARKED) {
         return throw_unable("here: the code cannot be suspended inside an output callback, an autoloader, a destructor of "

@@ -52,7 +52,7 @@ impl Identity {
             Err(webpki::Error::UnsupportedCertVersion) => Vec::new(),
             Err(error) => return Err(bad(&error)),
         };
-        let parts = CertificateParts::of(first).ok_or_else(|| bad(&"it is no X.509 certificate"))?;
+        let parts = CertificateParts::of(first).ok_or_else(|| bad(&"it is not an X.509 certificate"))?;
         let validity = Validity::of(first);
         let key = provider
             .key_provider
