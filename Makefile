@@ -13,7 +13,7 @@ svc := $(cargo_output)/release/svc
 # Finds a PHP that svc can embed, and builds one first if there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
-# Packages have an extension that is not part of PHP's sources, too.
+# Packages also contain APCu, which is not part of PHP's sources.
 with_apcu := [ -e "$$("$$SVC_PHP_CONFIG" --extension-dir)/apcu.so" ] || scripts/php-extensions.sh apcu >/dev/null || exit 1
 
 SECONDS ?= 60

@@ -173,7 +173,7 @@ write share/svc/prometheus/alerts.yml <"$here/deploy/prometheus/alerts.yml"
 write share/svc/grafana/svc.json <"$here/deploy/grafana/svc.json"
 write share/svc/stubs/svc.php <"$here/stubs/svc.php"
 
-# The crate for plugins, which no workspace surrounds there.
+# The crate for plugins stands alone there: values inherited from the workspace are filled in.
 text=$(awk -F ' = ' -v tree="$here/Cargo.toml" '
     BEGIN { while ((getline line <tree) > 0) { if (line ~ /^\[/) part = line; else if (part == "[workspace.package]") { split(line, pair, " = "); of[pair[1]] = pair[2] } } }
     /^\[lints\]/ { exit }
@@ -182,7 +182,7 @@ text=$(awk -F ' = ' -v tree="$here/Cargo.toml" '
 write share/svc/plugin/Cargo.toml <<<"$text"
 for file in "$here"/plugin/*.rs; do write "share/svc/plugin/${file##*/}" <"$file"; done
 
-# Links from one page to another are those of the tree.
+# The pages keep their places in the tree, so that links between them work.
 write share/doc/svc/README.md <"$here/README.md"
 for file in "$here"/docs/*.md; do write "share/doc/svc/docs/${file##*/}" <"$file"; done
 for file in "$here"/docs/images/*; do write "share/doc/svc/docs/images/${file##*/}" <"$file"; done

@@ -5,7 +5,7 @@
 #   scripts/php-extensions.sh NAME...   builds each of these, puts it among the extensions of that PHP, where the server,
 #                                       `svc php` and `make install` find it, and prints its path
 #
-# NAME is a folder with the sources of an extension (it has a config.m4), an extension in PHP's own sources (tidy, dba,
+# NAME is a folder with the sources of an extension (with a config.m4), an extension in PHP's own sources (tidy, dba,
 # pdo_odbc), or one that Debian packages as php-NAME (apcu, igbinary). The sources of the latter are those of the first
 # release in the machine's archives whose version knows that PHP and compiles. EXTENSION_FLAGS are further flags of
 # configure. An extension that needs the headers of a library needs its -dev package installed. Serializers and compressors
@@ -44,7 +44,7 @@ compile() {
     [ -n "$config_m4" ] || return 1
     (
         cd "$(dirname "$config_m4")"
-        # PHP's own build reads some before others.
+        # Some of PHP's own are named config0.m4, so that PHP's build reads them first.
         [ -e config.m4 ] || mv "${config_m4##*/}" config.m4
         "$phpize" && ./configure --with-php-config="$config" "$@" && make -j"$(nproc)" && cp modules/*.so "$work/"
     ) >>"$apt_home/log" 2>&1
@@ -57,7 +57,7 @@ add() {
     name=${name%%-[0-9]*}
     option=${name//_/-}
     rm -rf "$work" && mkdir -p "$work"
-    # What configure does not know it ignores.
+    # configure ignores options that it does not know.
     local flags=("--enable-$option" "--with-$option")
     # shellcheck disable=SC2206
     flags+=(${EXTENSION_FLAGS:-})
@@ -78,7 +78,7 @@ add() {
     fi
     for built in "$work"/*.so; do
         install -m 755 "$built" "$extensions/"
-        say "it is loaded by the line ${zend[$(nm -D --defined-only "$built" | grep -c ' zend_extension_entry$' || true)]}extension=$(basename "$built" .so), in a file of $prefix/etc/conf.d or with -d"
+        say "load it with the line ${zend[$(nm -D --defined-only "$built" | grep -c ' zend_extension_entry$' || true)]}extension=$(basename "$built" .so), in a file of $prefix/etc/conf.d or with -d"
         echo "$extensions/${built##*/}"
     done
 }

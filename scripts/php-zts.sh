@@ -35,7 +35,7 @@ recipe=3
 plain_recipe=2
 main_recipe=$recipe
 
-# What Debian's php-fpm has, but for FFI and readline, and what applications ask for beyond it: Debian packages, then the
+# The extensions of Debian's php-fpm except FFI and readline, and others that applications need: Debian packages, then the
 # matching flags of configure.
 build_packages=(
     build-essential bison patch pkg-config re2c

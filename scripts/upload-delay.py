@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Uploads to a server on this machine through a proxy that delays both directions, as a client far away would.
+"""Uploads to a server on this machine through a proxy that delays both directions, like a distant client.
 
     scripts/upload-delay.py PORT [PATH [MILLISECONDS [BYTES]]]
 
 Prints the seconds of an upload over HTTP/2 (prior knowledge) and over HTTP/1.1, with curl. MILLISECONDS is the round trip
-(100), BYTES the length of the body (10000000), PATH what takes it (/). The proxy has no limit of bandwidth, and no slow
-start: what is left is the flow control of the protocol.
+(100), BYTES the length of the body (10000000), PATH the script that receives it (/). The proxy has no limit of bandwidth
+and no slow start: what remains is the flow control of the protocol.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import tempfile
 
 
 async def carry(reader, writer, delay):
-    """Passes on what comes, each piece so much later."""
+    """Forwards what it reads, each piece `delay` seconds later."""
     pieces = asyncio.Queue()
     loop = asyncio.get_running_loop()
 
