@@ -198,6 +198,12 @@ function keep_options() { Held::$redis->setOption(Redis::OPT_SERIALIZER, Redis::
 function look_at_options() { Held::$redis->set('without', 'plain'); return [Held::$redis->get('without'), Held::$redis->getOption(Redis::OPT_PREFIX), Held::$redis->getOption(Redis::OPT_SERIALIZER)]; }
 function raw_value() { return Held::$redis->rawCommand('GET', 'without'); }
 function change_prefix() { Held::$store->setOption(Memcached::OPT_PREFIX_KEY, 'mine:'); Held::$store->set('a', 33); mark('first'); until('go'); return [Held::$store->get('a'), Held::$store->getOption(Memcached::OPT_PREFIX_KEY)]; }
+function memory_after_many_stores()
+{
+    $before = memory_get_usage();
+    for ($n = 0; $n < 1000; $n++) { (new Memcached)->setOption(Memcached::OPT_PREFIX_KEY, str_repeat('x', 100)); }
+    return memory_get_usage() - $before < 50000;
+}
 function look_at_prefix() { return [Held::$store->get('a'), Held::$store->getOption(Memcached::OPT_PREFIX_KEY)]; }
 /** `$n` is how long phpredis waits for a message, in seconds. */
 function subscribe($n) { $redis = Held::$redis; set_time_limit(1); $redis->setOption(Redis::OPT_READ_TIMEOUT, (float) $n); $redis->subscribe(['x'], fn () => null); }
@@ -619,4 +625,12 @@ fn memcached_is_owned_for_a_call() {
     server.mark("go");
     answers(&mut one, "[33,\"mine:\"]");
     assert_eq!(server.tell("look_at_prefix"), "[33,\"mine:\"]");
+}
+
+#[test]
+fn options_of_a_store_are_freed_with_it() {
+    let Some(extensions) = fetched("php-extensions") else { return };
+    let server = server_with(CODE, &json!({})).directive(&format!("extension={extensions}/memcached.so"));
+    let server = server.start_with(Mode::Worker, "");
+    assert_eq!(server.tell("memory_after_many_stores"), "true");
 }

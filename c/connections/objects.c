@@ -11,6 +11,7 @@
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/objects.h"
+#include "connections/options.h"
 #include "connections/users.h"
 #include "hooks/hooks.h"
 #include "owners/uses.h"
@@ -149,6 +150,9 @@ static void free_object(zend_object *object)
     shim_connection *connection = shim_connection_find(object);
     shim_connection *root = shim_connection_hold(shim_connection_root(connection));
     const bool is_free = may_free(connection, root);
+    if (connection != NULL) {
+        shim_options_forget(connection);
+    }
     shim_connection_remove(object);
     if (is_free) {
         free_php_s(object, root);

@@ -92,6 +92,15 @@ static void drop(shim_connection *store, change *one)
     free(one);
 }
 
+void shim_options_forget(shim_connection *store)
+{
+    while (store->options != NULL) {
+        drop(store, first_of(store));
+    }
+    zval_ptr_dtor(&store->option_before);
+    ZVAL_UNDEF(&store->option_before);
+}
+
 /* 0: changes that apply to all. */
 static bool is_wanted(const change *one)
 {

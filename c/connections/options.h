@@ -12,5 +12,7 @@ void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
 void shim_options_leave(shim_connection *store, zend_execute_data *execute_data, const zval *result, bool is_for_all);
 /* The request ends. */
 void shim_options_end(const shim_fiber *fiber);
+/* The store's object is freed. */
+void shim_options_forget(shim_connection *store);
 
 #endif
