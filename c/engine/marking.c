@@ -13,18 +13,12 @@
  * Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A test
  * compares the files named here with those that mark. */
 #include "compat.h"
+#include "engine/function_set.h"
 #include "engine/marking.h"
 
 #include <zend_vm_opcodes.h>
 
-typedef struct marking_name {
-    /* NULL: a function. */
-    const char *class;
-    const char *names;
-} marking_name;
-
-/* In lower case; classes first. */
-static const marking_name marking_names[] = {
+static const shim_function_names marking_names[] = {
     /* Zend/zend.c */
     {NULL, "print_r debug_print_backtrace"},
     /* Zend/zend_builtin_functions.c: define(), which calls nothing. */
@@ -49,62 +43,7 @@ static const marking_name marking_names[] = {
     {NULL, "debug_zval_dump var_dump var_export"},
 };
 
-/* Functions are told apart by the address of their name, which all threads share, and by the class that declares them. */
-typedef struct marker {
-    const zend_string *name;
-    const zend_class_entry *class;
-} marker;
-
-/* Open addressing; at least half of it stays empty. */
-enum { MARKERS_MAX = 256 };
-
-static marker markers[MARKERS_MAX];
-
-static size_t place_of(const zend_string *name)
-{
-    return ((uintptr_t)name >> 4) % MARKERS_MAX;
-}
-
-static bool is_marker(const zend_function *function)
-{
-    size_t i = place_of(function->common.function_name);
-    for (; markers[i].name != NULL; i = (i + 1) % MARKERS_MAX) {
-        if (markers[i].name == function->common.function_name && markers[i].class == function->common.scope) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void add(const HashTable *functions, const char *name, size_t length)
-{
-    const zend_function *function = zend_hash_str_find_ptr(functions, name, length);
-    if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION || is_marker(function)) {
-        return;
-    }
-    size_t i = place_of(function->common.function_name);
-    while (markers[i].name != NULL) {
-        i = (i + 1) % MARKERS_MAX;
-    }
-    markers[i] = (marker){.name = function->common.function_name, .class = function->common.scope};
-}
-
-static void add_all(const marking_name *one)
-{
-    const HashTable *functions = CG(function_table);
-    if (one->class != NULL) {
-        const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), one->class, strlen(one->class));
-        if (class == NULL) {
-            return;
-        }
-        functions = &class->function_table;
-    }
-    for (const char *name = one->names; *name != '\0';) {
-        const size_t length = strcspn(name, " ");
-        add(functions, name, length);
-        name += length + (name[length] == ' ');
-    }
-}
+static shim_function_set markers;
 
 static const zend_string *json_encode_name;
 
@@ -119,9 +58,7 @@ void shim_marking_install(void)
 {
     const zend_function *encode = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("json_encode"));
     json_encode_name = encode != NULL ? encode->common.function_name : NULL;
-    for (size_t i = 0; i < sizeof(marking_names) / sizeof(marking_names[0]); i++) {
-        add_all(&marking_names[i]);
-    }
+    shim_function_set_fill(&markers, marking_names, sizeof(marking_names) / sizeof(marking_names[0]));
 }
 
 static bool opcode_marks(const zend_op *opline)
@@ -136,7 +73,7 @@ static bool opcode_marks(const zend_op *opline)
             return true;
         default: {
             const zend_function *function = SHIM_FRAMELESS_FUNCTION(opline);
-            return function != NULL && is_marker(function);
+            return function != NULL && shim_function_set_has(&markers, function);
         }
     }
 }
@@ -148,7 +85,7 @@ bool shim_frame_marks(const zend_execute_data *frame)
         return false;
     }
     if (!ZEND_USER_CODE(function->type)) {
-        return function->common.function_name != NULL && is_marker(function);
+        return shim_function_set_has(&markers, function);
     }
     return frame->opline != NULL && opcode_marks(frame->opline);
 }
