@@ -106,8 +106,7 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
         is_one_of(first, length, harmless, COUNT(harmless)) && !has_one_of(first, state_words, COUNT(state_words));
     const bool makes_id =
         is_one_of(first, length, id_statements, COUNT(id_statements)) || has_one_of(first, id_words, COUNT(id_words));
-    return lock | (is_harmless ? 0 : SHIM_LEAVES_STATE) |
-           (makes_id ? SHIM_LEAVES_ID : 0) |
+    return lock | (is_harmless ? 0 : SHIM_LEAVES_STATE) | (makes_id ? SHIM_LEAVES_ID : 0) |
            (has_one_of(first, asking_words, COUNT(asking_words)) ? SHIM_ASKS_FOR_ID : 0);
 }
 

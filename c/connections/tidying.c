@@ -287,8 +287,11 @@ bool shim_connection_unlock(shim_connection *connection)
     connection->locked_by = 0;
     const bool is_mysql = connection->kind == SHIM_KIND_MYSQLI ||
                           (connection->kind == SHIM_KIND_PDO && shim_pdo_is_mysql(connection->object));
-    return is_mysql ? shim_connection_execute(connection, "UNLOCK TABLES") && shim_connection_execute(connection, "DO RELEASE_ALL_LOCKS()")
-                    : shim_connection_execute(connection, "SELECT pg_advisory_unlock_all()");
+    if (!is_mysql) {
+        return shim_connection_execute(connection, "SELECT pg_advisory_unlock_all()");
+    }
+    return shim_connection_execute(connection, "UNLOCK TABLES") &&
+           shim_connection_execute(connection, "DO RELEASE_ALL_LOCKS()");
 }
 
 bool shim_connection_in_transaction(shim_connection *connection)

@@ -49,8 +49,6 @@ SHIM_LIBC_NAME(virtual_rmdir)
 SHIM_LIBC_NAME(virtual_stat)
 SHIM_LIBC_NAME(virtual_unlink)
 SHIM_LIBC_NAME(virtual_utime)
-/* files/pauses.c */
-SHIM_LIBC_NAME(usleep)
 /* hooks/connecting.c */
 SHIM_LIBC_NAME(connect)
 /* hooks/hosts.c */
@@ -60,6 +58,8 @@ SHIM_LIBC_NAME(pthread_join)
 /* hooks/names.c */
 SHIM_LIBC_NAME(getaddrinfo)
 SHIM_LIBC_NAME(getnameinfo)
+/* hooks/pauses.c */
+SHIM_LIBC_NAME(usleep)
 /* hooks/pipes.c */
 SHIM_LIBC_NAME(__read_chk)
 SHIM_LIBC_NAME(read)

@@ -26,6 +26,7 @@
 #include "state/process.h"
 
 static __thread shim_strings own_strings;
+
 /* Starts the request. If OPcache must restart, it does so in here. */
 static bool start(shim_context *context)
 {
