@@ -23,30 +23,44 @@ static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
 static __typeof__(zend_compile_string) next_compile_string;
 static __typeof__(zend_autoload) next_autoload;
 
-static zend_op_array *load_file(zend_file_handle *file, int type)
+typedef struct load {
+    shim_stack *stack;
+    unsigned outer;
+} load;
+
+static load begin_load(void)
 {
     shim_stack *stack = shim_stack_now();
-    const unsigned before = stack->loads++;
+    return (load){.stack = stack, .outer = stack->loads++};
+}
+
+/* Also ends the loads inside of it that a bailout has skipped. */
+static void end_load(load ended)
+{
+    ended.stack->loads = ended.outer;
+}
+
+static zend_op_array *load_file(zend_file_handle *file, int type)
+{
+    const load own = begin_load();
     zend_op_array *code = next_compile_file(file, type);
-    stack->loads = before;
+    end_load(own);
     return code;
 }
 
 static zend_op_array *load_string(zend_string *source, const char *name, zend_compile_position position)
 {
-    shim_stack *stack = shim_stack_now();
-    const unsigned before = stack->loads++;
+    const load own = begin_load();
     zend_op_array *code = next_compile_string(source, name, position);
-    stack->loads = before;
+    end_load(own);
     return code;
 }
 
 static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
 {
-    shim_stack *stack = shim_stack_now();
-    const unsigned before = stack->loads++;
+    const load own = begin_load();
     zend_class_entry *class = next_autoload(name, lower_name);
-    stack->loads = before;
+    end_load(own);
     return class;
 }
 
@@ -56,10 +70,9 @@ static evaluate_fn next_evaluate;
 
 zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zend_class_entry *scope, uint32_t flags)
 {
-    shim_stack *stack = shim_stack_now();
-    const unsigned before = stack->loads++;
+    const load own = begin_load();
     zval *value = next_evaluate(class_name, name, scope, flags);
-    stack->loads = before;
+    end_load(own);
     return value;
 }
 
@@ -124,12 +137,6 @@ static void forget_loads(void)
     forget_constants();
 }
 
-static void forget_loads_of(const shim_stack *stack)
-{
-    (void)stack;
-    forget_loads();
-}
-
 void shim_loading_forget(void)
 {
     if (shim_stack_now()->loads > 0) {
@@ -137,6 +144,12 @@ void shim_loading_forget(void)
     }
     CG(current_linking_class) = NULL;
     shim_stack_now()->loads = 0;
+}
+
+static void forget_loads_of(const shim_stack *stack)
+{
+    (void)stack;
+    forget_loads();
 }
 
 static zif_handler php_opcache_compile_file;
@@ -154,10 +167,9 @@ static void go_on_after_jump(void)
 static ZEND_FUNCTION(guarded_opcache_compile_file)
 {
     const bool was_unclean = CG(unclean_shutdown);
-    shim_stack *stack = shim_stack_now();
-    const unsigned before = stack->loads++;
+    const load own = begin_load();
     php_opcache_compile_file(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    stack->loads = before;
+    end_load(own);
     if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
         go_on_after_jump();
     }

@@ -258,6 +258,16 @@ void shim_stacks_forget(void)
     own = (shim_stack){0};
 }
 
+zend_fiber *shim_stack_suspended(const shim_stack *stack)
+{
+    zend_fiber_context *context = stack->context;
+    if (context->kind != zend_ce_fiber || context->status != ZEND_FIBER_STATUS_SUSPENDED) {
+        return NULL;
+    }
+    zend_fiber *suspended = zend_fiber_from_context(context);
+    return suspended->caller == NULL ? suspended : NULL;
+}
+
 void shim_stack_drop(zend_fiber *suspended)
 {
     suspended->context.cleanup = NULL;
@@ -281,12 +291,8 @@ void shim_stacks_drop_without_output(void)
     shim_stack *next = NULL;
     for (shim_stack *stack = first; stack != NULL; stack = next) {
         next = stack->next;
-        if (stack->output == NULL || stack->context->kind != zend_ce_fiber ||
-            stack->context->status != ZEND_FIBER_STATUS_SUSPENDED) {
-            continue;
-        }
-        zend_fiber *suspended = zend_fiber_from_context(stack->context);
-        if (suspended->caller == NULL && !is_there(stack->output)) {
+        zend_fiber *suspended = stack->output != NULL ? shim_stack_suspended(stack) : NULL;
+        if (suspended != NULL && !is_there(stack->output)) {
             shim_stack_drop(suspended);
         }
     }

@@ -39,10 +39,13 @@ typedef struct shim_stack {
 shim_stack *shim_stack_of(const zend_fiber_context *context);
 /* That of the running stack, or one that stands for it; never NULL. */
 shim_stack *shim_stack_now(void);
-/* Called when a bailout has ended a stack while it loaded code. Set by engine/loading.c. */
+/* Called when a stack is destroyed in the middle of a load. Set by engine/loading.c. */
 extern void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack);
 /* The first of the thread's stacks but its own. */
 shim_stack *shim_stack_first(void);
+/* The script's fiber that has suspended itself on this stack (Fiber::suspend()); NULL if it runs, has resumed another one or
+ * is parked, or if the stack is no fiber of a script. */
+zend_fiber *shim_stack_suspended(const shim_stack *stack);
 /* Frees the stack of a suspended fiber, and nothing that is on it. */
 void shim_stack_drop(zend_fiber *suspended);
 /* After a bailout, before which PHP may have freed all output handlers: drops fibers that are inside of a callback of one. */

@@ -70,12 +70,8 @@ static bool is_inside_call(const zend_fiber *fiber)
 
 static zend_fiber *left_one(const shim_stack *stack, uint64_t request)
 {
-    zend_fiber_context *context = stack->context;
-    if (stack->left_by != request || context->kind != zend_ce_fiber || context->status != ZEND_FIBER_STATUS_SUSPENDED) {
-        return NULL;
-    }
-    zend_fiber *fiber = zend_fiber_from_context(context);
-    return fiber->caller == NULL && is_inside_call(fiber) ? fiber : NULL;
+    zend_fiber *fiber = stack->left_by == request ? shim_stack_suspended(stack) : NULL;
+    return fiber != NULL && is_inside_call(fiber) ? fiber : NULL;
 }
 
 zend_fiber *shim_left_fiber(uint64_t request)
