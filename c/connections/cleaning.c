@@ -53,7 +53,7 @@ static void tidy(void *argument)
  * on. */
 static bool has_lender(const shim_connection *connection)
 {
-    const uint64_t request = shim_running != NULL ? shim_running->context.serial : 0;
+    const uint64_t request = shim_running_serial();
     const shim_kept *other = connection->kept;
     while (other != NULL && other->request == request) {
         other = other->next;
@@ -63,7 +63,7 @@ static bool has_lender(const shim_connection *connection)
 
 static bool locks_are_its_own(const shim_connection *connection)
 {
-    return !has_lender(connection) || (shim_running != NULL && connection->locked_by == shim_running->context.serial);
+    return !has_lender(connection) || connection->locked_by == shim_running_serial();
 }
 
 static void tidy_at_end(void *argument)

@@ -43,7 +43,7 @@ static void note_rows(const zend_object_iterator *iterator, zend_long count)
     shim_connection *one = Z_TYPE(iterator->data) == IS_OBJECT ? shim_connection_find(Z_OBJ(iterator->data)) : NULL;
     if (one != NULL) {
         one->fetched = count > 0 ? one->fetched + count : 0;
-        one->fetched_by = shim_running != NULL ? shim_running->context.serial : 0;
+        one->fetched_by = shim_running_serial();
     }
 }
 

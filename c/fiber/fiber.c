@@ -6,6 +6,11 @@
 
 __thread shim_fiber *shim_running;
 
+uint64_t shim_running_serial(void)
+{
+    return shim_running != NULL ? shim_running->context.serial : 0;
+}
+
 static void ignore(const shim_fiber *fiber)
 {
     (void)fiber;

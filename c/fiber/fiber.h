@@ -81,6 +81,8 @@ typedef struct shim_fiber {
 } shim_fiber;
 
 extern __thread shim_fiber *shim_running;
+/* The serial number of its request; 0 if there is none. */
+uint64_t shim_running_serial(void);
 /* Called when a request that has owned something is about to be suspended. */
 extern void (*shim_fiber_parks)(const shim_fiber *fiber);
 /* Called when nothing of a request can run any more although it has not ended. */
