@@ -144,6 +144,13 @@ shim_connection *shim_connection_hold(shim_connection *connection)
     return connection;
 }
 
+bool shim_connection_is_in_own_call(shim_connection *connection)
+{
+    /* An own call is made inside of a script's: if there is no outer one, a bailout has skipped its end. */
+    connection->is_in_own_call = connection->is_in_own_call && connection->owned.uses > 1;
+    return connection->is_in_own_call;
+}
+
 static void free_all(shim_kept *first)
 {
     while (first != NULL) {

@@ -74,7 +74,7 @@ typedef struct shim_connection {
     bool is_watching;
     bool is_subscribed;
     bool is_in_block;
-    /* A connection to a database that is persistent: other objects may have its socket, or get it. */
+    /* A persistent connection: other objects may have its socket, or get it. */
     bool may_share_socket;
     /* A store that is persistent: all of a thread may be one connection. */
     bool is_persistent;
@@ -82,18 +82,18 @@ typedef struct shim_connection {
      * by their serial numbers. */
     uint64_t stateful_for;
     uint64_t identified_for;
-    bool is_told_id;
     /* What is kept of those who have lost it before their end (figures.h). */
     shim_kept *kept;
     /* What a prepared statement leaves in the session each time; of a connection, its latest one (statements.h). */
     unsigned effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
-    /* Options of a store that requests have changed (options.c): one that is about to be changed, as it was; and whether
-     * that is what is done by a call. */
+    /* Options of a store that requests have changed (options.c), and the former value of the one that the running call
+     * changes. */
     shim_kept *options;
     zval option_before;
-    bool is_setting;
+    /* svc itself makes a call on it, which leaves no trace in the records of requests (options.c, last_ids.c). */
+    bool is_in_own_call;
     /* How many rows of a statement have been fetched, and by which request; its serial number. */
     zend_long fetched;
     uint64_t fetched_by;
@@ -120,6 +120,8 @@ shim_connection *shim_connection_hold(shim_connection *connection);
 void shim_connection_let_go(shim_connection *connection);
 /* What the object belongs to, from now on. */
 void shim_connection_belongs(shim_connection *connection, shim_connection *parent);
+/* Whether the running call on it is one that svc makes itself. */
+bool shim_connection_is_in_own_call(shim_connection *connection);
 /* The connection itself: of a statement, that which has prepared it. */
 shim_connection *shim_connection_root(shim_connection *connection);
 /* One that passes the test, which changes nothing; NULL if none does. */

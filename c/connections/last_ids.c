@@ -18,20 +18,13 @@ static bool is_postgres(const shim_connection *connection)
     return connection->kind == SHIM_KIND_PGSQL || (driver != NULL && strcmp(driver, "pgsql") == 0);
 }
 
-bool shim_last_id_is_told(shim_connection *connection)
-{
-    /* It was interrupted, if it is not inside of another call. */
-    connection->is_told_id = connection->is_told_id && connection->owned.uses > 1;
-    return connection->is_told_id;
-}
-
 /* As if nothing had been said. If that fails, the connection is lost, or the request is over, and its own call fails, too. */
 static void tell_session(shim_connection *connection, const char *statement)
 {
     const shim_figures before = shim_figures_read(connection);
-    connection->is_told_id = true;
+    connection->is_in_own_call = true;
     (void)shim_connection_execute(connection, statement);
-    connection->is_told_id = false;
+    connection->is_in_own_call = false;
     zend_clear_exception();
     shim_figures_write(connection, &before);
 }

@@ -16,7 +16,5 @@
 /* The running request is about to make a call with these effects (statements.h). Returns false if it asks for an ID that is
  * lost. */
 bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
-/* Whether the running call is one that is made here. */
-bool shim_last_id_is_told(shim_connection *connection);
 
 #endif

@@ -42,9 +42,9 @@ static void call(shim_connection *store, const char *name, zval *result, zval *a
     zend_function *method = class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
     ZVAL_UNDEF(result);
     if (method != NULL && store->object != NULL && EG(exception) == NULL) {
-        store->is_setting = true;
+        store->is_in_own_call = true;
         zend_call_known_function(method, store->object, store->object->ce, result, count, arguments, NULL);
-        store->is_setting = false;
+        store->is_in_own_call = false;
     }
 }
 
@@ -131,9 +131,7 @@ static void settle(shim_connection *store)
 
 void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
 {
-    /* It was interrupted, if it is not inside of another call. */
-    store->is_setting = store->is_setting && store->owned.uses > 1;
-    if (!has_options(store) || store->is_setting) {
+    if (!has_options(store) || shim_connection_is_in_own_call(store)) {
         return;
     }
     if (store->options != NULL) {
@@ -192,7 +190,7 @@ static void note(shim_connection *store, zend_long option, zval *before, zval *n
 void shim_options_leave(shim_connection *store, zend_execute_data *execute_data, const zval *result, bool is_for_all)
 {
     zend_long option;
-    if (!has_options(store) || store->is_setting || Z_ISUNDEF(store->option_before)) {
+    if (!has_options(store) || store->is_in_own_call || Z_ISUNDEF(store->option_before)) {
         return;
     }
     zval before, now;

@@ -203,7 +203,7 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
     if (shim_kind_is_store(root->kind) && fiber != NULL) {
         fiber->has_used_store = fiber->is_at_store = true;
     }
-    if (!has_session(root) || shim_last_id_is_told(root)) {
+    if (!has_session(root) || shim_connection_is_in_own_call(root)) {
         return true;
     }
     const unsigned effects = shim_statement_effects(root, subject, execute_data, false);
@@ -244,7 +244,7 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
                is_method(execute_data, "closecursor") || is_method(execute_data, "nextrowset")) {
         statement->fetched = 0;
     }
-    statement->fetched_by = shim_running != NULL ? shim_running->context.serial : 0;
+    statement->fetched_by = shim_running_serial();
 }
 
 /* Drivers that do not know how many rows there are say 0. */
