@@ -261,7 +261,7 @@ typedef struct shim_span_callbacks {
     void (*end)(void *request, uint64_t span, bool is_cut);
     /* What to pass on to others: the `traceparent` of the span, or of the request if that is 0. Empty without a trace. */
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
-    /* The same for the `tracestate` of the request's trace, within the limits of the standard. Empty without one. */
+    /* The `tracestate` of the request's trace, within the limits of W3C Trace Context. Empty if there is none. */
     void (*tracestate)(void *request, shim_view *out);
     /* An exception that nobody has caught, or a fatal error: its class, its message, and where it was. */
     void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
@@ -425,7 +425,7 @@ typedef struct shim_task_callbacks {
      * parcel. */
     void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);
     bool (*is_cancelled)(void *request);
-    /* Whether it is what this end belongs to. */
+    /* Whether the request runs the task. */
     bool (*is_behind)(void *request, shim_task *task);
 } shim_task_callbacks;
 
@@ -525,7 +525,7 @@ typedef enum shim_outcome {
     SHIM_ABORTED = 3,
     /* Worker mode: a fatal error after which the worker ends, once its other requests have ended. */
     SHIM_LOST = 4,
-    /* Classic mode: the script's file is gone, and nothing of it has run. */
+    /* Classic mode: the script's file is missing, and no code has run. */
     SHIM_NO_SCRIPT = 5,
 } shim_outcome;
 
@@ -667,7 +667,7 @@ void shim_worker_facts_read(shim_worker_facts *facts);
 
 /* Collects garbage outside any request: destructors run, and their output is discarded. Call between requests. */
 void shim_worker_tidy(void);
-/* Whether a worker without requests that has nothing to do should call it before it sleeps. */
+/* Whether an idle worker should call shim_worker_tidy() before it sleeps. */
 bool shim_worker_has_garbage(void);
 
 /* The name of an extension whose per-thread state has not been classified as belonging to a request or to the thread;

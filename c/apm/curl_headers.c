@@ -277,7 +277,7 @@ static void free_object(zend_object *object)
 
 /* ---- the lines for a call ---- */
 
-/* The views have no end that libcurl would stop at. */
+/* libcurl needs a terminated string, which the view is not. */
 static bool append_field(struct curl_slist **list, const char *name, shim_view value)
 {
     smart_str line = {0};

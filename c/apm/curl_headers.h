@@ -34,7 +34,7 @@ typedef struct shim_curl_fields {
     unsigned references;
     /* It cannot be known, or the script passes a trace on itself: libcurl's option is left alone. */
     bool is_fixed;
-    /* The script passes a `tracestate` on itself. */
+    /* The script sets `tracestate` itself. */
     bool has_state;
     struct curl_slist *list;
     /* NULL, or what libcurl may still have, because nobody knows whether the script has set something else. */

@@ -1,5 +1,5 @@
-/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and the trace among the header
- * fields.
+/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and the trace context among
+ * the header fields.
  *
  * PHP's wrapper is replaced by one with the same operations, but for the one that opens: whatever opens such a stream (fopen,
  * file_get_contents, copy, an XML parser) comes along here. The wrapper takes its header fields from the context, in whose

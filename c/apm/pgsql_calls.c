@@ -1,7 +1,7 @@
 /* Calls of pgsql, whose connection is the first argument, or left out.
  *
- * PHP warns of the message of a result that is an error, frees the result and returns false; nothing tells its SQLSTATE then.
- * PQclear() is therefore defined before libpq's, and notes the code of what a call frees. */
+ * PHP warns with the message of a failed result, frees the result and returns false, so that its SQLSTATE is lost. Therefore,
+ * PQclear() is defined before libpq's, and records the SQLSTATE of the results that a call frees. */
 #include "apm/observed.h"
 #include "apm/pgsql_calls.h"
 #include "compat.h"
@@ -19,7 +19,7 @@ DECLARE_LIBC(PQclear);
 /* ExecStatusType and a field of an error, in libpq's ABI. */
 enum { PGRES_FATAL_ERROR = 7, PG_DIAG_SQLSTATE = 'C' };
 
-/* What libpq says of a connection, and of a result: texts of its own, or NULL. */
+/* Functions of libpq. The strings that they return belong to the connection or the result, and may be NULL. */
 static struct {
     char *(*database)(const void *connection);
     char *(*host)(const void *connection);
@@ -31,7 +31,7 @@ static struct {
 
 static zend_class_entry *class;
 
-/* The last error that a call has freed, and the call. */
+/* The SQLSTATE of the last failed result that was freed, and the call that has freed it. */
 static __thread struct {
     const zend_execute_data *call;
     char code[6];
@@ -85,7 +85,7 @@ static shim_view view_of(const char *text)
 
 static void describe(shim_observed *observed, shim_client_call *call)
 {
-    /* Frames of calls are used again. */
+    /* An earlier call may have had the same frame. */
     if (failure.call == observed->execute_data) {
         failure.call = NULL;
     }

@@ -1,4 +1,4 @@
-/* The header fields that pass a trace on. */
+/* The header fields of W3C Trace Context; see trace_fields.h. */
 #include "apm/trace_fields.h"
 #include "context/context.h"
 #include "context/current_span.h"
@@ -15,7 +15,7 @@ shim_trace_fields shim_trace_fields_of(uint64_t span)
     return fields;
 }
 
-/* A colon or a semicolon follows the name; what libcurl and PHP make of white space in front of it, they decide. */
+/* A colon or a semicolon follows the name. White space in front of it counts too: libcurl and PHP decide what it means. */
 static bool sets(const char *line, size_t length, const char *name)
 {
     const size_t name_length = strlen(name);

@@ -13,7 +13,7 @@ bool shim_connections_take_turns(void);
 /* How a wait for a connection has ended. */
 typedef struct shim_taken {
     shim_turn turn;
-    /* It is a handle of curl. */
+    /* The connection is a curl handle. */
     bool is_handle;
 } shim_taken;
 

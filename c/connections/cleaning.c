@@ -49,8 +49,7 @@ static void tidy(void *argument)
     }
 }
 
-/* Rows that the client has, and locks of the session, may be those of the request that has lent the connection, and goes
- * on. */
+/* Another request that is still running has lent the connection: fetched rows and session locks may belong to it. */
 static bool has_lender(const shim_connection *connection)
 {
     const uint64_t request = shim_running_serial();

@@ -109,7 +109,7 @@ static zend_object *opened_by(zend_execute_data *execute_data, const zval *resul
     return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
 }
 
-/* What the call has opened, if that is persistent: other objects may have its socket, whoever has opened it. */
+/* Returns the connection that the call has opened if it is persistent: other objects may share its socket. */
 static shim_connection *note_persistent(zend_execute_data *execute_data, const zval *result, bool persists)
 {
     zend_object *object = opened_by(execute_data, result);

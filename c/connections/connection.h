@@ -46,7 +46,7 @@ typedef struct shim_user {
 
 #define SHIM_SEVERAL UINT64_MAX
 
-/* What is kept of a request, by its serial number. Freed with the connection. */
+/* The head of a record that a connection keeps for a request. Freed with the connection. */
 typedef struct shim_kept {
     uint64_t request;
     struct shim_kept *next;
@@ -78,13 +78,13 @@ typedef struct shim_connection {
     bool may_share_socket;
     /* A store that is persistent: all of a thread may be one connection. */
     bool is_persistent;
-    /* The request that has left something in its session (statements.h), and the one whose ID is the last one (last_ids.h);
-     * by their serial numbers. */
+    /* Serial numbers: of the request that has changed the state of the session (statements.h), and of the one that has
+     * generated the session's last ID (last_ids.h). */
     uint64_t stateful_for;
     uint64_t identified_for;
-    /* What is kept of those who have lost it before their end (figures.h). */
+    /* Figures of requests that have lent the connection (figures.h). */
     shim_kept *kept;
-    /* What a prepared statement leaves in the session each time; of a connection, its latest one (statements.h). */
+    /* The effects of the prepared statement, or of the connection's latest statement (statements.h). */
     unsigned effects;
     /* The databases that requests have selected in a store (stores.c). */
     struct shim_selections *selections;
@@ -94,14 +94,14 @@ typedef struct shim_connection {
     zval option_before;
     /* svc itself makes a call on it, which leaves no trace in the records of requests (options.c, last_ids.c). */
     bool is_in_own_call;
-    /* How many rows of a statement have been fetched, and by which request; its serial number. */
+    /* How many rows of a statement have been fetched, and the serial number of the request that has fetched them. */
     zend_long fetched;
     uint64_t fetched_by;
     /* What libcurl calls an easy handle that is in a multi handle, and that multi handle. */
     shim_transfer_pair transfer;
-    /* Whose statement has asked for a lock that the session keeps, by its serial number, or SHIM_SEVERAL; 0 if there is
-     * none. The boot script has asked for one, and may want to keep it. */
+    /* The serial number of the request that may hold a session lock, SHIM_SEVERAL for more than one, 0 for none. */
     uint64_t locked_by;
+    /* The boot script may hold a session lock, which is not released. */
     bool keeps_locks;
     /* The object's destructor has run. */
     bool is_destructed;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Whether there may be any on the thread. */
+/* False only if no connection of the thread keeps any. */
 static __thread bool are_any;
 
 void *shim_figures_mysqlnd(const shim_connection *connection)
@@ -48,7 +48,7 @@ shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t 
     return (shim_figures_aside *)one;
 }
 
-/* Without memory, the request is told the figures of another one. */
+/* If memory runs out, the request reads the figures of the last statement of any request. */
 static shim_figures_aside *add(shim_connection *connection, uint64_t request)
 {
     shim_figures_aside *own = calloc(1, sizeof(*own));

@@ -1,9 +1,9 @@
-/* What later calls may ask about the last statement of a connection: the ID that it has made, how many rows it has changed,
- * its error. They are the request's that has executed it, whoever uses the connection meanwhile.
+/* Results of the last statement that later calls read from the connection: the generated ID, the number of affected rows, the
+ * error. Each request reads those of its own last statement, even if another request has used the connection since.
  *
- * What the extension or its library keeps itself is put aside when a request loses the connection before its end, and put
- * back when it has it again, without a word to the server: IDs, counts and errors of mysqlnd, the row ID of SQLite, the
- * state of PDO. For what the server keeps, see last_ids.h. */
+ * The figures on the client's side (IDs, counts and errors of mysqlnd, the row ID of SQLite, the SQLSTATE of PDO) are saved
+ * when a request lends its connection, and restored when it gets the connection back. Neither sends anything to the server.
+ * For IDs on the server's side, see last_ids.h. */
 #ifndef SVC_SHIM_FIGURES_H
 #define SVC_SHIM_FIGURES_H
 
@@ -21,29 +21,29 @@ typedef struct shim_figures {
     shim_pdo_state pdo;
 } shim_figures;
 
-/* Those of a request that has lost a connection which it may use again. */
+/* The figures of a request that has lent the connection. */
 typedef struct shim_figures_aside {
     shim_kept kept;
     shim_figures figures;
-    /* They were not put back yet. */
+    /* The figures are saved, and not restored yet. */
     bool are_aside;
-    /* The number of the variable of the session that its last ID is in, or 0; or it is lost (last_ids.h). */
+    /* The number of the session variable that holds its last ID, or 0; whether that ID is lost (last_ids.h). */
     unsigned id_kept_in;
     bool is_id_lost;
 } shim_figures_aside;
 
 shim_figures shim_figures_read(const shim_connection *connection);
 void shim_figures_write(const shim_connection *connection, const shim_figures *figures);
-/* A request that goes on has the connection no more. */
+/* Saves the figures of a running request that loses the connection. */
 void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner);
-/* The running request has it, perhaps again. */
+/* Restores the figures of the running request if they are saved. */
 void shim_figures_put_back(shim_connection *connection);
-/* NULL if the request has not lost the connection so far. */
+/* NULL if the request has never lent the connection. */
 shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t request);
-/* The request ends. */
+/* The request ends: frees its figures on all connections. */
 void shim_figures_end(const shim_fiber *fiber);
 
-/* mysqlnd's connection, of whatever extension; NULL for one to another database. */
+/* The connection of mysqlnd behind PDO or mysqli; NULL for other databases. */
 void *shim_figures_mysqlnd(const shim_connection *connection);
 
 #endif

@@ -1,4 +1,4 @@
-/* IDs of requests that share a connection; see last_ids.h. */
+/* Generated IDs of requests that share a session; see last_ids.h. */
 #include "compat.h"
 #include "connections/figures.h"
 #include "connections/last_ids.h"
@@ -18,7 +18,8 @@ static bool is_postgres(const shim_connection *connection)
     return connection->kind == SHIM_KIND_PGSQL || (driver != NULL && strcmp(driver, "pgsql") == 0);
 }
 
-/* As if nothing had been said. If that fails, the connection is lost, or the request is over, and its own call fails, too. */
+/* Executes a statement without changing the figures. If it fails, the connection is lost or the request is over, and the
+ * request's own call fails too. */
 static void tell_session(shim_connection *connection, const char *statement)
 {
     const shim_figures before = shim_figures_read(connection);
@@ -29,7 +30,7 @@ static void tell_session(shim_connection *connection, const char *statement)
     shim_figures_write(connection, &before);
 }
 
-/* As few as possible: a session keeps its variables. */
+/* The lowest free number: a session never frees its variables. */
 static unsigned free_variable(const shim_connection *connection)
 {
     unsigned number = 1;
@@ -60,7 +61,7 @@ static void return_to(shim_connection *connection, shim_figures_aside *of)
     connection->identified_for = of->kept.request;
 }
 
-/* The last ID is about to be another one. */
+/* The next statement replaces the session's last ID. */
 static void leave_last(shim_connection *connection, uint64_t request)
 {
     shim_figures_aside *other =
@@ -85,7 +86,7 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
     const uint64_t request = shim_running->context.serial;
     shim_figures_aside *own = shim_figures_of(connection, request);
     const bool is_kept = own != NULL && own->id_kept_in != 0;
-    /* Any statement may call a function that asks for the ID. */
+    /* A saved ID is restored before any statement: it may call a function that reads the ID. */
     if (!(makes || asks || is_kept)) {
         return true;
     }

@@ -1,10 +1,11 @@
-/* The ID that a request has made last on a connection, as its server knows it: LAST_INSERT_ID(), lastval().
+/* The last generated ID that the server keeps for a session: LAST_INSERT_ID(), lastval().
  *
- * MySQL and MariaDB can return to an earlier one: before a request makes an ID, a variable of the session takes over that
- * of another request, and before that one asks again, it is put back. PostgreSQL cannot return to an earlier value of
- * lastval() and currval(), so who asks is told that it is lost, and not another one's.
+ * MySQL and MariaDB can restore an earlier ID: before a request generates one, the ID of the request that has lent the
+ * connection is saved in a session variable; before the lender's next statement, it is restored. PostgreSQL cannot restore
+ * lastval() and currval(): a request whose ID is lost gets an error instead of another request's ID.
  *
- * FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS and changes() of SQLite are those of the last statement of all. */
+ * FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS and changes() of SQLite are not restored: they describe the last statement of any
+ * request. */
 #ifndef SVC_SHIM_LAST_IDS_H
 #define SVC_SHIM_LAST_IDS_H
 
@@ -13,8 +14,8 @@
 
 #include <stdbool.h>
 
-/* The running request is about to make a call with these effects (statements.h). Returns false if it asks for an ID that is
- * lost. */
+/* Saves and restores IDs before a call of the running request with these effects (statements.h). Returns false if the call
+ * reads an ID that is lost. */
 bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
 
 #endif

@@ -22,7 +22,7 @@ bool shim_mysqli_is_unread(zend_object *result);
 /* mysqlnd's connection; NULL if it is not open. PDO has one, too. */
 void *shim_mysqli_library_connection(zend_object *object);
 
-/* What mysqlnd keeps about the last statement. */
+/* The results of the last statement that mysqlnd keeps. */
 typedef struct shim_mysqlnd_figures {
     uint64_t affected_rows;
     uint64_t last_insert_id;
@@ -34,10 +34,10 @@ typedef struct shim_mysqlnd_figures {
     char message[513];
 } shim_mysqlnd_figures;
 
-/* Of NULL, there are none. */
+/* Both do nothing if the connection is NULL. */
 void shim_mysqlnd_read_figures(const void *connection, shim_mysqlnd_figures *figures);
 void shim_mysqlnd_write_figures(void *connection, const shim_mysqlnd_figures *figures);
-/* Whether such a connection waits for no reply, and has no more to read. */
+/* Whether the connection waits for no reply, and has no more to read. */
 bool shim_mysqlnd_is_idle(const void *connection);
 /* The same as shim_mysqli_lose(). */
 void shim_mysqlnd_lose(void *connection);

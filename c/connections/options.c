@@ -1,9 +1,9 @@
 /* Options of stores that requests change; see options.h.
  *
- * Between two calls, others use the store. Libraries change an option for a few commands (Laravel's rate limiter goes
- * without the serializer), so others would write in another format meanwhile. A store has one user at a time, and the
- * extensions set an option without a word to the server: so options are set when a call begins that wants others than the
- * call before. */
+ * Other requests use the store between two calls. Libraries change an option for a few commands (Laravel's rate limiter
+ * disables the serializer), and other requests would meanwhile write in the wrong format. Only one request at a time uses a
+ * store, and setting an option sends nothing to the server: the options of the running request are therefore applied at the
+ * beginning of its call. */
 #include "compat.h"
 #include "connections/options.h"
 #include "fiber/fiber.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 typedef struct change {
-    /* Whose it is; 0 if that request has ended: it becomes everybody's with the next call. */
+    /* The request is 0 once it has ended: the next call makes the change permanent. */
     shim_kept kept;
     zend_long option;
     zval own;
@@ -34,7 +34,7 @@ static bool has_options(const shim_connection *store)
     return store->kind == SHIM_KIND_REDIS || store->kind == SHIM_KIND_REDIS_CLUSTER || store->kind == SHIM_KIND_MEMCACHED;
 }
 
-/* The method of the extension, whatever a subclass has in its place. Leaves the result undefined if it fails. */
+/* Calls the extension's method, even if a subclass overrides it. Leaves the result undefined if that fails. */
 static void call(shim_connection *store, const char *name, zval *result, zval *arguments, uint32_t count)
 {
     const char *class_name = shim_kind_class(store->kind);
@@ -69,7 +69,7 @@ static bool is_set_option(const zend_execute_data *execute_data)
     return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), "setoption") == 0;
 }
 
-/* Returns false if the call says of none. */
+/* Returns false if the call has no valid option. */
 static bool option_of(zend_execute_data *execute_data, zend_long *option)
 {
     const zval *argument = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
@@ -101,13 +101,13 @@ void shim_options_forget(shim_connection *store)
     ZVAL_UNDEF(&store->option_before);
 }
 
-/* 0: changes that apply to all. */
+/* 0: the changes of requests that have ended. */
 static bool is_wanted(const change *one)
 {
     return one->kept.request == 0 || one->kept.request == shim_running->context.serial;
 }
 
-/* First away with what is not wanted: it would replace what is, and has replaced it if both are of one option. */
+/* Reverts changes of other requests before it applies those of the running one: both may change the same option. */
 static void settle(shim_connection *store)
 {
     for (change *one = first_of(store); one != NULL; one = after(one)) {
@@ -153,12 +153,12 @@ static change *find(const shim_connection *store, zend_long option)
     return one;
 }
 
-/* Both values become the change's. */
+/* Takes ownership of both values. */
 static void add(shim_connection *store, zend_long option, zval *before, zval *now)
 {
     change *one = zend_is_identical(before, now) ? NULL : calloc(1, sizeof(*one));
     if (one == NULL) {
-        /* Without memory, it is everybody's. */
+        /* If memory runs out, the change applies to all requests. */
         zval_ptr_dtor(before);
         zval_ptr_dtor(now);
         return;
@@ -217,7 +217,7 @@ static bool has_change_of(const shim_connection *store, const void *fiber)
     return one != NULL;
 }
 
-/* What others find from now on. */
+/* Makes the value the default of all other requests. */
 static void give_to_all(shim_connection *store, change *given)
 {
     given->kept.request = 0;

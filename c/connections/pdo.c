@@ -97,13 +97,13 @@ static bool is_not_in_transaction(pdo_dbh_t *connection)
 
 void shim_pdo_lose(zend_object *object)
 {
-    /* The driver of PostgreSQL takes a lost connection for one with an open transaction, and PDO would then refuse to begin
-     * one instead of finding the connection lost. It has one table of methods, so that one copy of it is enough. */
+    /* The driver of PostgreSQL reports a transaction on a lost connection, so that PDO would refuse to begin another one
+     * instead of reporting the loss. All connections of the driver have the same methods: one copy per thread is enough. */
     static __thread struct pdo_dbh_methods methods_of_lost;
     pdo_dbh_t *connection = open_one(object);
     const char *driver = shim_pdo_driver(object);
     if (connection == NULL || driver == NULL) {
-        /* It was about to be opened. */
+        /* It is not open yet. */
         return;
     }
     connection->in_txn = false;

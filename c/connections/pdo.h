@@ -17,9 +17,9 @@ bool shim_pdo_is_mysql(zend_object *object);
 bool shim_pdo_in_transaction(zend_object *object);
 /* Ends an open transaction. Returns false if it failed. */
 bool shim_pdo_roll_back(zend_object *object);
-/* Its socket is shut down: whoever uses it next finds it lost, and without a transaction. */
+/* The socket has been shut down: the next use reports a lost connection, and no transaction. */
 void shim_pdo_lose(zend_object *object);
-/* PDO's own word for how the last call on the connection has ended. */
+/* The SQLSTATE of the last call on the connection, as PDO keeps it. */
 typedef struct shim_pdo_state {
     char code[6];
 } shim_pdo_state;

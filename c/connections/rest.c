@@ -1,4 +1,4 @@
-/* Whether a connection is at rest; what a request has left in the session behind it; and what is noted of its calls.
+/* Whether a connection is at rest, what a request has left in its session, and the records of its calls.
  *
  * The extensions' structs and their libraries say whether something is under way, without a word to the server. What cannot
  * be seen counts as under way: a connection of a driver that is not known here is at rest while it has no statement that was
@@ -6,8 +6,7 @@
  *
  * The state of a session cannot be seen: the words of its statements say whether they may change what later statements find
  * (statements.h). That is kept for the owner for as long as it waits for something that its other requests need not know
- * about (owners/turns.h). What it may ask about its last statement is put aside when a connection is lent (figures.h, last_ids.h).
- */
+ * about (owners/turns.h). The figures of its last statement are saved when a connection is lent (figures.h, last_ids.h). */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/figures.h"
@@ -177,7 +176,7 @@ static void is_left(const shim_owned *thing, const shim_fiber *owner)
 
 /* ---- calls ---- */
 
-/* What the boot script has locked is kept: it may guard the worker as a whole. */
+/* Locks of the boot script are kept: they may guard the worker as a whole. */
 static void note_locks(shim_connection *root, unsigned effects)
 {
     if ((effects & SHIM_LEAVES_LOCK) == 0 || root->keeps_locks || root->kind == SHIM_KIND_SQLITE) {
@@ -213,8 +212,8 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
     }
     fiber->is_at_store = false;
     if (!shim_last_id_is_there(root, effects)) {
-        shim_busy_error_throw("The last ID of this connection is another request's, which has used it while this one waited; "
-                              "ask for an ID before you wait, or use INSERT … RETURNING");
+        shim_busy_error_throw("The last ID of this connection belongs to another request, which has used it while this one waited; "
+                              "read the ID before you wait, or use INSERT … RETURNING");
         return false;
     }
     root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->context.serial : root->stateful_for;
@@ -252,7 +251,8 @@ static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 {
     if (one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL && one->fetched > 0 &&
         shim_pdo_has_result(one->object)) {
-        return one->fetched_by == ((const shim_fiber *)fiber)->context.serial && one->fetched < shim_pdo_row_count(one->object);
+        return one->fetched_by == ((const shim_fiber *)fiber)->context.serial &&
+               one->fetched < shim_pdo_row_count(one->object);
     }
     return one->user == fiber && shim_kind_is_connection(one->kind) && !one->owned.is_leased &&
            !shim_connection_is_at_rest((shim_connection *)one);

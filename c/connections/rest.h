@@ -10,10 +10,10 @@
 /* No call, result that has to be read, copy, transaction or block of commands is under way on it. Asks nobody: can be called
  * whatever runs. */
 bool shim_connection_is_at_rest(shim_connection *connection);
-/* A call is about to be made: notes what it leaves in the session, or that a store is used. `subject` is what it is made on,
- * the connection itself or what belongs to it. Returns false if it cannot be made: it has thrown. */
+/* A call begins: records its effects on the session, or that the request uses a store. `subject` is the connection itself or
+ * the statement that the call is made on. Returns false if it has thrown, and the call must not be made. */
 bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
-/* The same where connections have no owners, of locks alone. */
+/* The same where connections have no owners: records locks only. */
 void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
 /* A call on a statement has returned: notes how many of its rows have been fetched. */
 void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result);

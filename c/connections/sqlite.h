@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* That of an object of the class SQLite3; that of a connection, also one of PDO: NULL for one to another database. */
+/* The handle of an object of the class SQLite3, and of a connection of SQLite3 or PDO; NULL for other databases. */
 void *shim_sqlite_of(zend_object *object);
 void *shim_sqlite_database(const shim_connection *connection);
 /* The row that was inserted last. */

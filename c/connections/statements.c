@@ -1,18 +1,18 @@
-/* What statements leave in a session; see statements.h.
+/* The effects of statements on a session; see statements.h.
  *
- * No server tells a client what its session holds, so statements are looked at. One is harmless if its first word is one of
- * a list, and none of the words in it that are known to have effects. A wrong guess for "leaves state" costs time alone. A
- * statement that hides its effect, in a procedure, a trigger or beyond WORDS_MAX bytes, is not noticed.
+ * Servers do not report the state of a session, so the text of each statement is searched for keywords. A statement is
+ * harmless if its first word is listed as such and no other word is known to have effects. A false positive for "leaves
+ * state" costs time only. Effects that are hidden in a procedure, in a trigger or beyond WORDS_MAX bytes are missed.
  *
- * A statement that is prepared has its effects when it is executed, which may be in a later request: each object keeps its
- * own. PgSql has no objects for them, so a connection keeps those of all that were prepared on it. */
+ * A prepared statement takes effect when it is executed, possibly in a later request, so its object keeps its effects. PgSql
+ * has no objects for prepared statements: the connection keeps the effects of all of them. */
 #include "compat.h"
 #include "connections/statements.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* So much of a statement is looked at. */
+/* Only the beginning of a statement is searched. */
 enum { WORDS_MAX = 1024, NAME_MAX_LENGTH = 64 };
 
 static const char *const harmless[] = {
@@ -23,11 +23,12 @@ static const char *const harmless[] = {
 
 /* Variables, locks, and names that live as long as a session. */
 static const char *const state_words[] = {"@", ";", "advisory", "get_lock", "set_config", "temp"};
-/* What makes an ID, as LAST_INSERT_ID() does if it is given a value; and what asks PostgreSQL for one. */
+/* Statements and words that generate an ID (LAST_INSERT_ID() does if it has an argument), and words that read one from
+ * PostgreSQL. */
 static const char *const id_statements[] = {"insert", "merge", "replace"};
 static const char *const id_words[] = {"insert into", "insert_id", "nextval", "setval"};
 static const char *const asking_words[] = {"currval", "lastval"};
-/* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; pg_advisory_lock() and its kin. */
+/* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the family of pg_advisory_lock(). */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -66,7 +67,7 @@ static const char *skip(const char *text)
     }
 }
 
-/* What frees a lock is named like what takes it. */
+/* Skips functions that release a lock: their names are those of the functions that take it, with "un" in front. */
 static bool asks_for_lock(const char *text)
 {
     for (size_t i = 0; i < COUNT(lock_words); i++) {
@@ -112,7 +113,7 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
 
 /* ---- calls ---- */
 
-/* The first argument that is a text, or the last one; NULL if there is none. */
+/* The first or the last string among the arguments; NULL if there is none. */
 static const zend_string *text_of(zend_execute_data *execute_data, bool is_last)
 {
     const zend_string *text = NULL;
@@ -145,7 +146,7 @@ unsigned shim_statement_effects(shim_connection *root, shim_connection *subject,
     zend_str_tolower_copy(name, ZSTR_VAL(called), MIN(ZSTR_LEN(called), sizeof(name) - 1));
     const bool is_pg = root->kind == SHIM_KIND_PGSQL;
     if (strstr(name, "prepare") != NULL || strcmp(name, ZEND_CONSTRUCTOR_FUNC_NAME) == 0) {
-        /* pg_prepare() takes a name first. Who executes it may want to know more. */
+        /* The first argument of pg_prepare() is a name. A call that executes the statement may need all effects. */
         const unsigned effects = effects_of(text_of(execute_data, is_pg), false);
         root->effects = is_pg ? root->effects | effects : effects;
         if (is_statement(subject)) {

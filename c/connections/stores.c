@@ -4,9 +4,8 @@
  * commands, a watch, a subscription, values of Memcached that were asked for and not fetched.
  *
  * The database that a request selects is its own: whoever calls finds the one that it has selected itself, or else the
- * one that was there before any request selected another. Likewise, options that it sets are its own as long as it runs
- * (options.h). A request that has connected the store selects for all, as the
- * application does that connects on first use. */
+ * one that was there before any request selected another. The same holds for its options while it runs (options.h). A request
+ * that has connected the store selects for all, as the application does that connects on first use. */
 #include "compat.h"
 #include "connections/options.h"
 #include "connections/stores.h"

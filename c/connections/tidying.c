@@ -93,7 +93,7 @@ static bool is_unread_statement(const shim_connection *one, const void *connecti
            shim_pdo_has_result(one->object);
 }
 
-/* A statement that is being executed, on a fiber that is suspended in a function of SQLite, must not be reset. */
+/* SQLite must not reset a statement that is executing: a fiber may be suspended in a function that it calls. */
 static void end_sqlite_statements(const shim_connection *connection, void *database)
 {
     if (connection->owned.uses == 0) {

@@ -49,7 +49,7 @@ typedef struct shim_context {
     bool refused;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
-    /* The file of its script is gone, and nothing of it has run (request/missing_script.c). */
+    /* The file of its script is missing, and no code has run (request/missing_script.c). */
     bool lacks_script;
     /* The execution timer has fired. */
     volatile bool timed_out;

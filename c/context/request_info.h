@@ -11,10 +11,10 @@ typedef struct shim_strings {
     size_t size;
 } shim_strings;
 
-/* What runs, and where. */
+/* The script and its working directory. */
 typedef struct shim_files {
     const char *script;
-    /* NULL if it is the folder of the path that SG(request_info) has. */
+    /* NULL: the directory of SG(request_info).path_translated. */
     const char *folder;
 } shim_files;
 

@@ -6,9 +6,8 @@
  * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles(), and the end
  * of a request whose own instance of something refers to itself (instances/own_instances.c).
  *
- * What a script's own call destructs is then its own garbage for the most part, because a worker that has nothing to do
- * collects what has become possible garbage since the last time, if collections have not taken more than a fiftieth of the
- * time since.
+ * An idle worker also collects if there are new roots since the last collection, so that a call of gc_collect_cycles() finds
+ * mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time.
  *
  * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
  * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
@@ -36,7 +35,7 @@ static __thread struct {
      * one. */
     bool was_left;
     uint32_t threshold;
-    /* The roots that the last collection has left, when it ended, and how long it took. */
+    /* How many roots the last collection has left, when it ended, and how long it took. */
     uint32_t alive;
     int64_t ended_at;
     int64_t took;
@@ -45,7 +44,7 @@ static __thread struct {
 /* Lists of the contents of a few objects; the roots themselves are not on PHP's heap. */
 enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
-/* A thread with nothing to do collects for this part of its time at most. */
+/* The divisor of the time that an idle thread may spend on collections. */
 enum { IDLE_SHARE = 50 };
 
 static uint32_t roots(void)

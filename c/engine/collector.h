@@ -15,7 +15,7 @@ void shim_collector_unprotect(void);
 void shim_collector_collect(void);
 /* Whether there is enough possible garbage for a collection between two requests; and that collection. */
 bool shim_collector_is_due(void);
-/* The same for a thread that has nothing else to do. */
+/* Whether an idle thread should collect now. */
 bool shim_collector_is_worth_idle_time(void);
 void shim_collector_run(void);
 

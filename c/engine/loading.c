@@ -105,7 +105,7 @@ static void forget_constants(void)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* A script's fiber, and the stacks below it, which go on when it does. */
+/* Whether the fiber, or a stack that resumes when the fiber suspends, is loading code. */
 static bool are_loading(const zend_fiber_context *context)
 {
     while (context != NULL && context->kind == zend_ce_fiber) {

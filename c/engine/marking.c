@@ -7,9 +7,9 @@
  * have marked, but what they belong to is known: the functions listed here, by the files of php-src that mark, and the
  * opcodes that compare.
  *
- * Functions that mark only copies of their own are not listed (array_walk_recursive() in ext/standard/array.c, filters in
- * ext/filter/filter.c), nor are those that call no code of a script meanwhile (count() with COUNT_RECURSIVE, compact(),
- * array_merge_recursive()). ext/soap/php_encoding.c calls only the functions of a type map while it marks, and
+ * Functions that mark only private copies are not listed (array_walk_recursive() in ext/standard/array.c, filters in
+ * ext/filter/filter.c), nor are functions that call no script while values are marked (count() with COUNT_RECURSIVE,
+ * compact(), array_merge_recursive()). ext/soap/php_encoding.c calls only the functions of a type map while it marks, and
  * Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A test
  * compares the files named here with those that mark. */
 #include "compat.h"

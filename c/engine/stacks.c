@@ -1,4 +1,4 @@
-/* What the engine keeps for a thread although it belongs to a stack; see stacks.h. */
+/* Engine variables of a thread that belong to a stack; see stacks.h. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/deep.h"
@@ -9,7 +9,7 @@
 #include <zend_globals.h>
 #include <zend_language_scanner.h>
 
-/* Parts of extensions' structs, one after the other in a saved block. */
+/* Parts of extensions' structs. A saved block holds them back to back. */
 enum { PARTS_MAX = 16, BLOCK_MAX = 512 };
 
 static struct {
@@ -22,14 +22,14 @@ static size_t block_size;
 
 /* The engine's own. */
 typedef struct calls {
-    /* usort() and its kin */
+    /* The family of usort() */
     zend_fcall_info compare;
     zend_fcall_info_cache compare_cache;
     /* serialize(), unserialize() */
     unsigned serialize_lock;
     __typeof__(BG(serialize)) serialize;
     __typeof__(BG(unserialize)) unserialize;
-    /* Constructors that have warnings thrown */
+    /* Constructors that turn warnings into exceptions */
     zend_error_handling_t error_handling;
     zend_class_entry *exception_class;
     /* The linking of a class, whose errors may be cached with it */
@@ -44,8 +44,8 @@ typedef struct calls {
     bool in_user_include;
 } calls;
 
-/* The compiler and the linker. What is not in here belongs to the thread, such as tables of classes, or has no value while a
- * script's code runs. */
+/* The compiler and the linker. Members that are not listed belong to the thread, such as the tables of classes, or have no
+ * value while a script runs. */
 #define COMPILER_MEMBERS(DO) \
     DO(loop_var_stack) DO(active_class_entry) DO(compiled_filename) DO(zend_lineno) DO(active_op_array) DO(in_compilation) \
     DO(skip_shebang) DO(increment_lineno) DO(encoding_declared) DO(doc_comment) DO(extra_fn_flags) DO(compiler_options) \
@@ -74,7 +74,7 @@ static int place = -1;
 
 static __thread shim_stack own;
 static __thread shim_stack *first;
-/* For a stack without a record. */
+/* Stands in for a record that could not be allocated. */
 static __thread shim_stack spare;
 
 static void ignore(const shim_stack *lost_stack)
@@ -86,7 +86,7 @@ void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack) = ignore;
 
 #define SCANNER TSRMG_BULK(language_scanner_globals_id, zend_php_scanner_globals *)
 
-/* ---- what is in place ---- */
+/* ---- the variables of the thread ---- */
 
 static void read_calls(calls *calls)
 {
@@ -136,7 +136,7 @@ static void write_compilation(const compilation *from)
     *SCANNER = from->scanner;
 }
 
-/* As between two compilations, with buffers that none of them has. */
+/* Resets the compiler to its state between two compilations, with empty buffers. */
 static void stop_compiling(void)
 {
     compilation none = {0};
@@ -149,7 +149,7 @@ static void stop_compiling(void)
     write_compilation(&none);
 }
 
-/* Frees the buffers of what is in place. */
+/* Frees the compiler's buffers. */
 static void end_compiling(void)
 {
     zend_stack_destroy(&CG(loop_var_stack));
@@ -284,8 +284,8 @@ static bool is_there(const void *handler)
     return i < OG(handlers).top;
 }
 
-/* Whoever touches the buffers while a callback runs ends the output, and himself, with an error (php_output_lock_error()),
- * and so does a lack of memory. */
+/* A script that uses output buffers while a callback runs ends with a fatal error (php_output_lock_error()), which frees all
+ * handlers. So does a lack of memory. */
 void shim_stacks_drop_without_output(void)
 {
     shim_stack *next = NULL;

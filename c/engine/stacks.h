@@ -1,14 +1,14 @@
-/* What the engine keeps for a thread although it belongs to a stack.
+/* Engine variables of a thread that belong to a stack.
  *
- * Functions of PHP that call a script in the middle of their work keep some of that work in variables of the thread: the
- * comparison of usort(), the table of serialize(), the position of the compiler. They put back what they have found when
- * they return, as calls return in reverse order. Stacks do not: of two fibers inside usort(), any may go on first, or be
- * destroyed. So each stack has its own values of these variables: they are saved when it stops, and in place when it goes
- * on. A new stack begins as if nothing was in progress.
+ * Functions of PHP that call back into a script keep their state in variables of the thread: the comparison of usort(), the
+ * table of serialize(), the position of the compiler. Each saves the former values and restores them when it returns, which
+ * is correct for nested calls only. Of two fibers inside usort(), either may be resumed first, or be destroyed. Each stack
+ * therefore has its own values: a switch saves those of the stack that it leaves and restores those of the stack that it
+ * enters. A new stack starts with no call in progress.
  *
- * Invariants. A record exists for each stack from its creation to its destruction, and for the thread's own stack; without
- * memory for one, its stack shares the values of those that it runs between, as without svc. A switch calls nothing that
- * could bail out or run a script's code. */
+ * Invariants. Each stack has a record from its creation to its destruction, and so does the thread's own stack. A stack whose
+ * record could not be allocated shares the values of the stacks that run before it, as in PHP without svc. A switch calls
+ * nothing that could bail out or run a script. */
 #ifndef SVC_SHIM_STACKS_H
 #define SVC_SHIM_STACKS_H
 
@@ -22,11 +22,11 @@ typedef struct shim_stack {
     zend_fiber_context *context;
     /* The request that ran when it was last left; 0 for a boot script. */
     uint64_t left_by;
-    /* Where the outermost call is that frees something (engine/deep.c). */
+    /* The outermost call on it that frees an object or array (engine/deep.c). */
     const void *descent;
     /* How many loads of code are in progress on it (engine/loading.c). */
     unsigned loads;
-    /* The output handler whose callback it is inside of, and the one that was running when the stack was last entered. */
+    /* The output handler whose callback is on it, and the one that was running when it was last entered. */
     const void *output;
     const void *output_before;
     struct shim_saved *saved;
@@ -37,25 +37,25 @@ typedef struct shim_stack {
 
 /* The stack's record; NULL if there was no memory for it. */
 shim_stack *shim_stack_of(const zend_fiber_context *context);
-/* That of the running stack, or one that stands for it; never NULL. */
+/* The running stack's record, or a stand-in; never NULL. */
 shim_stack *shim_stack_now(void);
 /* Called when a stack is destroyed in the middle of a load. Set by engine/loading.c. */
 extern void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack);
-/* The first of the thread's stacks but its own. */
+/* The head of the list of the thread's stacks, without its own. */
 shim_stack *shim_stack_first(void);
 /* The script's fiber that has suspended itself on this stack (Fiber::suspend()); NULL if it runs, has resumed another one or
  * is parked, or if the stack is no fiber of a script. */
 zend_fiber *shim_stack_suspended(const shim_stack *stack);
 /* Frees the stack of a suspended fiber, and nothing that is on it. */
 void shim_stack_drop(zend_fiber *suspended);
-/* After a bailout, before which PHP may have freed all output handlers: drops fibers that are inside of a callback of one. */
+/* After a bailout: drops fibers that are inside a callback of an output handler that PHP has freed. */
 void shim_stacks_drop_without_output(void);
 /* The PHP heap is about to be destroyed, with all stacks but the thread's own. */
 void shim_stacks_forget(void);
-/* Has a part of a struct of each thread belong to a stack: `size` bytes, which are zero while nothing is in progress. After
- * PHP has started, before other threads run it. */
+/* Adds `size` bytes of a thread's struct to the variables that belong to a stack; they are zero while no call is in progress.
+ * After PHP has started, before other threads run it. */
 void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
-/* After PHP has started. Returns false if PHP has no room in the contexts of stacks. */
+/* After PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
 
 #endif

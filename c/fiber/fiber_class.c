@@ -1,4 +1,4 @@
-/* PHP's class Fiber where it affects requests: memory that would otherwise not be freed, or be freed twice. */
+/* Corrections of PHP's class Fiber: memory that it would not free, or free twice. */
 #include "compat.h"
 #include "engine/stacks.h"
 #include "fiber/fiber_class.h"
@@ -7,9 +7,9 @@
 static zend_object_free_obj_t php_free_fiber;
 static zend_object_dtor_obj_t php_destroy_fiber;
 
-/* While a frame handles an exception, it frees a suspended fiber, whose `finally` throws another one in its own code. The
- * frame would then go on from an opcode of the fiber, and free what is not there: zend_objects_destroy_object() keeps its
- * opcode, and zend_fiber_object_destroy() does not. */
+/* A frame that handles an exception may destroy a suspended fiber, whose `finally` block throws another exception. The frame
+ * would then continue at an opcode of the fiber, and free variables that it does not have: unlike
+ * zend_objects_destroy_object(), zend_fiber_object_destroy() does not restore the opcode. */
 static void destroy_fiber(zend_object *object)
 {
     const zend_op *opline = EG(opline_before_exception);

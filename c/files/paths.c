@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-/* The functions whose last question is whether the path that they have resolved exists. */
+/* Functions that check whether the path that they have just resolved exists. */
 static zif_handler realpath_function;
 static zif_handler get_real_path_method;
 
@@ -40,7 +40,7 @@ typedef struct path_room {
     char bytes[MAXPATHLEN];
 } path_room;
 
-/* The path that the system resolves to what the request means. Returns NULL with an error if it would be too long. */
+/* Prepends the request's working directory to a relative path. Returns NULL and sets errno if the result is too long. */
 static const char *from_the_root(const char *path, path_room *room)
 {
     if (path[0] == '/' || path[0] == '\0') {
@@ -62,7 +62,7 @@ static const char *from_the_root(const char *path, path_room *room)
     return room->bytes;
 }
 
-/* Whether PHP's realpath() or SplFileInfo::getRealPath() asks. They resolve a path, and ask about nothing else. */
+/* Whether realpath() or SplFileInfo::getRealPath() is running. Both only check the path that they have resolved. */
 static bool is_resolved(void)
 {
     if (realpath_function == NULL) {
@@ -76,7 +76,7 @@ static bool is_resolved(void)
     return handler == realpath_function || handler == get_real_path_method;
 }
 
-/* All of these are defined before libphp's. */
+/* These definitions take precedence over libphp's. */
 
 CWD_API int virtual_access(const char *path, int mode)
 {
@@ -192,8 +192,8 @@ CWD_API int virtual_chown(const char *path, uid_t owner, gid_t group, int is_of_
     return is_of_link ? lchown(name, owner, group) : chown(name, owner, group);
 }
 
-/* PHP and its extensions ask libc about these paths, and so mean the working directory of the process where they are
- * relative. Defined before libc's, for the threads that run a request. */
+/* PHP and its extensions pass these paths to libc, which would resolve them against the working directory of the process. The
+ * functions below take precedence over libc's, on threads that run a request. */
 static const char *of_the_request(const char *path, path_room *room)
 {
     return shim_current != NULL ? from_the_root(path, room) : path;

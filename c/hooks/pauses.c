@@ -1,15 +1,15 @@
 /* Pauses of C code that polls for a lock. The executable defines usleep() before libc does.
  *
- * Two of those who pause give up their thread, because a request of the same thread may hold what they poll for, so that
- * polling would be useless until that request goes on:
+ * Two callers give up their thread while they pause, because a request of the same thread may hold the lock, and polling
+ * would be useless until that request continues:
  *
  *  - Session handlers, such as those for Redis, with any setting, as for the lock of a session file.
- *  - SQLite, which waits for the lock of its database (busy_timeout), where connections have owners: another request may run
- *    in the middle of a call then, but none that uses the connection. SQLite holds no mutex but the connection's own
- *    while it pauses, and its owner's thread may enter that again.
+ *  - SQLite, which waits for the lock of its database (busy_timeout), if connections have owners: another request may then
+ *    run in the middle of a call, but cannot use the connection. While it pauses, SQLite only holds the mutex of the
+ *    connection, which is recursive.
  *
- * The pause ends at the request's time limit, and so does the wait: SQLite asks for the pauses that are left of its timeout,
- * which take no time any more. Everywhere else, and above all in a script's own usleep(), the thread pauses as usual. */
+ * The pause ends at the request's time limit, and so does the wait: the pauses that remain of SQLite's timeout return at
+ * once. Everywhere else, and above all in a script's own usleep(), the thread pauses as usual. */
 #include "compat.h"
 #include "context/context.h"
 #include "fiber/carrier.h"

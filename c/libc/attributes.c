@@ -78,7 +78,7 @@ pid_t setsid(void)
     return is_request() ? refuse() : LIBC(setsid)();
 }
 
-/* AddressSanitizer calls this before the memory is there that its checks read. */
+/* AddressSanitizer calls this before it has mapped its shadow memory. */
 __attribute__((no_sanitize_address, no_sanitize_undefined)) int setrlimit(__rlimit_resource_t resource,
                                                                          const struct rlimit *limit)
 {

@@ -407,7 +407,7 @@ void shim_own_signals_install(void)
     (void)LIBC(sigaction)(SIGALRM, &action, NULL);
 }
 
-/* Without libc: sigaction() would change what the request has set. */
+/* A direct system call: sigaction() would change the request's own handler. */
 void shim_signal_by_default(int number, const siginfo_t *info)
 {
     const struct {
@@ -417,7 +417,7 @@ void shim_signal_by_default(int number, const siginfo_t *info)
         uint64_t mask;
     } by_default = {0};
     (void)syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
-    /* A fault occurs again. */
+    /* A fault occurs again on its own; a signal has to be sent again. */
     if (info->si_code <= 0) {
         (void)syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number);
     }

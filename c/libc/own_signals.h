@@ -30,7 +30,7 @@ int shim_own_signal_take(void);
 void shim_own_signals_suspend(shim_own_signals_state *state);
 void shim_own_signals_resume(const shim_own_signals_state *state);
 void shim_own_signals_end(void);
-/* A fault, or a signal that was sent instead of one, is to have its default action once its handler returns. */
+/* Restores the default action, which a fault, or a signal that was sent, then takes once its handler returns. */
 void shim_signal_by_default(int number, const siginfo_t *info);
 /* In a forked child: what was the request's becomes the process's. */
 void shim_own_signals_become(void);

@@ -221,11 +221,11 @@ static void hear_of_restarts(void)
 
 /* ---- reloads ---- */
 
-/* How often code has been renewed, and the last time that this thread knows of. */
+/* How often code has been renewed, and the count that this thread has seen. */
 static unsigned renewals;
 static __thread unsigned known_renewals;
 
-/* Each thread remembers for realpath_cache_ttl seconds where a path leads, that is, to which release. */
+/* Each thread caches resolved paths, and so the release that a link leads to, for realpath_cache_ttl seconds. */
 static void forget_paths(void)
 {
     const unsigned now = __atomic_load_n(&renewals, __ATOMIC_ACQUIRE);
@@ -235,8 +235,8 @@ static void forget_paths(void)
     }
 }
 
-/* Has the cache emptied by the first request that starts up alone; requests that start up before that do without it. If a
- * restart is pending already, there is nothing to do: it has not happened yet. */
+/* The first request that starts up alone empties the cache; requests that start up before do not use it. If a restart is
+ * pending already, opcache_reset() does nothing, which is enough. */
 void shim_code_renew(void)
 {
     __atomic_fetch_add(&renewals, 1, __ATOMIC_RELEASE);

@@ -19,7 +19,7 @@
 typedef struct waiter {
     shim_blocked blocked;
     shim_fiber *fiber;
-    /* What it waits for; one of the four. */
+    /* It waits for one of these; the others are NULL. */
     shim_owned *thing;
     const shim_places *places;
     const shim_file_lock *lock;
@@ -584,7 +584,7 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
     return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
 }
 
-/* Whoever awaits more is taken to go on. */
+/* An await of more tasks takes no part in the search for circles. */
 enum { AWAITED_MAX = 256 };
 
 shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)

@@ -30,7 +30,7 @@
  *    connections is cleaned up, still as their owner (connections/cleaning.c); then the first in the queue has its turn;
  *    then its tasks are waited for.
  *
- * A task that awaits others waits in the same queue, as far as these run on its thread: what it has, they may need.
+ * A task that awaits tasks of its thread waits in the same queue: they may need what it owns.
  *
  * There are also things of which several are alike, and a request gets any one of them: places (the instances of an object
  * of Svc\per_request()). And there are locks on files, which files/locks.c knows. Requests wait for these in the same queue.
@@ -137,15 +137,15 @@ extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places 
  * too. */
 shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
                                   shim_completion *completion);
-/* Tasks that a task waits for; it may be that others of its thread are these. */
+/* The tasks that a task awaits, some of which may run on its thread. */
 typedef struct shim_awaited_tasks {
     shim_task *const *list;
     size_t count;
-    /* It does not go on as soon as one of them is settled: that one may have failed. */
+    /* One settled task may not be enough: it may have failed. */
     bool needs_all;
 } shim_awaited_tasks;
 
-/* Parks for tasks. SHIM_WOKEN_BY_TURN: they would wait for this one for ever, directly or through others. */
+/* Parks until tasks are settled. SHIM_WOKEN_BY_TURN: they wait for the running task, directly or through others. */
 shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks);
 /* Whether the request holds the lock, or shares it; whether any of the thread does if it is NULL. */
 extern bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock);

@@ -2,9 +2,9 @@
  *
  * A library in the middle of a call may call a script: PDO::FETCH_FUNC, a function of SQLite, a callback of curl, a filter
  * of a stream. If that runs in a fiber of the script, it may suspend itself there, and the call stays where it is, on the
- * stack of the fiber. It may be resumed, dropped or destroyed at any later time: by its request, by the end of that
- * (fiber/left_fibers.h), or, if the boot script has begun it, by any request or none. Fibers may end in another order than they
- * have begun. So the call in progress is not a property of the request: it is found by the stack that runs.
+ * stack of the fiber. It may be resumed, dropped or destroyed at any later time: by its request, at the end of that request
+ * (fiber/left_fibers.h), or by any request if the boot script has begun it. Fibers may end in another order than they have
+ * begun. So the call in progress is not a property of the request: it is found by the stack that runs.
  *
  * Invariants.
  *  1. A use is on the list of one stack, which is found by the stack's context: that on which it has begun.

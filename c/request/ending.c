@@ -2,7 +2,7 @@
  *
  *   handler returned, exited, threw or bailed out
  *     -> shutdown functions -> the worker's objects are destructed (silent exit())
- *     -> fibers that are suspended inside a call of PHP's are destroyed -> buffers end
+ *     -> fibers that are suspended inside a call of PHP are destroyed -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
  *     -> its connections are cleaned, and the next request that waits for them has its turn
@@ -105,7 +105,7 @@ static void take_first_request_boot(shim_fiber *fiber)
     shim_first_request_boot_take();
 }
 
-/* More of them than there were at first are ended, as their code may leave others. */
+/* How many fibers are ended beyond those that were left at first: their `finally` blocks may leave others. */
 enum { FIBERS_MORE = 16 };
 
 static void end_fiber(shim_fiber *fiber)

@@ -1,8 +1,8 @@
-/* Scripts whose file is gone by the time PHP opens it: the host looks the path up once more, and runs what it leads to now.
+/* Scripts whose file is missing when PHP opens it: the host resolves the path again and runs the script that it finds.
  *
- * The host finds a script a moment before it runs, or remembers it from an earlier request. A deployment may remove the file in
- * between. PHP would report a fatal error. If the host can still find another script, nothing is reported, no line of PHP
- * code has run, and the outcome says so. What OPcache has of a removed file still runs until it looks at the disk. */
+ * The host resolves a script shortly before it runs, or remembers the result from an earlier request. If a deployment removes
+ * the file in between, PHP would report a fatal error. Instead, PHP reports nothing, no code runs, and the outcome is
+ * SHIM_NO_SCRIPT. OPcache runs the cached code of a removed file until it checks the file again. */
 #include "compat.h"
 #include "context/context.h"
 #include "request/missing_script.h"
@@ -21,7 +21,7 @@ static bool is_there(const char *path)
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* PHP runs that before it opens the script. */
+/* PHP runs auto_prepend_file before it opens the script. */
 static bool has_file_in_front(void)
 {
     return PG(auto_prepend_file) != NULL && PG(auto_prepend_file)[0] != '\0';
@@ -51,7 +51,7 @@ static zend_result open_script_or_note(zend_file_handle *file)
         return SUCCESS;
     }
     if (is_there(ZSTR_VAL(file->filename))) {
-        /* What keeps PHP from opening it is reported. */
+        /* The file exists: report the error that keeps PHP from opening it. */
         return open_script(file);
     }
     context->lacks_script = true;

@@ -1,4 +1,4 @@
-/* Scripts whose file is gone by the time PHP opens it. */
+/* Scripts whose file is missing when PHP opens it. */
 #ifndef SVC_SHIM_MISSING_SCRIPT_H
 #define SVC_SHIM_MISSING_SCRIPT_H
 
@@ -12,10 +12,11 @@ extern __thread zend_file_handle *shim_script;
 /* Returns false if libphp does not export the function that reports such files. */
 bool shim_missing_script_prepare(void);
 
-/* Looks before PHP runs anything, if it would run auto_prepend_file before it opens the script, and notes it in the context. */
+/* If PHP would run auto_prepend_file before it opens the script, checks the script before PHP runs anything. Records in the
+ * context that it is missing. */
 bool shim_script_is_missing(void);
 
-/* Called while extensions start: OPcache keeps the function that opens files from then on. */
+/* Called while extensions start, before OPcache saves the function that opens files. */
 void shim_missing_script_install(void);
 
 #endif

@@ -116,7 +116,7 @@ static void clean_up(shim_fiber *fiber)
     php_output_activate();
     php_output_set_status(PHP_OUTPUT_DISABLED);
     shim_collector_run();
-    /* What destructors have set is for no response. */
+    /* There is no response for the headers that destructors have set. */
     zend_llist_clean(&SG(sapi_headers).headers);
     if (shim_own_worker.is_looping) {
         /* What destructors have used. */

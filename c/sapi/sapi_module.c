@@ -128,8 +128,8 @@ static int send_headers(sapi_headers_struct *headers)
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
-/* PHP itself refuses line breaks and NUL bytes; the other control characters have no place in a field either (RFC 9110,
- * section 5.5), and clients and proxies reject a response that has one. */
+/* PHP itself refuses line breaks and NUL bytes. RFC 9110, section 5.5, allows no other control characters either, and clients
+ * and proxies reject a response that has one. */
 static bool has_control_character(const char *bytes, size_t length)
 {
     for (size_t place = 0; place < length; place++) {
@@ -147,7 +147,7 @@ static bool is_of_type(const sapi_header_struct *header)
     return header->header_len >= sizeof(name) - 1 && strncasecmp(header->header, name, sizeof(name) - 1) == 0;
 }
 
-/* A type that was refused is not the response's: without another one, it has the default. */
+/* The response has the default type unless another Content-Type has been set. */
 static void forget_refused_type(const sapi_headers_struct *headers)
 {
     zend_llist_position position;

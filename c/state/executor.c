@@ -91,8 +91,8 @@ static void free_handlers(zend_stack *stack)
     zend_stack_destroy(stack);
 }
 
-/* The names of classes that are being loaded. A fiber that is suspended in an autoloader strikes its class out of the table
- * that is there when it goes on, which may be that of a later request: the engine expects one (zend_lookup_class_ex()). */
+/* The names of classes that are being loaded. A fiber that is suspended in an autoloader removes its class from the current
+ * table when it is resumed, possibly in a later request, and zend_lookup_class_ex() expects that there is a table. */
 static HashTable *new_table(void)
 {
     HashTable *table;
@@ -101,7 +101,7 @@ static HashTable *new_table(void)
     return table;
 }
 
-/* PHP frees the table that is there at the end of the worker. */
+/* PHP frees the table at the end of the worker. */
 static void capture_autoload(void)
 {
     if (EG(in_autoload) == NULL) {
@@ -220,7 +220,7 @@ void shim_executor_end(void)
 {
     HashTable *in_autoload = EG(in_autoload);
     EG(in_autoload) = NULL;
-    /* A request that could not begin has that of the baseline. */
+    /* A request that could not begin has the baseline's table. */
     if (in_autoload != NULL && in_autoload != baseline.in_autoload) {
         zend_hash_destroy(in_autoload);
         FREE_HASHTABLE(in_autoload);

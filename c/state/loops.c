@@ -31,8 +31,8 @@ typedef struct property {
 } property;
 
 static __thread struct {
-    /* Those whose properties are in the list; how many were found and are not listed yet; and how many classes there were
-     * when the others were not found. */
+    /* The classes whose properties are in the list; how many were found but are not listed yet; and the size of the class
+     * table at the last search. */
     bool is_listed[NAMES];
     uint32_t unlisted;
     uint32_t seen;

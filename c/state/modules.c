@@ -19,7 +19,7 @@ static __thread int found_count;
 static __thread char *baseline;
 static __thread size_t block_size;
 
-/* The number of the part's struct, or of the one that points to it; 0 if the struct is unknown. */
+/* The resource ID of the part's struct, or of the pointer to it; 0 if the struct is unknown. */
 static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
 {
     if (!shim_part_fits(part)) {

@@ -22,7 +22,7 @@ void shim_modules_resume(const char *block);
 void shim_modules_end(int *started);
 void shim_modules_clean(int *begun);
 
-/* Has the parts that belong to a stack follow it. After PHP has started. */
+/* Registers the parts that belong to a stack (engine/stacks.h). After PHP has started. */
 void shim_modules_follow_stacks(void);
 /* Whether the struct exists and has a known layout. */
 bool shim_modules_hold(const shim_part *part);

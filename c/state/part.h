@@ -31,7 +31,7 @@ typedef struct shim_part {
     /* What travels, up to the first empty range; if there is none, the whole struct. Memory that belongs to a
      * directive's handler must not travel: the handler frees it when the directive changes. */
     shim_range ranges[SHIM_RANGES_MAX];
-    /* What belongs to a stack (engine/stacks.h), up to the first empty range. */
+    /* The ranges that belong to a stack (engine/stacks.h), up to the first empty one. */
     shim_range of_stack[SHIM_STACK_RANGES_MAX];
     /* The baseline snapshot is all zeros. */
     bool blank;

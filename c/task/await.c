@@ -21,8 +21,8 @@ static shim_awaited throw_unable(const char *why)
     return SHIM_AWAIT_STOPPED;
 }
 
-/* Waits for a completion, by parking if that is possible. Only tasks of its own thread can wait for the one that waits: if
- * it is a task. */
+/* Waits for a completion, by parking if that is possible. Tasks of the same thread can only wait for the caller if it is a
+ * task. */
 static shim_woken_by wait_for(shim_completion *completion, int64_t deadline, const shim_awaited_tasks *tasks)
 {
     const shim_wait_set set = {

@@ -75,7 +75,7 @@ static void put_entry(smart_str *text, HashTable *frame, const char *name)
     }
 }
 
-/* As the calls below it do not say. */
+/* The place of `new` or of the error, which the list of calls does not contain. */
 static void put_origin(smart_str *text, const char *file, size_t length, zend_long line)
 {
     put(text, file, length);
@@ -84,7 +84,7 @@ static void put_origin(smart_str *text, const char *file, size_t length, zend_lo
     put(text, "\n", 1);
 }
 
-/* Where it was made, and the calls that led there. */
+/* Where the exception was created, and the calls that led there. */
 static void put_exception(smart_str *text, zend_object *exception)
 {
     const zval *file = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_FILE));
@@ -126,7 +126,7 @@ static void put_view(smart_str *text, shim_view view)
 void shim_exception_trace(smart_str *text, zend_object *exception)
 {
     put_exception(text, exception);
-    /* A script can make a circle of them. */
+    /* Previous exceptions may form a circle. */
     for (size_t left = shim_exception_chain(exception) - 1; left > 0 && !is_full(text); left--) {
         exception = shim_exception_previous(exception);
         put(text, ZEND_STRL("\n\nCaused by: "));
