@@ -13,7 +13,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 use crate::turns::server_with;
 
-const CODE: &str = include_str!("php/stacks.php");
+const CODE: &str = concat!(include_str!("php/ended_fibers.php"), include_str!("php/stacks.php"));
 
 /// What a request is asked after another one has left its fibers somewhere.
 const AFTERWARDS: [&str; 5] = ["next_resume", "next_throw", "next_drop", "next_cycle", "none"];

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 
-const CODE: &str = include_str!("php/left_fibers.php");
+const CODE: &str = concat!(include_str!("php/ended_fibers.php"), include_str!("php/left_fibers.php"));
 
 /// Where requests run: the mode, what the boot script does before it serves, and whether a task does the work.
 const PLACES: [(Mode, &str, &str); 5] = [

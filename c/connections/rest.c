@@ -212,8 +212,8 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
     }
     fiber->is_at_store = false;
     if (!shim_last_id_is_there(root, effects)) {
-        shim_busy_error_throw("The last ID of this connection belongs to another request, which has used it while this one waited; "
-                              "read the ID before you wait, or use INSERT … RETURNING");
+        shim_busy_error_throw("The last ID of this connection belongs to another request, which has used it while this one "
+                              "waited; read the ID before you wait, or use INSERT … RETURNING");
         return false;
     }
     root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->context.serial : root->stateful_for;

@@ -1,7 +1,6 @@
 
 /* Fibers of a script that suspend themselves where PHP has called it in the middle of its own work; see
    tests/worker_left_fibers.rs. */
-class Left extends Exception { }
 class Stays
 {
     public $value = 1;
@@ -166,21 +165,6 @@ function begin(string $kind): array
     }
     return $fibers;
 }
-function finish(array $fibers, string $how): void
-{
-    foreach (array_keys($fibers) as $at) {
-        $fiber = $fibers[$at];
-        unset($fibers[$at]);
-        try {
-            while ($how === 'resume' && $fiber->isSuspended()) { $fiber->resume(); }
-            if ($how === 'once' && $fiber->isSuspended()) { $fiber->resume(); }
-            if ($how === 'throw' && $fiber->isSuspended()) { $fiber->throw(new Left); }
-            if ($how === 'cycle') { $garbage = new stdClass; $garbage->self = $garbage; $garbage->fiber = $fiber; }
-            if ($how === 'keep' || $how === 'once') { Held::$fibers[] = $fiber; }
-            unset($fiber, $garbage);
-        } catch (Throwable) { }
-    }
-}
 function started(string $name): Fiber
 {
     $call = calls()[$name];
@@ -247,26 +231,8 @@ function usable(): array
     return [$list, mb_ereg_replace_callback('[a-c]', fn ($m) => strtoupper($m[0]), 'abcd'), $document->textContent, $seen, $closed,
         ob_get_clean(), $linked, $compiled, unserialize(serialize([$one, $one]))[1]->count(), json_encode([1 => 2]), PHP_SAPI];
 }
-function name_of(string $n): string { return $n === '' ? '' : (array_keys(calls())[(int) $n] ?? 'none'); }
 function names(): array { return array_keys(calls()); }
-function same_resume(string $n): void { finish(begin(name_of($n)), 'resume'); }
-function same_throw(string $n): void { finish(begin(name_of($n)), 'throw'); }
-function same_drop(string $n): void { finish(begin(name_of($n)), 'drop'); }
-function same_cycle(string $n): void { finish(begin(name_of($n)), 'cycle'); gc_collect_cycles(); }
-function leave(string $n): void { finish(begin(name_of($n)), 'keep'); }
-function leave_resumed_once(string $n): void { finish(begin(name_of($n)), 'once'); }
-function leave_garbage(string $n): void { finish(begin(name_of($n)), 'cycle'); }
-function leave_exit(string $n): void { finish(begin(name_of($n)), 'keep'); exit; }
-function leave_fatal(string $n): void { finish(begin(name_of($n)), 'keep'); str_repeat('x', PHP_INT_MAX >> 4); }
-function leave_limit(string $n): void { set_time_limit(1); finish(begin(name_of($n)), 'keep'); while (true) { } }
 function leave_at_shutdown(string $n): void { register_shutdown_function(function () use ($n) { finish(begin(name_of($n)), 'keep'); }); }
-function take(): array { $fibers = Held::$fibers; Held::$fibers = []; return $fibers; }
-function next_resume(): void { finish(take(), 'resume'); }
-function next_throw(): void { finish(take(), 'throw'); }
-function next_drop(): void { finish(take(), 'drop'); }
-function next_cycle(): void { finish(take(), 'cycle'); }
-function collect(): void { gc_collect_cycles(); }
-function none(): void { }
 /** Whether it is still suspended. */
 function still(): bool { return Held::$fibers[0]->isSuspended(); }
 /** What its client gets of a fiber's last words. */

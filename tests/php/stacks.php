@@ -1,6 +1,5 @@
 
 /* Fibers of a script that suspend themselves inside a call which its library has not finished; see tests/hooks_stacks.rs. */
-class Left extends Exception { }
 class Row { public $a; public function __construct() { Fiber::suspend(); if (Held::$bomb) { str_repeat('x', PHP_INT_MAX >> 4); } } }
 class Filter extends php_user_filter
 {
@@ -141,22 +140,6 @@ function begin(string $kind): array
     }
     return $fibers;
 }
-/** What becomes of fibers. */
-function finish(array $fibers, string $how): void
-{
-    foreach (array_keys($fibers) as $at) {
-        $fiber = $fibers[$at];
-        unset($fibers[$at]);
-        try {
-            while ($how === 'resume' && $fiber->isSuspended()) { $fiber->resume(); }
-            if ($how === 'once' && $fiber->isSuspended()) { $fiber->resume(); }
-            if ($how === 'throw' && $fiber->isSuspended()) { $fiber->throw(new Left); }
-            if ($how === 'cycle') { $garbage = new stdClass; $garbage->self = $garbage; $garbage->fiber = $fiber; }
-            if ($how === 'keep' || $how === 'once') { Held::$fibers[] = $fiber; }
-            unset($fiber, $garbage);
-        } catch (Throwable) { }
-    }
-}
 function usable(): array
 {
     if (Held::$db !== null) {
@@ -168,29 +151,10 @@ function usable(): array
     curl_setopt_array(Held::$curl, [CURLOPT_URL => 'file://' . DIR . '/page', CURLOPT_WRITEFUNCTION => null, CURLOPT_RETURNTRANSFER => true]);
     return [(int) Held::$pdo->query('SELECT count(*) FROM t')->fetchColumn(), Held::$pdo->inTransaction(), Held::$sqlite->querySingle('SELECT count(*) FROM t'), strlen(curl_exec(Held::$curl))];
 }
-/** Each of these is called with the number of a kind of call; '' is all of them. */
-function name_of(string $n): string { return $n === '' ? '' : (array_keys(calls())[(int) $n] ?? 'none'); }
 function count_calls(): int { return count(calls()); }
-function same_resume(string $n): void { finish(begin(name_of($n)), 'resume'); }
-function same_throw(string $n): void { finish(begin(name_of($n)), 'throw'); }
-function same_drop(string $n): void { finish(begin(name_of($n)), 'drop'); }
-function same_cycle(string $n): void { finish(begin(name_of($n)), 'cycle'); gc_collect_cycles(); }
-function leave(string $n): void { finish(begin(name_of($n)), 'keep'); }
-function leave_resumed_once(string $n): void { finish(begin(name_of($n)), 'once'); }
-function leave_garbage(string $n): void { finish(begin(name_of($n)), 'cycle'); }
 function leave_in_trace(string $n): void { $fibers = begin(name_of($n)); throw new Left; }
-function leave_exit(string $n): void { finish(begin(name_of($n)), 'keep'); exit; }
-function leave_fatal(string $n): void { finish(begin(name_of($n)), 'keep'); str_repeat('x', PHP_INT_MAX >> 4); }
-function leave_limit(string $n): void { set_time_limit(1); finish(begin(name_of($n)), 'keep'); while (true) { } }
 /** A bailout inside the fibers. */
 function fatal_inside(string $n): void { foreach (begin(name_of($n)) as $fiber) { Held::$bomb = true; $fiber->resume(); } }
-function take(): array { $fibers = Held::$fibers; Held::$fibers = []; return $fibers; }
-function next_resume(): void { finish(take(), 'resume'); }
-function next_throw(): void { finish(take(), 'throw'); }
-function next_drop(): void { finish(take(), 'drop'); }
-function next_cycle(): void { finish(take(), 'cycle'); }
-function collect(): void { gc_collect_cycles(); }
-function none(): void { }
 /** Two at a time, ended in the order in which they have begun. */
 function crossed(): void
 {
