@@ -1,5 +1,5 @@
-//! What a request may still ask about its last statement (the ID that it has made, counts, errors) is its own, whoever has
-//! borrowed its connection since; and a connection that svc has closed says that it is lost.
+//! A request reads the figures of its own last statement (the generated ID, counts, errors), even if another request has
+//! borrowed its connection since; and a connection that svc has closed is reported as lost.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskSvc, assert_like};
 use crate::turns::{answers, server_with};
 
-/// Each kind of connection makes a row, which gets an ID, and tells what can be asked about that.
+/// For each kind of connection: inserts rows with generated IDs, and reads the last ID in all the ways that there are.
 const CODE: &str = r#"
 class Held { public static $my, $pg, $mysqli, $lite, $lite3, $redis; }
 function pdo(string $dsn): PDO { return new PDO($dsn, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
@@ -38,7 +38,7 @@ function make(string $kind, string $who): void
     };
 }
 function number_of(PDO $db, string $sql): int { return (int) $db->query($sql)->fetchColumn(); }
-/** Each as often as it may be asked; `id` is what the last row has. */
+/** Reads the last ID in each way; `$id` is the one that it should be. */
 function told(string $kind, string $who): string
 {
     $told = match ($kind) {
@@ -62,7 +62,7 @@ function told(string $kind, string $who): string
 }
 function lock(): void { while (!Held::$redis->set('lock', '1', ['nx', 'ex' => 60])) { usleep(5000); } }
 function unlock(): void { Held::$redis->del('lock'); }
-/** The one has the connection and polls for the lock, the other ones have the lock and need the connection. */
+/** One request owns the connection and polls for the lock; the others hold the lock and wait for the connection. */
 function waits($kind)
 {
     make($kind, $who = bin2hex(random_bytes(4)));
@@ -80,7 +80,7 @@ function makes($kind)
     unlock();
     return $told;
 }
-/** Borrowed twice before the lender goes on. */
+/** Borrows the connection twice before the lender continues. */
 function makes_twice($kind) { return [makes_once($kind), makes_once($kind)]; }
 function makes_once($kind, $pause = 0.01) { $who = bin2hex(random_bytes(4)); make($kind, $who); Svc\sleep($pause); return told($kind, $who); }
 function waits_long($kind) { make($kind, $who = bin2hex(random_bytes(4))); mark('first'); until('go'); return told($kind, $who); }
@@ -122,7 +122,7 @@ function begins($kind)
     $kind === 'mysqli' ? Held::$mysqli->begin_transaction() : Held::$$kind->beginTransaction();
     return 'begun';
 }
-/** Keeps the thread's worker. */
+/** Keeps the thread's worker busy. */
 function stays() { mark('stays'); until('leave'); return 7; }
 "#;
 
@@ -139,9 +139,7 @@ fn with_all(test: impl Fn(&TaskSvc)) {
 }
 
 fn forget_marks(server: &TaskSvc) {
-    for name in ["first", "second", "go", "look"] {
-        let _ = std::fs::remove_file(server.path(name));
-    }
+    server.unmark(&["first", "second", "go", "look"]);
 }
 
 #[test]
@@ -155,7 +153,7 @@ fn an_id_is_that_of_the_request_that_has_made_it() {
             let mut other = server.send("makes", kind);
             answers(&mut other, "\"its own\"");
             answers(&mut one, "\"its own\"");
-            // Of a lender that waits for something else, for longer than a second.
+            // The lender waits for something that its other requests need not know about.
             forget_marks(server);
             let mut one = server.send("waits_long", kind);
             server.until("first");
@@ -169,7 +167,7 @@ fn an_id_is_that_of_the_request_that_has_made_it() {
     });
 }
 
-/// PostgreSQL cannot be told to return to it.
+/// PostgreSQL cannot restore an earlier ID.
 #[test]
 fn an_id_of_postgresql_that_is_lost_is_refused() {
     with_all(|server| {
@@ -178,7 +176,7 @@ fn an_id_of_postgresql_that_is_lost_is_refused() {
         let mut other = server.send("makes", "pg");
         answers(&mut other, "\"its own\"");
         assert_like(&one.response().text(), "Svc\\ConnectionBusyError: The last ID of this connection*");
-        // Nothing is lost to who only reads, and the next ID is the request's own again.
+        // A borrower that only reads replaces no ID, and the next ID is the request's own again.
         for (first, second, expected) in
             [("waits", "reads", "\"its own\""), ("makes_again", "makes_twice", "\"its own\"")]
         {
@@ -217,9 +215,7 @@ fn a_connection_that_was_closed_in_a_transaction_says_that_it_is_lost() {
         ] {
             println!("{kind}");
             forget_marks(server);
-            for name in ["stays", "leave"] {
-                let _ = std::fs::remove_file(server.path(name));
-            }
+            server.unmark(&["stays", "leave"]);
             let mut staying = server.send("stays", "0");
             server.until("stays");
             let mut one = server.send("too_long", kind);

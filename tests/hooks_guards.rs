@@ -127,7 +127,7 @@ function suspends(string $n)
 }
 function resumes(string $n) { [$name] = explode('.', $n); $fiber = Objects::$fibers[$name]; unset(Objects::$fibers[$name]); $fiber->resume(); return $fiber->getReturn(); }
 function drops(string $n) { [$name] = explode('.', $n); unset(Objects::$fibers[$name]); return gc_collect_cycles() >= 0; }
-/** `$n` is `operation.what becomes of the fiber.what the request does meanwhile`. */
+/** `$n` is `operation.end.meanwhile`: the function that ends the fiber, and whether the request parks before or naps. */
 function stays(string $n)
 {
     [, $end, $meanwhile] = explode('.', $n);

@@ -24,7 +24,7 @@ function leave_unkept() { Held::$promising->send(URL . 'never'); Held::$left = [
 function leave_by_exception() { leave_begun(); throw new Exception('left'); }
 function leave_in_fiber() { $fiber = new Fiber(function () { leave_begun(); Fiber::suspend(); }); $fiber->start(); return Held::$promising->count(); }
 
-/** Two multi handles, in this order or the other one. */
+/** Uses two multi handles, in reverse order if `$n` is set. */
 function crosses($n)
 {
     Held::$left ?: Held::$left = [curl_multi_init(), curl_multi_init()];

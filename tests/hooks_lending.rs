@@ -54,7 +54,7 @@ class Place { function open() { return 1; } }
 /** A task that has queried waits for one that queries, on the same thread. */
 function query_and_await() { ask(); return Svc\async(ask(...))->await(); }
 
-/** It has a transaction open meanwhile. */
+/** Awaits inside a transaction. */
 function inside(callable $awaits): array
 {
     Held::$db->beginTransaction();
@@ -68,7 +68,7 @@ function begin_and_await_all() { return inside(fn () => Svc\await_all([Svc\async
 function begin_and_await_any() { return inside(fn () => Svc\await_any([Svc\async(ask(...)), Svc\async(function () { Svc\sleep(0.05); return 5; })])); }
 function begin_and_await_both() { return inside(fn () => Svc\await_any([Svc\async(ask(...)), Svc\async(ask(...))])); }
 function begin_and_await_deep() { return inside(fn () => Svc\async(fn () => tried(fn () => Svc\async(ask(...))->await()))->await()); }
-/** Tasks of one thread find each other in what they share. */
+/** Tasks of one thread share static properties, and so find each other. */
 function await_itself() { Held::$pair = [Svc\async(fn () => tried(fn () => Held::$pair[0]->await()))]; return Held::$pair[0]->await(); }
 function await_each_other()
 {
@@ -255,9 +255,7 @@ fn with_held(test: impl Fn(&TaskSvc)) {
 
 /// Two requests, the first of which has what the second one needs, and waits for what that one has.
 fn cross(server: &TaskSvc, first: &str, second: &str) -> (Client, Client) {
-    for name in ["first", "second"] {
-        let _ = std::fs::remove_file(server.path(name));
-    }
+    server.unmark(&["first", "second"]);
     let one = server.send(first, "0");
     server.until(if first == "begin_then_lock" { "second" } else { "first" });
     let other = server.send(second, "0");
@@ -277,7 +275,7 @@ fn connections_are_lent_where_requests_would_wait_for_each_other() {
     });
 }
 
-/// Rows that the client has read stay the lender's.
+/// The lender keeps the rows that its client library has buffered.
 #[test]
 fn a_lender_keeps_the_rows_of_its_results() {
     with_held(|server| {
@@ -306,9 +304,7 @@ fn where_a_transaction_is_open_the_younger_is_refused() {
         assert_like(&younger.response().text(), "Svc\\ConnectionBusyError: *");
         answers(&mut older, "7");
         // The older one has the lock, and the younger one the transaction.
-        for name in ["first", "second"] {
-            std::fs::remove_file(server.path(name)).unwrap();
-        }
+        server.unmark(&["first", "second"]);
         let mut older = server.send("lock_then_look", "0");
         server.until("second");
         let mut younger = server.send("begin_then_lock", "0");
@@ -350,7 +346,7 @@ fn who_awaits_a_task_lends_to_it() {
     });
 }
 
-/// An await is an edge of the graph: no task waits for one that waits for it until a time limit ends both.
+/// An await is an edge of the graph: two tasks that wait for each other do not wait until a time limit ends both.
 #[test]
 fn who_is_awaited_in_a_transaction_is_refused_at_once() {
     with_each(|server| {
@@ -439,7 +435,7 @@ fn who_borrows_leaves_no_lock() {
         assert_eq!(server.tell("take_lock"), "7");
         // Its request ends after its response.
         eventually("it is free", || server.tell("is_lock_free") == "true");
-        // Nor does one whose lender has ended before.
+        // A borrower whose lender has ended leaves none either.
         let mut other = server.send("pause_after_lender", "0");
         server.until("borrowed");
         server.mark("second");
@@ -450,7 +446,7 @@ fn who_borrows_leaves_no_lock() {
     });
 }
 
-/// The rows that a lender has not read yet are none of the borrower's.
+/// The borrower may release the connection although the lender has unread rows.
 #[test]
 fn connections_are_released_in_the_middle_of_anothers_result() {
     with_held(|server| {
@@ -508,9 +504,7 @@ fn redis_is_owned_for_a_call() {
         assert_eq!(server.tell("look_redis"), "1");
         server.mark("go");
         answers(&mut one, "1");
-        for name in ["first", "go"] {
-            std::fs::remove_file(server.path(name)).unwrap();
-        }
+        server.unmark(&["first", "go"]);
         let mut one = server.send("watch_redis", "0");
         server.until("first");
         let mut other = looks_in_vain(server, "wait_redis", "0");
@@ -552,7 +546,7 @@ fn options_of_redis_that_a_request_sets_are_its_own_as_long_as_it_runs() {
         for (client, prefix) in several.iter_mut().zip(["x", "y"]) {
             answers(client, &format!("[[7],\"{prefix}\",1]"));
         }
-        // Then they are everybody's, as they are where requests follow each other.
+        // Afterwards they apply to all requests, as if the requests had run one after the other.
         assert_eq!(server.tell("look_at_options"), "[\"plain\",null,1]");
         assert_eq!(server.tell("raw_value"), "\"s:5:\\\"plain\\\";\"");
         server.tell("keep_options");
@@ -607,18 +601,14 @@ fn memcached_is_owned_for_a_call() {
     assert_eq!(server.tell("look_memcached"), "1");
     server.mark("go");
     answers(&mut one, "1");
-    for name in ["first", "go"] {
-        std::fs::remove_file(server.path(name)).unwrap();
-    }
+    server.unmark(&["first", "go"]);
     let mut one = server.send("delayed_memcached", "0");
     server.until("first");
     let mut other = looks_in_vain(&server, "wait_memcached", "0");
     server.mark("go");
     answers(&mut one, "1");
     answers(&mut other, "2");
-    for name in ["first", "go"] {
-        std::fs::remove_file(server.path(name)).unwrap();
-    }
+    server.unmark(&["first", "go"]);
     let mut one = server.send("change_prefix", "0");
     server.until("first");
     assert_eq!(server.tell("look_at_prefix"), "[1,\"\"]");

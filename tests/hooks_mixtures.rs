@@ -18,7 +18,7 @@ use crate::tasks::{Mode, TaskServer};
 const PROGRAMS: usize = 64;
 const CLIENTS: usize = 12;
 
-/// What may stand between locks; some more often than others.
+/// The steps between locks; those that are listed twice are twice as frequent.
 const STEPS: [&str; 29] = [
     "q0", "q1", "q0", "q1", "g", "g", "i", "e", "t0", "t1", "o", "n", "n", "N", "L", "u0", "u1", "v", "a",
     "x", "r", "m", "d0", "d1", "O", "k", "R", "z", "z",
@@ -26,8 +26,8 @@ const STEPS: [&str; 29] = [
 /// The last step of a program that ends by a fatal error.
 const FATAL: &str = ".X";
 
-/// Each step is a letter, and a digit that says which one of those that are alike. What a step has made must still be the
-/// request's own after the steps that follow.
+/// Each step is a letter, and a digit where there are several of a kind. The results of a step must still be the request's
+/// own after the steps that follow.
 const CODE: &str = r#"
 class Held { public static $db = [], $pg, $mysqli, $lite, $prepared, $redis, $store, $place; }
 class Place { function open() { return 1; } }
@@ -69,7 +69,7 @@ function transact(PDO $db, string $token): void
     own((int) all($db->query("SELECT count(*) FROM visits WHERE who LIKE 'in transaction %'"))[0], 1, 'transaction');
     $db->rollBack();
 }
-/** Makes a row, and returns its ID: the server remembers it, too, until the request makes another one. */
+/** Inserts a row and returns its ID, which the server keeps until the request generates another one. */
 function make(PDO $db, string $token): int
 {
     $db->exec("INSERT INTO visits (who) VALUES ('$token')");
@@ -179,8 +179,8 @@ impl Numbers {
         }
     }
 
-    /// Some of the locks, in order, and steps between them. One that ends by a fatal error has no locks. Without hooks, who
-    /// polls for the last lock keeps its thread, so its holder must not await anything.
+    /// Some of the locks, in order, and steps between them. A program that ends by a fatal error takes no locks. Without hooks,
+    /// a request that polls for the last lock blocks its thread, so the holder of that lock must not await anything.
     fn program(&mut self, token: usize) -> String {
         let mut text = format!("{token}-z");
         if self.below(24) == 0 {

@@ -91,9 +91,7 @@ fn are_apart(database: &Database, server: &TaskSvc) {
         server.mark("go");
         answers(&mut one, &(round + 1).to_string());
         at_rest(server);
-        for name in ["inside", "go"] {
-            std::fs::remove_file(server.path(name)).unwrap();
-        }
+        server.unmark(&["inside", "go"]);
     }
     for _ in 0..2 {
         server.tell("leaves_open");

@@ -175,9 +175,7 @@ fn subclasses_and_tasks_have_owners_too() {
             answers(&mut inside, &all.to_string());
             answers(&mut other, &format!("[{all},false]"));
             answers(&mut gate, "null");
-            for name in ["held", "inside", "go"] {
-                std::fs::remove_file(server.path(name)).unwrap();
-            }
+            server.unmark(&["held", "inside", "go"]);
         }
     });
 }

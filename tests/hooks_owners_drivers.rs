@@ -59,9 +59,7 @@ fn separates(server: &TaskSvc, inside: &str, left: &str, look: &str, seen: &str)
     answers(&mut one, left);
     answers(&mut other, seen);
     assert_eq!(server.svc.metric(WAITS), waits + 1.0);
-    for name in ["inside", "go"] {
-        std::fs::remove_file(server.path(name)).unwrap();
-    }
+    server.unmark(&["inside", "go"]);
 }
 
 #[test]

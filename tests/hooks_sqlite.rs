@@ -35,14 +35,14 @@ function pdo_in_transaction() { Held::$pdo->exec('BEGIN'); pause(); Held::$pdo->
 function look_by_pdo() { mark('look'); return [Held::$pdo->inTransaction(), (int) Held::$pdo->query('SELECT count(*) FROM money')->fetchColumn()]; }
 function backs_up() { Held::$other = new SQLite3(':memory:'); Held::$other->exec('BEGIN; CREATE TABLE t (a)'); pause(); return 1; }
 function look_by_backup() { mark('look'); Held::$db->backup(Held::$other) || throw new Exception('no backup'); return Held::$other->querySingle('SELECT count(*) FROM money'); }
-/** Of connections that each request has opened itself; SQLite waits for the lock of the database. */
+/** Each request opens its own connection; SQLite waits for the lock of the database. */
 function patient(): SQLite3 { $db = open(); $db->busyTimeout(120000); return $db; }
 function locks_database() { $db = open(); $db->exec('BEGIN IMMEDIATE'); $db->exec('INSERT INTO money VALUES (2, 2)'); pause(); $db->exec('COMMIT'); return 1; }
 function waits_for_database() { $db = patient(); mark('look'); $db->exec('DELETE FROM money'); return $db->changes(); }
 function waits_for_database_by_pdo() { $db = new PDO('sqlite:' . FILE, options: [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); mark('look'); return $db->exec('DELETE FROM money'); }
 function waits_too_long_for_database() { set_time_limit(1); waits_for_database(); }
 function waits_where_it_cannot() { $db = open(); $db->busyTimeout(50); ob_start(fn () => tried(fn () => $db->exec('DELETE FROM money'))); echo '.'; $text = ''; ob_end_flush(); return $text; }
-/** Takes a row, and then the lock of a file, beside one that does it in the other order. */
+/** Fetches a row and then locks a file, while another request does so in the other order. */
 function row_then_lock($reads)
 {
     $rows = Held::$pdo->query('SELECT 7');
@@ -100,9 +100,7 @@ fn separates(server: &TaskSvc, inside: &str, look: &str, seen: &str) {
     server.mark("go");
     answers(&mut one, "1");
     answers(&mut other, seen);
-    for name in ["inside", "go"] {
-        std::fs::remove_file(server.path(name)).unwrap();
-    }
+    server.unmark(&["inside", "go"]);
 }
 
 #[test]
@@ -175,7 +173,7 @@ fn a_fatal_error_inside_a_function_of_sqlite_leaves_nothing() {
     assert_eq!(server.tell("next_request"), "[true,1,0]");
 }
 
-/// Who holds the lock may be a request of the same thread.
+/// A request of the same thread may hold the lock.
 #[test]
 fn a_request_that_waits_for_the_lock_of_a_database_gives_up_its_thread() {
     let server = server().start_with(Mode::Worker, "boot();");
@@ -192,7 +190,7 @@ fn a_request_that_waits_for_the_lock_of_a_database_gives_up_its_thread() {
     answers(&mut one, "1");
 }
 
-/// SQLite learns that there are no more rows when it is asked for one more.
+/// SQLite detects the end of a result only when it fetches beyond the last row.
 #[test]
 fn a_result_that_was_not_read_to_its_end_is_open() {
     let server = server().start_with(Mode::Worker, "boot();");
@@ -202,9 +200,7 @@ fn a_result_that_was_not_read_to_its_end_is_open() {
         let mut other = server.send("lock_then_row", "0");
         crate::tasks::assert_like(&other.response().text(), expected);
         answers(&mut one, "1");
-        for name in ["first", "second"] {
-            std::fs::remove_file(server.path(name)).unwrap();
-        }
+        server.unmark(&["first", "second"]);
     }
 }
 

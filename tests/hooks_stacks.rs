@@ -31,7 +31,7 @@ fn tell(server: &TaskSvc, place: &str, function: &str, kind: &str) -> String {
     response.text()
 }
 
-/// The same, for what leaves fibers. They end with the request, which may be what it fails with.
+/// The same for functions that leave fibers, whose end may fail the request: any status will do.
 fn leave(server: &TaskSvc, place: &str, function: &str, kind: &str) {
     let _ = server.svc.get(&format!("/?do={function}&n={kind}{place}"));
 }
@@ -151,7 +151,7 @@ fn a_request_that_fails_leaves_its_calls_too() {
     {
         for kind in ["", "0", "3", "5", "6", "8", "10"] {
             println!("{function} {kind}");
-            // What SQLite3 throws into a call that is ended this way is not caught.
+            // Ending the call makes SQLite3 throw, which the script does not catch.
             let is_thrown = function == "leave_exit" && matches!(kind, "" | "10");
             let expected = if is_thrown { 500 } else { status };
             assert_eq!(server.svc.get(&format!("/?do={function}&n={kind}")).status, expected);

@@ -1,4 +1,4 @@
-//! Garbage that requests leave: a worker that has nothing to do collects it, so that no later request does.
+//! Garbage that requests leave: an idle worker collects it, so that no later request has to.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;

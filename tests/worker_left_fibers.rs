@@ -1,5 +1,5 @@
-//! Fibers of scripts that are suspended where PHP has called the script in the middle of its own work: they end with their
-//! request, whatever becomes of it, and what PHP keeps for each stack is never another one's.
+//! Fibers that a request leaves suspended inside a call of PHP: they end with the request, however it ends, and no stack
+//! uses the engine's variables of another one.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -25,7 +25,7 @@ const NEXT: [&str; 5] = ["next_resume", "next_throw", "next_drop", "next_cycle",
 /// What `usable()` returns while nothing is wrong.
 const USABLE: &str = r#"[[1,2,3],"ABCd","b","AB",true,"text",2,7,1,"{\"1\":2}","svc"]"#;
 
-/// Those that only a script's code is below of go on.
+/// Fibers with nothing but a script's code on their stack go on.
 const GO_ON: [&str; 5] = ["array_map", "generator", "invoke", "plain", "reflection"];
 
 fn server() -> TaskServer {
@@ -148,7 +148,7 @@ fn fibers_side_by_side_do_not_mix_up_their_calls() {
     }
 }
 
-/// While an autoloader runs for a class, the engine tells everybody else that it does not exist.
+/// While an autoloader runs for a class, every other look-up of that class fails at once.
 #[test]
 fn a_class_that_a_fiber_was_loading_is_found_by_the_next_request() {
     for (boot, place) in [("", ""), ("answer_all();", ""), ("", "&task")] {
@@ -160,7 +160,7 @@ fn a_class_that_a_fiber_was_loading_is_found_by_the_next_request() {
     }
 }
 
-/// PHP frees the handler while the fiber is inside of its callback.
+/// PHP frees the handler while the fiber is suspended in its callback.
 #[test]
 fn a_fiber_does_not_go_on_in_a_callback_of_a_freed_handler() {
     for (mode, boot, place) in PLACES {

@@ -1,6 +1,5 @@
 
-/* Fibers of a script that suspend themselves where PHP has called it in the middle of its own work; see
-   tests/worker_left_fibers.rs. */
+/* Fibers of a script that suspend themselves inside a call of PHP; see tests/worker_left_fibers.rs. */
 class Stays
 {
     public $value = 1;
@@ -58,7 +57,7 @@ function calls(): array
 {
     $wait = function (...$values) { Fiber::suspend(); return $values[0] ?? null; };
     $compare = function ($a, $b) { Fiber::suspend(); return $a <=> $b; };
-    /* The compiler has something to say about it, while it compiles. */
+    /* The compiler raises a deprecation, whose handler suspends the fiber. */
     $compiled = function (Closure $compile): mixed {
         set_error_handler(function () { Fiber::suspend(); return true; });
         try { return $compile('function left_' . ++Held::$named . '($a = 1, $b) { return 7; } return 5;'); } finally { restore_error_handler(); }
@@ -150,7 +149,7 @@ function session(string $at): bool
     $_SESSION['seen'] = 1;
     return session_write_close();
 }
-/** One of each kind, or of one; those that suspend themselves. */
+/** Starts a fiber for each kind of call, or for one kind. */
 function begin(string $kind): array
 {
     if (!in_array('waits', stream_get_wrappers())) { stream_wrapper_register('waits', Waits::class); }
@@ -177,7 +176,7 @@ function to_the_end(Fiber $fiber): string
     while ($fiber->isSuspended()) { $fiber->resume(); }
     return $fiber->getReturn();
 }
-/** Of two calls side by side, the first to begin is the first to end, or is destroyed meanwhile: each as if it was alone. */
+/** Of two calls side by side, the first one ends first, or is destroyed: each returns the same as it does alone. */
 function crossed(): array
 {
     if (!in_array('waits', stream_get_wrappers())) { stream_wrapper_register('waits', Waits::class); }
@@ -203,7 +202,7 @@ function crossed(): array
     }
     return $wrong;
 }
-/** What all of these do for another request. */
+/** Uses the same functions in another request. */
 function usable(): array
 {
     $list = [3, 1, 2];
@@ -235,7 +234,7 @@ function names(): array { return array_keys(calls()); }
 function leave_at_shutdown(string $n): void { register_shutdown_function(function () use ($n) { finish(begin(name_of($n)), 'keep'); }); }
 /** Whether it is still suspended. */
 function still(): bool { return Held::$fibers[0]->isSuspended(); }
-/** What its client gets of a fiber's last words. */
+/** Leaves a fiber whose `finally` block prints. */
 function last_words(): string
 {
     Held::$fibers[] = $fiber = new Fiber(function () { try { usort_forever(); } finally { echo 'ended '; } });

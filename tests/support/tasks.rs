@@ -197,6 +197,13 @@ impl TaskSvc {
         std::fs::write(self.path(name), "").unwrap();
     }
 
+    /// Removes these marks, as far as they exist.
+    pub(crate) fn unmark(&self, names: &[&str]) {
+        for name in names {
+            let _ = std::fs::remove_file(self.path(name));
+        }
+    }
+
     /// Whether there is this mark.
     pub(crate) fn marked(&self, name: &str) -> bool {
         self.path(name).exists()
