@@ -106,6 +106,21 @@ fn a_control_character_is_refused_as_a_line_break_is() {
             );
         }
     }
+    // At each place, whatever surrounds it.
+    let everywhere = r#"$wrong = [];
+        set_error_handler(function () { throw new Exception(); });
+        foreach (["\x00", "\x01", "\x1f", "\x7f", "\x20", "\x21", "\x7e", "\x80", "\xff", "\t"] as $byte) {
+            foreach (["a", "\t", "\x7e", "\x80", "\xff"] as $other) {
+                foreach (range(0, 24) as $place) {
+                    $value = str_repeat($other, $place) . $byte . str_repeat($other, 24 - $place) . '.';
+                    try { header("X-A:$value"); $taken = true; } catch (Exception) { $taken = false; }
+                    if ($taken === in_array($byte, ["\x00", "\x01", "\x1f", "\x7f"])) { $wrong[] = [bin2hex($byte), $place]; }
+                }
+            }
+        }
+        header_remove('X-A');
+        echo count($wrong);"#;
+    assert_eq!(run(&svc, everywhere).text(), "0");
     // A refused type is not the response's, and one before it stays.
     let kind = |code: &str| run(&svc, &format!("{warnings} {code}")).field("content-type").map(str::to_owned);
     assert_eq!(kind(r#"header("Content-Type: text/\x01x");"#).unwrap(), "text/html; charset=UTF-8");

@@ -128,12 +128,24 @@ static int send_headers(sapi_headers_struct *headers)
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
+#define EACH_BYTE UINT64_C(0x0101010101010101)
+
 /* PHP itself refuses line breaks and NUL bytes. RFC 9110, section 5.5, allows no other control characters either, and clients
  * and proxies reject a response that has one. */
 static bool has_control_character(const char *bytes, size_t length)
 {
-    for (size_t place = 0; place < length; place++) {
-        unsigned char byte = (unsigned char)bytes[place];
+    size_t place = 0;
+    /* Eight bytes at a time: the highest bit of a byte says that it is below a space, or 0x7f. Tabs are sorted out below. */
+    for (uint64_t word; length - place >= sizeof(word); place += sizeof(word)) {
+        memcpy(&word, bytes + place, sizeof(word));
+        const uint64_t deleted = word ^ (EACH_BYTE * 0x7f);
+        const uint64_t found = ((word - EACH_BYTE * ' ') & ~word) | ((deleted - EACH_BYTE) & ~deleted);
+        if ((found & (EACH_BYTE * 0x80)) != 0) {
+            break;
+        }
+    }
+    for (; place < length; place++) {
+        const unsigned char byte = (unsigned char)bytes[place];
         if ((byte < ' ' && byte != '\t') || byte == 0x7f) {
             return true;
         }
