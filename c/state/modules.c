@@ -12,10 +12,14 @@ static __thread struct {
     zend_module_entry *entry;
     char *globals;
     size_t size;
-    /* The offset in the block of a request's state. */
-    size_t at;
 } found[SHIM_PARTS_MAX];
 static __thread int found_count;
+/* The ranges of all parts, in the order in which they lie in the block of a request's state, back to back. */
+static __thread struct {
+    char *place;
+    size_t size;
+} pieces[SHIM_PARTS_MAX * SHIM_RANGES_MAX];
+static __thread int piece_count;
 static __thread char *baseline;
 static __thread size_t block_size;
 
@@ -101,6 +105,7 @@ static void find_parts(void)
 {
     const shim_part *part;
     found_count = 0;
+    piece_count = 0;
     block_size = 0;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL && found_count < SHIM_PARTS_MAX; i++) {
         zend_module_entry *entry = module_of(part);
@@ -113,33 +118,27 @@ static void find_parts(void)
         found[which].entry = entry;
         found[which].globals = globals;
         found[which].size = part->size > 0 ? part->size : entry->globals_size;
-        found[which].at = block_size;
         for (int r = 0; range_of(which, r).size > 0; r++) {
+            pieces[piece_count].place = globals + range_of(which, r).offset;
+            pieces[piece_count++].size = range_of(which, r).size;
             block_size += range_of(which, r).size;
         }
     }
 }
 
-/* Copies from a struct to its place in a block; returns how much. */
-static size_t read_part(int which, const char *globals, char *block)
+static void read_pieces(char *block)
 {
-    char *to = block + found[which].at;
-    size_t size = 0;
-    for (int r = 0; range_of(which, r).size > 0; r++) {
-        memcpy(to + size, globals + range_of(which, r).offset, range_of(which, r).size);
-        size += range_of(which, r).size;
+    for (int i = 0; i < piece_count; i++) {
+        memcpy(block, pieces[i].place, pieces[i].size);
+        block += pieces[i].size;
     }
-    return size;
 }
 
-static void write_parts(const char *block)
+static void write_pieces(const char *block)
 {
-    for (int i = 0; i < found_count; i++) {
-        const char *from = block + found[i].at;
-        for (int r = 0; range_of(i, r).size > 0; r++) {
-            memcpy(found[i].globals + range_of(i, r).offset, from, range_of(i, r).size);
-            from += range_of(i, r).size;
-        }
+    for (int i = 0; i < piece_count; i++) {
+        memcpy(pieces[i].place, block, pieces[i].size);
+        block += pieces[i].size;
     }
 }
 
@@ -147,15 +146,20 @@ void shim_modules_capture(void)
 {
     find_parts();
     baseline = emalloc(block_size);
+    char *to = baseline;
     for (int i = 0; i < found_count; i++) {
         char *copy = emalloc(found[i].size);
         memcpy(copy, found[i].globals, found[i].size);
         if (found[i].part->make_baseline != NULL) {
             found[i].part->make_baseline(copy);
         }
-        size_t size = read_part(i, copy, baseline);
-        if (found[i].part->blank) {
-            memset(baseline + found[i].at, 0, size);
+        for (int r = 0; range_of(i, r).size > 0; r++) {
+            const shim_range range = range_of(i, r);
+            memcpy(to, copy + range.offset, range.size);
+            if (found[i].part->blank) {
+                memset(to, 0, range.size);
+            }
+            to += range.size;
         }
         efree(copy);
     }
@@ -163,7 +167,7 @@ void shim_modules_capture(void)
 
 void shim_modules_reset(void)
 {
-    write_parts(baseline);
+    write_pieces(baseline);
 }
 
 void shim_modules_release(void)
@@ -206,14 +210,14 @@ void shim_modules_suspend(char *block)
         if (found[i].part->suspend != NULL) {
             found[i].part->suspend(found[i].globals);
         }
-        (void)read_part(i, found[i].globals, block);
     }
-    write_parts(baseline);
+    read_pieces(block);
+    write_pieces(baseline);
 }
 
 void shim_modules_resume(const char *block)
 {
-    write_parts(block);
+    write_pieces(block);
     for (int i = 0; i < found_count; i++) {
         if (found[i].part->resume != NULL) {
             found[i].part->resume(found[i].globals);
