@@ -62,6 +62,8 @@ typedef struct compilation {
 } compilation;
 
 typedef struct shim_saved {
+    /* No call is in progress: `calls` and `block` have no value. */
+    bool is_at_rest;
     calls calls;
     /* NULL until the stack is left while it loads code. */
     compilation *compilation;
@@ -74,6 +76,7 @@ static int place = -1;
 
 static __thread shim_stack own;
 static __thread shim_stack *first;
+static __thread size_t script_fibers;
 /* Stands in for a record that could not be allocated. */
 static __thread shim_stack spare;
 
@@ -83,6 +86,8 @@ static void ignore(const shim_stack *lost_stack)
 }
 
 void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack) = ignore;
+
+static const calls no_calls = {.lineno_override = -1};
 
 #define SCANNER TSRMG_BULK(language_scanner_globals_id, zend_php_scanner_globals *)
 
@@ -160,13 +165,43 @@ static void end_compiling(void)
     zend_ptr_stack_destroy(&SCANNER->heredoc_label_stack);
 }
 
-static void copy_parts(char *block, bool is_read)
+static char *part_at(size_t index)
+{
+    return TSRMG_BULK(parts[index].structure, char *) + parts[index].offset;
+}
+
+static void read_parts(char *block)
 {
     for (size_t i = 0; i < part_count; i++) {
-        char *part = TSRMG_BULK(parts[i].structure, char *) + parts[i].offset;
-        memcpy(is_read ? block : part, is_read ? part : block, parts[i].size);
+        memcpy(block, part_at(i), parts[i].size);
         block += parts[i].size;
     }
+}
+
+static void write_parts(const char *block)
+{
+    for (size_t i = 0; i < part_count; i++) {
+        memcpy(part_at(i), block, parts[i].size);
+        block += parts[i].size;
+    }
+}
+
+static const char no_parts[BLOCK_MAX];
+
+/* Whether no call is in progress on the running stack. Most switches are between such stacks, and copy nothing. */
+static bool are_at_rest(void)
+{
+    if (BG(user_compare_fci).size != 0 || BG(serialize_lock) != 0 || BG(serialize).level != 0 || BG(unserialize).level != 0 ||
+        EG(error_handling) != EH_NORMAL || EG(record_errors) || SHIM_RECORDED_ERRORS() != 0 || EG(filename_override) != NULL ||
+        EG(lineno_override) != -1 || FG(user_stream_current_filename) != NULL || PG(in_user_include)) {
+        return false;
+    }
+    for (size_t i = 0; i < part_count; i++) {
+        if (memcmp(part_at(i), no_parts, parts[i].size) != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- records ---- */
@@ -175,7 +210,7 @@ static shim_saved *new_saved(void)
 {
     shim_saved *saved = calloc(1, sizeof(*saved) + block_size);
     if (saved != NULL) {
-        saved->calls.lineno_override = -1;
+        saved->is_at_rest = true;
     }
     return saved;
 }
@@ -206,6 +241,11 @@ shim_stack *shim_stack_first(void)
     return first;
 }
 
+size_t shim_stacks_of_scripts(void)
+{
+    return script_fibers;
+}
+
 static void begin_stack(zend_fiber_context *context)
 {
     shim_stack *stack = calloc(1, sizeof(*stack));
@@ -214,6 +254,7 @@ static void begin_stack(zend_fiber_context *context)
         return;
     }
     stack->context = context;
+    script_fibers += context->kind == zend_ce_fiber;
     stack->saved = new_saved();
     stack->next = first;
     if (first != NULL) {
@@ -246,6 +287,7 @@ static void end_stack(zend_fiber_context *context)
     if (stack->loads > 0) {
         shim_stack_is_lost_in_load(stack);
     }
+    script_fibers -= context->kind == zend_ce_fiber;
     take_out(stack);
 }
 
@@ -254,6 +296,7 @@ void shim_stacks_forget(void)
     while (first != NULL) {
         take_out(first);
     }
+    script_fibers = 0;
     free_saved(&own);
     own = (shim_stack){0};
 }
@@ -319,7 +362,7 @@ static void note_output(shim_stack *stack)
     }
 }
 
-static void leave_stack(shim_stack *stack)
+static void leave_stack(shim_stack *stack, bool is_at_rest)
 {
     note_output(stack);
     stack->left_by = shim_current != NULL ? shim_current->serial : 0;
@@ -330,22 +373,31 @@ static void leave_stack(shim_stack *stack)
     if (stack->saved == NULL) {
         return;
     }
-    read_calls(&stack->saved->calls);
-    copy_parts(stack->saved->block, true);
+    stack->saved->is_at_rest = is_at_rest;
+    if (!is_at_rest) {
+        read_calls(&stack->saved->calls);
+        read_parts(stack->saved->block);
+    }
     if (stack->loads > 0) {
         save_compilation(stack->saved);
     }
 }
 
-static void enter_stack(shim_stack *stack)
+/* `is_at_rest` is the state of the stack that runs until now. */
+static void enter_stack(shim_stack *stack, bool is_at_rest)
 {
     stack->output_before = OG(running);
     shim_descent_return_to(stack->descent);
     if (stack->saved == NULL) {
         return;
     }
-    write_calls(&stack->saved->calls);
-    copy_parts(stack->saved->block, false);
+    if (!stack->saved->is_at_rest) {
+        write_calls(&stack->saved->calls);
+        write_parts(stack->saved->block);
+    } else if (!is_at_rest) {
+        write_calls(&no_calls);
+        write_parts(no_parts);
+    }
     if (stack->saved->is_compiling) {
         stack->saved->is_compiling = false;
         end_compiling();
@@ -357,14 +409,15 @@ static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
 {
     shim_stack *left = shim_stack_of(from);
     shim_stack *entered = shim_stack_of(to);
+    const bool is_at_rest = are_at_rest();
     if (left != NULL) {
-        leave_stack(left);
+        leave_stack(left, is_at_rest);
     }
     if (entered == NULL) {
         spare = (shim_stack){0};
         entered = &spare;
     }
-    enter_stack(entered);
+    enter_stack(entered, is_at_rest);
 }
 
 void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size)

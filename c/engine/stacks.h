@@ -43,6 +43,8 @@ shim_stack *shim_stack_now(void);
 extern void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack);
 /* The head of the list of the thread's stacks, without its own. */
 shim_stack *shim_stack_first(void);
+/* How many of these stacks are fibers of scripts. */
+size_t shim_stacks_of_scripts(void);
 /* The script's fiber that has suspended itself on this stack (Fiber::suspend()); NULL if it runs, has resumed another one or
  * is parked, or if the stack is no fiber of a script. */
 zend_fiber *shim_stack_suspended(const shim_stack *stack);

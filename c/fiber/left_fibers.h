@@ -16,7 +16,6 @@
 
 /* A fiber that the request with this serial number has left inside a call of PHP or the engine; NULL if there is none. */
 zend_fiber *shim_left_fiber(uint64_t request);
-size_t shim_left_fibers_count(uint64_t request);
 /* Destroys the fiber as PHP does at the end of a request: its calls return, `finally` blocks run. */
 void shim_left_fiber_end(zend_fiber *fiber);
 /* Frees the stacks of all such fibers without unwinding them. */

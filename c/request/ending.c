@@ -19,6 +19,7 @@
 #include "context/host.h"
 #include "context/own_worker.h"
 #include "engine/memory_limit.h"
+#include "engine/stacks.h"
 #include "fiber/fiber.h"
 #include "fiber/left_fibers.h"
 #include "files/locks.h"
@@ -105,7 +106,7 @@ static void take_first_request_boot(shim_fiber *fiber)
     shim_first_request_boot_take();
 }
 
-/* How many fibers are ended beyond those that were left at first: their `finally` blocks may leave others. */
+/* How many fibers are ended beyond those that exist at first: their `finally` blocks may leave others. */
 enum { FIBERS_MORE = 16 };
 
 static void end_fiber(shim_fiber *fiber)
@@ -116,7 +117,7 @@ static void end_fiber(shim_fiber *fiber)
 static void end_fibers(shim_fiber *fiber, const shim_place *here)
 {
     const uint64_t serial = fiber->context.serial;
-    for (size_t count = shim_left_fibers_count(serial) + FIBERS_MORE; shim_left_fiber(serial) != NULL; count--) {
+    for (size_t count = shim_stacks_of_scripts() + FIBERS_MORE; shim_left_fiber(serial) != NULL; count--) {
         if (count == 0) {
             shim_left_fibers_drop(serial);
             return;
