@@ -191,6 +191,16 @@ impl Routing {
 }
 
 impl SitePart {
+    /// Returns whether no file can answer a normalized path, so that the script handles it without `PATH_INFO`, whatever is on
+    /// the disk.
+    pub fn has_only_the_script(&self, path: &[u8]) -> bool {
+        match &self.mode {
+            RoutingMode::FrontController { script, .. } => path == b"/" || path == &**script,
+            RoutingMode::Worker { script } => path.ends_with(b"/") && !is_or_is_below(path, script),
+            RoutingMode::Files | RoutingMode::SinglePage { .. } => false,
+        }
+    }
+
     /// Returns the key under which to cache that a script handles a normalized path; `None` if it must not be cached: the
     /// script may create a file of that name, which handles the next request.
     pub fn route_key<'a>(&'a self, path: &'a [u8], script: &[u8], path_info: &[u8]) -> Option<&'a [u8]> {
@@ -544,6 +554,31 @@ mod tests {
         assert_eq!(key("/other.php", "/other.php", ""), Some("/other.php".into()));
         assert_eq!(key("/api", "/api.php", ""), Some("api".into()));
         assert_eq!(key("/api/a", "/api.php", "/a"), None);
+    }
+
+    #[test]
+    fn paths_with_only_the_script_have_no_other_candidate() {
+        let paths = [
+            "/",
+            "/a",
+            "/a/",
+            "/index.php",
+            "/index.php/",
+            "/index.php/a/",
+            "/index.phpx/",
+            "/.a/",
+            "/a.php",
+            "/a.php/",
+        ];
+        for mode in [RoutingMode::Files, front_controller(), single_page(), worker()] {
+            let part = SitePart { key: Vec::new(), mode: mode.clone() };
+            for path in paths {
+                let is_alone = tried(&mode, path) == ["run /index.php|"];
+                assert!(is_alone || !part.has_only_the_script(path.as_bytes()), "{mode:?} {path}");
+            }
+            let has_entry = mode.front_controller().is_some();
+            assert_eq!(part.has_only_the_script(b"/"), has_entry, "{mode:?}");
+        }
     }
 
     #[test]

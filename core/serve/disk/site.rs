@@ -131,9 +131,10 @@ impl Site {
 
     /// Whether the front controller certainly answers the normalized `path`, and may. Does not wait.
     pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
+        let part = self.part(path);
         !self.policy.php_deny.matches(path)
             && !self.names_task_entry(path)
-            && self.root.leaves_all_to_the_script(&self.part(path).mode, path)
+            && (part.has_only_the_script(path) || self.root.leaves_all_to_the_script(&part.mode, path))
     }
 
     /// Returns the part of the site that contains the normalized `path`.

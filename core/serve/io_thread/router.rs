@@ -74,12 +74,20 @@ impl Router {
             self.scripts.clear();
             self.reloads = reloads;
         }
+        let part = self.site.part(&path);
+        // The common case in worker mode: nothing else needs to be looked up.
+        if part.has_only_the_script(&path)
+            && let Some(script) = self.scripts.get(&part.key, now)
+            && self.site.leaves_to_front_controller(&path)
+        {
+            return Handler::Script(Arc::clone(script));
+        }
         if let Some(script) = self.scripts.get(&path, now) {
             return Handler::Script(Arc::clone(script));
         }
         match self.site.kept(&path, now) {
             Lookup::Absent | Lookup::Old => {
-                if let Some(script) = self.scripts.get(&self.site.part(&path).key, now)
+                if let Some(script) = self.scripts.get(&part.key, now)
                     && self.site.leaves_to_front_controller(&path)
                 {
                     return Handler::Script(Arc::clone(script));
