@@ -641,8 +641,9 @@ shim_progress shim_fiber_resume(void);
 /* Finds out which requests have become ready, without sleeping. Returns how many are ready. */
 size_t shim_look(void);
 
-/* The same, but if none is ready, sleeps until one is, or until the worker's descriptor is written to. */
-size_t shim_wait(void);
+/* The same, but if none is ready, sleeps until one is, until the worker's descriptor is written to, or for `longest`
+ * nanoseconds; a negative `longest` means indefinitely. */
+size_t shim_wait(int64_t longest);
 
 /* Something that a waiter of this group waits for, or has waited for, may be complete. Returns how many requests can go on.
  * Call after shim_look and shim_wait, which consume the thread's wake-ups. */
@@ -667,8 +668,8 @@ void shim_worker_facts_read(shim_worker_facts *facts);
 
 /* Collects garbage outside any request: destructors run, and their output is discarded. Call between requests. */
 void shim_worker_tidy(void);
-/* Whether an idle worker should call shim_worker_tidy() before it sleeps. */
-bool shim_worker_has_garbage(void);
+/* In how many nanoseconds an idle worker should call shim_worker_tidy(); negative if there is no reason to. */
+int64_t shim_worker_idle_wait(void);
 
 /* The name of an extension whose per-thread state has not been classified as belonging to a request or to the thread;
  * empty if there is none. For tests. */

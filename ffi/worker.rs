@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use crate::bindings::{self, shim_worker_facts};
 use crate::completion;
@@ -82,10 +83,12 @@ impl WorkerRequests {
         ready + completion::notify_waiters(self)
     }
 
-    /// Sleeps until a request can go on or the worker is woken. Returns how many requests can go on.
-    pub fn wait(&mut self) -> usize {
+    /// Sleeps until a request can go on or the worker is woken, or for `longest` if that is given. Returns how many requests
+    /// can go on.
+    pub fn wait(&mut self, longest: Option<Duration>) -> usize {
+        let longest = longest.map_or(-1, |longest| i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX));
         // SAFETY: on the worker's thread while it serves.
-        let ready = unsafe { bindings::shim_wait() };
+        let ready = unsafe { bindings::shim_wait(longest) };
         ready + completion::notify_waiters(self)
     }
 
@@ -109,10 +112,11 @@ impl WorkerRequests {
         }
     }
 
-    /// Returns whether there is garbage that an idle worker should collect.
-    pub fn has_garbage(&self) -> bool {
+    /// Returns how long an idle worker should sleep before it collects garbage; `None` if there is none.
+    pub fn time_to_garbage(&self) -> Option<Duration> {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_worker_has_garbage() }
+        let wait = unsafe { bindings::shim_worker_idle_wait() };
+        u64::try_from(wait).ok().map(Duration::from_nanos)
     }
 
     /// Collects the garbage that requests have left, outside any request: the output of destructors is discarded.

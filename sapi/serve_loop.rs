@@ -15,8 +15,6 @@ pub(crate) struct ServeLoop<'a, J: Job> {
     /// The number of jobs that wait.
     waiting: usize,
     leaves: Option<RecycleReason>,
-    /// A job has run since the thread last looked for garbage.
-    has_run: bool,
     /// The loop runs, or a panic has ended it.
     is_running: bool,
 }
@@ -25,7 +23,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
     /// Starts without jobs; a heap above `memory_max_mib` ends the thread, unless that is 0.
     pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64) -> Self {
         let memory_max = (memory_max_mib > 0).then_some(memory_max_mib << 20);
-        Self { context, memory_max, waiting: 0, leaves: None, has_run: true, is_running: false }
+        Self { context, memory_max, waiting: 0, leaves: None, is_running: false }
     }
 
     /// Returns why the thread is to be replaced, if it has asked to be.
@@ -70,13 +68,11 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         self.leaves.is_none() || (self.waiting > 0 && self.context.carries_on())
     }
 
-    /// Sleeps until there is something to do, or collects garbage first. Returns false if the thread ends.
+    /// Sleeps until there is something to do, or collects garbage that is due. Returns false if the thread ends.
     pub(crate) fn sleep(&mut self, visits: &mut WorkerRequests) -> bool {
-        if self.waiting == 0
-            && self.leaves.is_none()
-            && std::mem::take(&mut self.has_run)
-            && visits.has_garbage()
-        {
+        let is_idle = self.waiting == 0 && self.leaves.is_none();
+        let longest = if is_idle { visits.time_to_garbage() } else { None };
+        if longest.is_some_and(|longest| longest.is_zero()) {
             self.context.run(|| visits.tidy());
             return true;
         }
@@ -85,9 +81,9 @@ impl<'a, J: Job> ServeLoop<'a, J> {
             if self.waiting == 0 {
                 return false;
             }
-            visits.wait();
+            visits.wait(None);
         } else if self.context.prepare_park() {
-            let ready = visits.wait();
+            let ready = visits.wait(longest);
             self.context.unpark(ready > 0);
         }
         true
@@ -95,7 +91,6 @@ impl<'a, J: Job> ServeLoop<'a, J> {
 
     /// Decides after the end of a job whether the thread continues.
     pub(crate) fn look_after(&mut self, visits: &mut WorkerRequests) {
-        self.has_run = true;
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
         self.context.note_heap(heap_bytes);

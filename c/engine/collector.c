@@ -7,7 +7,8 @@
  * of a request whose own instance of something refers to itself (instances/own_instances.c).
  *
  * An idle worker also collects if there are new roots since the last collection, so that a call of gc_collect_cycles() finds
- * mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time.
+ * mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time, and there is a pause
+ * between them, because most requests leave a root that is no garbage.
  *
  * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
  * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
@@ -46,6 +47,8 @@ enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
 /* The divisor of the time that an idle thread may spend on collections. */
 enum { IDLE_SHARE = 50 };
+/* The pause between two collections of an idle thread, in nanoseconds. */
+enum { IDLE_PAUSE = 10000000 };
 
 static uint32_t roots(void)
 {
@@ -119,10 +122,14 @@ bool shim_collector_is_due(void)
     return roots() >= collector.threshold && gc_enabled() && !collector.was_left;
 }
 
-bool shim_collector_is_worth_idle_time(void)
+int64_t shim_collector_idle_wait(void)
 {
-    return roots() > collector.alive && gc_enabled() && !collector.was_left &&
-           shim_now() - collector.ended_at >= IDLE_SHARE * collector.took;
+    if (roots() <= collector.alive || !gc_enabled() || collector.was_left) {
+        return -1;
+    }
+    const int64_t pause = IDLE_SHARE * collector.took;
+    const int64_t left = collector.ended_at + (pause > IDLE_PAUSE ? pause : IDLE_PAUSE) - shim_now();
+    return left > 0 ? left : 0;
 }
 
 void shim_collector_run(void)

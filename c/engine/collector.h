@@ -3,6 +3,7 @@
 #define SVC_SHIM_COLLECTOR_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 void shim_collector_install(void);
 /* A worker boots. */
@@ -15,8 +16,8 @@ void shim_collector_unprotect(void);
 void shim_collector_collect(void);
 /* Whether there is enough possible garbage for a collection between two requests; and that collection. */
 bool shim_collector_is_due(void);
-/* Whether an idle thread should collect now. */
-bool shim_collector_is_worth_idle_time(void);
+/* In how many nanoseconds an idle thread should collect; negative if there is nothing to collect. */
+int64_t shim_collector_idle_wait(void);
 void shim_collector_run(void);
 
 #endif

@@ -401,7 +401,8 @@ size_t shim_look(void)
     return wake_within(0);
 }
 
-size_t shim_wait(void)
+size_t shim_wait(int64_t longest)
 {
-    return wake_within(sleep_time());
+    const int64_t time = sleep_time();
+    return wake_within(longest < 0 || (time >= 0 && time < longest) ? time : longest);
 }

@@ -219,9 +219,9 @@ void shim_worker_tidy(void)
     run_here((shim_context){.serial = next_serial(), .finished = true});
 }
 
-bool shim_worker_has_garbage(void)
+int64_t shim_worker_idle_wait(void)
 {
-    return !shim_own_worker.tainted && shim_collector_is_worth_idle_time();
+    return shim_own_worker.tainted ? -1 : shim_collector_idle_wait();
 }
 
 void shim_worker_facts_read(shim_worker_facts *facts)

@@ -146,7 +146,7 @@ impl WorkerHost for Lab {
             } else if active == 0 {
                 return;
             } else {
-                requests.wait();
+                requests.wait(None);
             }
         }
     }
