@@ -167,7 +167,7 @@ static void end_compiling(void)
 
 static char *part_at(size_t index)
 {
-    return TSRMG_BULK(parts[index].structure, char *) + parts[index].offset;
+    return TSRMG_BULK_STATIC(parts[index].structure, char *) + parts[index].offset;
 }
 
 static void read_parts(char *block)

@@ -77,9 +77,6 @@ static zend_fiber *left_one(const shim_stack *stack, uint64_t request)
 zend_fiber *shim_left_fiber(uint64_t request)
 {
     zend_fiber *fiber = NULL;
-    if (shim_stacks_of_scripts() == 0) {
-        return NULL;
-    }
     for (const shim_stack *stack = shim_stack_first(); stack != NULL && fiber == NULL; stack = stack->next) {
         fiber = left_one(stack, request);
     }

@@ -117,6 +117,9 @@ static void end_fiber(shim_fiber *fiber)
 static void end_fibers(shim_fiber *fiber, const shim_place *here)
 {
     const uint64_t serial = fiber->context.serial;
+    if (shim_stacks_of_scripts() == 0) {
+        return;
+    }
     for (size_t count = shim_stacks_of_scripts() + FIBERS_MORE; shim_left_fiber(serial) != NULL; count--) {
         if (count == 0) {
             shim_left_fibers_drop(serial);

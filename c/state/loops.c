@@ -83,16 +83,17 @@ static bool list(unsigned index)
     return true;
 }
 
-/* Looks for classes that have been used for the first time. Returns false if out of memory. */
-static bool look(void)
+static bool are_more(void)
 {
-    const bool are_more = EG(class_table)->nNumUsed != known.seen;
-    if (!are_more && known.unlisted == 0) {
-        return true;
-    }
+    return EG(class_table)->nNumUsed != known.seen;
+}
+
+static bool look_for_more(void)
+{
+    const bool are_new = are_more();
     known.seen = EG(class_table)->nNumUsed;
     for (unsigned i = 0; i < NAMES; i++) {
-        if (are_more && known.found[i] == NULL) {
+        if (are_new && known.found[i] == NULL) {
             known.found[i] = zend_hash_str_find_ptr(EG(class_table), names[i], strlen(names[i]));
             known.unlisted += known.found[i] != NULL;
         }
@@ -101,6 +102,12 @@ static bool look(void)
         }
     }
     return true;
+}
+
+/* Looks for classes that have been used for the first time. Returns false if out of memory. */
+static bool look(void)
+{
+    return (!are_more() && known.unlisted == 0) || look_for_more();
 }
 
 bool shim_loops_prepare(shim_loops_state *state)

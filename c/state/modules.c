@@ -20,6 +20,12 @@ static __thread struct {
     size_t size;
 } pieces[SHIM_PARTS_MAX * SHIM_RANGES_MAX];
 static __thread int piece_count;
+/* The parts with one of two functions, in order: most have none. */
+typedef struct part_list {
+    int parts[SHIM_PARTS_MAX];
+    int count;
+} part_list;
+static __thread part_list of_requests, of_waits, of_modules;
 static __thread char *baseline;
 static __thread size_t block_size;
 
@@ -101,12 +107,20 @@ static shim_range range_of(int which, int index)
     return index < SHIM_RANGES_MAX ? ranges[index] : (shim_range){0, 0};
 }
 
+static void append_if(part_list *list, bool is_of_list, int which)
+{
+    if (is_of_list) {
+        list->parts[list->count++] = which;
+    }
+}
+
 static void find_parts(void)
 {
     const shim_part *part;
     found_count = 0;
     piece_count = 0;
     block_size = 0;
+    of_requests.count = of_waits.count = of_modules.count = 0;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL && found_count < SHIM_PARTS_MAX; i++) {
         zend_module_entry *entry = module_of(part);
         char *globals = entry != NULL ? find_struct(part, entry) : NULL;
@@ -123,6 +137,9 @@ static void find_parts(void)
             pieces[piece_count++].size = range_of(which, r).size;
             block_size += range_of(which, r).size;
         }
+        append_if(&of_requests, part->begin != NULL || part->end != NULL, which);
+        append_if(&of_waits, part->suspend != NULL || part->resume != NULL, which);
+        append_if(&of_modules, part->start || part->stop, which);
     }
 }
 
@@ -178,17 +195,18 @@ void shim_modules_release(void)
 
 void shim_modules_begin(int *begun)
 {
-    for (; *begun < found_count; ++*begun) {
-        if (found[*begun].part->begin != NULL) {
-            found[*begun].part->begin(found[*begun].globals);
+    for (; *begun < of_requests.count; ++*begun) {
+        const int which = of_requests.parts[*begun];
+        if (found[which].part->begin != NULL) {
+            found[which].part->begin(found[which].globals);
         }
     }
 }
 
 void shim_modules_start(int *started)
 {
-    while (*started < found_count) {
-        const int which = (*started)++;
+    while (*started < of_modules.count) {
+        const int which = of_modules.parts[(*started)++];
         const zend_module_entry *entry = found[which].entry;
         if (found[which].part->start && entry->request_startup_func != NULL) {
             (void)entry->request_startup_func(entry->type, entry->module_number);
@@ -206,9 +224,10 @@ bool shim_modules_prepare(char **block)
 
 void shim_modules_suspend(char *block)
 {
-    for (int i = 0; i < found_count; i++) {
-        if (found[i].part->suspend != NULL) {
-            found[i].part->suspend(found[i].globals);
+    for (int i = 0; i < of_waits.count; i++) {
+        const int which = of_waits.parts[i];
+        if (found[which].part->suspend != NULL) {
+            found[which].part->suspend(found[which].globals);
         }
     }
     read_pieces(block);
@@ -218,9 +237,10 @@ void shim_modules_suspend(char *block)
 void shim_modules_resume(const char *block)
 {
     write_pieces(block);
-    for (int i = 0; i < found_count; i++) {
-        if (found[i].part->resume != NULL) {
-            found[i].part->resume(found[i].globals);
+    for (int i = 0; i < of_waits.count; i++) {
+        const int which = of_waits.parts[i];
+        if (found[which].part->resume != NULL) {
+            found[which].part->resume(found[which].globals);
         }
     }
 }
@@ -228,7 +248,7 @@ void shim_modules_resume(const char *block)
 void shim_modules_end(int *started)
 {
     while (*started > 0) {
-        const int which = --*started;
+        const int which = of_modules.parts[--*started];
         const zend_module_entry *entry = found[which].entry;
         if (found[which].part->stop && entry->request_shutdown_func != NULL) {
             (void)entry->request_shutdown_func(entry->type, entry->module_number);
@@ -239,7 +259,7 @@ void shim_modules_end(int *started)
 void shim_modules_clean(int *begun)
 {
     while (*begun > 0) {
-        const int which = --*begun;
+        const int which = of_requests.parts[--*begun];
         if (found[which].part->end != NULL) {
             found[which].part->end(found[which].globals);
         }
