@@ -189,6 +189,6 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
         fibers: "",
         // Directives, and where one call of a function of libc's leaves its answer.
         threads: "def_chunk_size auto_detect_line_endings default_socket_timeout user_agent from_address pclose_wait \
-            tmp_host_info tmp_host_buf tmp_host_buf_len",
+            tmp_host_info",
     },
 ];
