@@ -52,7 +52,7 @@ zend_fiber *shim_stack_suspended(const shim_stack *stack);
 void shim_stack_drop(zend_fiber *suspended);
 /* After a bailout: drops fibers that are inside a callback of an output handler that PHP has freed. */
 void shim_stacks_drop_without_output(void);
-/* The PHP heap is about to be destroyed, with all stacks but the thread's own. */
+/* Frees all records. The PHP heap is about to be destroyed, with all stacks but the thread's own, or the thread ends. */
 void shim_stacks_forget(void);
 /* Adds `size` bytes of a thread's struct to the variables that belong to a stack; they are zero while no call is in progress.
  * After PHP has started, before other threads run it. */

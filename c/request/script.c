@@ -162,6 +162,11 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     shim_own_children_end(&context);
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
+    if (is_boot) {
+        /* It was the thread's only script. */
+        free(own_strings.bytes);
+        own_strings = (shim_strings){0};
+    }
     shim_process_end();
     shim_current = NULL;
     return shim_outcome_of(&context);

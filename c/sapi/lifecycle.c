@@ -299,6 +299,7 @@ void shim_thread_start(void)
 void shim_thread_stop(void)
 {
     ts_free_thread();
+    shim_stacks_forget();
     shim_overflow_thread_stop();
     shim_descent_stop();
     shim_span_objects_stop();
