@@ -53,6 +53,7 @@ for kind in "${kinds[@]}"; do
         export SVC_SANITIZE=address,undefined UBSAN_OPTIONS=print_stacktrace=1
         export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:handle_abort=0
     fi
+    mkdir -p "$output"
     log=$output/sanitize-$kind.log
     : >"$log"
     skips=()
