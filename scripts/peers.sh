@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-all_workloads='hello rows discover coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress idle'
+all_workloads='hello rows discover coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress upload idle unread'
 
 usage() {
     cat <<TEXT
@@ -25,9 +25,10 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
                     ${all_workloads}.
                     Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
                     and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
-                    Swoole; discover is for servers that start a script for each request; the last but one
-                    are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner; idle is the memory of
-                    idle connections, for svc and nginx
+                    Swoole; discover is for servers that start a script for each request; symfony, dokuwiki
+                    and wordpress are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner; the last
+                    three, for svc and nginx, are the duration of a distant upload and the memory of clients that are idle
+                    or do not read
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
   --print           measure nothing: print what --record has
   --write FILE      write the table to FILE, too, between its markers: docs/performance.md has them
@@ -57,8 +58,8 @@ die() { say "$*"; exit 1; }
 . "$here/peers/sites.sh"
 # shellcheck source-path=SCRIPTDIR source=peers/measure.sh
 . "$here/peers/measure.sh"
-# shellcheck source-path=SCRIPTDIR source=peers/idle.sh
-. "$here/peers/idle.sh"
+# shellcheck source-path=SCRIPTDIR source=peers/figures.sh
+. "$here/peers/figures.sh"
 # shellcheck source-path=SCRIPTDIR source=peers/report.sh
 . "$here/peers/report.sh"
 
@@ -101,7 +102,7 @@ done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [discover]=discover.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
     [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
-    [static-h2]=page.html [idle]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
+    [static-h2]=page.html [idle]=page.html [unread]=page.html [upload]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
 declare -A over_tls=([tls]=yes [connect]=yes [handshake]=yes)
 running=()
 
@@ -125,7 +126,7 @@ check_options() {
 }
 
 check_tools() {
-    local tool
+    local tool name
     if [ "$install" = yes ]; then
         "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm libapache2-mod-php mariadb-server-core \
             mariadb-client-core php-mysql php-mbstring php-xml || exit 1
@@ -136,7 +137,7 @@ check_tools() {
     command -v h2load >/dev/null || leave_out '-h2' 'h2load is missing (--install installs it)'
     if ! python3 -c 'import ssl' 2>/dev/null; then
         leave_out handshake 'there is no python3 with ssl'
-        leave_out idle 'there is no python3 with ssl'
+        for name in idle unread upload; do leave_out "$name" 'there is no python3 with ssl'; done
     fi
 }
 
@@ -270,7 +271,7 @@ run_site() {
     start_servers
     for workload in ${workloads//,/ }; do
         [ "$(site_of "$workload")" = "$1" ] || continue
-        if [ "$workload" = idle ]; then run_idle; else run_workload "$workload"; fi
+        if [ -n "${is_figure[$workload]:-}" ]; then run_figures "$workload"; else run_workload "$workload"; fi
     done
     for id in "${!roots[@]}"; do stop "$id"; done
 }
@@ -287,7 +288,7 @@ trap 'exit 130' INT TERM
 fill php.ini "$work/php.ini" "WORK=$work"
 choose_memory_kind
 if [ "$print" = no ]; then
-    for name in pages symfony dokuwiki wordpress idle; do
+    for name in pages symfony dokuwiki wordpress clients; do
         for workload in ${workloads//,/ }; do
             [ "$(site_of "$workload")" != "$name" ] || { run_site "$name"; break; }
         done

@@ -56,7 +56,7 @@ async def main(port, path, milliseconds, length):
         os.truncate(body.name, length)
         for name, option in (("HTTP/2", "--http2-prior-knowledge"), ("HTTP/1.1", "--http1.1")):
             words = ["curl", "-sS", "-m", "60", option, "-o", "/dev/null", "-w", "%{http_code} %{time_total}"]
-            words += ["-H", "Expect:", "-H", "Content-Type: application/octet-stream"]
+            words += ["-X", "PUT", "-H", "Expect:", "-H", "Content-Type: application/octet-stream"]
             words += ["--data-binary", "@" + body.name, f"http://127.0.0.1:{near}{path}"]
             curl = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
             said, _ = await curl.communicate()

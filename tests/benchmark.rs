@@ -41,7 +41,7 @@ fn record() -> tempfile::TempDir {
     fs::write(folder.path().join("servers"), "svc\tsvc 1.0, PHP 8.4\n").unwrap();
     let runs = "hello\t2026-01-02\t3\t5\t32\t4\nstatic\t2026-01-03\t1\t5\t32\t4\n";
     fs::write(folder.path().join("runs"), runs).unwrap();
-    fs::write(folder.path().join("idle"), "http1\tsvc\t600\n").unwrap();
+    fs::write(folder.path().join("figures"), "idle\thttp1\tsvc\t600\nupload\thttp2\tsvc\t0.52\n").unwrap();
     folder
 }
 
@@ -60,7 +60,7 @@ fn the_table_shows_medians_ratios_and_errors() {
     assert!(row("static ").contains("300 !"), "{text}");
     assert!(text.contains("! static, svc: 7 answers with a status above 399"), "{text}");
     assert!(text.find("hello ").unwrap() < text.find("static ").unwrap(), "{text}");
-    assert!(row("HTTP/1.1").ends_with("600"), "{text}");
+    assert!(row("HTTP/1.1").ends_with("600") && row("HTTP/2").ends_with("0.52"), "{text}");
 }
 
 #[test]
@@ -80,6 +80,7 @@ fn the_table_replaces_what_is_between_the_markers() {
     let text = text.strip_suffix(&format!("{}after\n", MARKERS[1])).unwrap();
     assert!(text.contains("Measured on 2026-01-02, 2026-01-03.") && !text.contains("old"), "{text}");
     assert!(text.contains("| hello | svc | 4500 |") && text.contains("| HTTP/1.1 | 600 |"), "{text}");
+    assert!(text.contains("| HTTP/2 | 0.52 |"), "{text}");
 
     fs::write(&page, "no markers\n").unwrap();
     let output = peers(&["--print", "--record", folder, "--write", page.to_str().unwrap()]);

@@ -2,7 +2,7 @@
 # What peers.sh keeps of a run, prints, and writes to the documentation. The folder $record has
 #
 #   results  a line per run of the load generator (see measure.sh)
-#   idle     a line per kind of idle connection and server (see idle.sh)
+#   figures  a line per figure of a server (see figures.sh)
 #   servers  a line per server: its name, its version and that of its PHP
 #   runs     a line per workload: name, date, rounds, seconds, connections, PHP workers
 #
@@ -48,10 +48,10 @@ machine() {
 # Prints the tables, as text, or as Markdown if $1 is yes. The ratios are relative to nginx + php-fpm: to PEERS_FPM where it
 # was measured, because it uses the same PHP.
 tables() {
-    touch "$record/results" "$record/idle" "$record/runs"
+    touch "$record/results" "$record/figures" "$record/runs"
     awk -v "bases=$(fpm_own_label);$(fpm_label)" -v "memory_kind=$memory_kind" -v "tick=$(getconf CLK_TCK)" -v "cpus=$(nproc)" -v "markdown=${1:-}" \
         -v "order=$all_workloads" -f "$here/peers/table.awk" "$record/runs" "$record/results"
-    [ ! -s "$record/idle" ] || awk -v "markdown=${1:-}" -f "$here/peers/idle.awk" "$record/idle"
+    [ ! -s "$record/figures" ] || awk -v "markdown=${1:-}" -f "$here/peers/figures.awk" "$record/figures"
 }
 
 print_result() {

@@ -30,6 +30,7 @@ declare -A hosts=(
     [wordpress]='svc fpm fpm_own frankenphp' [dokuwiki]='svc fpm fpm_own frankenphp'
     [discover]='svc fpm fpm_own apache frankenphp'
     [symfony]='svc svc_worker fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
+    [unread]='svc fpm svc_tls fpm_tls' [upload]='svc fpm'
 )
 
 # shellcheck source-path=SCRIPTDIR source=svc.sh
@@ -48,7 +49,7 @@ declare -A hosts=(
 # Returns whether server $1 is measured in workload $2.
 takes_part() {
     [[ " ${hosts[$2]:-$1} " = *" $1 "* && " ${only[$1]:-$2} " = *" $2 "* ]] || return 1
-    [ "$2" != idle ] || return 0
+    [ -z "${is_figure[$2]:-}" ] || return 0
     [ "${https[$1]:-}" = "${over_tls[$2]:-}" ] || return 1
     case $2 in
         coded) [ -n "${codes[$1]:-}" ] ;;

@@ -6,12 +6,15 @@
 # shellcheck disable=SC2154 # from the caller: here work site roots idle_connections
 # shellcheck disable=SC2034 # for the caller
 
-# The workloads of applications: each has the name of its site. All others are of the site `pages`.
+# The workloads of applications: each has the name of its site. Those with one figure are of the site `clients`, and
+# all others of the site `pages`.
 declare -A is_application=([wordpress]=yes [dokuwiki]=yes [symfony]=yes)
 # What must be in the response of an application.
 declare -A phrase=([wordpress]='Wombats</title>' [dokuwiki]='<h1 class="sectionedit1" id="wombats"' [symfony]='WOMBAT &lt;40&gt;')
 
-site_of() { if [ -n "${is_application[$1]:-}" ] || [ "$1" = idle ]; then echo "$1"; else echo pages; fi; }
+site_of() {
+    if [ -n "${is_application[$1]:-}" ]; then echo "$1"; elif [ -n "${is_figure[$1]:-}" ]; then echo clients; else echo pages; fi
+}
 
 # Creates the pages, and the expected responses, by other means than the servers use.
 pages_create() {
@@ -36,12 +39,13 @@ pages_create() {
 }
 pages_complete() { :; }
 
-# The pages, on servers that take as many connections as idle.sh opens.
-idle_create() {
+# The pages, on servers that take as many connections as figures.sh opens.
+clients_create() {
     pages_create
+    for _ in {1..20}; do cat "$site/large.html"; done >"$site/huge.html"
     open_connections=$((idle_connections + 1000))
 }
-idle_complete() { :; }
+clients_complete() { :; }
 
 # php-fpm lets requests wait for a minute, svc for a second unless told otherwise: pages that visitors wait for may take
 # longer here than that, when all clients of the benchmark come at once.

@@ -1,0 +1,4 @@
+<?php
+
+// Receives an upload, and answers with its length.
+echo strlen(file_get_contents('php://input'));
