@@ -238,6 +238,8 @@ impl<R> Http1<R> {
         self.serve(Stream::unreadable(request, facts, now), true);
     }
 
+    /// Inlined, so that a stream, which is large, is moved once.
+    #[inline(always)]
     fn serve(&mut self, stream: Stream<R>, has_unread: bool) {
         let serving = Serving { stream, closes: false, has_unread, leftover: None, remnant: None };
         self.state = Http1State::Serving(Box::new(serving));
