@@ -1,7 +1,7 @@
-/* connect(), defined before libc's.
+/* Interposes connect().
  *
- * Most libraries connect without waiting, and poll() afterwards. Those that wait in connect() itself have a blocking
- * socket, which does not block while their request waits for it. */
+ * Most libraries connect without blocking and poll() afterwards. Those that wait in connect() itself have a blocking
+ * socket; it is non-blocking while the request waits in its fiber. */
 #include "compat.h"
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
@@ -17,7 +17,7 @@ DECLARE_LIBC(connect);
 DECLARE_LIBC(fcntl64);
 DECLARE_LIBC(poll);
 
-/* The outcome of a connect() that went on in the background. */
+/* Returns the result of a connect() that continued in the background; sets errno if it failed. */
 static int outcome(int descriptor)
 {
     int error = 0;
@@ -35,7 +35,7 @@ static bool is_connecting(int descriptor)
     return LIBC(poll)(&look, 1, 0) == 0;
 }
 
-/* A Unix socket whose listener is busy: nothing tells when it has room. */
+/* Retries on a Unix socket whose listener's backlog is full; poll() does not report when it has room. */
 static int try_again(int descriptor, const struct sockaddr *address, socklen_t size, int64_t deadline,
                      shim_waited *waited)
 {
@@ -50,7 +50,7 @@ static int try_again(int descriptor, const struct sockaddr *address, socklen_t s
     return result;
 }
 
-/* Connects a socket that does not block any more. */
+/* Connects a socket that is non-blocking by now. */
 static int connect_in_fiber(int descriptor, const struct sockaddr *address, socklen_t size, int64_t deadline,
                             shim_waited *waited)
 {
@@ -91,6 +91,6 @@ int connect(int descriptor, const struct sockaddr *address, socklen_t size)
         (void)LIBC(fcntl64)(descriptor, F_SETFL, flags);
     }
     errno = error;
-    /* Where it cannot wait in the fiber, it waits in libc for the connection that has begun. */
+    /* If the fiber cannot wait, libc waits for the connection attempt in progress. */
     return waited == SHIM_WAITED_BLOCK ? LIBC(connect)(descriptor, address, size) : result;
 }

@@ -1,4 +1,4 @@
-/* Calls that wait for several descriptors: poll(), select() and their kin are one wait for a set. */
+/* Waits for several descriptors, as poll(), select() and their variants do. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "hooks/descriptor_wait.h"
@@ -13,10 +13,10 @@
 
 DECLARE_LIBC(poll);
 
-/* So many are on the stack. */
+/* Sets up to this size are kept on the stack. */
 enum { WATCHES_AT_HAND = 16 };
 
-/* One year: beyond any limit, and far below the range of the number. */
+/* One year: longer than any time limit, and its nanoseconds are far from overflowing an int64_t. */
 enum { SECONDS_MAX = 31536000 };
 
 int64_t shim_deadline_in(int64_t seconds, int64_t nanoseconds)
@@ -41,8 +41,8 @@ void shim_shut_down(const struct pollfd *list, nfds_t count)
     errno = error;
 }
 
-/* Whether the descriptor has failed or hung up, which always ends a wait, and which is none of what is asked for: select()
- * does not call that an exception. It would end every further wait, too. */
+/* Whether the descriptor has failed or hung up, but reports none of the requested events. epoll reports this unasked,
+ * select() does not count it as an exception, and it would end every later wait at once. */
 static bool is_beyond_hope(const shim_watch *watch)
 {
     struct pollfd look = {.fd = watch->descriptor, .events = watch->events};
@@ -73,9 +73,9 @@ static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim
         }
         shim_watch *const woken = &watches[shim_running->woken.member];
         if (shim_running->woken.is_file || is_beyond_hope(woken)) {
-            /* A file is always ready. If it is not, it has been asked for what files never have. */
+            /* Regular files are always ready; this one is not, so the caller requested events that files never report. */
             woken->descriptor = -1;
-            /* If none is left, the request's time limit is. */
+            /* Without any descriptor left, the request's time limit still ends the wait. */
             set.awaits_turn = true;
         }
     }

@@ -1,14 +1,14 @@
-/* A call of libc that a helper thread makes, while the request that wants its result waits.
+/* A libc call that a helper thread makes while the request waits for its result.
  *
- * libc resolves names by waiting in its own code, where nothing of ours is called. Such a call is made on a helper thread,
- * and the request waits for a completion. The helper has copies of the arguments and memory of its own for results, so
- * that the request can give up at any time, and its thread can end: what it leaves is freed by the helper. The request
- * takes the results once they are complete, and never before.
+ * libc waits for name servers in its own code, which calls none of our hooks. So a helper thread makes such a call, and the
+ * request waits for a completion. The helper has copies of the arguments and separate memory for the results: the request
+ * can give up at any time, and its thread can end; the helper then frees the memory. The request reads the results only
+ * once they are complete.
  *
- * What a helper thread has of its own. Its signals are all blocked, or it would run handlers that scripts have installed.
- * Its environment is that of the process: libc's resolver reads no other one, on any thread, so putenv() in a request has
- * no influence on names either way. Its locale is the process's; whoever depends on that of the request takes it along. It
- * shares working directory and file mode mask with the thread that started it, and creates no files. */
+ * State of the helper thread. All signals are blocked, otherwise it would run handlers that scripts have installed. Its
+ * environment is the process's; libc's resolver reads no other one, on any thread, so putenv() in a request never affects
+ * name resolution. Its locale is the process's; a call that depends on the request's locale passes it along. It shares the
+ * working directory and the umask with the thread that started it, and creates no files. */
 #include "compat.h"
 #include "context/host.h"
 #include "hooks/helper_call.h"
@@ -55,11 +55,11 @@ static void make_here(shim_helper_call *call)
     call->is_made = true;
 }
 
-/* The helper's side, from its beginning to its end. */
+/* Runs on the helper thread: makes the call, completes it and releases it. */
 static void help(void *data, bool runs)
 {
     shim_helper_call *call = data;
-    /* A request that has given up has let go of it. */
+    /* A request that has given up has released its share. */
     if (runs && __atomic_load_n(&call->owners, __ATOMIC_RELAXED) == SIDES) {
         make_here(call);
     }
@@ -67,7 +67,7 @@ static void help(void *data, bool runs)
     shim_helper_call_release(call);
 }
 
-/* A thread inherits the signal mask of whoever starts it. */
+/* Starts the call with all signals blocked: a thread inherits the signal mask of the thread that starts it. */
 static void ask_for_help(shim_helper_call *call)
 {
     sigset_t all, own;

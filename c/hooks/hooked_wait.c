@@ -1,4 +1,4 @@
-/* How a call waits that has a hook. */
+/* Waits of hooked calls. */
 #include "compat.h"
 #include "context/context.h"
 #include "fiber/cancel.h"
@@ -12,11 +12,10 @@
 
 #include <errno.h>
 
-/* How often a library may ask in vain before it counts as deaf. */
+/* The number of refused waits in a row after which a library counts as deaf, and after which as hopeless. */
 enum { PATIENCE = 8, LAST_PATIENCE = 2 * PATIENCE };
 
-/* The request waits no more. A task that has been cancelled is told by an exception, as soon as the call has
- * returned. */
+/* Refuses the wait. A cancelled task gets its exception as soon as the call has returned. */
 static shim_waited give_up(void)
 {
     shim_running->refusals++;
@@ -63,7 +62,7 @@ static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
     case SHIM_WOKEN_BY_TIME:
         break;
     }
-    /* Either the call's own deadline, or the time limit of the request. */
+    /* The time was either the call's deadline or the request's time limit. */
     return set->deadline != 0 && shim_now() >= set->deadline ? SHIM_WAITED_EXPIRED : give_up();
 }
 

@@ -1,13 +1,12 @@
 /* Calls that wait, and which of them may suspend their request.
  *
- * The executable defines libc's waiting functions before libc does, so whatever libphp, its extensions and their
- * libraries wait for arrives here. In a request that has a fiber, they wait as Svc\sleep() does, and their thread runs
- * other requests meanwhile. Everywhere else they are libc's: the first thing to be looked at is whether such a request
- * runs on this thread at all.
+ * The executable defines libc's waiting functions before libc does, so every wait of libphp, its extensions and their
+ * libraries arrives here. In a request with a fiber, they wait like Svc\sleep(), and the thread runs other requests
+ * meanwhile. Everywhere else libc handles them: the first check is whether such a request runs on this thread.
  *
- * Invariants. A hook neither jumps nor throws: its caller is C code that holds what a jump would leave behind. To its
- * caller, a call means what it meant before: the same results, timeouts and errno. A call that cannot suspend its request
- * blocks its thread, and is counted. */
+ * Invariants. A hook neither jumps nor throws: its caller is C code that holds resources which a jump would leak. The
+ * caller sees the usual results, timeouts and errno. A call that cannot suspend its request blocks its thread and is
+ * counted. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"

@@ -7,20 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Sets which hooks are in effect, a bit for each; before any thread runs PHP. */
+/* Sets which hooks are in effect, one bit each. Called before any thread runs PHP. */
 void shim_hooks_install(uint32_t hooks);
-/* Whether a call is to suspend its request while it waits: the hook is in effect, and a request that has a fiber is
- * running. For functions of PHP. */
+/* Whether a call suspends its request while it waits: the hook is in effect, and a request with a fiber is running. For
+ * PHP's functions. */
 bool shim_hook_is_on(shim_hook hook);
-/* Whether it was chosen, and such a call can be made by `caller` at all. */
+/* Whether the hook is in effect and `caller` belongs to a known library (libc/callers.h), with or without a fiber. */
 bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller);
-/* Whether to suspend, for a function that comes before libc's, which `caller` has called: its library
- * must be one of those that can be suspended. */
+/* Whether a replacement of a libc function suspends its request: shim_hook_is_on, and `caller` is in a known library. */
 bool shim_hook_is_on_for(shim_hook hook, const void *caller);
 /* Counts a call that blocks its thread. */
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle);
 
-/* The caller of the function that this appears in. */
+/* The return address of the function that uses this macro. */
 #define SHIM_CALLER __builtin_return_address(0)
 
 #endif

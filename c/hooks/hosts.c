@@ -1,7 +1,7 @@
-/* gethostbyname_r(), defined before libc's: what gethostbyname() in PHP and the functions of ext/sockets call.
+/* Interposes gethostbyname_r(): PHP's gethostbyname() and the functions of ext/sockets call it.
  *
- * The variants that return a struct of libc's own are not: no library whose requests can be suspended uses them, since they
- * are not for threads. */
+ * The variants that return a static struct of libc have no hook: they are not thread-safe, so no library whose requests can
+ * be suspended uses them. */
 #include "compat.h"
 #include "hooks/helper_call.h"
 #include "hooks/hooks.h"
@@ -16,8 +16,8 @@
 
 DECLARE_LIBC(gethostbyname_r);
 
-/* The results point into a buffer of the caller's size, at the same distance from an aligned address, so that it suffices
- * exactly when the caller's does. */
+/* The results point into a buffer of the caller's size, at the caller's offset from an aligned address: it suffices exactly
+ * when the caller's buffer does. */
 enum { ALIGNMENT = _Alignof(max_align_t) };
 
 typedef struct host_call {
@@ -60,7 +60,7 @@ static host_call *host_call_of(const char *name, const char *buffer, size_t size
 
 /* ---- the results ---- */
 
-/* Where it is in the caller's buffer. */
+/* Returns the same position in the caller's buffer; a pointer to other memory is returned unchanged. */
 static void *moved(const host_call *own, void *pointer, char *buffer)
 {
     const size_t offset = (size_t)((char *)pointer - own->buffer);
@@ -85,7 +85,7 @@ static void take_host(const host_call *own, struct hostent *entry, char *buffer)
     entry->h_addr_list = moved_list(own, own->entry.h_addr_list, buffer);
 }
 
-/* What libc takes for an address, and answers without asking anybody. */
+/* Whether libc takes `name` for a numeric address, which it parses without a query. */
 static bool is_number(const char *name)
 {
     const size_t length = strlen(name);
@@ -106,7 +106,7 @@ int gethostbyname_r(const char *name, struct hostent *entry, char *buffer, size_
     }
     *found = NULL;
     if (waited != SHIM_WAITED_LOOK) {
-        /* Of all failures the one that nobody tries again after. */
+        /* Callers do not retry after this error. */
         *host_error = NO_RECOVERY;
         return 0;
     }

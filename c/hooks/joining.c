@@ -1,8 +1,8 @@
-/* pthread_join(), defined before libc's: libcurl resolves names on threads of its own.
+/* Interposes pthread_join(): libcurl resolves names on threads that it starts.
  *
- * While such a thread works, libcurl waits in poll(), which has a hook. But a transfer that ends before its name is known,
- * by a timeout for example, joins the thread, and a resolver cannot be interrupted: it may take as long as its own
- * timeouts. Nothing tells the end of a foreign thread, so the request looks for it, in pauses. */
+ * While such a thread works, libcurl waits in poll(), which has a hook. But a transfer that ends before its name is
+ * resolved, for example by a timeout, joins the thread, and a resolver cannot be interrupted: it may take as long as its
+ * own timeouts. No event reports the end of a foreign thread, so the request polls for it, with pauses. */
 #include "compat.h"
 #include "hooks/hooked_wait.h"
 #include "hooks/hooks.h"
@@ -22,7 +22,7 @@ int pthread_join(pthread_t thread, void **result)
     int error = pthread_tryjoin_np(thread, result);
     while (error == EBUSY) {
         if (shim_hooked_pause(SHIM_HOOK_DNS, &pause) != SHIM_WAITED_LOOK) {
-            /* Its caller frees what the thread uses, so there is no giving up. */
+            /* The caller frees memory that the thread uses, so the join cannot be abandoned. */
             return LIBC(pthread_join)(thread, result);
         }
         error = pthread_tryjoin_np(thread, result);

@@ -1,8 +1,7 @@
-/* getaddrinfo() and getnameinfo(), defined before libc's.
+/* Interposes getaddrinfo() and getnameinfo().
  *
- * What needs no question to anybody is answered at once, by libc: numbers, and whatever is wrong with the arguments. All
- * other names are asked for on a helper thread, those in a file of hosts as well: which source has a name is known only
- * to libc. */
+ * Numeric addresses and invalid arguments go straight to libc. All other names are resolved on a helper thread, including
+ * those in /etc/hosts: only libc knows which source has a name. */
 #include "compat.h"
 #include "hooks/helper_call.h"
 #include "hooks/hooks.h"
@@ -18,7 +17,7 @@
 DECLARE_LIBC(getaddrinfo);
 DECLARE_LIBC(getnameinfo);
 
-/* What a request is told that is to wait no more: of all failures the one that nobody tries again after. */
+/* The error of a lookup whose request may no longer wait; callers do not retry after it. */
 enum { GIVEN_UP = EAI_FAIL };
 
 /* ---- from a name to addresses ---- */
@@ -29,7 +28,7 @@ typedef struct address_call {
     struct addrinfo *found;
     bool has_hints;
     struct addrinfo hints;
-    /* For names that are not ASCII, which libc reads in the encoding of the request's locale. */
+    /* For names that are not ASCII: libc decodes them by the request's locale. */
     locale_t locale;
     const char *service;
     char node[];
@@ -74,18 +73,18 @@ static address_call *address_call_of(const char *node, const char *service, cons
         own->has_hints = true;
         own->hints = *hints;
         if ((hints->ai_flags & (AI_IDN | AI_CANONIDN)) != 0) {
-            /* Without memory for it, such a name is read as ASCII. */
+            /* If out of memory, such a name is read as ASCII. */
             own->locale = duplocale(uselocale((locale_t)0));
         }
     }
     return own;
 }
 
-/* Whether libc takes the node for a name that it has to ask for, and finds nothing wrong with the other arguments. It is
- * asked, since its notion of a number has exceptions. */
+/* Whether libc takes the node for a name that needs a lookup, and accepts the other arguments. Calls libc to decide, since
+ * its notion of a numeric address has exceptions. */
 static bool is_name(const char *node, const char *service, const struct addrinfo *hints)
 {
-    /* What libc assumes without hints. */
+    /* libc's defaults without hints. */
     static const struct addrinfo no_hints = {.ai_flags = AI_V4MAPPED | AI_ADDRCONFIG, .ai_family = AF_UNSPEC};
     struct addrinfo numeric = hints != NULL ? *hints : no_hints;
     struct addrinfo *found = NULL;
@@ -165,7 +164,7 @@ static name_call *name_call_of(const struct sockaddr *address, socklen_t size, s
     return own;
 }
 
-/* Whether anybody has to be asked. */
+/* Whether the call needs a lookup. */
 static bool is_question(const struct sockaddr *address, socklen_t size, const char *node, socklen_t node_size, int flags)
 {
     if (address == NULL || size < sizeof(address->sa_family) || size > sizeof(struct sockaddr_storage)) {

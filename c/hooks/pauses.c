@@ -1,14 +1,14 @@
 /* Pauses of C code that polls for a lock. The executable defines usleep() before libc does.
  *
- * Two callers give up their thread while they pause, because a request of the same thread may hold the lock, and polling
- * would be useless until that request continues:
+ * Two callers release their thread while they pause, because a request of the same thread may hold the lock, and polling is
+ * futile until that request continues:
  *
- *  - Session handlers, such as those for Redis, with any setting, as for the lock of a session file.
+ *  - Session handlers, such as Redis's, with any setting, as for the lock of a session file.
  *  - SQLite, which waits for the lock of its database (busy_timeout), if connections have owners: another request may then
  *    run in the middle of a call, but cannot use the connection. While it pauses, SQLite only holds the mutex of the
  *    connection, which is recursive.
  *
- * The pause ends at the request's time limit, and so does the wait: the pauses that remain of SQLite's timeout return at
+ * The pause ends at the request's time limit, and so does the wait: the remaining pauses of SQLite's timeout return at
  * once. Everywhere else, and above all in a script's own usleep(), the thread pauses as usual. */
 #include "compat.h"
 #include "context/context.h"
@@ -40,7 +40,7 @@ static void pause_in_fiber(useconds_t duration, shim_wait_purpose purpose)
 {
     if (!shim_is_over() &&
         shim_park_until(shim_now() + (int64_t)duration * 1000, purpose) == SHIM_NEVER_PARKED) {
-        /* A caller that polls does not care whether the pause was interrupted. */
+        /* A caller that polls does not depend on the length of the pause: ignore EINTR. */
         (void)LIBC(usleep)(duration);
     }
 }

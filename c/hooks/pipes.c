@@ -1,5 +1,5 @@
-/* read() and write(), defined before libc's, for pipes, and for sockets, where they are recv() and send(); all other
- * files are the kernel's. */
+/* Interposes read() and write(): they wait for pipes in the fiber, and act as recv() and send() on sockets. All other files
+ * go straight to libc. */
 #include "compat.h"
 #include "hooks/hooked_wait.h"
 #include "hooks/hooks.h"
@@ -17,11 +17,11 @@
 DECLARE_LIBC(poll);
 DECLARE_LIBC(read);
 DECLARE_LIBC(write);
-/* What read() is in code that was compiled to check the size of its buffer. */
+/* read() in code compiled with _FORTIFY_SOURCE. */
 extern ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size);
 DECLARE_LIBC(__read_chk);
 
-/* Which hook waits for the descriptor; false if none does. */
+/* Finds the hook that waits for the descriptor; returns false if none does. */
 static bool hook_of(int descriptor, const void *caller, shim_hook *hook)
 {
     if (!shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller) && !shim_hook_is_on_for(SHIM_HOOK_NET, caller)) {
@@ -35,7 +35,8 @@ static bool hook_of(int descriptor, const void *caller, shim_hook *hook)
     return is_open && (S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode)) && shim_hook_is_on(*hook);
 }
 
-/* Waits until the pipe is ready, or is not to be waited for. Returns false if the call fails, with errno set. */
+/* Waits until the pipe is ready; returns true at once if the pipe is non-blocking, or if the fiber cannot wait. Returns
+ * false if the call fails, with errno set. */
 static bool wait_until_ready(int descriptor, short events)
 {
     struct pollfd look = {.fd = descriptor, .events = events};
@@ -60,7 +61,7 @@ static bool wait_until_ready(int descriptor, short events)
     return true;
 }
 
-/* Whether the call is not libc's: it is answered by recv(), or fails. */
+/* Returns true if libc must not be called: `result` comes from recv(), or is -1 with errno set. */
 static bool read_in_fiber(int descriptor, void *buffer, size_t length, const void *caller, ssize_t *result)
 {
     shim_hook hook;
@@ -90,7 +91,7 @@ ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size)
                : LIBC(__read_chk)(descriptor, buffer, length, size);
 }
 
-/* A pipe that is ready takes PIPE_BUF bytes at once, and so much is written as a whole. More than that goes in parts. */
+/* A writable pipe takes PIPE_BUF bytes without blocking, and writes of that size are atomic. Longer ones go in parts. */
 static ssize_t write_in_fiber(int descriptor, const char *bytes, size_t length)
 {
     size_t written = 0;

@@ -1,4 +1,4 @@
-/* poll() and its kin, defined before libc's. */
+/* Interposes poll() and its variants. */
 #include "compat.h"
 #include "hooks/descriptor_wait.h"
 #include "hooks/hooks.h"
@@ -12,7 +12,7 @@
 
 DECLARE_LIBC(poll);
 DECLARE_LIBC(ppoll);
-/* What poll() is in code that was compiled to check the size of its list. */
+/* poll() and ppoll() in code compiled with _FORTIFY_SOURCE. */
 extern int __poll_chk(struct pollfd *list, nfds_t count, int timeout, size_t size);
 extern int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
                        size_t size);
@@ -36,9 +36,9 @@ static int fail(void)
     return -1;
 }
 
-/* The request is over: each descriptor has failed. A library that asks on after reading has not failed, like TLS in the
- * middle of its handshake, finds its sockets closed; one that asks even then, like libcurl in a transfer that is paused,
- * finds that poll() itself fails. */
+/* The request is over: reports every descriptor as failed. A library that keeps polling after failed reads, like TLS in the
+ * middle of its handshake, gets its sockets shut down; for one that polls even then, like libcurl in a paused transfer,
+ * poll() itself fails. */
 static int fail_all(struct pollfd *list, nfds_t count)
 {
     int failed = 0;
@@ -55,7 +55,7 @@ static int fail_all(struct pollfd *list, nfds_t count)
     return failed;
 }
 
-/* As the kernel has it if the descriptor was closed before. */
+/* Reports the closed descriptor as the kernel does if it was closed before the call. */
 static int tell_closed(struct pollfd *list, nfds_t count, int closed)
 {
     int found = 0;
@@ -66,11 +66,11 @@ static int tell_closed(struct pollfd *list, nfds_t count, int closed)
     return found;
 }
 
-/* Returns false if the caller has to call libc with what is left of the time. */
+/* Returns false if the caller has to call libc for the remaining time. */
 static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *result)
 {
     poll_call call = {.list = list, .count = count};
-    /* In most cases, something is ready. */
+    /* Usually, a descriptor is ready. */
     *result = look(&call);
     if (*result != 0) {
         *result = shim_hooked_may_find() ? *result : fail();
@@ -99,7 +99,8 @@ static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
     return LIBC(poll)(list, count, (int)left_ms);
 }
 
-/* A caller that changes the signal mask while it waits wants to be interrupted, which a fiber is not. */
+/* Whether the call waits, with a valid timeout and without a signal mask: a caller that changes the mask expects an
+ * interrupt, which a fiber does not get. */
 static bool is_plain(const struct timespec *timeout, const sigset_t *signals)
 {
     return signals == NULL &&

@@ -1,8 +1,8 @@
-/* res_nsearch(), defined before libc's: what dns_get_record(), dns_check_record() and dns_get_mx() call.
+/* Interposes res_nsearch(): dns_get_record(), dns_check_record() and dns_get_mx() call it.
  *
- * A resolver's state cannot be lent to another thread: its owner may give up and free it, and it may not be copied, since
- * libc counts who uses which configuration. The helper thread has a state of its own, which libc fills from the same files,
- * with the settings of the caller's. */
+ * A resolver state cannot be passed to another thread: its owner may give up and free it, and it must not be copied, since
+ * libc counts references to its configuration. The helper thread initialises another state from the same files and applies
+ * the caller's settings. */
 #include "compat.h"
 #include "hooks/helper_call.h"
 #include "hooks/hooks.h"
@@ -17,7 +17,7 @@
 
 DECLARE_LIBC(res_nsearch);
 
-/* What a caller may have changed in its state; names as in resolv.h. */
+/* The settings that a caller may have changed in its state; names as in resolv.h. */
 typedef struct resolver_settings {
     int retrans;
     int retry;
@@ -31,7 +31,7 @@ typedef struct resolver_settings {
         uint32_t mask;
     } sort_list[MAXRESOLVSORT];
     char defdname[256];
-    /* Where each of the search list begins in the text above. */
+    /* The offset in `defdname` of each domain of the search list. */
     size_t search[MAXDNSRCH];
     unsigned search_count;
 } resolver_settings;
@@ -109,7 +109,7 @@ static void find_records(shim_helper_call *call)
     write_settings(&own->settings, &state);
     own->result = LIBC(res_nsearch)(&state, own->name, own->class, own->type, own->answer, own->size);
     own->state_error = state.res_h_errno;
-    /* It frees as many addresses as it counts. */
+    /* res_nclose() frees `nscount` addresses. */
     state.nscount = opened > state.nscount ? opened : state.nscount;
     const int error = errno;
     res_nclose(&state);
@@ -134,7 +134,7 @@ static record_call *record_call_of(const struct __res_state *state, const char *
     own->type = type;
     own->size = size;
     memcpy(own->name, name, name_size);
-    /* libc reads it as a HEADER. */
+    /* libc accesses the buffer as a HEADER. */
     const uintptr_t end = (uintptr_t)own->name + name_size;
     own->answer = (unsigned char *)own->name + name_size + -end % _Alignof(HEADER);
     return own;
@@ -151,7 +151,7 @@ int res_nsearch(res_state state, const char *name, int class, int type, unsigned
         return LIBC(res_nsearch)(state, name, class, type, answer, size);
     }
     if (waited != SHIM_WAITED_LOOK) {
-        /* Of all failures the one that nobody tries again after. */
+        /* Callers do not retry after this error. */
         state->res_h_errno = NO_RECOVERY;
         h_errno = NO_RECOVERY;
         return -1;
@@ -159,7 +159,7 @@ int res_nsearch(res_state state, const char *name, int class, int type, unsigned
     const int result = own->result;
     state->res_h_errno = own->state_error;
     if (result > 0) {
-        /* An answer may be longer than the room for it. */
+        /* The result is the length of the whole response, which may exceed the buffer. */
         memcpy(answer, own->answer, (size_t)(result < size ? result : size));
     }
     shim_helper_call_release(&own->call);

@@ -1,4 +1,4 @@
-/* select() and pselect(), defined before libc's. */
+/* Interposes select() and pselect(). */
 #include "compat.h"
 #include "hooks/descriptor_wait.h"
 #include "hooks/hooks.h"
@@ -17,7 +17,7 @@ DECLARE_LIBC(pselect);
 
 enum { SETS = 3, READ = 0, WRITE = 1, EXCEPT = 2 };
 
-/* What the caller waits for, and where it wants the answer; a set that is not given is NULL. */
+/* The requested sets, and where the caller wants the results; a missing set is NULL. */
 typedef struct select_call {
     int count;
     fd_set *sets[SETS];
@@ -57,7 +57,7 @@ static nfds_t list_of(const select_call *call, struct pollfd *list)
     return length;
 }
 
-/* The request is over: whatever is asked for is ready, and fails. */
+/* The request is over: reports every requested descriptor as ready, so that the next read or write fails. */
 static int fail_all(const select_call *call, const struct pollfd *list, nfds_t length)
 {
     int failed = 0;
@@ -74,7 +74,7 @@ static int fail_all(const select_call *call, const struct pollfd *list, nfds_t l
     return failed;
 }
 
-/* Returns false if the caller has to call libc with the sets as they were. */
+/* Returns false if the caller has to call libc; the sets are unchanged then. */
 static bool select_in_fiber(int count, fd_set *reads, fd_set *writes, fd_set *excepts, int64_t deadline, int *result)
 {
     select_call call = {.count = count, .sets = {[READ] = reads, [WRITE] = writes, [EXCEPT] = excepts}};
@@ -90,7 +90,7 @@ static bool select_in_fiber(int count, fd_set *reads, fd_set *writes, fd_set *ex
     struct pollfd list[FD_SETSIZE];
     const nfds_t length = list_of(&call, list);
     shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
-    /* Scripts select; what they read afterwards, they ask for by name. */
+    /* `is_in_use` stays false: select() is called for scripts, which name the streams again when they use them. */
     const shim_descriptor_call waits = {
         .list = list, .count = length, .deadline = deadline, .look = look, .call = &call};
     *result = shim_wait_for_descriptors(&waits, &end);
@@ -104,7 +104,7 @@ static bool select_in_fiber(int count, fd_set *reads, fd_set *writes, fd_set *ex
     return end.waited != SHIM_WAITED_BLOCK;
 }
 
-/* Sets of more descriptors than fd_set has are the kernel's. */
+/* Larger sets than fd_set are left to the kernel. */
 static bool fits(int count)
 {
     return count >= 0 && count <= FD_SETSIZE;
@@ -119,7 +119,7 @@ int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct tim
         const int64_t deadline = timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_usec * INT64_C(1000));
         if (select_in_fiber(count, reads, writes, excepts, deadline, &result)) {
             if (timeout != NULL && result >= 0) {
-                /* The kernel says how much of the time is left. */
+                /* Linux updates the timeout to the time left. */
                 const int64_t left = shim_time_left(deadline);
                 *timeout = (struct timeval){.tv_sec = left / 1000000000, .tv_usec = left % 1000000000 / 1000};
             }

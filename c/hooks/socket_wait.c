@@ -1,4 +1,4 @@
-/* Calls that wait for one socket, as long as its options say. */
+/* Waits for one socket, with the timeouts of its options. */
 #include "compat.h"
 #include "hooks/descriptor_wait.h"
 #include "hooks/socket_wait.h"
@@ -62,8 +62,8 @@ bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_w
     return goes_on(*waited);
 }
 
-/* Nobody tells who pauses that the descriptor is closed. Its number may belong to another socket by now, but no other
- * socket has its inode while it is open, and a new one hardly ever has. */
+/* Identifies the descriptor's file: a pause does not end when the descriptor is closed. Its number may belong to another
+ * socket by then, but no other socket has its inode while it is open, and a new one hardly ever has. */
 static ino_t inode_of(int descriptor)
 {
     struct stat file;

@@ -1,7 +1,7 @@
-/* recv(), send(), accept() and their kin, defined before libc's.
+/* Interposes recv(), send(), accept() and their variants.
  *
- * Each tries without waiting; if the socket is not ready and its owner wants to wait, the request waits for the socket
- * and tries again. A blocking socket whose request cannot wait is left to libc, with the flags of the caller. */
+ * Each tries without blocking; if a blocking socket is not ready, the request waits for it in its fiber and tries again. If
+ * the request cannot wait without blocking its thread, libc makes the call, with the caller's flags. */
 #include "compat.h"
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
@@ -24,7 +24,7 @@ DECLARE_LIBC(recvfrom);
 DECLARE_LIBC(recvmsg);
 DECLARE_LIBC(sendmsg);
 DECLARE_LIBC(sendto);
-/* What recv() and recvfrom() are in code that was compiled to check the size of its buffer. */
+/* recv() and recvfrom() in code compiled with _FORTIFY_SOURCE. */
 extern ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags);
 extern ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags,
                               struct sockaddr *address, socklen_t *address_size);
@@ -33,7 +33,7 @@ DECLARE_LIBC(__recvfrom_chk);
 
 /* ---- receiving ---- */
 
-/* Receives once, without waiting on the kernel's side. */
+/* Receives once, without blocking in the kernel. */
 typedef ssize_t (*attempt)(int descriptor, void *call, int flags);
 
 typedef struct receive_call {
@@ -59,11 +59,11 @@ static bool would_block(void)
     return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/* When the waits of one call end. */
+/* The deadline of a call that has not waited yet; one deadline covers all waits of a call. */
 enum { NO_WAIT_YET = -1 };
 
-/* Whether the socket has failed. The error belongs to the next call if this one has transferred anything, and whoever
- * asks for it takes it away. */
+/* Whether the socket has an error. poll() leaves it pending: after a partial transfer, the next call reports it, and
+ * SO_ERROR would clear it. */
 static bool has_failed(int descriptor)
 {
     struct pollfd look = {.fd = descriptor};
@@ -79,11 +79,11 @@ static bool is_empty(int descriptor)
 typedef struct receive_state {
     int flags;
     int64_t deadline;
-    /* The call has received something before. */
+    /* An earlier part of the same call has received data. */
     bool is_partial;
 } receive_state;
 
-/* Returns what the first attempt returns that does not have to wait. */
+/* Receives once; waits in the fiber while that would block. */
 static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, receive_state *state)
 {
     for (;;) {
@@ -109,7 +109,7 @@ static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, receiv
     }
 }
 
-/* MSG_WAITALL: until the buffer is full, or the stream ends or fails. */
+/* MSG_WAITALL: receives until the buffer is full, or the stream ends or fails. */
 static ssize_t receive_all(int descriptor, receive_call call, int flags)
 {
     receive_state state = {.flags = flags & ~MSG_WAITALL, .deadline = NO_WAIT_YET};
@@ -128,7 +128,7 @@ static ssize_t receive_all(int descriptor, receive_call call, int flags)
     return (ssize_t)received;
 }
 
-/* MSG_WAITALL with MSG_PEEK. What is only looked at stays, so nothing tells when there is more. */
+/* MSG_WAITALL with MSG_PEEK. Peeked data stays in the socket, so poll() does not report new data; retries after pauses. */
 static ssize_t peek_all(int descriptor, receive_call call, int flags)
 {
     const int64_t deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
@@ -175,8 +175,8 @@ static bool is_hooked(int flags, const void *caller)
     return (flags & MSG_DONTWAIT) == 0 && shim_hook_is_on_for(SHIM_HOOK_NET, caller);
 }
 
-/* Whether the call may go on: its request has the socket, or no request is to be suspended by the caller. Otherwise,
- * errno is set. */
+/* Whether the call may continue: its request owns the socket, or the hook does not apply to this caller. Otherwise, errno
+ * is set. */
 static bool may_use(int descriptor, const void *caller)
 {
     return !shim_hook_is_on_for(SHIM_HOOK_NET, caller) || shim_socket_take(descriptor);
@@ -231,7 +231,7 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
         return -1;
     }
     receive_state state = {.flags = flags, .deadline = NO_WAIT_YET};
-    /* The kernel puts a message together that is to be whole. */
+    /* With MSG_WAITALL, the kernel assembles the whole message. */
     return (flags & MSG_WAITALL) == 0 && is_hooked(flags, SHIM_CALLER)
                ? receive_in_fiber(receive_message, descriptor, message, &state)
                : LIBC(recvmsg)(descriptor, message, flags);
@@ -239,8 +239,8 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 
 /* ---- sending ---- */
 
-/* Sends what the list points to. A blocking stream sends everything, in parts; what has been sent counts, if the rest
- * fails. The list is the caller's, and belongs to this function meanwhile. */
+/* Sends the buffers of `message`. A blocking stream sends everything, in parts; if a later part fails, returns the number
+ * of bytes sent so far. Modifies the message and its list of buffers. */
 static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
 {
     size_t sent = 0;
@@ -266,7 +266,7 @@ static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
         message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + rest;
         message->msg_iov->iov_len -= rest;
         if (sent > 0) {
-            /* Sent with the first part. */
+            /* Control data went out with the first part. */
             message->msg_control = NULL;
             message->msg_controllen = 0;
         }
@@ -291,7 +291,7 @@ static ssize_t send_for(int descriptor, const void *buffer, size_t length, int f
     struct iovec part = {.iov_base = (void *)buffer, .iov_len = length};
     struct msghdr message = {
         .msg_name = (void *)address, .msg_namelen = address_size, .msg_iov = &part, .msg_iovlen = 1};
-    /* An empty datagram is one. */
+    /* An empty datagram is a datagram: send_in_fiber would skip it. */
     return length == 0 ? LIBC(sendto)(descriptor, buffer, length, flags, address, address_size)
                        : send_in_fiber(descriptor, &message, flags);
 }
@@ -338,7 +338,8 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 
 /* ---- accepting ---- */
 
-/* Whether accept() can be called now. Otherwise, errno is set. `waited` tells whether it will block. */
+/* Waits until accept() can be called. Returns false if the call fails, with errno set. Also returns true if the socket is
+ * non-blocking, or if the fiber cannot wait: accept() then blocks the thread. */
 static bool wait_for_connection(int descriptor)
 {
     struct pollfd look = {.fd = descriptor, .events = POLLIN};
@@ -355,7 +356,7 @@ static bool wait_for_connection(int descriptor)
     return true;
 }
 
-/* What has been accepted by `caller`. */
+/* Sets close-on-exec on an accepted socket if the hook is in effect for `caller`; returns the descriptor. */
 static int accepted(int descriptor, const void *caller)
 {
     if (descriptor >= 0 && shim_hook_is_in_effect_for(SHIM_HOOK_NET, caller)) {
