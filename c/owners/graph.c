@@ -1,4 +1,4 @@
-/* Who waits for whom on a thread; see graph.h. */
+/* Deadlocks between the requests of a thread; see graph.h. */
 #include "owners/graph.h"
 
 #include <stddef.h>
@@ -30,7 +30,7 @@ void shim_queue_remove(shim_queue *queue, shim_blocked *one)
     one->next = one->previous = NULL;
 }
 
-/* Finds out who is stuck if `refused` is not; returns whether anybody is. */
+/* Marks the requests that are stuck if the wait of `refused` ends; returns whether there are any. */
 static bool find_stuck(const shim_queue *queue, const shim_blocked *refused, const shim_graph_questions *ask)
 {
     unsigned left = 0;
@@ -51,7 +51,8 @@ static bool find_stuck(const shim_queue *queue, const shim_blocked *refused, con
     return left > 0;
 }
 
-/* Only the one that has just joined can have closed a circle, so most often it is enough to ask about it. */
+/* Whether any request is stuck. Only the request that has just joined can have closed a circle: usually its answer
+ * suffices. */
 static bool is_anybody_stuck(const shim_queue *queue, const shim_blocked *latest, const shim_graph_questions *ask)
 {
     for (shim_blocked *one = queue->first; one != NULL; one = one->next) {
@@ -69,7 +70,7 @@ static shim_blocked *one_to_lend_to(const shim_queue *queue, const shim_graph_qu
     return one;
 }
 
-/* The youngest of those that are older than `limit` and can be refused; NULL if there is none. */
+/* Returns the youngest refusable request that is older than `limit`; NULL if there is none. */
 static shim_blocked *youngest_below(const shim_queue *queue, uint64_t limit, bool is_stuck_only)
 {
     shim_blocked *youngest = NULL;
@@ -82,7 +83,7 @@ static shim_blocked *youngest_below(const shim_queue *queue, uint64_t limit, boo
     return youngest;
 }
 
-/* The youngest whose refusal leaves nobody stuck. If it takes more than one, the youngest who is stuck. */
+/* Returns the youngest request whose refusal leaves none stuck; if no single one suffices, the youngest stuck one. */
 static shim_blocked *one_to_refuse(const shim_queue *queue, const shim_graph_questions *ask)
 {
     shim_blocked *one = youngest_below(queue, UINT64_MAX, false);

@@ -1,8 +1,8 @@
-/* Which request has a socket; see sockets.h.
+/* Ownership of sockets; see sockets.h.
  *
- * Invariants. A note belongs to the file that the descriptor is open for: close() strikes it. Notes stay where they are in
- * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; one that more
- * than one uses, or also what is no connection, has an owner of its own, whom they all have to wait for. */
+ * Invariants. A note belongs to the file that the descriptor is open for: close() invalidates it. Notes are never moved in
+ * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; a socket that
+ * several connections use, or a connection and other code, has a separate owner, whom all of them wait for. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "owners/sockets.h"
@@ -17,21 +17,21 @@ typedef struct shim_note {
     shim_owned socket;
     int descriptor;
     bool is_known;
-    /* A datagram belongs to nobody, and neither does a socket that listens. */
+    /* Exempt from ownership: a datagram or listening socket. */
     bool is_free;
     bool is_shared;
-    /* The connection that uses it, the last one to do so if there are several; NULL if none was seen. */
+    /* The connection that has used it last; NULL if none has. */
     shim_owned *connection;
-    /* The neighbours among the sockets of that connection. */
+    /* Links of the list of that connection's sockets. */
     struct shim_note *next;
     struct shim_note *previous;
 } note;
 
-/* Notes are in blocks, which are never moved. Descriptors beyond them all are not noted. */
+/* Notes are in blocks, which are never moved. Descriptors above the last block have no notes. */
 enum { BLOCK = 256, BLOCKS = 256 };
 static __thread note *blocks[BLOCKS];
 
-/* NULL if there is none. */
+/* Returns the note of a descriptor; NULL if its block does not exist. */
 static note *find(int descriptor)
 {
     note *block = descriptor >= 0 && descriptor < BLOCK * BLOCKS ? blocks[descriptor / BLOCK] : NULL;
@@ -44,7 +44,7 @@ static note *find_known(int descriptor)
     return one != NULL && one->is_known ? one : NULL;
 }
 
-/* NULL if there is no memory. */
+/* Returns the note of a descriptor, allocating its block; NULL if out of memory or out of range. */
 static note *make(int descriptor)
 {
     if (descriptor < 0 || descriptor >= BLOCK * BLOCKS) {
@@ -106,7 +106,7 @@ static void tie(note *one, shim_owned *connection)
     }
 }
 
-/* The socket has had the owner of its connection, and has one of its own from now on: the same. */
+/* The socket stops sharing the owner of its connection: copies that owner to the socket. */
 static void inherit(note *one)
 {
     const shim_owned *connection = one->connection;
@@ -123,7 +123,7 @@ static void inherit(note *one)
     }
 }
 
-/* Who has the socket has this. */
+/* Returns the thing whose owner may use the socket. */
 static shim_owned *arbiter(note *one)
 {
     return one->connection != NULL && !one->is_shared ? one->connection : &one->socket;
@@ -175,7 +175,8 @@ void shim_socket_set_apart(shim_owned *connection)
 
 /* ---- descriptors ---- */
 
-/* What is connected or first used inside a call on a connection is as much the request's as the connection is. */
+/* Creates the note of a socket that was connected or used for the first time. Inside a call on a connection, the socket
+ * belongs to the request exactly as far as the connection does. */
 static note *introduce(int descriptor)
 {
     note *one = make(descriptor);
@@ -212,23 +213,23 @@ static bool fail(int error)
     return false;
 }
 
-/* A socket of which nothing was seen but that it is nobody's, or the request's, becomes that of the connection that
- * uses it. */
+/* Whether the socket becomes that of the connection that uses it: no other use is known, and it has no owner but the
+ * running request. */
 static bool is_unused(const note *one)
 {
     return one->connection == NULL && !one->is_shared &&
            (one->socket.owner == NULL || one->socket.owner == shim_running);
 }
 
-/* Persistent connections, and pools of a library, have several objects on a socket. However these are spelled, whoever
- * uses the socket has to wait for who has it. */
+/* Persistent connections and a library's pools have several objects for a socket. However scripts name them, every user
+ * waits for the socket's owner. */
 static shim_turn take(note *one, shim_owned *calling)
 {
     if (calling != NULL && is_unused(one)) {
         tie(one, calling);
     }
     if (one->connection == calling && !one->is_shared) {
-        /* Inside a call on a connection, the request has the connection. */
+        /* Inside a call on a connection, the request owns the connection. */
         return calling != NULL ? SHIM_TURN_HERE : shim_turn_take(&one->socket);
     }
     inherit(one);

@@ -11,11 +11,11 @@
 #include "owners/graph.h"
 #include "owners/turns.h"
 
-/* For so long, a request waits for one that waits for something outside of the thread; then it may borrow what that one
- * has. Half of the time that is left to it, if that is less. */
+/* After this time, a request counts as overdue, and may borrow from an owner that waits for something outside of the
+ * thread. With a time limit, half of the remaining time, if that is less. */
 #define PATIENCE_NS INT64_C(1000000000)
 
-/* A request that waits, on its own stack. */
+/* A request that waits, on its stack. */
 typedef struct waiter {
     shim_blocked blocked;
     shim_fiber *fiber;
@@ -24,19 +24,19 @@ typedef struct waiter {
     const shim_places *places;
     const shim_file_lock *lock;
     const shim_awaited_tasks *tasks;
-    /* What it is told when it goes on. */
+    /* The result of its wait. */
     shim_turn turn;
     bool is_queued;
-    /* It has waited for long. */
+    /* It has waited for longer than its patience (overdue_at). */
     bool is_overdue;
 } waiter;
 
 static __thread struct {
-    /* Stands for all things without an owner of their own. */
+    /* Placeholder for all things without an individual owner. */
     shim_owned joint;
-    /* Something without a record was used, of which nobody knows whether it is at rest. */
+    /* The joint owner has used something without a record, so whether it is at rest is unknown. */
     bool is_joint_unknown;
-    /* Things with an owner of their own. */
+    /* Things with an individual owner, and `joint` if it has one. */
     shim_owned *owned;
     shim_queue queue;
 } turns;
@@ -46,7 +46,7 @@ static waiter *waiter_of(const shim_blocked *blocked)
     return (waiter *)((char *)blocked - offsetof(waiter, blocked));
 }
 
-/* ---- what others know ---- */
+/* ---- defaults of the callbacks ---- */
 
 static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
@@ -87,7 +87,7 @@ bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places
 bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
 shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
 
-/* ---- who owns what ---- */
+/* ---- owners ---- */
 
 static bool is_joint(const shim_owned *thing)
 {
@@ -187,7 +187,7 @@ static void lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
     thing->lender = lender;
 }
 
-/* Its owner owns it no more. What it has borrowed is its lender's again, if that one has not ended. */
+/* Takes the thing from its owner. A borrowed one returns to its lender, unless the lender has ended. */
 static void give_back(shim_owned *thing)
 {
     shim_fiber *lender = thing->is_lent ? thing->lender : NULL;
@@ -210,7 +210,7 @@ static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
     return first.length > 0 && first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0;
 }
 
-/* So far is looked from request to request. */
+/* The length of a chain of requests that leads_outside follows. */
 enum { STEPS_MAX = 8 };
 
 /* Whether the request waits for a lock that another thread or program holds, or for requests that do. */
@@ -241,7 +241,7 @@ static bool waits_for_session(const shim_fiber *fiber)
     return one != NULL && one->lock != NULL && one->lock->is_session;
 }
 
-/* Whether the owner, which is parked, leaves a thing that is at rest to one who waits for it. */
+/* Whether the parked owner leaves a thing at rest to the waiter. */
 static bool is_generous(const shim_fiber *owner, const waiter *one)
 {
     switch (owner->wait_set->purpose) {
@@ -270,7 +270,8 @@ static bool is_generous(const shim_fiber *owner, const waiter *one)
     return one->is_overdue && !shim_turns_ask.keeps_state(one->thing, owner);
 }
 
-/* Gives the thing to who waits for it, or is about to, if it is free, or if its owner leaves it. */
+/* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
+ * request has it. */
 static bool serve(const waiter *one)
 {
     shim_owned *thing = one->thing;
@@ -323,7 +324,7 @@ static void dequeue(waiter *one)
     }
 }
 
-/* Its wait may have ended otherwise in this moment; it is then told both, and what it was given is its own. */
+/* Ends the wait of `one`. If the wait has just ended for another reason, both hold: the request keeps what it was given. */
 static void tell(waiter *one, shim_turn turn)
 {
     one->turn = turn;
@@ -333,8 +334,8 @@ static void tell(waiter *one, shim_turn turn)
     }
 }
 
-/* Gives what is free to those who wait for it, in the order in which they came. Some other thing may have become free for
- * each: what its owner had opened has become nobody's. */
+/* Gives free things to their waiters, in the order of the queue. Walks the whole queue: the end of an owner frees several
+ * things at once. */
 static void pass(void)
 {
     shim_blocked *next = NULL;
@@ -347,7 +348,7 @@ static void pass(void)
     }
 }
 
-/* The request is about to wait: others may have what it leaves meanwhile. */
+/* The request is about to wait: gives what it leaves meanwhile to other requests. */
 static void pass_from(const shim_fiber *fiber)
 {
     shim_blocked *next = NULL;
@@ -360,7 +361,7 @@ static void pass_from(const shim_fiber *fiber)
     }
 }
 
-/* ---- who waits for ever ---- */
+/* ---- deadlocks ---- */
 
 static bool is_stuck(const shim_fiber *fiber)
 {
@@ -440,7 +441,7 @@ static void lend_to(const waiter *one)
     }
 }
 
-/* The request has just joined the queue: nobody is to wait for ever. */
+/* Resolves the deadlock, if any, that the request closed when it joined the queue. */
 static void untie(waiter *latest)
 {
     static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
@@ -479,7 +480,7 @@ static int64_t overdue_at(int64_t now)
     return now + (limit > 0 && half < PATIENCE_NS ? half : PATIENCE_NS);
 }
 
-/* Parked until it is told, or its wait ends in another way. Returns false if it could not be. */
+/* Parks until its turn, or another end of its wait. Once overdue, it may borrow. Returns false if it could not park. */
 static bool park(waiter *own, int64_t since)
 {
     shim_wait_set set = {
@@ -555,10 +556,10 @@ void shim_turn_give_place(shim_places *places)
     }
 }
 
-/* Whoever waits for a lock of another thread keeps others of its own waiting for what it has not lent. */
+/* A request that polls for a lock of another thread delays requests that need what it has not lent: pause briefly. */
 #define LOCK_PAUSE_MAX_NS INT64_C(4000000)
 
-/* Nobody tells when another program gives a lock back: it is tried again and again. */
+/* No event reports that another program has released a lock: the caller retries after each pause. */
 shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
                                   shim_completion *completion)
 {
@@ -584,7 +585,7 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
     return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
 }
 
-/* An await of more tasks takes no part in the search for circles. */
+/* An await of more tasks takes no part in the search for deadlocks. */
 enum { AWAITED_MAX = 256 };
 
 shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)

@@ -6,17 +6,17 @@
 
 struct shim_use {
     shim_owned *thing;
-    /* Its stack, and where it is on that. */
+    /* The stack, and the position on it. */
     zend_fiber_context *stack;
     const char *position;
-    /* The next outer one on its stack. */
+    /* The next outer use on the same stack. */
     struct shim_use *outer;
-    /* The neighbours among those of the thread. */
+    /* Links of the list of the thread's uses. */
     struct shim_use *next;
     struct shim_use *previous;
 };
 
-/* Where the contexts of stacks keep their innermost use. */
+/* The slot for the innermost use in the contexts of stacks. */
 static int place = -1;
 
 int shim_uses_place(void)
@@ -38,7 +38,7 @@ static shim_use *innermost_of(const zend_fiber_context *stack)
     return stack->reserved[place];
 }
 
-/* Takes the innermost use off its stack. */
+/* Removes the innermost use from its stack, and ends it. */
 static void take_off(zend_fiber_context *stack, bool was_skipped)
 {
     shim_use *use = innermost_of(stack);
@@ -60,7 +60,8 @@ static void take_off(zend_fiber_context *stack, bool was_skipped)
     }
 }
 
-/* Stacks grow downwards: what is below the running function is no call in progress. */
+/* Ends the uses below `position`, which bailouts have skipped: stacks grow downwards, so no call in progress is below the
+ * running function. */
 static void mend(zend_fiber_context *stack, const char *position)
 {
     while (innermost_of(stack) != NULL && innermost_of(stack)->position < position) {
@@ -133,7 +134,7 @@ void shim_uses_forget(void)
     }
 }
 
-/* Its calls will not return. */
+/* Ends the uses of a stack that is being freed: its calls will not return. */
 static void end_stack(zend_fiber_context *stack)
 {
     while (innermost_of(stack) != NULL) {
