@@ -1,9 +1,8 @@
 /* The connections of an object; see apart.h.
  *
- * An object that wraps a connection (Doctrine's, Laravel's) does not say where it keeps it, so this goes wherever PHP's
- * garbage collector would go from it, in the order of distance. A library may refer to a whole application: after
- * THINGS_MAX objects and arrays, the rest is left as it is, with a joint owner. Runs no code of scripts, and allocates
- * nothing of PHP's. */
+ * The place where a wrapper object (Doctrine's, Laravel's) keeps its connection is unknown, so this visits all that PHP's
+ * garbage collector would reach from it, breadth first. A library may refer to a whole application: after THINGS_MAX
+ * objects and arrays, the rest keeps the joint owner. Runs no script code, and does not use PHP's allocator. */
 #include "compat.h"
 #include "connections/apart.h"
 #include "connections/connection.h"
@@ -16,10 +15,10 @@
 enum { THINGS_MAX = 1 << 14, SEEN_ROOM = THINGS_MAX * 2 };
 
 typedef struct walk {
-    /* Objects and arrays, in the order in which they were found. */
+    /* Objects and arrays, in the order of their discovery. */
     zend_refcounted *found[THINGS_MAX];
     size_t count;
-    /* The same, by address. */
+    /* The same as a hash set of addresses. */
     zend_refcounted *seen[SEEN_ROOM];
 } walk;
 
@@ -35,7 +34,7 @@ static void add(walk *walk, zend_refcounted *thing)
     }
 }
 
-/* Asking other streams for a descriptor may change them. */
+/* Only streams of sockets: a cast may change other ones. */
 static void set_stream_apart(const zend_resource *resource)
 {
     php_stream *stream = resource->ptr;

@@ -4,8 +4,8 @@
 
 #include "compat.h"
 
-/* The running request hands the object on to a later one, which has it alone: whatever connection the request has opened
- * that the object refers to, directly or through others, is apart from those that have a joint owner. */
+/* Called when the running request passes the object on to a later request, which then uses it alone: sets apart every
+ * connection that the request has opened and that the object refers to, directly or indirectly. */
 void shim_connections_set_apart(zend_object *object);
 
 #endif

@@ -1,7 +1,7 @@
 /* Streams of SQLite's blobs.
  *
- * PHP's struct for such a stream does not say which connection it belongs to, so the stream gets another one in front of it.
- * PHP's functions are called with a copy of the stream that has PHP's struct: nothing has to be put back if they bail out. */
+ * PHP's struct for such a stream does not refer to its connection, so another struct wraps it. PHP's functions are called
+ * with a copy of the stream that has PHP's struct: nothing has to be restored if they bail out. */
 #include "compat.h"
 #include "connections/blobs.h"
 #include "connections/busy.h"
@@ -13,9 +13,10 @@ typedef struct blob {
     void *abstract;
     const php_stream_ops *ops;
     shim_connection *connection;
-    /* The request that has used the connection has ended, and the blob with it: what a variable still holds is empty. */
+    /* The request that used the connection has ended, which closed the blob: a variable may still refer to the stream,
+     * which is empty. */
     bool is_closed;
-    /* The neighbours among those of the thread. */
+    /* Links of the thread's list. */
     struct blob *next;
     struct blob *previous;
 } blob;
@@ -73,7 +74,7 @@ static int seek_blob(php_stream *stream, zend_off_t offset, int whence, zend_off
     return result;
 }
 
-/* SQLite buffers nothing. */
+/* SQLite's blobs have no buffer to flush. */
 static int flush_blob(php_stream *stream)
 {
     (void)stream;
@@ -87,7 +88,7 @@ static int stat_blob(php_stream *stream, php_stream_statbuf *result)
     return own->is_closed ? -1 : own->ops->stat(&copy, result);
 }
 
-/* PHP's function looks at nothing else of the stream. */
+/* Closes the blob. PHP's function uses no other member of the stream. */
 static void end(blob *own)
 {
     php_stream stream = {.abstract = own->abstract};
@@ -124,7 +125,7 @@ void shim_blobs_end(const shim_connection *connection)
     }
 }
 
-/* By what PHP calls them. None of these can be cast, and none has an option. */
+/* One row for each of PHP's labels. None of these streams can be cast, and none has an option. */
 static const php_stream_ops names[] = {
     {write_blob, read_blob, close_blob, flush_blob, "SQLite3", seek_blob, NULL, stat_blob, NULL},
     {write_blob, read_blob, close_blob, flush_blob, "PDOSQLite", seek_blob, NULL, stat_blob, NULL},

@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 
-/* The stream, which a call on the connection has just opened, is read and written by requests that have the connection.
- * Does nothing if it is another kind of stream. */
+/* Makes a stream that a call on the connection has just opened usable only for requests that own the connection. Ignores
+ * other kinds of streams. */
 void shim_blob_follow(php_stream *stream, shim_connection *connection);
-/* Closes those of the connection. Their streams are empty from now on. */
+/* Closes the connection's blobs. Their streams are empty from now on. */
 void shim_blobs_end(const shim_connection *connection);
-/* The connection of such a stream; NULL if it is another one, or the connection is no more. */
+/* Returns the connection of such a stream; NULL for other streams, or once the connection is freed. */
 zend_object *shim_blob_connection(const php_stream *stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* How a script waits for its turn, and Svc\ConnectionBusyError. */
+/* Waits of scripts for connections, and Svc\ConnectionBusyError. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/figures.h"
@@ -18,8 +18,8 @@ void shim_busy_error_throw(const char *message)
     zend_throw_error(busy_error, "%s", message);
 }
 
-/* The request is over: it does not go on without what it has waited for. Its limit has passed, so the timer fires at
- * once, if it has not fired yet. */
+/* The request is over: it must not continue without the connection. If its limit has passed, waits for the timer, which
+ * fires within moments. */
 static void end_of_wait(void)
 {
     if (shim_is_cancelled()) {

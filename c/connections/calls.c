@@ -1,11 +1,11 @@
 /* Calls on connections.
  *
- * The handler of each function and method of the extensions is replaced by one that first takes the connection: that of
- * the object that the method is called on, or that of the first argument. However a function is called (by any name, by a
- * subclass, as a closure, by reflection), its handler is what runs; copies that the engine makes of a function have the
- * same handler, and remember PHP's own.
+ * The handler of each function and method of the extensions is replaced by one that first takes the connection: that of the
+ * object on which the method is called, or that of the first argument. However a function is called (by any name, through a
+ * subclass, as a closure, by reflection), its handler runs; the engine's copies of a function have the same handler, and
+ * keep PHP's handler in the same slot.
  *
- * What such a call returns belongs to the connection. */
+ * Objects that such a call returns belong to the connection. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
@@ -16,7 +16,7 @@
 #include "connections/users.h"
 #include "owners/sockets.h"
 
-/* Where functions have room for extensions of the engine. */
+/* The slot for PHP's handler among the reserved ones of a function. */
 static int place = -1;
 
 zif_handler shim_call_handler(const zend_function *function)
@@ -34,7 +34,8 @@ void shim_call_wrap(zend_function *function, zif_handler wrapper)
 
 /* ---- a call ---- */
 
-/* Where connections have no owners: waits for nothing, and notes what may be left for the end of the request. */
+/* Begins a call where connections have no owners: does not wait, and notes the user, so that the connection is cleaned up
+ * at the end of the request. */
 static void begin_without_owner(shim_call *call, zend_object *object)
 {
     shim_connection *root = shim_user_now() != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object))) : NULL;
@@ -93,7 +94,7 @@ void shim_call_end(const shim_call *call)
     shim_use_end(call->use);
 }
 
-/* Each call that is noted holds its connection. */
+/* Called when a call has ended; each noted call holds a reference to its connection. */
 static void end_of_call(shim_owned *thing)
 {
     shim_connection *connection = (shim_connection *)((char *)thing - XtOffsetOf(shim_connection, owned));
@@ -120,7 +121,7 @@ static bool is_named(const zend_function *function, const char *name)
     return strcasecmp(ZSTR_VAL(function->common.function_name), name) == 0;
 }
 
-/* `new mysqli_stmt($connection)`: what is being made belongs to the argument. */
+/* `new mysqli_stmt($connection)`: the new object belongs to the argument. */
 static bool is_being_made(const zend_object *object, const zend_function *function)
 {
     const shim_connection *connection = shim_connection_find(object);
@@ -128,7 +129,7 @@ static bool is_being_made(const zend_object *object, const zend_function *functi
            is_named(function, ZEND_CONSTRUCTOR_FUNC_NAME);
 }
 
-/* What the call is about; NULL if it is about nothing that is followed. */
+/* Returns the object that the call concerns; NULL if it is not followed. */
 static zend_object *subject_of(zend_execute_data *execute_data)
 {
     if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_followed(Z_OBJ(EX(This)), false)) {
@@ -138,7 +139,7 @@ static zend_object *subject_of(zend_execute_data *execute_data)
     return followed_argument(execute_data, 1);
 }
 
-/* What the call has made belongs to the connection. */
+/* Assigns an object that the call has created to the connection. */
 static void adopt(shim_connection *root, zend_object *object)
 {
     shim_connection *made = shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
@@ -148,7 +149,7 @@ static void adopt(shim_connection *root, zend_object *object)
     }
 }
 
-/* Commands of Redis that phpredis does not know the meaning of, and that change what the connection is. */
+/* Whether rawCommand() sends a command that changes the state of the Redis connection; phpredis does not interpret it. */
 static bool is_raw_state(zend_execute_data *execute_data)
 {
     static const char *const commands[] = {"monitor", "multi", "psubscribe", "select", "ssubscribe", "subscribe", "watch"};
@@ -161,7 +162,7 @@ static bool is_raw_state(zend_execute_data *execute_data)
     return false;
 }
 
-/* A state that only its own commands end. Called before the command, which may be interrupted. */
+/* Notes a state that only particular commands end. Called before the command, which may be interrupted. */
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
     const zend_function *function = EX(func);
@@ -178,7 +179,8 @@ static void note_state(shim_connection *root, zend_execute_data *execute_data)
     }
 }
 
-/* The destructors of Redis talk to the server; without them, the socket is closed all the same. */
+/* Whether a destructor would use another request's connection. Those of Redis send commands; the socket is closed without
+ * them, too. */
 static bool is_destructor_of_another(zend_execute_data *execute_data, zend_object *object)
 {
     return is_named(EX(func), ZEND_DESTRUCTOR_FUNC_NAME) && !shim_connection_is_free(shim_connection_find(object));

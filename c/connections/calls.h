@@ -8,28 +8,28 @@
 
 #include <stdbool.h>
 
-/* A call that is being made on a connection; on the caller's stack. */
+/* A call in progress on a connection; on the caller's stack. */
 typedef struct shim_call {
-    /* NULL if the object has no record, or nothing runs here that has to take turns. */
+    /* NULL if the object has no record, or if the running code takes no turns. */
     shim_connection *connection;
     shim_use *use;
-    /* The request that makes it, by its serial number, and how often it had been told that it waits no more. */
+    /* The serial number of the calling request, and its count of refused waits at that time. */
     uint64_t request;
     unsigned refusals;
 } shim_call;
 
-/* A call is made on the connection that the object belongs to: waits until the running request has the connection. Returns
- * false if it must not be made: an exception has been thrown. */
+/* Begins a call on the connection that the object belongs to: waits until the running request has the connection. Returns
+ * false, with an exception thrown, if the call must not be made. */
 bool shim_call_begin(shim_call *call, zend_object *object);
-/* Ends what the beginning has noted, even if another request runs by then. */
+/* Ends the call, even if another request runs by then. */
 void shim_call_end(const shim_call *call);
-/* PHP's own handler of a function that has been wrapped. */
+/* Returns PHP's handler of a wrapped function. */
 zif_handler shim_call_handler(const zend_function *function);
-/* Has the function take its connection first, unless it does already. `wrapper` calls shim_call_handler() in the end. */
+/* Makes the function take its connection first, unless it does already. `wrapper` finally calls shim_call_handler(). */
 void shim_call_wrap(zend_function *function, zif_handler wrapper);
-/* Returns false if PHP has no room for what is kept about each function. */
+/* Returns false if PHP has no reserved slot left for functions. */
 bool shim_calls_install(void);
-/* The wrapper of functions that do nothing special, and of those whose first argument is another connection. */
+/* The wrappers of ordinary functions, and of those whose first argument is a second connection. */
 ZEND_NAMED_FUNCTION(shim_call_on_connection);
 ZEND_NAMED_FUNCTION(shim_call_on_two_connections);
 

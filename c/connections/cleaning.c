@@ -1,10 +1,10 @@
-/* The end of a request's connections: what it leaves on them is ended, before the next request has its turn.
+/* The end of a request's use of connections: ends what it has left open, before the next request has its turn.
  *
- * Promises. What is open is rolled back or drained in the words of the library, while the request still has the connection.
- * A connection on which a call was interrupted, by a bailout or because its request waits no more, is closed, for nobody
- * knows how far the exchange had come; so is one that cannot be cleaned within five seconds. A worker that keeps such a
- * connection is replaced, unless the extension connects again by itself. Errors of cleaning are reported to nobody. Session
- * state stays: what SET, a temporary table or SELECT of Redis has changed is changed for the next one. */
+ * Open transactions and results are rolled back or drained through the library, while the request still owns the
+ * connection. A connection is closed if a call on it was interrupted, by a bailout or because its request could no longer
+ * wait: the state of the exchange is unknown then. So is one that cannot be cleaned within five seconds. A worker that
+ * keeps a closed connection is replaced, unless the extension reconnects. Errors of cleaning are not reported. Session
+ * state stays: what SET, a temporary table or Redis's SELECT has changed stays changed for the next request. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/cleaning.h"
@@ -35,7 +35,7 @@ static bool is_used_by(const shim_connection *connection, const void *user)
 typedef struct cleaning {
     shim_connection *connection;
     bool is_clean;
-    /* By its server. */
+    /* The server has closed the connection. */
     bool is_lost;
 } cleaning;
 
@@ -49,7 +49,8 @@ static void tidy(void *argument)
     }
 }
 
-/* Another request that is still running has lent the connection: fetched rows and session locks may belong to it. */
+/* Whether the connection was lent by another request that is still running: fetched rows and session locks may belong to
+ * that one. */
 static bool has_lender(const shim_connection *connection)
 {
     const uint64_t request = shim_running_serial();
@@ -106,8 +107,8 @@ static void free_postponed(void *unused)
     zend_clear_exception();
 }
 
-/* The script refers to it still, and would find it dead each time. One that its server has closed is the application's to
- * open again, as it is elsewhere: while the server is down, a worker that boots anew could not. */
+/* Replaces the worker if its script would find the closed connection dead each time. If the server has closed it, the
+ * application has to reconnect, as it does under other servers: while the server is down, a new worker could not boot. */
 static void lose(const shim_connection *connection, bool is_lost)
 {
     if (connection->object != NULL && !is_lost && !shim_connection_reconnects(connection)) {
@@ -115,14 +116,14 @@ static void lose(const shim_connection *connection, bool is_lost)
     }
 }
 
-/* It belongs to a request for a call alone: a handle of curl. */
+/* Whether it belongs to a request for a call only: a curl handle. */
 static bool is_lease(const shim_connection *connection)
 {
     return connection->owned.is_leased && !connection->owned.is_passed_on;
 }
 
-/* A fiber is still suspended inside a call on the connection. A transfer of curl goes on when the fiber does. Of others, the
- * fiber could not be ended: nobody else can use the connection before it is. */
+/* Leaves a connection in whose call a fiber is still suspended. A curl transfer continues with the fiber. On other
+ * connections, the fiber could not be ended; no other request can use the connection before it is. */
 static void leave(shim_connection *connection)
 {
     if (is_lease(connection)) {
@@ -133,7 +134,7 @@ static void leave(shim_connection *connection)
     shim_own_worker.has_lost_connection = true;
 }
 
-/* Whether a bailout has skipped the rest of a call since this was last asked. */
+/* Whether a bailout has skipped the rest of a call since the last call of this function. */
 static bool was_interrupted(shim_connection *connection)
 {
     shim_uses_mend();
@@ -146,7 +147,7 @@ static void clean(shim_connection *connection, const shim_place *here)
 {
     cleaning one = {.connection = shim_connection_hold(connection)};
     const bool is_broken = was_interrupted(connection);
-    /* libcurl has ended a transfer that was cut short. */
+    /* After a refused wait, libcurl has ended the transfer itself. */
     const bool is_cut = is_broken || (connection->is_cut && !is_lease(connection));
     connection->is_cut = false;
     if (connection->owned.uses > 0) {
@@ -162,7 +163,8 @@ static void clean(shim_connection *connection, const shim_place *here)
     shim_connection_let_go(connection);
 }
 
-/* One that nobody else uses. What cleaning calls takes the connection, and would note its user. */
+/* Returns a connection that `user` was the last to use, and forgets the user first: calls that clean the connection take
+ * it, and would note their user. */
 static shim_connection *take_next(const shim_fiber *user)
 {
     shim_connection *connection = NULL;
@@ -178,12 +180,12 @@ typedef struct silence {
     bool is_task;
 } silence;
 
-/* No handler of the script is called, and no error is reported. A task that has been cancelled may wait nevertheless, and
- * so may a request past its limit. `fiber` is NULL on the thread's own stack. */
+/* Disables the script's error handler and error reporting, and sets a new time limit, so that a cancelled task, or a
+ * request past its limit, may wait. `fiber` is NULL on the thread's own stack. */
 static silence begin_silence(shim_fiber *fiber)
 {
     silence before = {.reporting = EG(error_reporting)};
-    /* The thread's other requests begin with this one. */
+    /* The thread's other requests start with this limit. */
     const zend_long limit = EG(timeout_seconds);
     ZVAL_COPY_VALUE(&before.handler, &EG(user_error_handler));
     ZVAL_UNDEF(&EG(user_error_handler));
@@ -215,10 +217,10 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_plac
         return;
     }
     const silence before = begin_silence(fiber);
-    /* Cleaning marks the connection as used by what it calls; a bounded number of times. */
+    /* The calls that clean a connection note its user again, a bounded number of times. */
     while (connection != NULL) {
         shim_connection_hold(connection);
-        /* A fiber of the boot script may be suspended inside a call, and goes on in a request. */
+        /* A fiber of the boot script may be suspended inside a call, and continues in a request. */
         if (fiber != NULL || connection->owned.uses == 0) {
             clean(connection, here);
         }
@@ -264,7 +266,7 @@ void shim_connections_leave(const shim_fiber *fiber)
     shim_turns_end(fiber);
 }
 
-/* ---- early ---- */
+/* ---- early release ---- */
 
 static bool is_open_for(const shim_connection *connection, const void *fiber)
 {
@@ -289,7 +291,7 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
                              "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
         RETURN_THROWS();
     }
-    /* Rows that the client has, but the script has not, are not dropped: they are read, and not part of the connection. */
+    /* Buffered rows that the script has not fetched yet stay readable: they are no longer part of the connection. */
     if (shim_rest_is_broken(fiber)) {
         zend_throw_exception(spl_ce_LogicException,
                              "Connections cannot be released in the middle of a call or of a result; read the result to its "

@@ -1,8 +1,8 @@
 /* Functions that open connections.
  *
- * An object that a request creates is its own connection. A persistent connection is not: its object is new, but what is
- * behind it has been used by others, so it belongs to the joint owner, and the request has to be that before PHP looks
- * whether the connection is alive. */
+ * The object of a new connection belongs to the request that creates it. A persistent connection is different: the object
+ * is new, but other requests have used the connection behind it. So it belongs to the joint owner, and the request has to
+ * become that before PHP checks whether the connection is alive. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
@@ -30,7 +30,7 @@ static bool is_called(zend_execute_data *execute_data, const char *name)
     return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
 }
 
-/* The options may be named, in which case they are an argument all the same. */
+/* Named options are found as well: they are among the arguments. */
 static bool asks_pdo_to_persist(zend_execute_data *execute_data)
 {
     for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
@@ -43,7 +43,7 @@ static bool asks_pdo_to_persist(zend_execute_data *execute_data)
     return false;
 }
 
-/* Redis' constructor has an array of options. */
+/* Redis's constructor takes an array of options. */
 static bool asks_redis_to_persist(zend_execute_data *execute_data)
 {
     const zval *options = argument(execute_data, 1);
@@ -53,7 +53,7 @@ static bool asks_redis_to_persist(zend_execute_data *execute_data)
     return option != NULL && (Z_TYPE_P(option) == IS_STRING || Z_TYPE_P(option) == IS_TRUE);
 }
 
-/* mysqli's hosts, and the persistent ID of Memcached. */
+/* For mysqli's host names, and Memcached's persistent ID. */
 static bool begins_with(zend_execute_data *execute_data, const char *prefix)
 {
     for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
@@ -85,13 +85,13 @@ static bool is_persistent(zend_execute_data *execute_data, const zend_object *ob
     case SHIM_KIND_MEMCACHED:
         return ZEND_CALL_NUM_ARGS(execute_data) > 0 && begins_with(execute_data, "");
     default:
-        /* Those of Redis that take part in a cluster say so in one of many places. */
+        /* RedisCluster, RedisArray and RedisSentinel have many ways to request persistence; assume it. */
         return connection->kind == SHIM_KIND_REDIS_CLUSTER || connection->kind == SHIM_KIND_REDIS_ARRAY ||
                connection->kind == SHIM_KIND_REDIS_SENTINEL;
     }
 }
 
-/* Whatever the arguments said. */
+/* Whether the connection is persistent, whatever the arguments were. */
 static bool turned_out_persistent(const shim_connection *connection)
 {
     return connection->kind == SHIM_KIND_PDO && shim_pdo_is_persistent(connection->object);

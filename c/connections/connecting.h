@@ -4,7 +4,7 @@
 
 #include "compat.h"
 
-/* The wrapper for a function of this name, in lower case; NULL if it opens nothing. */
+/* Returns the wrapper for a function of this name, in lower case; NULL if it opens no connection. */
 zif_handler shim_connecting_wrapper(const char *name);
 
 #endif

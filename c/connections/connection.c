@@ -1,4 +1,4 @@
-/* What is known about each connection of a thread; see connection.h. */
+/* Records of a thread's connections; see connection.h. */
 #include "compat.h"
 #include "connections/connection.h"
 #include "connections/pdo.h"
@@ -43,7 +43,7 @@ bool shim_kind_is_store(shim_kind kind)
     return kinds[kind].is_store;
 }
 
-/* Stands for all persistent stores of the thread. */
+/* Placeholder for all persistent stores of the thread. */
 static __thread shim_owned persistent_stores = {.is_leased = true, .is_passed_on = true};
 
 shim_owned *shim_connection_thing(shim_connection *root)
@@ -61,12 +61,12 @@ const char *shim_kind_class(shim_kind kind)
     return kinds[kind].class;
 }
 
-/* ---- the table, by the handles of objects ---- */
+/* ---- the table, by object handle ---- */
 
 enum { FIRST_ROOM = 64 };
 
 static __thread struct {
-    /* Chains; as many as a power of two. */
+    /* Hash chains; their number is a power of two. */
     shim_connection **chains;
     uint32_t room;
     uint32_t count;
@@ -77,7 +77,7 @@ static shim_connection **chain_of(uint32_t handle)
     return &table.chains[handle & (table.room - 1)];
 }
 
-/* Returns false if there is no memory for a table at all. One that could not grow has longer chains. */
+/* Grows the table. Returns false if out of memory for any table; one that cannot grow gets longer chains. */
 static bool make_room(void)
 {
     if (table.count < table.room) {
@@ -146,7 +146,7 @@ shim_connection *shim_connection_hold(shim_connection *connection)
 
 bool shim_connection_is_in_own_call(shim_connection *connection)
 {
-    /* An own call is made inside of a script's: if there is no outer one, a bailout has skipped its end. */
+    /* svc makes its calls inside a script's call: without an outer call, a bailout has skipped the reset of the flag. */
     connection->is_in_own_call = connection->is_in_own_call && connection->owned.uses > 1;
     return connection->is_in_own_call;
 }
@@ -205,7 +205,7 @@ void shim_connection_belongs(shim_connection *connection, shim_connection *paren
     shim_connection_let_go(before);
 }
 
-/* PDO's objects say themselves what they belong to. */
+/* PDO's objects refer to their parent themselves. */
 static const zend_object *told_parent(const shim_connection *connection)
 {
     return connection->object == NULL                    ? NULL

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* False only if no connection of the thread keeps any. */
+/* False only if no connection of the thread keeps figures. */
 static __thread bool are_any;
 
 void *shim_figures_mysqlnd(const shim_connection *connection)
@@ -48,7 +48,7 @@ shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t 
     return (shim_figures_aside *)one;
 }
 
-/* If memory runs out, the request reads the figures of the last statement of any request. */
+/* If out of memory, the request reads the figures of the last statement of any request. */
 static shim_figures_aside *add(shim_connection *connection, uint64_t request)
 {
     shim_figures_aside *own = calloc(1, sizeof(*own));
@@ -79,7 +79,7 @@ void shim_figures_put_back(shim_connection *connection)
     }
 }
 
-/* ---- their end ---- */
+/* ---- the end of a request ---- */
 
 static bool has_figures_of(const shim_connection *one, const void *request)
 {

@@ -1,5 +1,5 @@
-/* Results of the last statement that later calls read from the connection: the generated ID, the number of affected rows, the
- * error. Each request reads those of its own last statement, even if another request has used the connection since.
+/* Results of the last statement that later calls read from the connection: the generated ID, the number of affected rows,
+ * the error. Each request reads those of its latest statement, even if another request has used the connection since.
  *
  * The figures on the client's side (IDs, counts and errors of mysqlnd, the row ID of SQLite, the SQLSTATE of PDO) are saved
  * when a request lends its connection, and restored when it gets the connection back. Neither sends anything to the server.
@@ -38,12 +38,12 @@ void shim_figures_write(const shim_connection *connection, const shim_figures *f
 void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner);
 /* Restores the figures of the running request if they are saved. */
 void shim_figures_put_back(shim_connection *connection);
-/* NULL if the request has never lent the connection. */
+/* Returns the figures of a request; NULL if it has never lent the connection. */
 shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t request);
-/* The request ends: frees its figures on all connections. */
+/* Frees the figures of a request that ends, on all connections. */
 void shim_figures_end(const shim_fiber *fiber);
 
-/* The connection of mysqlnd behind PDO or mysqli; NULL for other databases. */
+/* Returns the mysqlnd connection behind PDO or mysqli; NULL for other databases. */
 void *shim_figures_mysqlnd(const shim_connection *connection);
 
 #endif

@@ -1,5 +1,5 @@
-/* Which classes and functions are followed: those of the extensions that talk to databases, key-value stores, and by
- * curl, and every class that extends theirs. Without owners, those on which something can be left open. */
+/* Followed classes and functions: those of the extensions that use databases, key-value stores and curl, and every class
+ * that extends theirs. Without owners, only those on which a request can leave something open. */
 #include "compat.h"
 #include "connections/calls.h"
 #include "connections/connecting.h"
@@ -15,12 +15,12 @@
 #include "owners/turns.h"
 #include "owners/uses.h"
 
-/* Extensions all of whose functions are about connections; the last only if these have owners. */
+/* Extensions all of whose functions use connections; the last one is followed only if connections have owners. */
 static const char *const modules[] = {"mysqli", "pgsql", "curl"};
 
 static bool with_owners;
 
-/* Whether the next request finds what is left open on an object of the kind. */
+/* Whether a request can leave something open on an object of the kind that the next one finds. */
 static bool can_be_left_open(shim_kind kind)
 {
     const bool is_store = shim_kind_is_store(kind) && kind != SHIM_KIND_MEMCACHED && kind != SHIM_KIND_REDIS_SENTINEL;

@@ -1,14 +1,13 @@
-/* Which classes and functions are followed. */
+/* Followed classes and functions: those that take their connection first. */
 #ifndef SVC_SHIM_FOLLOWING_H
 #define SVC_SHIM_FOLLOWING_H
 
 #include <stdbool.h>
 
-/* Follows what the extensions offer that PHP has loaded; before any thread runs PHP. Without owners, requests do not wait
- * for each other, and leave connections clean all the same. Returns false if PHP has no room for what is kept about
- * functions. */
+/* Follows the classes and functions of the loaded extensions; called before any thread runs PHP. Without owners, requests
+ * do not wait for each other, but leave connections clean. Returns false if PHP has no reserved slot left for functions. */
 bool shim_connections_install(bool have_owners);
-/* The thread's objects are no more. */
+/* Frees this thread's state after its objects were destroyed. */
 void shim_connections_stop(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* foreach over statements and results, which calls none of their methods.
  *
- * The class has a function that makes an iterator, with functions of its own. Both are replaced by those that take the
- * connection first. */
+ * The class has a function that creates iterators, and these have a table of functions. Replaces both by versions that take
+ * the connection first. */
 #include "compat.h"
 #include "connections/calls.h"
 #include "connections/iterators.h"
@@ -17,7 +17,7 @@ static struct {
 } followed[CLASSES_MAX];
 static int followed_count;
 
-/* The functions of an iterator, and those that replace them. Only added. */
+/* The functions of an iterator, and PHP's, which they replace. Entries are only added. */
 typedef struct functions {
     zend_object_iterator_funcs own;
     const zend_object_iterator_funcs *php;
@@ -37,7 +37,7 @@ static bool begin_step(shim_call *call, zend_object_iterator *iterator)
     return Z_TYPE(iterator->data) != IS_OBJECT || shim_call_begin(call, Z_OBJ(iterator->data));
 }
 
-/* One more row has been fetched, or there are none left: 0. */
+/* Notes `count` more fetched rows; 0 means that none are left. */
 static void note_rows(const zend_object_iterator *iterator, zend_long count)
 {
     shim_connection *one = Z_TYPE(iterator->data) == IS_OBJECT ? shim_connection_find(Z_OBJ(iterator->data)) : NULL;
@@ -47,7 +47,7 @@ static void note_rows(const zend_object_iterator *iterator, zend_long count)
     }
 }
 
-/* Its type depends on the version of PHP. */
+/* The return type depends on the version of PHP. */
 typedef __typeof__(((const zend_object_iterator_funcs *)NULL)->valid(NULL)) validity;
 
 static validity valid(zend_object_iterator *iterator)

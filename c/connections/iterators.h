@@ -4,9 +4,9 @@
 
 #include "compat.h"
 
-/* Has the iterators of the class, and of those that extend it, take their connection. Before any thread runs PHP. */
+/* Makes the iterators of the class, and of its subclasses, take their connection. Called before any thread runs PHP. */
 void shim_iterators_follow(zend_class_entry *class);
-/* The same for a class that was linked before. */
+/* The same for a subclass that was linked before. */
 void shim_iterators_follow_heir(zend_class_entry *class);
 
 #endif

@@ -1,8 +1,9 @@
 /* Streams of large objects, which PDO opens on a connection to PostgreSQL; blobs.c has those of SQLite.
  *
- * Reading such a stream is a call on the connection. It is valid in its transaction alone, and that ends with the request;
- * so what remains is another request that gets hold of the stream meanwhile. Functions that are given it take the
- * connection (streams.c). Whatever else reads or writes it must not wait: the stream ends with its request. */
+ * Reading such a stream is a call on the connection. The stream is valid only in its transaction, which ends with the
+ * request; that leaves another request which gets hold of the stream meanwhile. Functions with the stream as an argument
+ * take the connection (streams.c). Other readers and writers must not wait: for them, the stream fails while another
+ * request uses the connection. */
 #include "compat.h"
 #include "connections/blobs.h"
 #include "connections/busy.h"
@@ -21,7 +22,7 @@ zend_object *shim_large_object_connection(const php_stream *stream)
     if (strcmp(stream->ops->label, label) != 0) {
         return shim_blob_connection(stream);
     }
-    /* What PDO keeps about it begins with that. */
+    /* PDO's struct for the stream begins with that zval. */
     const zval *connection = stream->abstract;
     return connection != NULL && Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
@@ -53,7 +54,7 @@ static int seek_part(php_stream *stream, zend_off_t offset, int whence, zend_off
     return may_use(stream) ? php_ops->seek(stream, offset, whence, now) : -1;
 }
 
-/* The server closes it at the end of its transaction. */
+/* Without the connection, closes only the stream: the server closes the object at the end of its transaction. */
 static int close_stream(php_stream *stream, int close_handle)
 {
     return php_ops->close(stream, may_use(stream) ? close_handle : 0);
@@ -64,7 +65,7 @@ static void follow(php_stream *stream)
     if (stream->ops == &own_ops || strcmp(stream->ops->label, label) != 0) {
         return;
     }
-    /* Every thread writes the same. */
+    /* All threads write the same values. */
     if (__atomic_load_n(&php_ops, __ATOMIC_ACQUIRE) == NULL) {
         own_ops = *stream->ops;
         own_ops.write = write_part;

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* The wrapper for a function of this name, in lower case; NULL if it opens none. */
+/* Returns the wrapper for a function of this name, in lower case; NULL if it opens no such stream. */
 zif_handler shim_large_object_wrapper(const char *name);
-/* The connection of such a stream; NULL if it is another one. */
+/* Returns the connection of such a stream; NULL for other streams. */
 zend_object *shim_large_object_connection(const php_stream *stream);
-/* Whether the stream is one whose connection another request uses. */
+/* Whether it is such a stream, and another request uses its connection. */
 bool shim_large_object_is_busy(const php_stream *stream);
 
 #endif

@@ -30,7 +30,7 @@ static void tell_session(shim_connection *connection, const char *statement)
     shim_figures_write(connection, &before);
 }
 
-/* The lowest free number: a session never frees its variables. */
+/* Returns the lowest free number of a session variable: a session never frees its variables. */
 static unsigned free_variable(const shim_connection *connection)
 {
     unsigned number = 1;
@@ -61,7 +61,7 @@ static void return_to(shim_connection *connection, shim_figures_aside *of)
     connection->identified_for = of->kept.request;
 }
 
-/* The next statement replaces the session's last ID. */
+/* Saves the session's last ID for its request, before the next statement replaces it. */
 static void leave_last(shim_connection *connection, uint64_t request)
 {
     shim_figures_aside *other =

@@ -4,8 +4,8 @@
  * connection is saved in a session variable; before the lender's next statement, it is restored. PostgreSQL cannot restore
  * lastval() and currval(): a request whose ID is lost gets an error instead of another request's ID.
  *
- * FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS and changes() of SQLite are not restored: they describe the last statement of any
- * request. */
+ * FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS and changes() of SQLite are not restored: they describe the last statement of
+ * any request. */
 #ifndef SVC_SHIM_LAST_IDS_H
 #define SVC_SHIM_LAST_IDS_H
 

@@ -1,13 +1,13 @@
-/* What only libpq can say or end: copies (COPY) that are left open, and transactions on connections whose objects are gone.
+/* Operations that only libpq has: ending a COPY that a script left open, and transactions on connections without an object.
  *
- * While a copy is open, PQgetResult() returns the result that has opened it, again and again. PHP calls it until it
- * returns NULL before each query (pg_query() and its kin), when a connection is freed, and at the end of a request for
- * persistent ones (_rollback_transactions() of ext/pgsql): after a copy that a script has left open, for ever, in C,
- * where no time limit reaches. So PQgetResult() is defined before libpq's. Who is given the same copy twice without having
- * copied anything in between wants to be rid of it, and it is ended as PQexec() ends one: what was sent to the server
- * is not kept, what the server sends is read and dropped.
+ * While a COPY is open, PQgetResult() returns the result that opened it, over and over. PHP calls it until it returns NULL
+ * before each query (pg_query() and its variants), when a connection is freed, and at the end of a request for persistent
+ * connections (_rollback_transactions() of ext/pgsql): after a COPY that a script left open, that is an endless loop in C,
+ * which no time limit interrupts. So this file interposes PQgetResult(). A caller that gets the same COPY twice in a row is
+ * draining results, and the COPY is ended as PQexec() does: the server discards the data it was sent, and the data it sends
+ * is read and dropped.
  *
- * A script that calls pg_get_result() twice gets what libpq says: its loop has a time limit. */
+ * A script that calls pg_get_result() twice gets libpq's result: its loop has a time limit. */
 #include "compat.h"
 #include "connections/libpq.h"
 #include "libc/libc.h"
@@ -37,7 +37,7 @@ DECLARE_LIBC(PQexec);
 enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
 enum { PQTRANS_IDLE = 0, PQTRANS_UNKNOWN = 4 };
 
-/* The connection whose copy was the last result on this thread. */
+/* The connection whose COPY was the last result on this thread. */
 static __thread const PGconn *copying;
 
 static void *libpq_s(void **slot, const char *name)
@@ -54,7 +54,7 @@ static bool opens_copy(const PGresult *result)
     return status == PGRES_COPY_OUT || status == PGRES_COPY_IN || status == PGRES_COPY_BOTH;
 }
 
-/* Returns false if the copy cannot be ended: the connection is lost. */
+/* Returns false if the COPY cannot be ended because the connection is lost. */
 static bool end_copy(PGconn *connection, int status)
 {
     if (status != PGRES_COPY_OUT && LIBPQ(PQputCopyEnd)(connection, "the copy was left open") <= 0) {
@@ -100,7 +100,7 @@ static void roll_back(PGconn *connection)
 {
     const int status = LIBPQ(PQtransactionStatus)(connection);
     if (status != PQTRANS_IDLE && status != PQTRANS_UNKNOWN) {
-        /* Reads what was left unread, and ends a copy. NULL is no result, which PQclear() accepts. */
+        /* PQexec() reads pending results and ends a COPY. It may return NULL, which PQclear() accepts. */
         LIBPQ(PQclear)(LIBPQ(PQexec)(connection, "ROLLBACK"));
     }
 }
@@ -112,7 +112,7 @@ void shim_libpq_roll_back_persistent(void)
     if (type == 0) {
         return;
     }
-    /* By position: while one of them waits, other requests may add to the list. */
+    /* By position: while one connection waits, other requests may add to the list. */
     for (HashPosition at = 0; (resource = zend_hash_get_current_data_ptr_ex(&EG(persistent_list), &at)) != NULL;) {
         if (resource->type == type && resource->ptr != NULL) {
             roll_back(resource->ptr);

@@ -1,9 +1,9 @@
-/* What only libpq can say or end. */
+/* Operations that only libpq has. */
 #ifndef SVC_SHIM_LIBPQ_H
 #define SVC_SHIM_LIBPQ_H
 
-/* Ends what is open on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of a request of
- * classic mode (_rollback_transactions()). */
+/* Rolls back open transactions on the connections that pg_pconnect() keeps for the thread, as ext/pgsql does at the end of
+ * a request of classic mode (_rollback_transactions()). */
 void shim_libpq_roll_back_persistent(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* Multi handles of curl, which hold easy handles of a request.
  *
- * A call takes the handle that it is about, and gives it back when it returns (calls.c). A multi handle is kept for as
- * long as easy handles are in it, and so are those: what a call on the multi handle does, it does to them all.
+ * A call takes its handle, and releases it when it returns (calls.c). A multi handle stays with the request while it holds
+ * easy handles, and so do these: a call on the multi handle affects all of them.
  *
- * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and count on a
- * message for each easy handle that they have put in. So a transfer that its request leaves behind is not taken out behind
- * their back: it is aborted, and they are told (jump/transfers.c). */
+ * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and expect a
+ * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
+ * silently: it is aborted, and the library gets its message (jump/transfers.c). */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"

@@ -7,10 +7,10 @@
 
 #include <stdbool.h>
 
-/* The wrapper for a function of this name; NULL if it does nothing special. */
+/* Returns the wrapper for a function of this name; NULL if it needs none. */
 zif_handler shim_multi_wrapper(const char *name);
-/* The request that the multi handle belongs to ends: aborts what is in it. If libcurl `was_interrupted` in the middle of a
- * call, or has been told already, it is not asked. */
+/* Aborts the transfers in a multi handle whose request ends. If `was_interrupted`, because libcurl was interrupted in a
+ * call or knows already, libcurl is not called. */
 void shim_multi_empty(shim_connection *multi, bool was_interrupted);
 
 #endif

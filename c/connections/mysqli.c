@@ -1,5 +1,5 @@
-/* What mysqli's objects say of themselves: its headers, and those of mysqlnd, declare them. Without these, a connection
- * counts as one in a transaction, which is rolled back. */
+/* The state of mysqli's objects, from the headers of mysqli and mysqlnd. Without these headers, a connection counts as one
+ * in a transaction, which is rolled back. */
 #include "compat.h"
 #include "connections/mysqli.h"
 

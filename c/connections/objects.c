@@ -1,13 +1,13 @@
-/* The objects of connections: how they are created, looked into, and freed.
+/* Creation, access and destruction of the objects of connections.
  *
- * Each class of extensions creates its objects with a function of its own, which subclasses inherit; it is replaced, and
- * each new object gets a record and a copy of its handlers, which take the connection before they touch it.
+ * Each class of an extension has a function that creates objects, which subclasses inherit. It is replaced, and each new
+ * object gets a record and a copy of its handlers, which take the connection before they access the object.
  *
- * Freeing an object talks to a server, too: a statement is closed, a result is drained. If another request uses the
- * connection at that moment, the object is kept, and freed once it can be. That is decided in its destructor, which the
- * engine calls before it frees anything, and which may keep the object alive. The engine calls it once, however: an object
- * that is kept, and is part of a cycle, is made to be asked again. One that is freed without having been asked (a script's
- * destructor has put it somewhere, or a fatal error has skipped it) waits for its turn in the middle of being freed. */
+ * Freeing an object may talk to a server, too: a statement is closed, a result is drained. If another request uses the
+ * connection at that moment, the object is kept and freed later. The destructor decides that: the engine calls it before it
+ * frees anything, and it may keep the object alive. But the engine calls it only once, so the flag is reset for a kept
+ * object that is part of a cycle. An object that is freed without its destructor (a script's destructor has stored it
+ * somewhere, or a fatal error has skipped it) waits for its turn while it is being freed. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/objects.h"
@@ -29,7 +29,7 @@ static struct {
 } followed[SHIM_KINDS];
 static int followed_count;
 
-/* Handlers with which objects have been created, and those that they have instead. Only added. */
+/* PHP's handlers of created objects, and their replacements. Entries are only added. */
 typedef struct handlers {
     zend_object_handlers own;
     const zend_object_handlers *php;
@@ -46,7 +46,7 @@ static const zend_object_handlers *php_handlers(const zend_object *object)
     return ((const handlers *)object->handlers)->php;
 }
 
-/* ---- looking into them ---- */
+/* ---- access ---- */
 
 static bool is_usable(zend_object *object)
 {
@@ -85,9 +85,9 @@ static zend_function *get_method(zend_object **object, zend_string *name, const 
     return function;
 }
 
-/* ---- their end ---- */
+/* ---- destruction ---- */
 
-/* Objects with a single reference left, which is held here. */
+/* Objects whose only other references, if any, are part of a cycle; this list holds one reference to each. */
 static __thread struct {
     zend_object **list;
     uint32_t count;
@@ -110,7 +110,8 @@ static bool postpone(zend_object *object)
     return true;
 }
 
-/* What is nobody's becomes the request's, since freeing it may wait. */
+/* Runs the object's destructor, and postpones its end if another request uses the connection. Takes a free connection,
+ * since freeing the object may wait. */
 static void destroy_object(zend_object *object)
 {
     shim_connection *connection = shim_connection_find(object);
@@ -125,8 +126,8 @@ static void destroy_object(zend_object *object)
     }
 }
 
-/* Whether the extension may talk to the server. Whoever is in the middle of a call on what is leased has a reference to
- * it. */
+/* Whether the extension may talk to the server. A leased connection cannot be in use here: a request in the middle of a
+ * call on it would hold a reference to the object. */
 static bool may_free(shim_connection *connection, shim_connection *root)
 {
     return !shim_connections_take_turns() || root == NULL || root->owned.is_leased || shim_connection_grab(connection) ||
@@ -157,7 +158,7 @@ static void free_object(zend_object *object)
     if (is_free) {
         free_php_s(object, root);
     } else {
-        /* What the extension keeps for it is lost, as it is at a bailout. */
+        /* The extension's data for the object leaks, as in a bailout. */
         zend_object_std_dtor(object);
         shim_connection_let_go(root);
     }
@@ -180,7 +181,7 @@ void shim_objects_free_postponed(void)
     zend_object *object;
     while (take_free_one(&object)) {
         if (GC_REFCOUNT(object) > 1) {
-            /* It goes on in a cycle. Whoever finds that asks again. */
+            /* The object lives on in a cycle: the collector calls its destructor again. */
             GC_DEL_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
         }
         OBJ_RELEASE(object);
@@ -193,7 +194,7 @@ void shim_objects_forget_postponed(void)
     memset(&postponed, 0, sizeof(postponed));
 }
 
-/* ---- their beginning ---- */
+/* ---- creation ---- */
 
 static handlers *add(const zend_object_handlers *php)
 {
@@ -205,7 +206,7 @@ static handlers *add(const zend_object_handlers *php)
     entry->own.dtor_obj = destroy_object;
     entry->own.free_obj = free_object;
     entry->own.get_method = php->get_method != zend_std_get_method ? get_method : php->get_method;
-    /* The engine knows what PHP's own properties do, and does it faster. */
+    /* Standard properties need no check, and the engine's fast path depends on the standard handler. */
     if (php->read_property != zend_std_read_property) {
         entry->own.read_property = read_property;
         entry->own.has_property = has_property;
@@ -242,7 +243,7 @@ static const zend_object_handlers *replacement(const zend_object_handlers *php)
     return entry != NULL ? &entry->own : php;
 }
 
-/* The row of the class that has defined how its objects, and those of its heirs, are created. */
+/* Returns the row of the class that defines how objects of `class` are created; -1 if there is none. */
 static int row_of(const zend_class_entry *class)
 {
     for (; class != NULL; class = class->parent) {
@@ -273,7 +274,8 @@ static void follow(zend_object *object, shim_kind kind, bool is_new)
 bool shim_object_is_followed(zend_object *object, bool is_new)
 {
     if (object->handlers->free_obj != free_object) {
-        /* Extensions do so with objects of their own class. Another object may only look like one (instances/proxy.c). */
+        /* Extensions skip that function only for their base classes; other objects may just look alike
+         * (instances/proxy.c). */
         const int row = shim_user_now() != NULL ? row_of(object->ce) : -1;
         if (row < 0 || followed[row].class != object->ce) {
             return false;

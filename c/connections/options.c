@@ -101,7 +101,7 @@ void shim_options_forget(shim_connection *store)
     ZVAL_UNDEF(&store->option_before);
 }
 
-/* 0: the changes of requests that have ended. */
+/* Whether the change applies to the running request; 0 marks changes of requests that have ended. */
 static bool is_wanted(const change *one)
 {
     return one->kept.request == 0 || one->kept.request == shim_running->context.serial;
@@ -158,7 +158,7 @@ static void add(shim_connection *store, zend_long option, zval *before, zval *no
 {
     change *one = zend_is_identical(before, now) ? NULL : calloc(1, sizeof(*one));
     if (one == NULL) {
-        /* If memory runs out, the change applies to all requests. */
+        /* If out of memory, the change applies to all requests. */
         zval_ptr_dtor(before);
         zval_ptr_dtor(now);
         return;

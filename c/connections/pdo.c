@@ -1,5 +1,5 @@
-/* What PDO's objects say of themselves: its header for drivers declares them. A PHP that was built without PDO may come
- * without that header; a statement's connection is then not known, and it counts as a connection that nobody has
+/* The state of PDO's objects, from its header for drivers. A PHP that was built without PDO may come without that header;
+ * the connection of a statement is then unknown, and the statement counts as a connection that the boot script has
  * opened. */
 #include "compat.h"
 #include "connections/mysqli.h"
@@ -51,7 +51,7 @@ bool shim_pdo_in_transaction(zend_object *object)
                                                        : connection->in_txn;
 }
 
-/* Its driver keeps that first. */
+/* The first member of the driver's data. */
 void *shim_pdo_sqlite(zend_object *object)
 {
     const pdo_dbh_t *connection = open_one(object);

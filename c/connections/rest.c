@@ -1,12 +1,12 @@
-/* Whether a connection is at rest, what a request has left in its session, and the records of its calls.
+/* Whether a connection is at rest, what state a request has left in its session, and the records of its calls.
  *
- * The extensions' structs and their libraries say whether something is under way, without a word to the server. What cannot
- * be seen counts as under way: a connection of a driver that is not known here is at rest while it has no statement that was
- * executed.
+ * The structs of the extensions and of their libraries show whether something is under way; the server is not asked.
+ * Anything invisible counts as under way: a connection of an unknown driver is at rest while it has no executed statement.
  *
- * The state of a session cannot be seen: the words of its statements say whether they may change what later statements find
- * (statements.h). That is kept for the owner for as long as it waits for something that its other requests need not know
- * about (owners/turns.h). The figures of its last statement are saved when a connection is lent (figures.h, last_ids.h). */
+ * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
+ * find (statements.h). A connection with such state is lent only if the wait of its owner may depend on the borrower
+ * (owners/turns.h). The figures of the owner's last statement are saved when a connection is lent (figures.h,
+ * last_ids.h). */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/figures.h"
@@ -66,7 +66,7 @@ static bool is_pdo_at_rest(shim_connection *connection)
                                            : shim_connection_which(is_executed_statement, connection) == NULL;
 }
 
-/* The extension keeps libpq's connection first in what surrounds its object. */
+/* libpq's connection is the first member of the extension's struct. */
 static bool is_pgsql_at_rest(const zend_object *object)
 {
     return is_pg_at_rest(*(void *const *)((const char *)object - object->handlers->offset));
@@ -109,14 +109,14 @@ static bool has_session(const shim_connection *root)
            root->kind == SHIM_KIND_SQLITE;
 }
 
-/* ---- things, which may stand for several connections ---- */
+/* ---- things, which may represent several connections ---- */
 
 typedef struct part {
     const shim_owned *thing;
     const shim_fiber *owner;
 } part;
 
-/* Whether what the owner has of the connection is what the thing stands for. */
+/* Whether the connection, as far as the owner uses it, belongs to the thing. */
 static bool is_part(const shim_connection *one, const part *of)
 {
     if (!shim_kind_is_connection(one->kind)) {
@@ -132,7 +132,7 @@ static bool is_restless(const shim_connection *one, const void *of)
     if (!is_part(one, of)) {
         return false;
     }
-    /* What is lent is a single connection, and the others of a socket would reach into its exchange. */
+    /* Only a single connection can be lent: others on the same socket would write into its exchange. */
     const bool may_be_one_of_several =
         one->may_share_socket || (!shim_kind_is_store(one->kind) && shim_socket_is_shared(&one->owned));
     return may_be_one_of_several || !shim_connection_is_at_rest((shim_connection *)one);
@@ -246,7 +246,8 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
     statement->fetched_by = shim_running_serial();
 }
 
-/* Drivers that do not know how many rows there are say 0. */
+/* Whether the request has fetched some rows of a result, but not all, or something else is under way on its connection.
+ * Drivers that do not know the number of rows report 0. */
 static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 {
     if (one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL && one->fetched > 0 &&

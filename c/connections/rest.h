@@ -1,4 +1,4 @@
-/* Whether a connection is at rest: another request may use it, and its owner goes on afterwards as if nothing had been. */
+/* Whether a connection is at rest: another request may use it without any effect on what its owner does next. */
 #ifndef SVC_SHIM_REST_H
 #define SVC_SHIM_REST_H
 
@@ -7,15 +7,16 @@
 
 #include <stdbool.h>
 
-/* No call, result that has to be read, copy, transaction or block of commands is under way on it. Asks nobody: can be called
- * whatever runs. */
+/* Whether no call, unread result, copy, transaction or block of commands is under way on it. Sends nothing and runs no
+ * script code: may be called at any time. */
 bool shim_connection_is_at_rest(shim_connection *connection);
-/* A call begins: records its effects on the session, or that the request uses a store. `subject` is the connection itself or
- * the statement that the call is made on. Returns false if it has thrown, and the call must not be made. */
+/* Called when a call begins: records its effects on the session, or that the request uses a store. `subject` is the
+ * connection itself, or the statement on which the call is made. Returns false, with an exception thrown, if the call must
+ * not be made. */
 bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
 /* The same where connections have no owners: records locks only. */
 void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data);
-/* A call on a statement has returned: notes how many of its rows have been fetched. */
+/* Called when a call on a statement has returned: notes the number of fetched rows. */
 void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result);
 /* Whether the request is in the middle of a result, or of a call, on a connection that it does not lease. */
 bool shim_rest_is_broken(const shim_fiber *fiber);

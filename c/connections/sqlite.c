@@ -1,8 +1,8 @@
-/* What SQLite says of a connection.
+/* The state of SQLite connections.
  *
- * PHP has no function that tells whether a transaction is open, and installs no header of its own for this extension. SQLite's
- * functions are found in the library that PHP uses, whose interface is stable. If they are not there, nothing is known of
- * a connection, and nothing of it is ended. */
+ * PHP has no function that reports whether a transaction is open, and does not install this extension's header. The
+ * functions are looked up in the SQLite library that PHP uses, whose interface is stable. Without them, the state of a
+ * connection is unknown, and nothing on it is ended. */
 #include "compat.h"
 #include "connections/pdo.h"
 #include "connections/sqlite.h"
@@ -11,7 +11,7 @@
 
 enum { SQLITE_DONE_WELL = 0 };
 
-/* An extension that is loaded later may bring the library. */
+/* Repeats a failed lookup: an extension that is loaded later may bring the library. */
 static void *function_of(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
@@ -27,7 +27,7 @@ static void *function_of(void **slot, const char *name)
     return function;
 }
 
-/* Calls a function of SQLite's; `otherwise` if there is none. */
+/* Calls a function of SQLite; evaluates to `otherwise` if it does not exist. */
 #define SQLITE(type, name, otherwise, parameters, ...)                                              \
     __extension__({                                                                                 \
         static void *slot;                                                                          \
@@ -44,7 +44,7 @@ static void *function_of(void **slot, const char *name)
         }                                                                                           \
     } while (0)
 
-/* The struct of the class begins like this in all versions of PHP. */
+/* The extension's struct begins like this in all versions of PHP. */
 typedef struct database_object {
     int is_open;
     void *database;
@@ -106,7 +106,7 @@ bool shim_sqlite_roll_back(void *database)
            (execute(database, "ROLLBACK") && !shim_sqlite_in_transaction(database));
 }
 
-/* A blob is a statement that has no text, and must not be reset. */
+/* A blob is a statement without text, and must not be reset. */
 static bool has_text(void *statement)
 {
     return SQLITE(const char *, sql, NULL, (void *), statement) != NULL;

@@ -4,8 +4,8 @@
  * harmless if its first word is listed as such and no other word is known to have effects. A false positive for "leaves
  * state" costs time only. Effects that are hidden in a procedure, in a trigger or beyond WORDS_MAX bytes are missed.
  *
- * A prepared statement takes effect when it is executed, possibly in a later request, so its object keeps its effects. PgSql
- * has no objects for prepared statements: the connection keeps the effects of all of them. */
+ * A prepared statement takes effect when it is executed, possibly in a later request, so its object keeps its effects.
+ * PgSql has no objects for prepared statements: the connection keeps the effects of all of them. */
 #include "compat.h"
 #include "connections/statements.h"
 
@@ -21,14 +21,14 @@ static const char *const harmless[] = {
     "values", "with",
 };
 
-/* Variables, locks, and names that live as long as a session. */
+/* Variables, locks, and names that last until the session ends. */
 static const char *const state_words[] = {"@", ";", "advisory", "get_lock", "set_config", "temp"};
-/* Statements and words that generate an ID (LAST_INSERT_ID() does if it has an argument), and words that read one from
- * PostgreSQL. */
+/* Statements and words that generate an ID (LAST_INSERT_ID() does if it has an argument), and words that read one
+ * (PostgreSQL). */
 static const char *const id_statements[] = {"insert", "merge", "replace"};
 static const char *const id_words[] = {"insert into", "insert_id", "nextval", "setval"};
 static const char *const asking_words[] = {"currval", "lastval"};
-/* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the family of pg_advisory_lock(). */
+/* GET_LOCK(), LOCK TABLES, FLUSH TABLES … WITH READ LOCK and FOR EXPORT of MySQL; the pg_advisory_lock() functions. */
 static const char *const lock_words[] = {"get_lock", "advisory_lock", "lock table", "read lock", "for export"};
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -67,7 +67,7 @@ static const char *skip(const char *text)
     }
 }
 
-/* Skips functions that release a lock: their names are those of the functions that take it, with "un" in front. */
+/* Whether the text takes a lock. Functions that release one have the same names with "un" in front, and do not count. */
 static bool asks_for_lock(const char *text)
 {
     for (size_t i = 0; i < COUNT(lock_words); i++) {
@@ -79,7 +79,7 @@ static bool asks_for_lock(const char *text)
     return false;
 }
 
-/* In lower case. */
+/* Copies the beginning of the statement in lower case, without trailing spaces and semicolons. */
 static void read_text(char text[WORDS_MAX + 1], const zend_string *sql)
 {
     size_t length = MIN(ZSTR_LEN(sql), WORDS_MAX);
@@ -113,7 +113,7 @@ static unsigned effects_of(const zend_string *sql, bool locks_only)
 
 /* ---- calls ---- */
 
-/* The first or the last string among the arguments; NULL if there is none. */
+/* Returns the first or the last string among the arguments; NULL if there is none. */
 static const zend_string *text_of(zend_execute_data *execute_data, bool is_last)
 {
     const zend_string *text = NULL;
@@ -125,7 +125,7 @@ static const zend_string *text_of(zend_execute_data *execute_data, bool is_last)
     return text;
 }
 
-/* Functions that change what a session is, by parts of their names in lower case. */
+/* Functions that change the session, by parts of their names in lower case. */
 static const char *const changing[] = {"select_db", "change_user", "charset", "autocommit",
                                        "setattribute", "encoding", "options"};
 

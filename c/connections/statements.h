@@ -1,4 +1,4 @@
-/* The effects of statements on the session of a connection, guessed from their words. */
+/* The effects of statements on the session of a connection, guessed from their keywords. */
 #ifndef SVC_SHIM_STATEMENTS_H
 #define SVC_SHIM_STATEMENTS_H
 
@@ -18,9 +18,9 @@ typedef enum shim_effect {
     SHIM_ASKS_FOR_ID = 8,
 } shim_effect;
 
-/* The effects of a call that begins, on its text or on an earlier prepared statement. `subject` is the connection itself or
- * the statement that the call is made on. Also records the effects of a statement that the call prepares. With `locks_only`,
- * effects other than locks may be missing. */
+/* Returns the effects of a call that begins, from its text or from an earlier prepared statement. `subject` is the
+ * connection itself, or the statement on which the call is made. Also records the effects of a statement that the call
+ * prepares. With `locks_only`, effects other than locks may be missing. */
 unsigned shim_statement_effects(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data,
                                 bool locks_only);
 

@@ -1,11 +1,11 @@
-/* Stores: Redis and Memcached, which keep nothing between two commands but what is named here.
+/* Stores: Redis and Memcached, whose only state between two commands is listed here.
  *
- * A request has a store for a call. It keeps it after calls that leave something open, until that is ended: a block of
- * commands, a watch, a subscription, values of Memcached that were asked for and not fetched.
+ * A request has a store for one call. It keeps the store after a call that leaves something open, until that is ended: a
+ * block of commands, a watch, a subscription, requested values of Memcached that were not fetched.
  *
- * The database that a request selects is its own: whoever calls finds the one that it has selected itself, or else the
- * one that was there before any request selected another. The same holds for its options while it runs (options.h). A request
- * that has connected the store selects for all, as the application does that connects on first use. */
+ * The database that a request selects applies to its calls only: a call uses the database that its request has selected, or
+ * else the one from before any request selected another. The same holds for options while the request runs (options.h). A
+ * request that has connected the store selects for all requests, as applications do that connect on first use. */
 #include "compat.h"
 #include "connections/options.h"
 #include "connections/stores.h"
@@ -18,10 +18,10 @@ typedef struct selection {
 } selection;
 
 typedef struct shim_selections {
-    /* Who has connected it; its serial number. */
+    /* The serial number of the request that has connected it. */
     uint64_t connected_by;
     zend_long home;
-    /* What the server has been told last. */
+    /* The database that the server uses now. */
     zend_long current;
     unsigned count;
     unsigned room;
@@ -33,7 +33,8 @@ static bool is_called(const zend_execute_data *execute_data, const char *name)
     return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
 }
 
-/* Calls a method of Redis, whatever a subclass has in its place. Returns -1 if it does not return a number, or true. */
+/* Calls a method of Redis, even if a subclass overrides it. Returns -1 if the result is neither a number nor true, and 0
+ * for true. */
 static zend_long number(zend_object *object, const char *name, zval *argument)
 {
     const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("redis"));
@@ -49,7 +50,7 @@ static zend_long number(zend_object *object, const char *name, zval *argument)
     return value;
 }
 
-/* NULL if there is no memory. */
+/* Returns NULL if out of memory. */
 static shim_selections *selections_of(shim_connection *store)
 {
     if (store->selections == NULL) {
@@ -82,7 +83,7 @@ static bool is_select(const zend_execute_data *execute_data)
     return is_called(execute_data, "select");
 }
 
-/* The call comes back to shim_store_leave(), which notes what is known already. */
+/* Selects the database. The call is hooked, too: `current` is set first, so that shim_store_enter() does not recurse. */
 static void settle(shim_connection *store, zend_long database)
 {
     zval argument;
@@ -112,7 +113,7 @@ void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
     }
 }
 
-/* Returns false if there is no memory. */
+/* Returns false if out of memory. */
 static bool make_room(shim_connection *store)
 {
     shim_selections *all = store->selections;
@@ -142,7 +143,7 @@ static void note_selection(shim_connection *store, zend_long database)
             all->list[all->count++] = (selection){.fiber = fiber, .database = database};
             fiber->has_selected = true;
         } else {
-            /* The request keeps the store to its end, and it is closed then. */
+            /* The request keeps the store until its end, which closes it. */
             store->is_subscribed = true;
         }
     }
@@ -180,7 +181,7 @@ static void leave_redis(shim_connection *store, zend_execute_data *execute_data,
     }
 }
 
-/* Values that were asked for are fetched one by one, or all together. */
+/* Memcached: notes requested values, which fetch() returns one by one and fetchAll() all at once. */
 static void leave_memcached(shim_connection *store, zend_execute_data *execute_data, const zval *result)
 {
     if (is_called(execute_data, "getdelayed") || is_called(execute_data, "getdelayedbykey")) {

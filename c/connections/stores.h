@@ -1,4 +1,4 @@
-/* Stores: what a call on one leaves for the next call, by whomever. */
+/* Stores: the state that a call leaves for later calls of any request. */
 #ifndef SVC_SHIM_STORES_H
 #define SVC_SHIM_STORES_H
 
@@ -6,12 +6,12 @@
 #include "connections/connection.h"
 #include "fiber/fiber.h"
 
-/* The running request makes a call on the store, which it has: it finds the database that it has selected, or the one that
- * was there before any request selected another. Waits. */
+/* Called before the running request's call on a store that it has: selects the request's database, or the one from before
+ * any request selected another. Waits. */
 void shim_store_enter(shim_connection *store, zend_execute_data *execute_data);
-/* The call has returned. */
+/* Called when the call has returned. */
 void shim_store_leave(shim_connection *store, zend_execute_data *execute_data, const zval *result);
-/* The request has ended: what it has selected is forgotten. */
+/* Forgets the selections of a request that has ended. */
 void shim_stores_end(const shim_fiber *fiber);
 
 #endif

@@ -1,14 +1,14 @@
-/* PHP's own streams over sockets, as far as several requests can reach one: the boot script has opened it, or it is
- * persistent. And streams of large objects, which belong to a connection.
+/* PHP's socket streams, as far as several requests can reach one: the boot script has opened it, or it is persistent. Also
+ * streams of large objects, which belong to a connection.
  *
- * The net below (owners/sockets.h) stops bytes where they go through libc, which is too late here. A stream has a buffer:
- * what one request has asked for would be read from it by the next one without any call of libc's, and nobody may find it
- * while another request is in the middle of filling it. And OpenSSL reads and writes a TLS stream by itself. So whoever
- * uses a stream takes its socket before anything is done with it.
+ * The safety net (owners/sockets.h) stops bytes where they pass through libc, which is too late here. A stream has a
+ * buffer: the next request would read the response of an earlier one from it without a call to libc, and no request may use
+ * it while another is filling it. And OpenSSL reads and writes a TLS stream itself. So a request takes the socket of a
+ * stream before it uses the stream.
  *
- * Functions of PHP wait before they look at their arguments: if the stream is closed meanwhile, they say so. What uses a
- * stream in another way (SoapClient, SplFileObject) is stopped where streams read and write, by libphp's functions that
- * the executable defines before libphp. */
+ * PHP's functions wait before they check their arguments: if the stream is closed meanwhile, they report that. Other users
+ * of a stream (SoapClient, SplFileObject) are stopped where streams read and write: the executable interposes those
+ * functions of libphp. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
@@ -31,7 +31,7 @@ DECLARE_LIBC(_php_stream_read);
 DECLARE_LIBC(_php_stream_set_option);
 DECLARE_LIBC(_php_stream_write);
 
-/* Functions that are given a stream as their first argument, or as their second one too, and use it. Selecting does not. */
+/* Functions that use a stream passed as their first argument, or as their second one too; not stream_select(). */
 static const char *const functions[] = {
     "feof",
     "fflush",
@@ -66,10 +66,10 @@ static const char *const functions[] = {
     "vfprintf",
 };
 
-/* Of those streams whose data begins with that of a socket. */
+/* Labels of the streams whose data begins with php_netstream_data_t. */
 static const char *const labels[] = {"generic_socket", "tcp_socket", "tcp_socket/ssl", "unix_socket"};
 
-/* -1 if the stream has none. */
+/* Returns -1 if the stream has no socket. */
 static int socket_of(const php_stream *stream)
 {
     const php_netstream_data_t *data = stream->abstract;
@@ -81,9 +81,9 @@ static int socket_of(const php_stream *stream)
     return -1;
 }
 
-/* ---- functions of PHP ---- */
+/* ---- PHP's functions ---- */
 
-/* NULL if the argument is not an open stream. */
+/* Returns NULL if the argument is not an open stream. */
 static php_stream *stream_of(zend_execute_data *execute_data, uint32_t number)
 {
     if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
@@ -97,14 +97,15 @@ static php_stream *stream_of(zend_execute_data *execute_data, uint32_t number)
     return is_stream ? Z_RES_VAL_P(argument) : NULL;
 }
 
-/* What the function needs in order to use its arguments. */
+/* Resources taken for the arguments of a function. */
 typedef struct needs {
-    /* The calls on the connections of large objects. */
+    /* Calls on the connections of large objects. */
     shim_call calls[2];
     unsigned count;
 } needs;
 
-/* Returns false if the function must not use the stream. Where it has been closed meanwhile, the function says so. */
+/* Returns false if the function must not use the stream. If the stream was closed meanwhile, returns true: the function
+ * reports that. */
 static bool take(needs *needs, zend_execute_data *execute_data, uint32_t number)
 {
     const php_stream *stream = stream_of(execute_data, number);
@@ -121,14 +122,14 @@ static bool take(needs *needs, zend_execute_data *execute_data, uint32_t number)
     return descriptor < 0 || shim_socket_take(descriptor) || stream_of(execute_data, number) != stream;
 }
 
-/* Its limit may have ended the wait, and its timer not have fired yet. */
+/* Whether the request is over; its time limit may have ended the wait before the timer has fired. */
 static bool is_over(void)
 {
     const int64_t limit = shim_timer_deadline();
     return shim_is_over() || (limit > 0 && limit <= shim_now());
 }
 
-/* The request is over, and its script is interrupted, or it cannot wait. */
+/* Fails the function: its request is over and about to be interrupted, or it cannot wait. */
 static void refuse(zend_execute_data *execute_data, zval *return_value)
 {
     RETVAL_BOOL(zend_string_equals_literal(EX(func)->common.function_name, "feof"));
@@ -149,7 +150,7 @@ static ZEND_NAMED_FUNCTION(call_with_streams)
         php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
-    /* A callback of a connection's library that uses a stream is not a call on that connection. */
+    /* If a callback of a connection's library uses a stream, that is not a call on the connection. */
     shim_use *apart = shim_use_here() != NULL ? shim_use_begin(NULL) : NULL;
     needs own = {.count = 0};
     if (take(&own, execute_data, 1) && take(&own, execute_data, 2)) {
@@ -198,7 +199,7 @@ ssize_t _php_stream_write(php_stream *stream, const char *bytes, size_t count)
     return may_use(stream) ? LIBC(_php_stream_write)(stream, bytes, count) : -1;
 }
 
-/* Of its options, those that talk to the other side. */
+/* Whether a stream option talks to the peer. */
 static bool is_talk(int option, const void *argument)
 {
     switch (option) {
@@ -212,7 +213,7 @@ static bool is_talk(int option, const void *argument)
     return false;
 }
 
-/* Whether another request has the stream. It is alive, then: PHP frees a persistent one that it finds dead. */
+/* Whether another request has the stream. It is reported as alive then: PHP frees a persistent stream that it finds dead. */
 static bool is_used_by_another(const php_stream *stream)
 {
     const int descriptor = shim_hook_is_on(SHIM_HOOK_NET) ? socket_of(stream) : -1;

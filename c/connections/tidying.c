@@ -1,7 +1,7 @@
-/* How a connection is left for the next one: kind by kind.
+/* Resets a connection for the next request, by kind.
  *
- * Where the extension's structs are public, they say what is to be done, and nothing is sent if nothing is. Elsewhere, the
- * extension's own functions are called: those of the class itself, not what a subclass of a script has in their place. */
+ * Where the extension's structs are public, they show what is open, and nothing is sent without need. Elsewhere, the
+ * extension's functions are called: those of the class itself, even if a script's subclass overrides them. */
 #include "compat.h"
 #include "connections/blobs.h"
 #include "connections/mysqli.h"
@@ -10,7 +10,7 @@
 #include "connections/tidying.h"
 #include "owners/sockets.h"
 
-/* ---- calling an extension's functions ---- */
+/* ---- calls of an extension's functions ---- */
 
 /* Returns false if there is no such function, or it has thrown. */
 static bool call(zend_function *function, zend_object *object, zval *result, zval *arguments, uint32_t count)
@@ -76,7 +76,7 @@ bool shim_connection_execute(shim_connection *connection, const char *statement)
     return is_done(is_called, &result);
 }
 
-/* A function that returns a number; -1 if it does not. */
+/* Returns the number that a function has returned; -1 for any other result. */
 static zend_long number_from(bool is_called, zval *result)
 {
     const zend_long number = is_called && Z_TYPE_P(result) == IS_LONG ? Z_LVAL_P(result) : -1;
@@ -128,13 +128,13 @@ static bool is_statement_of(const shim_connection *one, const void *connection)
     return one->kind == SHIM_KIND_MYSQLI_STATEMENT && one->parent == connection;
 }
 
-/* What a statement has not read yet can only be freed through it, and whether there is any cannot be seen. */
+/* Unread rows of a statement can only be freed through it, and mysqli does not show whether there are any. */
 static void free_statement_results(shim_connection *connection)
 {
     for (shim_connection *one = NULL; (one = shim_connection_which(is_statement_of, connection)) != NULL;) {
         (void)method_succeeds(one, "free_result");
         zend_clear_exception();
-        /* It is found again by its connection, not by its record. */
+        /* Clears the parent, which ends the search: the statement is found by its connection. */
         shim_connection_belongs(one, NULL);
     }
 }
@@ -148,14 +148,14 @@ static bool tidy_mysqli(shim_connection *connection)
         }
     }
     if (shim_mysqli_awaits_answer(object)) {
-        /* A query that was sent without waiting. Its rows are dropped. */
+        /* An asynchronous query. Drops its rows. */
         (void)function_succeeds("mysqli_reap_async_query", object);
         zend_clear_exception();
     } else if (!shim_mysqli_is_idle(object)) {
         free_statement_results(connection);
     }
     while (!shim_mysqli_is_idle(object)) {
-        /* Returns the rows of a result that was not begun, which are then dropped; fails if there are none. */
+        /* Buffers the rows of the next unread result, which are dropped; fails if it has none. */
         (void)function_succeeds("mysqli_store_result", object);
         zend_clear_exception();
         if (!shim_mysqli_is_idle(object) && !function_succeeds("mysqli_next_result", object)) {
@@ -170,7 +170,7 @@ static bool tidy_mysqli(shim_connection *connection)
 /* PGTransactionStatusType of libpq. */
 enum { PG_IDLE = 0, PG_ACTIVE = 1, PG_IN_TRANSACTION = 2, PG_IN_FAILED = 3 };
 
-/* -1 for a connection that was closed, which throws. */
+/* Returns -1 for a closed connection, on which the function throws. */
 static zend_long pgsql_status(zend_object *object)
 {
     zval result;
@@ -179,7 +179,7 @@ static zend_long pgsql_status(zend_object *object)
     return status;
 }
 
-/* pg_query() first reads what was sent without waiting for its results, and ends a copy (libpq.c). */
+/* pg_query() first reads pending results of asynchronous queries, and ends a copy (libpq.c). */
 static bool roll_back_pgsql(shim_connection *connection)
 {
     return shim_connection_execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
@@ -203,7 +203,7 @@ static bool tidy_pgsql(shim_connection *connection)
 static bool redis_is_in_block(shim_connection *connection)
 {
     zval result;
-    /* One that is not connected would connect. */
+    /* getMode() would connect one that is not connected. */
     if (connection->kind == SHIM_KIND_REDIS && !method_succeeds(connection, "isconnected")) {
         return false;
     }
@@ -234,7 +234,8 @@ static bool is_sqlite_result_of(const shim_connection *one, const void *connecti
     return one->kind == SHIM_KIND_SQLITE_RESULT && one->parent == connection;
 }
 
-/* A result that is reset would begin again with its first row; one that is finalized says that it is closed. */
+/* Finalizes the results of a connection: a result that is only reset would start again at its first row; a finalized one
+ * reports that it is closed. */
 static void finalize_results(shim_connection *connection)
 {
     for (shim_connection *one = NULL; (one = shim_connection_which(is_sqlite_result_of, connection)) != NULL;) {
@@ -255,7 +256,7 @@ static bool tidy_sqlite(shim_connection *connection)
     return shim_sqlite_roll_back(database);
 }
 
-/* ---- all ---- */
+/* ---- all kinds ---- */
 
 bool shim_connection_tidy(shim_connection *connection)
 {
@@ -314,7 +315,7 @@ bool shim_connection_in_transaction(shim_connection *connection)
         return is_in_block;
     }
     case SHIM_KIND_MEMCACHED:
-        /* Values that were asked for, and not fetched. */
+        /* Requested values that were not fetched. */
         return connection->is_subscribed;
     case SHIM_KIND_SQLITE:
         return shim_sqlite_in_transaction(shim_sqlite_of(connection->object));
@@ -323,7 +324,7 @@ bool shim_connection_in_transaction(shim_connection *connection)
     }
 }
 
-/* PDO::ATTR_SERVER_INFO asks MySQL; PDO::ATTR_CONNECTION_STATUS is what libpq knows. */
+/* PDO::ATTR_SERVER_INFO asks MySQL; PDO::ATTR_CONNECTION_STATUS is libpq's knowledge. */
 static bool pdo_is_lost(const shim_connection *connection)
 {
     const bool is_mysql = shim_pdo_is_mysql(connection->object);
@@ -358,7 +359,7 @@ bool shim_connection_reconnects(const shim_connection *connection)
 void shim_connection_close(shim_connection *connection)
 {
     connection->is_subscribed = connection->is_watching = connection->is_in_block = false;
-    /* Whoever uses it next is told that it is lost, and so is who goes on to read from it. */
+    /* The next user, and a reader in progress, find the connection lost. */
     shim_socket_shut_down(&connection->owned);
     shim_sqlite_end_all(shim_sqlite_database(connection));
     switch (connection->kind) {
@@ -366,7 +367,7 @@ void shim_connection_close(shim_connection *connection)
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER:
     case SHIM_KIND_REDIS_SENTINEL:
-        /* They connect again by themselves. */
+        /* They reconnect by themselves. */
         (void)method_succeeds(connection, "close");
         break;
     case SHIM_KIND_MEMCACHED:

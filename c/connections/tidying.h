@@ -1,4 +1,4 @@
-/* How a connection is left for the next one: kind by kind. */
+/* Resets a connection for the next request, by kind. */
 #ifndef SVC_SHIM_TIDYING_H
 #define SVC_SHIM_TIDYING_H
 
@@ -7,20 +7,20 @@
 
 #include <stdbool.h>
 
-/* Rolls back an open transaction, drains or closes unread results. Returns whether the next one can use the connection.
- * Runs no code of scripts; may throw, raise errors and bail out. */
+/* Rolls back an open transaction, drains or closes unread results. Returns whether the next request can use the connection.
+ * Runs no script code; may throw, raise errors and bail out. */
 bool shim_connection_tidy(shim_connection *connection);
-/* Has the connection execute a statement without rows. Returns whether it has; the same holds. */
+/* Executes a statement without rows. Returns whether it succeeded. May throw, raise errors and bail out, too. */
 bool shim_connection_execute(shim_connection *connection, const char *statement);
-/* Releases what a request has locked until the end of the session (statements.h). The same holds. */
+/* Releases session locks that a request has left (statements.h). May throw, raise errors and bail out, too. */
 bool shim_connection_unlock(shim_connection *connection);
-/* Whether a transaction is open, or a block of commands of Redis. */
+/* Whether a transaction is open, or a state of a store that only particular commands end. */
 bool shim_connection_in_transaction(shim_connection *connection);
-/* Whether its server has closed the connection, as far as the library knows. Runs no code of scripts. */
+/* Whether the server has closed the connection, as far as the library knows. Runs no script code. */
 bool shim_connection_is_lost(const shim_connection *connection);
-/* Whether the extension opens such a connection again by itself once it is closed. */
+/* Whether the extension reconnects such a connection once it is closed. */
 bool shim_connection_reconnects(const shim_connection *connection);
-/* Closes the connection: a call on it was interrupted, or it could not be tidied. */
+/* Closes the connection: a call on it was interrupted, or it could not be reset. */
 void shim_connection_close(shim_connection *connection);
 
 #endif

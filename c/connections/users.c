@@ -1,17 +1,17 @@
-/* Who has used a connection; see users.h. */
+/* Users of a connection; see users.h. */
 #include "compat.h"
 #include "connections/users.h"
 #include "context/own_worker.h"
 
 #include <stdlib.h>
 
-/* Stands for those of pg_pconnect(). */
+/* Placeholder for the connections of pg_pconnect(). */
 static __thread shim_connection persistent;
 static __thread bool own_stack_has_used;
 
 const shim_fiber *shim_user_of_own_stack(void)
 {
-    /* Only its address counts. */
+    /* Only the address counts. */
     return (const shim_fiber *)&shim_own_worker;
 }
 
@@ -32,7 +32,7 @@ static shim_user **find(shim_connection *connection, const shim_fiber *user)
     return link;
 }
 
-/* Without memory, it leaves the connection to those that use it later. */
+/* If out of memory, the user is not noted, and later users clean up. */
 static void keep(shim_connection *connection, const shim_fiber *user)
 {
     shim_user *one = *find(connection, user) == NULL ? malloc(sizeof(*one)) : NULL;
@@ -57,7 +57,7 @@ void shim_user_note(shim_connection *connection)
     if (user == NULL) {
         return;
     }
-    /* Even if it is noted: the end of the boot script's turn forgets all at once. */
+    /* Set even if the user is noted: shim_user_take_own_stack clears it between requests. */
     if (shim_running != NULL) {
         shim_running->has_owned = true;
     } else {
