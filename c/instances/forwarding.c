@@ -1,12 +1,13 @@
 /* The methods of the classes of Svc\per_request()'s objects.
  *
- * Scripts that call a method of the object are led to the instance by its handler (proxy.c). But the engine calls
- * methods, too (count(), iterators, json_encode(), sort functions of SPL), and takes them from the class without asking the
- * object. There, it finds these: functions in C that look as the inherited ones do, and call them on the instance. */
+ * When a script calls a method of the object, its handler returns the instance's method (proxy.c). But the engine calls
+ * methods, too (count(), iterators, json_encode(), sort functions of SPL), and looks them up in the class without calling
+ * that handler. There it finds these: C functions with the signatures of the inherited methods, which call those on the
+ * instance. */
 #include "compat.h"
 #include "instances/forwarding.h"
 
-/* In the memory of classes, as the engine has methods in C that a class in PHP inherits. */
+/* Creates a method in the memory of classes, where the engine keeps C methods that a PHP class inherits. */
 static zend_function *stand_in(const zend_function *method, zif_handler handler)
 {
     const uint32_t kept = ZEND_ACC_PPP_MASK | ZEND_ACC_FINAL | ZEND_ACC_RETURN_REFERENCE | ZEND_ACC_VARIADIC |
@@ -29,14 +30,14 @@ static zend_function *stand_in(const zend_function *method, zif_handler handler)
     return (zend_function *)own;
 }
 
-/* A constructor and a destructor belong to one object. */
+/* Static methods need no instance; constructors and destructors belong to one object. */
 static bool is_forwarded(const zend_function *method)
 {
     return (method->common.fn_flags & (ZEND_ACC_STATIC | ZEND_ACC_CTOR)) == 0 &&
            !zend_string_equals_literal_ci(method->common.function_name, ZEND_DESTRUCTOR_FUNC_NAME);
 }
 
-/* Where the class remembers a method apart from its table. */
+/* Replaces a method in one of the class's direct pointers to magic methods. */
 static void replace(zend_function **known, const zend_function *inherited, zend_function *own)
 {
     if (*known == inherited) {
@@ -95,7 +96,7 @@ zend_function *shim_forwarding_target(const zend_function *method, const zend_ob
     const bool is_private = (method->common.fn_flags & ZEND_ACC_PRIVATE) != 0;
     const zend_class_entry *class = is_private ? method->common.scope : own->ce;
     zend_string *key = zend_string_tolower(method->common.function_name);
-    /* PHP 8.3 has no way to read a table that is const. */
+    /* PHP 8.3 has no lookup in a const table. */
     zend_function *target = zend_hash_find_ptr((HashTable *)&class->function_table, key);
     zend_string_release(key);
     return target;

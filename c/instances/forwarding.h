@@ -4,9 +4,10 @@
 
 #include "compat.h"
 
-/* Gives the class a method for each that it has inherited, with the same parameters; all of them are `handler`. */
+/* Replaces each method that the class has inherited, except static ones, constructors and destructors, by one with the same
+ * parameters and `handler`. */
 void shim_forwarding_define(zend_class_entry *class, zif_handler handler);
-/* The method of `own` that one of these stands for; NULL if it has none. */
+/* Returns the method of `own` that such a method forwards to; NULL if there is none. */
 zend_function *shim_forwarding_target(const zend_function *method, const zend_object *own);
 
 #endif

@@ -1,4 +1,4 @@
-/* The instances that a request has of objects of Svc\per_request().
+/* A request's instances behind objects of Svc\per_request().
  *
  *   making ──the factory returns──▶ in use ──the request ends──▶ ending ──reset() is true──▶ kept ──▶ idle, for the next
  *      │                              ▲                            │                          │
@@ -6,12 +6,13 @@
  *      ▼                                                           ▼ otherwise, or after a bailout
  *     none                                                       closed
  *
- * A factory may suspend the fiber that it runs in. Another fiber of the request that needs the instance meanwhile makes one
- * too, and whoever is first makes it the request's. A factory that ends after its request has made one for nobody.
+ * A factory may suspend the fiber that it runs in. Another fiber of the request that needs the instance meanwhile calls the
+ * factory, too, and the first result becomes the request's instance. If the request ends before its factory returns, the
+ * result is discarded.
  *
- * A request keeps its list in memory that is not PHP's, so that a bailout leaves it whole. Each entry holds a place of its
- * source and a reference to the proxy, from before the factory is called until the instance is closed or handed on, which
- * is when what the request leaves on its connections is cleaned up. */
+ * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a place of its source
+ * and a reference to the proxy, from before the call of the factory until the instance is closed, or is passed on after the
+ * request's connections have been cleaned. */
 #include "compat.h"
 #include "connections/apart.h"
 #include "context/context.h"
@@ -32,7 +33,7 @@ typedef enum phase {
     CLOSED,
 } phase;
 
-/* A call of the factory. Its number is one that no other call on this thread has. */
+/* A call of the factory. Its number is unique on the thread. */
 typedef struct maker {
     struct maker *next;
     const zend_fiber_context *stack;
@@ -43,7 +44,7 @@ struct shim_own_instance {
     zend_object *proxy;
     shim_source *source;
     phase phase;
-    /* Undefined while the factory runs, and once it is closed. */
+    /* Undefined while the factory runs, and once the instance is closed. */
     zval instance;
     maker *makers;
 };
@@ -55,7 +56,7 @@ static bool is_in_request(void)
            (shim_current->owner != NULL || shim_own_worker.host == NULL);
 }
 
-/* NULL if the request has none. */
+/* Returns the running request's entry for the proxy; NULL if it has none. */
 static shim_own_instance *find(const zend_object *proxy)
 {
     if (!is_in_request()) {
@@ -86,7 +87,7 @@ static bool reserve(shim_own_instances *own)
 
 /* ---- calls of the factory ---- */
 
-/* The call's number; 0 if there is no memory. */
+/* Returns the call's number; 0 if out of memory. */
 static uint64_t begin_making(shim_own_instance *entry)
 {
     static __thread uint64_t begun;
@@ -99,7 +100,7 @@ static uint64_t begin_making(shim_own_instance *entry)
     return own->number;
 }
 
-/* Returns false if the entry is not that of the call: another request runs, or none. */
+/* Ends the call. Returns false if the entry does not belong to the call: another request runs, or none. */
 static bool end_making(shim_own_instance *entry, uint64_t number)
 {
     maker **link = entry != NULL ? &entry->makers : NULL;
@@ -133,7 +134,7 @@ static bool is_making_on(const shim_own_instance *entry, const zend_fiber_contex
     return own != NULL;
 }
 
-/* Whether the factory itself asks, on its own stack or one that it has begun. */
+/* Whether the factory itself uses the proxy, on its stack or on one that it has started. */
 static bool is_asked_by_factory(const shim_own_instance *entry)
 {
     zend_fiber_context *stack = EG(current_fiber_context);
@@ -143,7 +144,7 @@ static bool is_asked_by_factory(const shim_own_instance *entry)
     return stack != NULL;
 }
 
-/* Removes the entry, whose place is not needed. */
+/* Removes the entry and releases its place without an instance. */
 static void withdraw(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
@@ -170,7 +171,7 @@ static bool has_instance(const shim_own_instance *entry);
 static zend_object *use(shim_own_instance *entry);
 static zend_object *refuse(const zend_class_entry *class, const char *why);
 
-/* Calls the factory. Meanwhile the list may grow, another fiber may make the instance, and the request may end. */
+/* Calls the factory. Meanwhile the list may grow, another fiber may create the instance, and the request may end. */
 static zend_object *make(zend_object *proxy, shim_source *source)
 {
     zval made;
@@ -202,7 +203,7 @@ static zend_object *make(zend_object *proxy, shim_source *source)
         }
         return NULL;
     }
-    /* A destructor may have run. */
+    /* The release of `made` may have run a destructor. */
     entry = find(proxy);
     return has_instance(entry) ? use(entry) : refuse(class, "and that of this request is being closed");
 }
@@ -220,13 +221,13 @@ static zend_object *take(zend_object *proxy, shim_source *source)
         OBJ_RELEASE(proxy);
         return NULL;
     }
-    /* While the request has waited, its own destructors cannot have run: the room is still there. */
+    /* The room is still reserved: while the request waited, its destructors cannot have run. */
     const phase phase = Z_ISUNDEF(instance) ? MAKING : IN_USE;
     own->list[own->count++] = (shim_own_instance){.proxy = proxy, .source = source, .phase = phase, .instance = instance};
     return phase == MAKING ? make(proxy, source) : Z_OBJ(instance);
 }
 
-/* What was kept is reset once more, since it is used once more. */
+/* Returns the instance. A kept one that is used again is reset again. */
 static zend_object *use(shim_own_instance *entry)
 {
     if (entry->phase == KEPT) {
@@ -275,7 +276,7 @@ zend_object *shim_own_instance_find(const zend_object *proxy)
     return has_instance(entry) ? use(entry) : NULL;
 }
 
-/* Whether the request has one of the source's. Entries that have given their place back are gone. */
+/* Whether the request has an instance of the source. Entries that have released their place are gone. */
 static bool holds_place(const shim_fiber *fiber, const shim_places *places)
 {
     const shim_own_instances *own = &fiber->context.instances;
@@ -291,7 +292,7 @@ void shim_own_instances_install(void)
     shim_turns_hold_place = holds_place;
 }
 
-/* The one that was made last; -1 if there is none. */
+/* Returns the index of the most recent entry that passes the test; -1 if there is none. */
 static ssize_t last(const shim_own_instances *own, bool (*test)(phase phase))
 {
     ssize_t i = (ssize_t)own->count - 1;
@@ -332,8 +333,8 @@ static bool is_reset(shim_source *source, zval *instance)
     return is_true;
 }
 
-/* Resets it, unless that was tried before, and returns whether it can be used again. After a jump, it may be in the middle
- * of something. The list may grow and move meanwhile. */
+/* Resets the instance, unless that was tried before, and returns whether it can be reused. After a jump, it may be in the
+ * middle of an operation. The list may grow and move meanwhile. */
 static bool may_keep(shim_context *context, size_t at)
 {
     shim_own_instance *entry = &context->instances.list[at];
@@ -343,7 +344,8 @@ static bool may_keep(shim_context *context, size_t at)
            is_reset(entry->source, &entry->instance);
 }
 
-/* Nobody but itself may refer to it: its connections are to close now, and not when PHP next looks for garbage. */
+/* Releases the instance. If it is part of a cycle, collects garbage: its connections must close now, not at PHP's next
+ * collection. */
 static void close_instance(shim_context *context, zval *instance)
 {
     const bool remains = Z_REFCOUNT_P(instance) > 1;
@@ -371,7 +373,8 @@ void shim_own_instance_end(shim_context *context)
     }
 }
 
-/* Removes the entry, and gives its place back, with the instance if that is kept. */
+/* Removes the entry and releases its place, with the instance if that is kept. Returns the proxy; NULL if `at` is
+ * negative. */
 static zend_object *forget(shim_own_instances *own, ssize_t at)
 {
     if (at < 0) {

@@ -1,6 +1,6 @@
 /* Svc\per_request(string $class, callable $factory, ?callable $reset = null, int $max = 16): object
  *
- * The object's class is below the one that was asked for, so that it fits wherever that one does. */
+ * The class of the object extends or implements `$class`, so that it passes wherever that type is required. */
 #include "compat.h"
 #include "instances/per_request.h"
 #include "instances/proxy.h"
@@ -19,7 +19,7 @@ static bool throw_unfit(const zend_class_entry *class, const char *why)
     return false;
 }
 
-/* Connections, whose objects are C structs, and which are tested: none but their own methods look into these. */
+/* Tested connection classes: their objects are C structs, but only their methods access these. */
 static const char *const connections[] = {"pdo", "mysqli", "redis", "memcached"};
 
 static bool is_connection(const zend_class_entry *class)
@@ -33,14 +33,15 @@ static bool is_connection(const zend_class_entry *class)
     return false;
 }
 
-/* Whether an object of the class is more than its properties: the engine and extensions look into it behind the back of
- * its handlers. A class in PHP has this from the one in C that it extends. */
+/* Whether objects of the class have state besides their properties, which the engine and extensions access without its
+ * handlers. A PHP class inherits this from the C class that it extends. */
 static bool is_struct(const zend_class_entry *class)
 {
     return class->create_object != NULL || class->default_object_handlers != &std_object_handlers;
 }
 
-/* Interfaces that look at who implements them, and accept a class in PHP. What others say is a fatal error. */
+/* Whether the interface may be implemented by a PHP class: the listed ones check their implementors, but accept PHP
+ * classes. Refusal by another interface would be a fatal error. */
 static bool is_open(const zend_class_entry *interface)
 {
     const zend_class_entry *json = zend_hash_str_find_ptr(EG(class_table), "jsonserializable", strlen("jsonserializable"));
@@ -52,7 +53,8 @@ static bool is_open(const zend_class_entry *interface)
     return is_open;
 }
 
-/* Traversable accepts who has another interface below it, too. */
+/* Whether a PHP class may implement the interface and all above it. Traversable accepts classes that implement Iterator or
+ * IteratorAggregate, but not both. */
 static bool can_be_implemented(const zend_class_entry *interface)
 {
     if (!is_open(interface)) {
@@ -90,7 +92,7 @@ static bool is_fit(const zend_class_entry *class)
     return !is_struct(class) || is_connection(class) || throw_unfit(class, "has a state in C, which is that of one object");
 }
 
-/* The lines that declare the class. It is never instantiated the usual way, so it may leave methods abstract. */
+/* Returns the code that declares the class. No script instantiates it, so its methods may stay abstract. */
 static zend_string *declaration(const zend_class_entry *class)
 {
     const char *name = ZSTR_VAL(class->name);
@@ -109,7 +111,7 @@ static zend_string *declaration(const zend_class_entry *class)
     return smart_str_extract(&code);
 }
 
-/* The class of objects that stand for one of `class`; declared on first use. */
+/* Returns the class of objects that stand in for `class`; declares it on first use. */
 static zend_class_entry *class_below(const zend_class_entry *class)
 {
     zend_string *name = zend_string_concat2(PREFIX, strlen(PREFIX), ZSTR_VAL(class->name), ZSTR_LEN(class->name));

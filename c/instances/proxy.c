@@ -1,9 +1,9 @@
 /* The object of Svc\per_request() that scripts have.
  *
- * It is an instance of a class of its own, below the one that was asked for, and has none of its state: whatever the engine
- * asks of it is asked of the instance that the running request has. A script that calls a method is given the instance to
- * call it on. What is not called at once (a closure, a callable), and what the engine takes from the class, are methods of
- * the object itself, which find the instance when they run (forwarding.c): so none belongs to the request that asked for it. */
+ * Its class extends or implements the requested one, and the object has no state: its handlers pass every operation of the
+ * engine to the running request's instance. A script that calls a method gets the instance to call it on. Where a method is
+ * not called at once (a closure, a callable), and where the engine looks it up in the class, it is a method of the proxy,
+ * which finds the instance when it runs (forwarding.c): so none is bound to the request that looked it up. */
 #include "compat.h"
 #include "instances/forwarding.h"
 #include "instances/own_instances.h"
@@ -22,7 +22,7 @@ static shim_source *source_of(const zend_object *proxy)
 
 static void free_object(zend_object *object);
 
-/* NULL if it has thrown. */
+/* Returns the running request's instance; NULL if it has thrown. */
 static zend_object *own_of(zend_object *proxy)
 {
     return shim_own_instance_get(proxy, source_of(proxy));
@@ -35,7 +35,7 @@ static const zend_op *asking(void)
     return is_script ? frame->opline : NULL;
 }
 
-/* Whether a script is about to call the method that it asks for. */
+/* Whether a script looks the method up in order to call it at once. */
 static bool is_called_at_once(void)
 {
     const zend_op *opline = asking();
@@ -44,7 +44,7 @@ static bool is_called_at_once(void)
     return is_call && opline[1].opcode != ZEND_CALLABLE_CONVERT;
 }
 
-/* The public method of the object's class; NULL if it has none of that name. */
+/* Returns the forwarding method of the object's class; NULL if it has no public one of that name. */
 static zend_function *public_method(const zend_object *object, zend_string *name, const zval *key)
 {
     zend_string *lower = key != NULL ? zend_string_copy(Z_STR_P(key)) : zend_string_tolower(name);
@@ -93,7 +93,7 @@ static zend_function *get_method(zend_object **object, zend_string *name, const 
     return own->handlers->get_method(object, name, key);
 }
 
-/* What the engine remembers in the slots of its cache is true of the class of the proxy only. */
+/* The engine's cache slots are valid for the class of the proxy only, so these handlers pass NULL instead. */
 
 static zval *read_property(zend_object *object, zend_string *name, int type, void **cache_slot, zval *room)
 {
@@ -109,14 +109,14 @@ static zval *write_property(zend_object *object, zend_string *name, zval *value,
     return own != NULL ? own->handlers->write_property(own, name, value, NULL) : &EG(error_zval);
 }
 
-/* The type of the declared property that is at `slot`; NULL if it has none. */
+/* Returns the type of the declared property at `slot`; NULL if it has none. */
 static zend_property_info *type_of(zend_object *own, zval *slot)
 {
     const bool is_declared = slot >= own->properties_table && slot < own->properties_table + own->ce->default_properties_count;
     return is_declared ? zend_get_typed_property_info_for_slot(own, slot) : NULL;
 }
 
-/* Gives a typed property that has no value the one with which the engine begins. */
+/* Gives an uninitialized typed property the value that the engine would start with. Returns false if it has thrown. */
 static bool initialize(zval *slot, const zend_property_info *info)
 {
     if (Z_TYPE_P(slot) != IS_UNDEF) {
@@ -134,8 +134,8 @@ static bool initialize(zval *slot, const zend_property_info *info)
     return true;
 }
 
-/* The engine writes to the slot, or makes a reference of it, and looks for the property's type in the object that it has
- * asked. So a property that has a type becomes a reference, which knows the type itself. */
+/* The engine writes to the slot, or makes a reference of it, and looks up the property's type in the proxy. So a typed
+ * property becomes a reference, which knows its type. */
 static zval *point_to_property(zend_object *object, zend_string *name, int type, void **cache_slot)
 {
     (void)cache_slot;
@@ -206,7 +206,7 @@ static zend_result cast(zend_object *object, zval *result, int type)
     return own != NULL ? own->handlers->cast_object(own, result, type) : FAILURE;
 }
 
-/* Puts the instance in the place of an object of Svc\per_request(). Returns false if that has thrown. */
+/* Replaces an object of Svc\per_request() by its instance. Returns false if it has thrown. */
 static bool unwrap(zval *value, zval *own)
 {
     ZVAL_COPY_VALUE(own, value);
@@ -220,7 +220,7 @@ static bool unwrap(zval *value, zval *own)
     return instance != NULL;
 }
 
-/* As the instances compare. */
+/* Compares the instances. */
 static int compare(zval *one, zval *other)
 {
     zval own, others;
@@ -249,7 +249,7 @@ static zend_result closure_of(zend_object *object, zend_class_entry **class, zen
                : FAILURE;
 }
 
-/* foreach over what is not Traversable goes over the properties that the caller may see. */
+/* foreach over an object that is not Traversable: iterates over the properties that are visible to the caller. */
 static zend_object_iterator *iterate_properties(zend_object *own)
 {
     zval properties, iterator, name;
@@ -271,7 +271,7 @@ static zend_object_iterator *iterate_properties(zend_object *own)
     return found;
 }
 
-/* Everything else takes what has an iterator for a Traversable. */
+/* Whether foreach requests the iterator: all other callers take an object with an iterator for a Traversable. */
 static bool is_foreach(void)
 {
     const zend_op *opline = asking();
@@ -297,9 +297,9 @@ static zend_object_iterator *iterate(zend_class_entry *class, zval *object, int 
     return own->ce->get_iterator(own->ce, &instance, by_reference);
 }
 
-/* Where there is no instance, print_r() and debuggers do not make one; whoever wants to have the properties does.
+/* print_r() and debuggers do not create an instance; any other access to properties does.
  *
- * The engine takes a property for a slot of the object that it has asked, so it gets copies. */
+ * Returns copies: the engine would take a property for a slot of the proxy. */
 
 static HashTable *copy_properties(zend_object *object, zend_prop_purpose purpose)
 {
@@ -318,7 +318,7 @@ static HashTable *copy_properties(zend_object *object, zend_prop_purpose purpose
     return copy;
 }
 
-/* Removes the protected and private ones, which the engine could not tell from those without a declaration. */
+/* Removes protected and private properties, which the engine could not tell from undeclared ones. */
 static zend_array *only_public(zend_array *properties)
 {
     zend_string *name;
@@ -350,7 +350,7 @@ static zend_array *list_properties_for(zend_object *object, zend_prop_purpose pu
                : only_public(properties);
 }
 
-/* ---- its life ---- */
+/* ---- life cycle ---- */
 
 static HashTable *list_references(zend_object *object, zval **table, int *table_count)
 {
@@ -365,13 +365,13 @@ static HashTable *list_references(zend_object *object, zval **table, int *table_
     return NULL;
 }
 
-/* An instance is destructed, not the proxy. */
+/* Does nothing: only instances have a destructor to run. */
 static void destruct(zend_object *object)
 {
     (void)object;
 }
 
-/* As an object of its class that was never constructed. */
+/* Frees the object as one of its class that was never constructed. */
 static void free_object(zend_object *object)
 {
     shim_source *source = source_of(object);
@@ -392,9 +392,9 @@ static void free_object(zend_object *object)
     efree(source);
 }
 
-/* Functions in C that are given the object find in it what they expect of one that was never constructed, so it is made
- * as one of the class above. Both have the same properties; what makes the object may look for methods in its class. Returns
- * NULL if the default value of a property cannot be computed, which has thrown. */
+/* C functions that get the object expect an object of the parent class that was never constructed, so it is created as one.
+ * Both classes have the same properties; the parent's create_object may look up methods in its class. Returns NULL if the
+ * default value of a property cannot be computed, which has thrown. */
 static zend_object *allocate(zend_class_entry *class)
 {
     zend_class_entry *above = class->parent != NULL ? class->parent : class;
@@ -412,7 +412,7 @@ static zend_object *allocate(zend_class_entry *class)
     return object;
 }
 
-/* Nothing makes an object of these classes but the shim, which does not call this; the classes are known by it. */
+/* Only allocate() creates objects of these classes, without this function; it also marks them (shim_proxy_class_is). */
 static zend_object *refuse_creation(zend_class_entry *class)
 {
     zend_throw_error(NULL, "Only Svc\\per_request() makes objects of %s", ZSTR_VAL(class->name));

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes a class that has just been declared a class of such objects. */
+/* Turns a class that has just been declared into a class of such objects. */
 void shim_proxy_class_finish(zend_class_entry *class);
 bool shim_proxy_class_is(const zend_class_entry *class);
 
-/* Makes an object of `class` whose methods and properties are those of the running request's own instance of `wanted`. The
- * callables are copied; `reset` may be NULL. */
+/* Creates an object of `class` whose methods and properties are those of the running request's instance of `wanted`. Copies
+ * the callables; `reset` may be NULL. */
 void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* Where the instances of an object come from that has one for each request. */
+/* The pool of instances behind an object that has one for each request. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "fiber/cancel.h"
