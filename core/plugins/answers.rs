@@ -1,8 +1,7 @@
 //! A plugin's configuration and its pages, checked.
 //!
-//! Promises: what is in the configuration report is a JSON object of bounded size; a page has a status that ends an
-//! exchange, a content type that is a field value, and a body of bounded size. Refuses: it does not look at what they
-//! say.
+//! The configuration report contains a JSON object of bounded size. A page has a final status (200 to 599), a content
+//! type that is a valid field value, and a body of bounded size. The meaning of the content is not checked.
 
 use std::fmt;
 
@@ -10,12 +9,12 @@ use serde_json::{Map, Value};
 
 use crate::limits::{PLUGIN_CONFIG_BYTES_MAX, PLUGIN_CONFIG_DEPTH_MAX, PLUGIN_PAGE_BYTES_MAX};
 
-/// Why an answer of a plugin is not taken.
+/// Why an answer of a plugin was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerRefusal {
-    /// Something of it is malformed, as the text says.
+    /// It is malformed; the text gives the details.
     Invalid(String),
-    /// Something of it is too long, as the text says.
+    /// It is too long or too deep; the text gives the limit.
     TooLarge(String),
 }
 
@@ -26,16 +25,16 @@ impl fmt::Display for AnswerRefusal {
     }
 }
 
-/// What a plugin shows of its configuration.
+/// The configuration that a plugin reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginConfig(Map<String, Value>);
 
 impl PluginConfig {
-    /// Checks what is to be a JSON object.
+    /// Parses the configuration, which must be a JSON object.
     ///
     /// # Errors
     ///
-    /// Why it cannot be shown.
+    /// If it is not valid JSON, not an object, too long or too deeply nested.
     pub fn checked(json: &[u8]) -> Result<Self, AnswerRefusal> {
         if json.len() > PLUGIN_CONFIG_BYTES_MAX {
             let why = format!("the configuration is longer than {PLUGIN_CONFIG_BYTES_MAX} bytes");
@@ -54,13 +53,13 @@ impl PluginConfig {
         }
     }
 
-    /// The object.
+    /// Returns the object.
     pub(super) fn into_object(self) -> Map<String, Value> {
         self.0
     }
 }
 
-/// How many objects and arrays are in one another. A parsed value has so few levels that they fit on the stack.
+/// Returns the nesting depth of objects and arrays. Recursion is safe: the parser limits the depth of its values.
 fn depth_of(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(values) => values.iter().map(depth_of).max(),
@@ -86,7 +85,7 @@ impl PluginPage {
     ///
     /// # Errors
     ///
-    /// Why it cannot be sent.
+    /// If the status or the content type is not valid, or the content type or the body is too long.
     pub fn checked(status: i64, content_type: &[u8], body: Vec<u8>) -> Result<Self, AnswerRefusal> {
         let status = u16::try_from(status).ok().filter(|status| (200..600).contains(status));
         let invalid = |why: &str| AnswerRefusal::Invalid(why.to_owned());

@@ -1,6 +1,6 @@
-//! The calls of a plugin.
+//! The callbacks of a plugin.
 
-/// A call of a plugin.
+/// A callback of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginCall {
     /// `Plugin::init`.
@@ -22,10 +22,10 @@ pub enum PluginCall {
 }
 
 impl PluginCall {
-    /// How many there are.
+    /// The number of callbacks.
     pub const COUNT: usize = 8;
 
-    /// Its name, as the author of a plugin knows it.
+    /// Returns the name of the callback as plugin authors know it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Init => "init",

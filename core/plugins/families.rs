@@ -1,51 +1,51 @@
-//! The metrics of a plugin, as far as they make a valid page.
+//! The metrics of a plugin, reduced to those that make a valid page.
 //!
-//! Promises: whatever is added, in whichever order, the families that are kept have names of the plugin's own that no
-//! other family has in any format, one-line helps, valid labels, finite numbers, and no series twice. Refuses: it keeps
-//! nothing between two scrapes; whether a counter grows is not looked at.
+//! Whatever a plugin adds, and in whichever order, the families kept have names under the plugin's prefix that collide
+//! with no other family in any exposition format, one-line help texts, valid labels, finite values and no duplicate
+//! series. Nothing is kept between two scrapes, so a counter that goes down is not noticed.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::limits::{PLUGIN_LABELS_MAX, PLUGIN_METRICS_BYTES_MAX};
 
-/// What the numbers of a plugin's family do.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginMetricKind {
-    /// They only grow.
+    /// A value that only grows.
     Counter,
-    /// They go up and down.
+    /// A value that goes up and down.
     Gauge,
 }
 
 /// A family of a plugin with its series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginFamily {
-    /// Its whole name.
+    /// The full name.
     pub name: String,
-    /// What its numbers do.
+    /// The type.
     pub kind: PluginMetricKind,
-    /// One line about it.
+    /// The help text, one line.
     pub help: String,
-    /// Its series.
+    /// The series.
     pub samples: Vec<PluginSample>,
 }
 
 /// A series of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PluginSample {
-    /// Its labels.
+    /// The labels.
     pub labels: Vec<(String, String)>,
-    /// Its number.
+    /// The value.
     pub value: f64,
 }
 
 /// Why a family or a series was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricRefusal {
-    /// It is there already, under this name or under one that is the same in another format.
+    /// It exists already, under this name or under one that is equal in another format.
     Duplicate,
-    /// The help is not one line of text.
+    /// The help text is not a single line.
     Help,
     /// A label has a name or a value that is not valid, or two labels have the same name.
     Label,
@@ -55,22 +55,22 @@ pub enum MetricRefusal {
     NoFamily,
     /// The name belongs to another plugin.
     NotOwn,
-    /// All texts together are too long, or there are too many labels.
+    /// The texts are too long in total, or there are too many labels.
     TooLarge,
-    /// The number is not finite, or a counter is negative.
+    /// The value is not finite, or a counter is negative.
     Value,
 }
 
-/// The metrics of a plugin, while they are collected.
+/// The metrics of a plugin during one collection.
 #[derive(Debug)]
 pub struct PluginMetrics {
     prefix: String,
-    /// The prefixes of plugins whose names begin with this one's.
+    /// The prefixes of plugins whose names begin with this plugin's name.
     foreign: Vec<String>,
     families: Vec<PluginFamily>,
-    /// The names of the families and of their series, in each format.
+    /// The names of the families and of their series in every format.
     names: BTreeSet<String>,
-    /// The series of the last family.
+    /// The series of the latest family.
     series: BTreeSet<Vec<(String, String)>>,
     has_family: bool,
     bytes: usize,
@@ -78,7 +78,7 @@ pub struct PluginMetrics {
 }
 
 impl PluginMetrics {
-    /// An empty list for the plugin `name`, where `names` are those of all plugins.
+    /// Creates an empty list for the plugin `name`; `names` are the names of all plugins.
     pub(super) fn new(name: &str, names: &[String]) -> Self {
         let prefix = |name: &str| format!("svc_plugin_{name}_");
         let own = prefix(name);
@@ -95,11 +95,11 @@ impl PluginMetrics {
         }
     }
 
-    /// Begins a family; `name` is the part after the plugin's.
+    /// Begins a family; `name` follows the plugin's prefix.
     ///
     /// # Errors
     ///
-    /// Why it was not begun. The series that follow are not added.
+    /// If the family is not valid. Series added before the next family are then refused.
     pub fn add_family(
         &mut self,
         kind: PluginMetricKind,
@@ -117,11 +117,12 @@ impl PluginMetrics {
         Ok(())
     }
 
-    /// Adds a series to the family that was begun last.
+    /// Adds a series to the family begun last.
     ///
     /// # Errors
     ///
-    /// Why it was not added.
+    /// If the labels or the value are not valid, there is no family, the series exists already, or the page gets too
+    /// large.
     pub fn add_sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), MetricRefusal> {
         let name = self.families.last().map(|family| family.name.clone()).unwrap_or_default();
         let result = self.try_sample(labels, value);
@@ -131,7 +132,7 @@ impl PluginMetrics {
         result
     }
 
-    /// The families that have series, and what was refused first.
+    /// Returns the families that have series, and the first refusal.
     pub(super) fn finish(mut self) -> (Vec<PluginFamily>, Option<String>) {
         self.families.retain(|family| !family.samples.is_empty());
         let refused = self.refused.map(|(name, refusal)| format!("metric {name:?} was refused: {refusal}"));
@@ -193,7 +194,7 @@ impl PluginMetrics {
         if sorted.windows(2).any(|two| two[0].0 == two[1].0) {
             return Err(MetricRefusal::Label);
         }
-        // To whoever reads the page, a label without a value is no label.
+        // Consumers treat an empty label value like an absent label.
         sorted.retain(|(_, value)| !value.is_empty());
         let texts: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = self.bytes + family.name.len() + texts + NUMBER_BYTES;
@@ -204,7 +205,7 @@ impl PluginMetrics {
             return Err(MetricRefusal::Duplicate);
         }
         self.bytes = bytes;
-        // There is one zero only.
+        // Turns -0.0 into 0.0.
         family.samples.push(PluginSample { labels, value: value + 0.0 });
         Ok(())
     }
@@ -225,25 +226,25 @@ impl fmt::Display for MetricRefusal {
     }
 }
 
-/// What the names of counters end in.
+/// The suffix of a counter's series.
 const TOTAL: &str = "_total";
 
-/// What OpenMetrics calls the time at which a counter began.
+/// The suffix of the creation time of a counter in OpenMetrics.
 const CREATED: &str = "_created";
 
-/// What formats add to the names of families.
+/// The suffixes that the formats append to family names.
 const RESERVED_SUFFIXES: [&str; 6] = [TOTAL, "_bucket", "_count", CREATED, "_info", "_sum"];
 
-/// Labels that formats give to series of their own.
+/// The labels that the formats use for histograms and summaries.
 const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
 /// The maximum length of the name of a family or a label.
 const NAME_BYTES_MAX: usize = 100;
 
-/// The maximum length of a label's value, and of a help.
+/// The maximum length of a label value and of a help text.
 const VALUE_BYTES_MAX: usize = 1024;
 
-/// What a number counts for.
+/// The bytes budgeted for a value.
 const NUMBER_BYTES: usize = 24;
 
 fn is_name(name: &str) -> bool {
@@ -253,8 +254,8 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The names that belong to the family `name`. In OpenMetrics, a counter is called without its suffix; its series have it, or
-/// another one.
+/// Returns all names taken by the family `name`. In OpenMetrics, a counter's family name lacks the suffix; its series
+/// carry `_total` or `_created`.
 fn names_of(name: &str, kind: PluginMetricKind) -> Vec<String> {
     match (kind, name.strip_suffix(TOTAL)) {
         (PluginMetricKind::Counter, Some(base)) => {
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(metrics.add_family(Counter, b"reads_total", b"Help."), Err(MetricRefusal::Duplicate));
         assert_eq!(metrics.add_family(Gauge, b"reads", b"Help."), Err(MetricRefusal::Duplicate));
         assert_eq!(metrics.add_family(Gauge, b"reads_now", b"Help."), Ok(()));
-        // Names of series of a counter `reads`, in OpenMetrics.
+        // OpenMetrics series names of a counter `reads`.
         for name in [&b"reads_total_total"[..], b"reads_created_total"] {
             assert_eq!(
                 metrics.add_family(Counter, name, b"Help."),

@@ -1,4 +1,4 @@
-//! A plugin that does as a test says.
+//! A scripted plugin for tests.
 
 use std::os::fd::BorrowedFd;
 
@@ -16,7 +16,7 @@ use super::plugin::{Plugin, PluginAbout, PluginCallbacks, RequestFacts};
 use super::set::PluginSet;
 use super::thread::PluginEvents;
 
-/// What a test tells a plugin, and hears of it.
+/// The script of a plugin, shared with the test; also records the calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PluginScript(Arc<ScriptShared>);
 
@@ -57,7 +57,7 @@ impl PluginEvents for PluginScript {
 }
 
 impl PluginScript {
-    /// A plugin that is well, and answers with what it is asked.
+    /// Creates a script for a healthy plugin whose callbacks all succeed.
     pub(crate) fn new() -> Self {
         let script = Self::default();
         script.0.state.lock().config = b"{}".to_vec();
@@ -65,12 +65,12 @@ impl PluginScript {
         script
     }
 
-    /// The plugin.
+    /// Returns a plugin that follows this script.
     pub(crate) fn plugin(&self, name: &str) -> Box<dyn Plugin> {
         Box::new(ScriptedPlugin { name: name.to_owned(), script: self.clone() })
     }
 
-    /// A set of this plugin alone that has been started, unless its start is held.
+    /// Returns a set that contains only this plugin; started, unless `start` is held.
     pub(crate) fn started(&self, name: &str) -> Arc<PluginSet> {
         let set = Arc::new(self.installed(vec![self.plugin(name)]).unwrap());
         set.start();
@@ -80,7 +80,7 @@ impl PluginScript {
         set
     }
 
-    /// A set of plugins that has not been started.
+    /// Returns a set of plugins that has not been started.
     pub(crate) fn installed(
         &self,
         plugins: Vec<Box<dyn Plugin>>,
@@ -89,7 +89,7 @@ impl PluginScript {
         self.install(&set, plugins, None).map(|()| set)
     }
 
-    /// Installs plugins until `stop` is readable.
+    /// Installs plugins; aborts once `stop` is readable.
     pub(crate) fn install(
         &self,
         set: &PluginSet,
@@ -101,54 +101,54 @@ impl PluginScript {
         set.install(plugins, &events, &waker, time::now, stop)
     }
 
-    /// Calls like this one return errors.
+    /// Makes this callback return errors.
     pub(crate) fn fail(&self, call: PluginCall) {
         self.0.state.lock().fails.push(call);
     }
 
-    /// Calls like this one do not return until they are released.
+    /// Blocks this callback until it is released.
     pub(crate) fn hold(&self, call: PluginCall) {
         self.0.state.lock().holds.push(call);
     }
 
-    /// What was held returns, and so does everything from now on.
+    /// Releases all held callbacks, now and in future.
     pub(crate) fn release(&self) {
         self.0.state.lock().holds.clear();
         self.0.news.notify_all();
     }
 
-    /// Calls like this one return, and the others do not yet.
+    /// Releases one callback; the others stay held.
     pub(crate) fn release_one(&self, call: PluginCall) {
         self.0.state.lock().holds.retain(|held| *held != call);
         self.0.news.notify_all();
     }
 
-    /// Says this about its configuration.
+    /// Sets the configuration that the plugin returns.
     pub(crate) fn configure(&self, json: &[u8]) {
         self.0.state.lock().config = json.to_vec();
     }
 
-    /// Calls its metric like this.
+    /// Sets the name of the plugin's metric.
     pub(crate) fn name_metric(&self, name: &[u8]) {
         self.0.state.lock().metric = name.to_vec();
     }
 
-    /// How often this was called.
+    /// Returns the number of calls of this callback.
     pub(crate) fn count(&self, call: PluginCall) -> usize {
         self.calls().into_iter().filter(|one| *one == call).count()
     }
 
-    /// What was called.
+    /// Returns the calls so far.
     pub(crate) fn calls(&self) -> Vec<PluginCall> {
         self.0.state.lock().calls.clone()
     }
 
-    /// The errors that were reported.
+    /// Returns the reported errors.
     pub(crate) fn troubles(&self) -> Vec<(PluginCall, String)> {
         self.0.state.lock().troubles.clone()
     }
 
-    /// Waits until this was called so often.
+    /// Waits until this callback was called `count` times.
     pub(crate) fn wait_for(&self, call: PluginCall, count: usize) {
         self.wait_until(|| self.count(call) >= count);
     }
@@ -163,7 +163,7 @@ impl PluginScript {
         }
     }
 
-    /// The plugin is called.
+    /// Records the call, blocks while it is held, and fails if scripted.
     fn called(&self, call: PluginCall) -> Result<(), String> {
         self.0.state.lock().calls.push(call);
         self.0.news.notify_all();
@@ -196,7 +196,7 @@ impl Plugin for ScriptedPlugin {
 
     fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String> {
         let name = self.script.0.state.lock().metric.clone();
-        // What is refused is reported elsewhere.
+        // The set reports refusals.
         let _ = metrics.add_family(PluginMetricKind::Gauge, &name, b"An answer.");
         let _ = metrics.add_sample(&[], 42.0);
         self.script.called(PluginCall::Metrics)

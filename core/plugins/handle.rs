@@ -1,7 +1,7 @@
-//! One plugin, as all other threads see it: its last answers, its watch, and its inbox.
+//! The shared state of one plugin: latest answers, health watch and inbox.
 //!
-//! Promises: reading waits for nothing; what a plugin said long ago is not shown as news: while it is late, its metrics
-//! are absent. Refuses: it calls nothing of the plugin; its thread does.
+//! Reads never block. While the plugin is late its metrics are absent, so that stale values are not shown as current.
+//! Callbacks are called by the plugin's thread only.
 
 use std::time::Instant;
 
@@ -22,9 +22,9 @@ use super::plugin::PluginAbout;
 pub(super) struct PluginHandle {
     pub(super) about: PluginAbout,
     pub(super) inbox: PluginInbox,
-    /// Callbacks that returned an error, or an answer that is not valid.
+    /// Callbacks that returned an error or an invalid answer.
     pub(super) errors: Counter,
-    /// Locked to copy or replace what is in it.
+    /// Held only to copy or replace a field.
     state: ShortLock<PluginState>,
 }
 
@@ -36,23 +36,23 @@ struct PluginState {
     config: Arc<Map<String, Value>>,
 }
 
-/// What there is to read of a plugin at one moment.
+/// A snapshot of a plugin for the metrics page.
 #[derive(Clone, Debug)]
 pub struct PluginReading {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How it is; `None` if it does not report that.
+    /// The health; `None` if the plugin does not report it.
     pub health: Option<PluginHealth>,
-    /// Callbacks that failed.
+    /// The number of failed callbacks.
     pub errors: u64,
-    /// Facts about requests that were dropped; `None` if it does not want any.
+    /// The number of dropped request records; `None` if the plugin does not subscribe to requests.
     pub facts_lost: Option<u64>,
-    /// Its metrics.
+    /// The metrics.
     pub families: Arc<Vec<PluginFamily>>,
 }
 
 impl PluginHandle {
-    /// A plugin that nothing was asked of.
+    /// Creates the handle of a plugin that has not been called yet.
     pub(super) fn new(about: PluginAbout) -> Self {
         let watch = HealthWatch::new(about.callbacks.health);
         let (families, config) = (Arc::default(), Arc::default());
@@ -60,7 +60,7 @@ impl PluginHandle {
         Self { about, inbox: PluginInbox::new(), errors: Counter::new(), state }
     }
 
-    /// Reads everything for a page of metrics.
+    /// Takes a snapshot for the metrics page.
     pub(super) fn reading(&self, now: Instant) -> PluginReading {
         let state = self.state.lock();
         let families = if state.watch.is_late(now) { Arc::default() } else { Arc::clone(&state.families) };
@@ -73,23 +73,23 @@ impl PluginHandle {
         }
     }
 
-    /// How it is; `None` if it does not report that.
+    /// Returns the health; `None` if the plugin does not report it.
     pub(super) fn health(&self, now: Instant) -> Option<PluginHealth> {
         self.state.lock().watch.report(now).map(|report| report.health)
     }
 
-    /// How it is, if that is worth a word.
+    /// Returns the health, unless the plugin has just started and not answered yet.
     pub(super) fn news(&self, now: Instant) -> Option<HealthReport> {
         self.state.lock().watch.news(now)
     }
 
-    /// Whether a request for a page may wait for it.
+    /// Returns whether a page request may wait for this plugin.
     pub(super) fn can_serve(&self, now: Instant) -> bool {
         let watch = &self.state.lock().watch;
         watch.is_started() && !watch.is_late(now)
     }
 
-    /// What the configuration report shows of it.
+    /// Returns the plugin's entry in the configuration report.
     pub(super) fn config(&self) -> Map<String, Value> {
         let config = Arc::clone(&self.state.lock().config);
         let mut report = (*config).clone();
@@ -98,52 +98,52 @@ impl PluginHandle {
         report
     }
 
-    /// What `init` has returned; `None` if it has not.
+    /// Returns the result of `init`; `None` before it has returned.
     pub(super) fn init_result(&self) -> Option<Result<(), String>> {
         self.state.lock().init.clone()
     }
 
-    /// The call that runs.
+    /// Returns the callback that is running.
     pub(super) fn running(&self) -> Option<PluginCall> {
         self.state.lock().watch.running()
     }
 }
 
-/// What the plugin's thread has to tell.
+/// Updates by the plugin's thread.
 impl PluginHandle {
-    /// A call begins.
+    /// Records the start of a callback.
     pub(super) fn begin(&self, call: PluginCall, now: Instant) {
         self.state.lock().watch.begin(call, now);
     }
 
-    /// The call has returned.
+    /// Records the return of the callback.
     pub(super) fn end(&self) {
         self.state.lock().watch.end();
     }
 
-    /// `init` has returned.
+    /// Records the result of `init`.
     pub(super) fn initialised(&self, result: Result<(), String>) {
         self.state.lock().init = Some(result);
     }
 
-    /// `start` has returned an error.
+    /// Records that `start` has returned an error.
     pub(super) fn start_failed(&self, why: String) {
         self.state.lock().watch.start_failed(why);
     }
 
-    /// It has said how it is.
+    /// Records the reported health.
     pub(super) fn answered(&self, report: HealthReport) {
         self.state.lock().watch.answered(report);
     }
 
-    /// These are its metrics.
+    /// Replaces the metrics.
     pub(super) fn set_families(&self, families: Vec<PluginFamily>) {
         let families = Arc::new(families);
-        // What they replace is freed outside of the section.
+        // Free the old value without holding the lock.
         drop(std::mem::replace(&mut self.state.lock().families, families));
     }
 
-    /// This is what it shows of its configuration.
+    /// Replaces the reported configuration.
     pub(super) fn set_config(&self, config: Map<String, Value>) {
         let config = Arc::new(config);
         drop(std::mem::replace(&mut self.state.lock().config, config));

@@ -1,14 +1,14 @@
-//! How a plugin is.
+//! The health of a plugin.
 //!
 //! ```text
 //!   Starting ──start returns──▶ Started ──answers──▶ its last answer stands until the next one
-//!      └──start fails──▶ failed, for ever
+//!      └──start fails──▶ failed, permanently
 //!
-//!   whatever runs for more than 5 s: at least degraded, no pages; for more than 60 s: failed; until it returns
+//!   a callback that runs for more than 5 s: at least degraded, no pages; more than 60 s: failed; until it returns
 //! ```
 //!
-//! Promises: a plugin that hangs, in whichever callback, is found by its watch alone; nobody has to ask it. Refuses: it
-//! reads no clock, and asks nobody.
+//! A hanging callback, whichever it is, is detected from its start time alone, without a call. The machine reads no
+//! clock: the caller passes the time in.
 
 use std::time::{Duration, Instant};
 
@@ -16,40 +16,40 @@ use crate::limits::{PLUGIN_FAILED_AFTER, PLUGIN_LATE_AFTER, PLUGIN_TEXT_BYTES_MA
 
 use super::call::PluginCall;
 
-/// How a plugin is, from good to bad.
+/// The health of a plugin, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PluginHealth {
-    /// All is well.
+    /// Working.
     Ok,
-    /// It deserves a look.
+    /// Needs attention.
     Degraded,
-    /// It does not work; the server is not ready.
+    /// Not working; the server is not ready.
     Failed,
 }
 
-/// How a plugin is, and what there is to say about it.
+/// The health of a plugin with an explanation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthReport {
-    /// How it is.
+    /// The health.
     pub health: PluginHealth,
-    /// A text for an operator; may be empty.
+    /// A text for the operator; may be empty.
     pub text: String,
 }
 
-/// The health of a plugin has changed.
+/// A change of a plugin's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthChange {
-    /// How it was.
+    /// The previous health.
     pub from: PluginHealth,
-    /// How it is.
+    /// The current health.
     pub to: HealthReport,
 }
 
 impl PluginHealth {
-    /// Every value, from good to bad.
+    /// All values, best first.
     pub const ALL: [Self; 3] = [Self::Ok, Self::Degraded, Self::Failed];
 
-    /// Its name in the health report and in metrics.
+    /// Returns the name in the health report and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -60,7 +60,7 @@ impl PluginHealth {
 }
 
 impl HealthReport {
-    /// A report; a text that is too long is truncated.
+    /// Creates a report; truncates a text that is too long.
     pub fn new(health: PluginHealth, text: impl Into<String>) -> Self {
         let mut text = text.into();
         let cut = (0..=PLUGIN_TEXT_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
@@ -69,69 +69,69 @@ impl HealthReport {
     }
 }
 
-/// Watches one plugin.
+/// Tracks the health of one plugin.
 #[derive(Debug)]
 pub(super) struct HealthWatch {
-    /// It has a callback for its health.
+    /// The plugin has a `health` callback.
     reports: bool,
     answer: LastAnswer,
-    /// What runs, and since when.
+    /// The running callback and its start time.
     running: Option<(PluginCall, Instant)>,
 }
 
 #[derive(Debug)]
 enum LastAnswer {
-    /// `start` has not returned, or it has and nothing has been asked.
+    /// `start` has not returned, or `health` has not been called since.
     None,
-    /// What it said.
+    /// The latest report.
     Report(HealthReport),
     /// `start` has returned an error.
     NotStarted(String),
 }
 
 impl HealthWatch {
-    /// Watches a plugin that has not been started; `reports` if it can be asked.
+    /// Creates the watch of a plugin that has not been started; `reports` if it has a `health` callback.
     pub(super) fn new(reports: bool) -> Self {
         Self { reports, answer: LastAnswer::None, running: None }
     }
 
-    /// A call begins.
+    /// Records the start of a callback.
     pub(super) fn begin(&mut self, call: PluginCall, now: Instant) {
         debug_assert!(self.running.is_none(), "one at a time");
         self.running = Some((call, now));
     }
 
-    /// The call has returned.
+    /// Records the return of the callback.
     pub(super) fn end(&mut self) {
         self.running = None;
     }
 
-    /// The call that runs.
+    /// Returns the running callback.
     pub(super) fn running(&self) -> Option<PluginCall> {
         self.running.map(|(call, _)| call)
     }
 
-    /// `start` has returned an error.
+    /// Records that `start` has returned an error.
     pub(super) fn start_failed(&mut self, why: String) {
         self.answer = LastAnswer::NotStarted(why);
     }
 
-    /// The plugin has said how it is.
+    /// Records the reported health.
     pub(super) fn answered(&mut self, report: HealthReport) {
         self.answer = LastAnswer::Report(report);
     }
 
-    /// Whether it may be asked anything.
+    /// Returns whether callbacks may be called; false after a failed `start`.
     pub(super) fn is_started(&self) -> bool {
         !matches!(self.answer, LastAnswer::NotStarted(_))
     }
 
-    /// Whether something has been running for so long that nobody should wait for it.
+    /// Returns whether a callback has been running for too long to wait for it.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.late(now).is_some()
     }
 
-    /// How it is; `None` if it does not report that.
+    /// Returns the health; `None` if the plugin does not report it.
     pub(super) fn report(&self, now: Instant) -> Option<HealthReport> {
         if let LastAnswer::NotStarted(why) = &self.answer {
             return Some(HealthReport::new(PluginHealth::Failed, format!("start failed: {why}")));
@@ -149,7 +149,7 @@ impl HealthWatch {
         }
     }
 
-    /// As [`report`](Self::report), without what every plugin says at its start.
+    /// Like [`report`](Self::report), but `None` for a plugin that is still starting and not late.
     pub(super) fn news(&self, now: Instant) -> Option<HealthReport> {
         let is_new = matches!(self.answer, LastAnswer::None) && !self.is_late(now);
         if is_new { None } else { self.report(now) }
@@ -169,21 +169,21 @@ impl HealthWatch {
     }
 }
 
-/// Finds what is new about the health of a plugin.
+/// Detects changes of a plugin's health.
 #[derive(Debug)]
 pub(super) struct HealthNews {
     told: PluginHealth,
 }
 
 impl Default for HealthNews {
-    /// A plugin that is well is no news.
+    /// Starts from `Ok`, so that a healthy plugin causes no change.
     fn default() -> Self {
         Self { told: PluginHealth::Ok }
     }
 }
 
 impl HealthNews {
-    /// Takes how the plugin is now; returns what has changed.
+    /// Takes the current health; returns the change, if any.
     pub(super) fn step(&mut self, now: Option<HealthReport>) -> Option<HealthChange> {
         let to = now?;
         let from = std::mem::replace(&mut self.told, to.health);

@@ -1,9 +1,8 @@
-//! What waits for a plugin's thread.
+//! The work queue of a plugin's thread.
 //!
-//! Promises: whoever puts something in never waits; what does not fit comes back, or is dropped and counted. Requests for
-//! pages, the round of questions and facts about requests take turns, so that neither traffic nor a plugin that is slow in
-//! one of them can keep the others away. Once it is closed, everything that is in it is taken before the end, and a request for a page that comes later comes back.
-//! Refuses: it does not know what the thread does with it.
+//! Producers never wait: work that does not fit is rejected, or dropped and counted. Page requests, the periodic round
+//! and request records take turns, so that neither traffic nor a slow callback of one kind starves the others. After
+//! `close`, queued page requests and records are still processed; later page requests are rejected.
 
 use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
 use crate::sync::counter::Counter;
@@ -13,38 +12,38 @@ use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering, fence};
 use super::plugin::RequestFacts;
 use super::question::PluginQuestion;
 
-/// What a plugin's thread does next.
+/// The next task of a plugin's thread.
 #[derive(Debug)]
 pub enum PluginWork {
-    /// Start.
+    /// Call `start`.
     Start,
-    /// Answer a request for a page.
+    /// Answer a page request.
     Answer(Arc<PluginQuestion>),
-    /// Ask for all that is asked once a second.
+    /// Run the periodic callbacks (once a second).
     Round,
-    /// Tell of a request that has ended.
+    /// Pass on the record of a request that has ended.
     Tell(Arc<RequestFacts>),
-    /// Stop.
+    /// Call `stop`.
     Stop,
 }
 
-/// Whose turn it is among the kinds of work that come again and again. The one thread that takes work keeps it.
+/// Round-robin position among the recurring kinds of work. Owned by the only consumer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PluginTurn {
-    /// A request for a page.
+    /// A page request.
     #[default]
     Question,
-    /// The round of questions.
+    /// The periodic round.
     Round,
-    /// Facts about a request.
+    /// The record of a request.
     Facts,
 }
 
 impl PluginTurn {
-    /// How many there are.
+    /// The number of kinds.
     const COUNT: usize = 3;
 
-    /// Takes the turn; the next one has it then.
+    /// Returns the current kind and advances to the next one.
     fn pass(&mut self) -> Self {
         let next = match self {
             Self::Question => Self::Round,
@@ -59,12 +58,12 @@ impl PluginTurn {
 ///
 /// # Ordering
 ///
-/// A flag is set with Release and taken with Acquire: whoever sees it sees what came before it. `closing` is looked at
-/// first and the queues after that, so what was put in before the inbox was closed is found.
+/// A flag is set with Release and read with Acquire, so a reader that sees it also sees the writes before it. The
+/// consumer reads `closing` before it polls the queues, so that it finds everything queued before `close`.
 ///
-/// Whoever asks for a page looks at `closing` after that, and the thread looks for questions after it has seen `closing`.
-/// Between the two steps, both put a `SeqCst` fence, so that at least one of them sees the other (store buffering): a
-/// question that the thread does not find is one that comes back.
+/// A page request is queued before its producer reads `closing`; the consumer reads `closing` before it polls for page
+/// requests. A `SeqCst` fence between the two steps on both sides ensures that at least one side sees the other (store
+/// buffering): a request that the consumer misses is rejected by its producer.
 #[derive(Debug)]
 pub struct PluginInbox {
     starting: AtomicBool,
@@ -72,13 +71,13 @@ pub struct PluginInbox {
     closing: AtomicBool,
     questions: ArrayQueue<Arc<PluginQuestion>>,
     facts: ArrayQueue<Arc<RequestFacts>>,
-    /// Facts that did not fit.
+    /// Records that were dropped because the queue was full.
     lost: Counter,
     work: EventCount,
 }
 
 impl PluginInbox {
-    /// Makes an empty one.
+    /// Creates an empty inbox.
     #[expect(clippy::new_without_default, reason = "it is one of a kind, and no default of anything")]
     pub fn new() -> Self {
         Self {
@@ -92,29 +91,29 @@ impl PluginInbox {
         }
     }
 
-    /// The plugin is to start.
+    /// Requests `start`.
     pub fn start(&self) {
         self.raise(&self.starting);
     }
 
-    /// The round of questions is due; it is asked once, however often this is said meanwhile.
+    /// Requests the periodic round; repeated requests before it runs are merged.
     pub fn order_round(&self) {
         self.raise(&self.round);
     }
 
-    /// Nothing more is coming.
+    /// Closes the inbox; the consumer stops when the queues are empty.
     pub fn close(&self) {
         self.raise(&self.closing);
     }
 
     fn raise(&self, flag: &AtomicBool) {
-        // Release: pairs with the Acquire in `lower`, and in `take`. A swap, because loom does not know that a store cannot
-        // come between what a swap has read and what it has written.
+        // Release: pairs with the Acquire in `lower` and in `take`. A swap instead of a store, because loom allows a
+        // store to take effect between the read and the write of another thread's swap.
         flag.swap(true, Ordering::Release);
         self.work.notify_all();
     }
 
-    /// Puts in a request for a page; returns whether it fits, and something may still come of it. If not, it is given up.
+    /// Queues a page request; returns false if the queue is full, or if the inbox is closed, which abandons it.
     pub fn ask(&self, question: Arc<PluginQuestion>) -> bool {
         let own = Arc::clone(&question);
         if self.questions.push(question).is_err() {
@@ -123,7 +122,7 @@ impl PluginInbox {
         // SeqCst: pairs with the fence in `take`.
         fence(Ordering::SeqCst);
         if self.closing.load(Ordering::Relaxed) {
-            // Perhaps it was found, and perhaps nobody looks any more.
+            // The consumer may have taken it already, or may have stopped polling.
             own.give_up();
             return false;
         }
@@ -131,7 +130,7 @@ impl PluginInbox {
         true
     }
 
-    /// Puts in facts about a request, or drops and counts them.
+    /// Queues the record of a request; drops and counts it if the queue is full.
     pub fn tell(&self, facts: Arc<RequestFacts>) {
         if self.facts.push(facts).is_err() {
             self.lost.incr();
@@ -140,12 +139,12 @@ impl PluginInbox {
         }
     }
 
-    /// Facts that were dropped.
+    /// Returns the number of dropped records.
     pub fn lost_total(&self) -> u64 {
         self.lost.value()
     }
 
-    /// Sleeps until there is something to do. For the one thread only, which has a `turn` of its own.
+    /// Blocks until there is work. Must be called by one thread only, with the same `turn` each time.
     pub fn next(&self, turn: &mut PluginTurn) -> PluginWork {
         loop {
             if let Some(work) = self.take(turn) {
@@ -184,7 +183,7 @@ impl PluginInbox {
     }
 }
 
-/// A model of loom fills a queue in two steps.
+/// Limits the queues to two under loom, which is enough to fill them.
 const fn bounded(max: usize) -> usize {
     if cfg!(loom) { 2 } else { max }
 }
@@ -233,7 +232,7 @@ mod tests {
         assert!((0..9).all(|_| inbox.ask(Arc::new(PluginQuestion::new(b"", b"")))));
         let mut turn = PluginTurn::default();
         let taken = (0..9).map(|_| {
-            // It takes the plugin more than a second to do anything.
+            // Another round falls due during each call.
             inbox.order_round();
             name(&inbox.next(&mut turn))
         });

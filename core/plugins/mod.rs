@@ -1,25 +1,24 @@
-//! Plugins: code that somebody else has written, on threads of its own.
+//! Plugins: third-party code on dedicated threads.
 //!
-//! Promises: nothing of the server waits for a plugin while it serves. A plugin has one thread, on which all of its
-//! callbacks run, one at a time; everybody else reads what its last answers were, for how long its present callback has
-//! been running, and puts questions into its bounded inbox. Whatever a plugin answers is checked before anybody
-//! sees it.
+//! Serving never waits for a plugin. Each plugin has one thread, which runs all of its callbacks one at a time. Other
+//! threads read its latest answers and the running time of its current callback, and queue work in its bounded inbox.
+//! Every answer is checked before it becomes visible.
 //!
-//! Refuses: it does not know how a plugin is loaded or called; whoever does implements [`Plugin`]. It writes no log
-//! records ([`PluginEvents`] does) and no HTTP.
+//! Loading and calling a plugin is up to the implementation of [`Plugin`]. This module writes no log records (see
+//! [`PluginEvents`]) and knows no HTTP.
 //!
-//! | file | noun |
+//! | file | content |
 //! |---|---|
-//! | `plugin`, `call` | what the server asks of a plugin; the names of that |
-//! | `health` | how a plugin is, with time as an argument |
-//! | `families` | its metrics, as far as they make a valid page |
+//! | `plugin`, `call` | the callbacks of a plugin, and their names |
+//! | `health` | the health of a plugin; time is an argument |
+//! | `families` | its metrics, reduced to a valid page |
 //! | `answers` | its configuration and its pages, checked |
-//! | `trouble` | how often an error is worth a record |
-//! | `question` | a request for a page |
-//! | `inbox` | what waits for the plugin's thread |
-//! | `handle` | one plugin, as all other threads see it |
+//! | `trouble` | rate limit for error records |
+//! | `question` | a page request |
+//! | `inbox` | the work queue of the plugin's thread |
+//! | `handle` | the shared state of one plugin |
 //! | `thread` | the thread |
-//! | `signal` | the one moment that a thread may be waited for |
+//! | `signal` | a one-shot event: init or stop has finished |
 //! | `set` | all plugins |
 
 mod answers;

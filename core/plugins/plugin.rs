@@ -1,7 +1,7 @@
-//! What the server asks of a plugin.
+//! The callbacks of a plugin.
 //!
-//! Promises: all calls come from one thread, one at a time, in the order of the methods, `stop` at the end. Refuses: how
-//! long a call takes is for others to watch.
+//! All calls come from one thread, one at a time: first `init`, then `start`, then the others in any order, and `stop`
+//! last. Implementations need not limit the duration of a call; the caller tracks it.
 
 use std::time::Duration;
 
@@ -9,78 +9,78 @@ use super::answers::{PluginConfig, PluginPage};
 use super::families::PluginMetrics;
 use super::health::HealthReport;
 
-/// A plugin. An error is a text for an operator.
+/// A plugin. Errors are texts for the operator.
 pub trait Plugin: Send {
-    /// Who it is. Always the same.
+    /// Returns the plugin's identity and capabilities. Must always return the same value.
     fn about(&self) -> PluginAbout;
 
-    /// Prepares it.
+    /// Initialises the plugin.
     ///
     /// # Errors
     ///
-    /// Why the server must not start.
+    /// If the server must not start.
     fn init(&mut self) -> Result<(), String>;
 
-    /// The server begins to serve.
+    /// Called when the server begins to serve.
     ///
     /// # Errors
     ///
-    /// Why it is of no use; nothing but `stop` is called then.
+    /// If the plugin cannot work; only `stop` is called afterwards.
     fn start(&mut self) -> Result<(), String>;
 
-    /// How it is.
+    /// Returns the health.
     ///
     /// # Errors
     ///
-    /// Why that cannot be said; it counts as failed.
+    /// If the health cannot be determined; counts as failed.
     fn health(&mut self) -> Result<HealthReport, String>;
 
-    /// Adds its metrics to an empty list.
+    /// Adds the plugin's metrics to an empty list.
     ///
     /// # Errors
     ///
-    /// Why there are none; those that were added are dropped.
+    /// If the metrics cannot be collected; those added so far are dropped.
     fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String>;
 
-    /// What it shows of its configuration.
+    /// Returns the configuration to report.
     ///
     /// # Errors
     ///
-    /// Why there is nothing new to show.
+    /// If there is none; the previous one stays.
     fn config(&mut self) -> Result<PluginConfig, String>;
 
-    /// Its page for a path and a query, as a client wrote them.
+    /// Returns the page for a path and a query, both as sent by the client.
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// If there is no page.
     fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String>;
 
-    /// A request has ended.
+    /// Called when a request has ended.
     ///
     /// # Errors
     ///
-    /// What went wrong.
+    /// If the plugin could not process it.
     fn request_ended(&mut self, facts: &RequestFacts) -> Result<(), String>;
 
-    /// The server ends.
+    /// Called when the server stops.
     fn stop(&mut self);
 }
 
-/// Who a plugin is.
+/// Identity and capabilities of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginAbout {
-    /// Its name, by which settings, paths and metrics know it.
+    /// The name in settings, paths and metrics.
     pub name: String,
-    /// Its own version.
+    /// The version of the plugin.
     pub version: String,
-    /// Where it was loaded from.
+    /// The path of its library.
     pub path: String,
-    /// What it can be asked.
+    /// The optional callbacks it implements.
     pub callbacks: PluginCallbacks,
 }
 
-/// Which of the callbacks a plugin has that it need not have.
+/// The optional callbacks that a plugin implements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of names")]
 pub struct PluginCallbacks {
@@ -96,7 +96,7 @@ pub struct PluginCallbacks {
     pub request_ended: bool,
 }
 
-/// What there is to know of a request that has ended.
+/// The record of a request that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     /// The method as sent by the client; empty if it could not be read.
@@ -109,16 +109,16 @@ pub struct RequestFacts {
     pub client: String,
     /// The request ID.
     pub request_id: String,
-    /// The ID of the trace; empty if there is none.
+    /// The trace ID; empty if there is none.
     pub trace_id: String,
-    /// Why it was not admitted; empty if it was.
+    /// Why the request was rejected; empty if it was admitted.
     pub shed_reason: String,
     /// The status code.
     pub status: u16,
     /// The number of body bytes sent.
     pub response_bytes: u64,
-    /// From the first byte of the header to the last write.
+    /// Time from the first byte of the header to the last write.
     pub duration: Duration,
-    /// How long it waited for a worker; `None` if none took it.
+    /// Time spent waiting for a worker; `None` if no worker took it.
     pub queue_wait: Option<Duration>,
 }

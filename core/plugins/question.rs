@@ -1,30 +1,30 @@
-//! A request for a page, on its way to a plugin and back.
+//! A page request on its way to a plugin and back.
 //!
-//! Promises: it is answered once, or given up; the plugin is not asked what nobody waits for any more. Refuses: it knows
-//! no connection, and nobody sleeps for it.
+//! It is answered at most once. The plugin is not called for an abandoned request. The type knows no connection, and
+//! nothing blocks on it.
 
 use crate::sync::lock::ShortLock;
 
 use super::answers::PluginPage;
 
-/// A request for a page.
+/// A page request.
 #[derive(Debug)]
 pub struct PluginQuestion {
-    /// The path below the plugin's own, as the client wrote it.
+    /// The path below the plugin's prefix, as sent by the client.
     pub(super) path: Vec<u8>,
-    /// The query, likewise.
+    /// The query, as sent by the client.
     pub(super) query: Vec<u8>,
     state: ShortLock<QuestionState>,
 }
 
-/// What became of a request for a page.
+/// The outcome of a page request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageOutcome {
-    /// This is the page.
+    /// The plugin returned a page.
     Page(PluginPage),
-    /// The plugin has returned an error, or a page that cannot be sent.
+    /// The plugin returned an error or an invalid page.
     Failed,
-    /// The plugin does not answer in time.
+    /// The plugin did not answer in time.
     Late,
 }
 
@@ -32,23 +32,23 @@ pub enum PageOutcome {
 enum QuestionState {
     Open,
     Answered(PageOutcome),
-    /// Nobody waits for the answer, or it was taken.
+    /// Abandoned, or the answer was taken.
     Over,
 }
 
 impl PluginQuestion {
-    /// Asks for a page.
+    /// Creates an open request.
     pub fn new(path: &[u8], query: &[u8]) -> Self {
         let state = ShortLock::new(QuestionState::Open);
         Self { path: path.to_vec(), query: query.to_vec(), state }
     }
 
-    /// Whether somebody waits for the answer.
+    /// Returns whether the client still waits for the answer.
     pub fn is_open(&self) -> bool {
         matches!(*self.state.lock(), QuestionState::Open)
     }
 
-    /// Answers, if somebody waits; returns whether that is so.
+    /// Answers the request if it is still open; returns whether it was.
     pub fn answer(&self, outcome: PageOutcome) -> bool {
         let mut state = self.state.lock();
         let is_open = matches!(*state, QuestionState::Open);
@@ -58,7 +58,7 @@ impl PluginQuestion {
         is_open
     }
 
-    /// Takes the answer, once there is one.
+    /// Takes the answer, if there is one.
     pub fn take(&self) -> Option<PageOutcome> {
         let mut state = self.state.lock();
         if matches!(*state, QuestionState::Answered(_))
@@ -69,9 +69,9 @@ impl PluginQuestion {
         None
     }
 
-    /// Nobody waits any more.
+    /// Abandons the request.
     pub fn give_up(&self) {
-        // What was answered is freed outside of the section.
+        // Free the answer without holding the lock.
         drop(std::mem::replace(&mut *self.state.lock(), QuestionState::Over));
     }
 }

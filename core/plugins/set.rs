@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, tell──▶ ──end──▶ ended, or left behind
-//!              └──error, or a stop that was asked for──▶ ended, or left behind
+//!              └──error, or a stop signal──▶ ended, or left behind
 //! ```
 //!
-//! Promises: every call but `install` and `end` returns without waiting for a plugin, and those two have time limits.
-//! Names are unique. Refuses: it knows no HTTP and no log.
+//! Only `install` and `end` wait for a plugin, and both have time limits. Names are unique. This module knows no HTTP
+//! and writes no log.
 
 use std::fmt;
 use std::io;
@@ -32,11 +32,11 @@ use super::signal::{MilestoneWatch, WaitEnd, is_stop_wanted, milestone};
 use super::thread::{PluginEvents, PluginThread};
 use super::trouble::TroubleLog;
 
-/// All plugins; there are none until they are installed.
+/// All plugins; empty until they are installed.
 #[derive(Debug, Default)]
 pub struct PluginSet {
     installed: OnceLock<InstalledPlugins>,
-    /// Those of an installation that has not succeeded; they have been stopped, if they were initialised.
+    /// The plugins of a failed installation; those that were initialised have been stopped.
     abandoned: OnceLock<Vec<RunningPlugin>>,
 }
 
@@ -55,43 +55,43 @@ struct RunningPlugin {
     ended: MilestoneWatch,
 }
 
-/// Why plugins stop the start of the server.
+/// Why plugins prevent the start of the server.
 #[derive(Debug)]
 pub enum PluginStartError {
-    /// `init` returned an error.
+    /// `init` has returned an error.
     Init {
-        /// The plugin.
+        /// The name of the plugin.
         name: String,
         /// The error.
         why: String,
     },
     /// `init` has not returned in time.
     InitTimeout {
-        /// The plugin.
+        /// The name of the plugin.
         name: String,
     },
-    /// A plugin has a name that cannot be part of paths, settings and metrics.
+    /// A name that is not valid in paths, settings and metrics.
     Name(String),
     /// Two plugins have the same name.
     SameName(String),
-    /// The server is to stop, so there is no use in waiting for the rest.
+    /// The server was asked to stop during the installation.
     Stopped,
-    /// The system cannot create a thread.
+    /// The system could not create a thread or its pipes.
     System(io::Error),
 }
 
-/// What becomes of a request for a page.
+/// The outcome of [`PluginSet::ask`].
 #[derive(Debug)]
 pub enum PluginAsked {
-    /// There is no such plugin, or it has no pages.
+    /// There is no such plugin, or it serves no pages.
     Unknown,
-    /// It does not work at the moment, has too many requests already, or is about to stop.
+    /// It is not working, has too many pending requests, or is stopping.
     Unavailable,
-    /// It was asked.
+    /// The request is queued.
     Asked(PageTicket),
 }
 
-/// The right to an answer; dropping it gives the request up.
+/// A claim to an answer; dropping it abandons the request.
 #[derive(Debug)]
 pub struct PageTicket {
     question: Arc<PluginQuestion>,
@@ -100,13 +100,13 @@ pub struct PageTicket {
 }
 
 impl PluginSet {
-    /// Starts a thread for each plugin, and initialises one after the other. `waker` wakes whoever holds a
-    /// [`PageTicket`]. Once `stop` is readable, it waits for no more plugins. To be called once.
+    /// Starts a thread for each plugin and initialises the plugins one after the other. `waker` wakes the owner of a
+    /// [`PageTicket`] when its answer is ready. Returns early once `stop` is readable. Must be called at most once.
     ///
     /// # Errors
     ///
-    /// Why the server must not start; the plugins that were initialised have been stopped. One whose `init` has not returned
-    /// is left behind ([`end`](Self::end)).
+    /// If the server must not start; the plugins initialised so far have been stopped. One whose `init` has not
+    /// returned is left behind ([`end`](Self::end)).
     pub fn install(
         &self,
         plugins: Vec<Box<dyn Plugin>>,
@@ -119,7 +119,7 @@ impl PluginSet {
         check_names(&names)?;
         let mut running: Vec<RunningPlugin> = Vec::new();
         let mut initialise = |plugin: Box<dyn Plugin>| {
-            // Who is to stop begins nothing that may take long.
+            // Start nothing that may take long once a stop was requested.
             if is_stop_wanted(stop) {
                 return Err(PluginStartError::Stopped);
             }
@@ -147,9 +147,9 @@ impl PluginSet {
         Ok(())
     }
 
-    /// Stops those that were initialised, and remembers them all.
+    /// Stops the plugins that were initialised, and keeps them all for [`end`](Self::end).
     fn abandon(&self, mut running: Vec<RunningPlugin>, error: &PluginStartError) {
-        // The one that nobody waits for any more.
+        // The plugin whose `init` is still running is not waited for.
         let hangs = matches!(error, PluginStartError::InitTimeout { .. } | PluginStartError::Stopped);
         let hanging = running.pop_if(|last| hangs && last.handle.init_result().is_none());
         end(&running, THREAD_EXIT_GRACE);
@@ -158,17 +158,17 @@ impl PluginSet {
         debug_assert!(is_first, "installed twice");
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no plugins.
     pub fn is_empty(&self) -> bool {
         self.plugins().next().is_none()
     }
 
-    /// The server begins to serve.
+    /// Starts the plugins; called when the server begins to serve.
     pub fn start(&self) {
         self.plugins().for_each(|plugin| plugin.handle.inbox.start());
     }
 
-    /// A second has gone by: asks each plugin, and tells what has changed.
+    /// Requests a round of callbacks from each plugin, and reports changes of health. Called once a second.
     pub fn tick(&self, now: Instant) {
         let Some(installed) = self.installed.get() else { return };
         for plugin in &installed.plugins {
@@ -181,13 +181,13 @@ impl PluginSet {
         }
     }
 
-    /// Whether anybody wants to know of requests.
+    /// Returns whether any plugin has a `request_ended` callback.
     #[inline]
     pub fn wants_requests(&self) -> bool {
         self.installed.get().is_some_and(|installed| installed.wants_requests)
     }
 
-    /// A request has ended.
+    /// Passes the record of a request to the plugins that subscribe to it.
     pub fn request_ended(&self, facts: RequestFacts) {
         let facts = Arc::new(facts);
         for plugin in self.plugins().filter(|plugin| plugin.handle.about.callbacks.request_ended) {
@@ -195,12 +195,12 @@ impl PluginSet {
         }
     }
 
-    /// Whether there is a plugin `name` that has pages.
+    /// Returns whether there is a plugin `name` that serves pages.
     pub fn has_pages(&self, name: &[u8]) -> bool {
         self.with_pages(name).is_some()
     }
 
-    /// Asks the plugin `name` for a page.
+    /// Requests a page from the plugin `name`.
     pub fn ask(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
         let Some(handle) = self.with_pages(name) else { return PluginAsked::Unknown };
         if !handle.can_serve(now) {
@@ -214,7 +214,7 @@ impl PluginSet {
         PluginAsked::Asked(PageTicket { question, handle: Arc::clone(handle), until })
     }
 
-    /// How each plugin is that reports it.
+    /// Returns the health of each plugin that reports it.
     pub fn health(&self) -> Vec<(String, PluginHealth)> {
         let Some(installed) = self.installed.get() else { return Vec::new() };
         let now = (installed.clock)();
@@ -222,7 +222,7 @@ impl PluginSet {
         handles.filter_map(|handle| Some((handle.about.name.clone(), handle.health(now)?))).collect()
     }
 
-    /// Whether a plugin reports that it has failed.
+    /// Returns whether a plugin has failed.
     pub fn has_failed(&self) -> bool {
         self.installed.get().is_some_and(|installed| {
             let now = (installed.clock)();
@@ -231,26 +231,26 @@ impl PluginSet {
         })
     }
 
-    /// Reads everything for a page of metrics.
+    /// Takes a snapshot of each plugin for the metrics page.
     pub fn readings(&self) -> Vec<PluginReading> {
         let Some(installed) = self.installed.get() else { return Vec::new() };
         let now = (installed.clock)();
         installed.plugins.iter().map(|plugin| plugin.handle.reading(now)).collect()
     }
 
-    /// What the configuration report shows of each plugin.
+    /// Returns the plugins' entries in the configuration report.
     pub fn config(&self) -> Map<String, Value> {
         let handles = self.plugins().map(|plugin| &plugin.handle);
         handles.map(|handle| (handle.about.name.clone(), handle.config().into())).collect()
     }
 
-    /// Who was installed: names, versions and paths.
+    /// Returns name, version and path of each installed plugin.
     pub fn abouts(&self) -> impl Iterator<Item = &super::plugin::PluginAbout> {
         self.plugins().map(|plugin| &plugin.handle.about)
     }
 
-    /// Stops all plugins, and waits so long for their ends; returns those that have not ended, with what they are doing.
-    /// Later calls only look again, and so does one after an installation that has not succeeded.
+    /// Stops all plugins and waits up to `timeout` for them to end; returns those still running, each with its current
+    /// callback. Later calls, and calls after a failed installation, only check again.
     pub fn end(&self, timeout: Duration) -> Vec<(String, Option<PluginCall>)> {
         match (self.installed.get(), self.abandoned.get()) {
             (Some(installed), _) => end(&installed.plugins, timeout),
@@ -270,13 +270,13 @@ impl PluginSet {
 }
 
 impl PageTicket {
-    /// What has become of the request; `None` while it waits.
+    /// Returns the outcome of the request; `None` while it is pending.
     pub fn poll(&self, now: Instant) -> Option<PageOutcome> {
         let answer = self.question.take();
         answer.or_else(|| (now >= self.until || !self.handle.can_serve(now)).then_some(PageOutcome::Late))
     }
 
-    /// When the wait is over at the latest.
+    /// Returns the deadline of the request.
     pub fn until(&self) -> Instant {
         self.until
     }
@@ -325,7 +325,7 @@ fn check_names(names: &[String]) -> Result<(), PluginStartError> {
     Ok(())
 }
 
-/// Starts the thread, which initialises the plugin.
+/// Starts the plugin's thread, which initialises it.
 fn launch(
     thread: PluginThread,
     handle: Arc<PluginHandle>,
@@ -339,7 +339,7 @@ fn launch(
     Ok((RunningPlugin { handle, news: ShortLock::default(), ended }, initialised))
 }
 
-/// Waits until the plugin is initialised, or `stop` is readable.
+/// Waits until the plugin is initialised or `stop` is readable.
 fn wait_for_init(
     handle: &PluginHandle,
     initialised: &MilestoneWatch,
@@ -358,7 +358,7 @@ fn wait_for_init(
     }
 }
 
-/// Stops plugins, and waits for all of them together.
+/// Stops the plugins; `timeout` limits the wait for all of them together.
 fn end(plugins: &[RunningPlugin], timeout: Duration) -> Vec<(String, Option<PluginCall>)> {
     plugins.iter().for_each(|plugin| plugin.handle.inbox.close());
     let until = time::now().checked_add(timeout);

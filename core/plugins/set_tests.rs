@@ -1,4 +1,4 @@
-//! Plugins that hang, fail and lie, in each of their callbacks.
+//! Plugins that hang, fail or return invalid answers, in each of their callbacks.
 
 use std::os::fd::AsFd;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::plugins::call::PluginCall::{Config, Health, Init, Metrics, RequestEnded, Serve, Start, Stop};
 use crate::plugins::fixture::PluginScript;
 
-/// What is called while the server serves.
+/// The callbacks that run while the server serves.
 const SERVING: [PluginCall; 6] = [Start, Health, Metrics, Config, Serve, RequestEnded];
 
 fn seconds(count: u64) -> Duration {
@@ -20,7 +20,7 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Has a plugin called in every way.
+/// Triggers every callback of a plugin.
 fn provoke(set: &PluginSet) -> PluginAsked {
     set.tick(time::now());
     set.request_ended(RequestFacts::default());
@@ -34,7 +34,7 @@ fn outcome(asked: &PluginAsked) -> Option<PageOutcome> {
     }
 }
 
-/// How the only plugin of a set will be after so many seconds.
+/// Returns the health of the only plugin after `after` seconds.
 fn health_in(set: &PluginSet, after: u64) -> Option<PluginHealth> {
     set.plugins().next().unwrap().handle.health(time::now() + seconds(after))
 }
@@ -65,10 +65,10 @@ fn a_plugin_that_hangs_makes_nobody_wait_whichever_callback_it_is() {
         let script = PluginScript::new();
         script.hold(call);
         let set = script.started("p");
-        // Kept: what nobody waits for is not asked.
+        // Keep the ticket: an abandoned request is not passed to the plugin.
         let _asked = matches!(call, Serve | RequestEnded).then(|| provoke(&set));
         script.wait_for(call, 1);
-        // All of these return.
+        // None of these may block.
         (0..100).for_each(|_| set.request_ended(RequestFacts::default()));
         set.tick(time::now());
         assert_eq!((set.readings().len(), set.config().len()), (1, 1));

@@ -1,7 +1,7 @@
-//! The one moment that a thread may be waited for: a plugin has been initialised, or has stopped.
+//! A one-shot event: a plugin was initialised, or has stopped.
 //!
-//! Promises: the moment is told when the thread drops its end, whatever ended it; a wait has a time limit, and may be given
-//! up before that. Refuses: it carries nothing.
+//! The event fires when the thread drops its end, for whatever reason, including a panic. Waits have a time limit and
+//! can be interrupted. The event carries no value.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::BorrowedFd;
@@ -11,49 +11,49 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::descriptor::move_up;
 
-/// The end of the thread: dropping it tells the moment.
+/// The thread's end; dropping it fires the event.
 #[derive(Debug)]
 pub(super) struct Milestone {
     _end: PipeWriter,
 }
 
-/// The end of whoever waits.
+/// The waiting end.
 #[derive(Debug)]
 pub(super) struct MilestoneWatch(PipeReader);
 
-/// How a wait has ended.
+/// The outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitEnd {
-    /// The moment has come.
+    /// The event has fired.
     Come,
-    /// Somebody wants no more waiting.
+    /// `stop` became readable.
     GivenUp,
-    /// Neither, and the time is over.
+    /// The time limit has passed.
     Late,
 }
 
-/// Makes both ends.
+/// Creates both ends.
 ///
 /// # Errors
 ///
-/// When the system gives no descriptors.
+/// If the system is out of descriptors.
 pub(super) fn milestone() -> io::Result<(Milestone, MilestoneWatch)> {
     let (reader, writer) = io::pipe()?;
     Ok((Milestone { _end: move_up(writer) }, MilestoneWatch(move_up(reader))))
 }
 
 impl MilestoneWatch {
-    /// Waits for the moment; returns whether it came in time.
+    /// Waits for the event; returns whether it fired in time.
     pub(super) fn wait(&self, timeout: Duration) -> bool {
         self.wait_unless(None, timeout) == WaitEnd::Come
     }
 
-    /// Waits for the moment until `stop` is readable.
+    /// Waits until the event fires or `stop` is readable.
     pub(super) fn wait_unless(&self, stop: Option<BorrowedFd<'_>>, timeout: Duration) -> WaitEnd {
         let timeout = Timespec::try_from(timeout).ok();
         let own = PollFd::new(&self.0, PollFlags::IN);
         let mut waits = [own.clone(), stop.map_or(own, |stop| PollFd::from_borrowed_fd(stop, PollFlags::IN))];
-        // The pipe carries nothing; it becomes readable when its other end is closed.
+        // The pipe carries no data; poll() reports the read end as ready when the write end is closed.
         let is_over = matches!(poll(&mut waits, timeout.as_ref()), Ok(1..));
         match waits.map(|wait| !wait.revents().is_empty()) {
             [true, _] if is_over => WaitEnd::Come,
@@ -63,7 +63,7 @@ impl MilestoneWatch {
     }
 }
 
-/// Whether `stop` is readable.
+/// Returns whether `stop` is readable.
 pub(super) fn is_stop_wanted(stop: Option<BorrowedFd<'_>>) -> bool {
     let Some(stop) = stop else { return false };
     let mut waits = [PollFd::from_borrowed_fd(stop, PollFlags::IN)];

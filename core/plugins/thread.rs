@@ -1,8 +1,8 @@
-//! The thread of a plugin: the only one that calls it.
+//! The thread of a plugin, the only one that calls it.
 //!
-//! Promises: one call at a time, each watched from its beginning to its return; whatever a plugin answers is checked
-//! before it is shown; `stop` is called once if `init` succeeded. Refuses: it decides nothing about requests, and its end
-//! is waited for by nobody but the end of the server.
+//! Callbacks run one at a time, each tracked from start to return. Answers are checked before they become visible.
+//! `stop` is called once if `init` succeeded. The thread decides nothing about requests, and is joined only when the
+//! server ends.
 
 use std::time::Instant;
 
@@ -20,30 +20,31 @@ use super::question::{PageOutcome, PluginQuestion};
 use super::signal::Milestone;
 use super::trouble::TroubleLog;
 
-/// Who tells the log about plugins. Called on any thread; must not wait.
+/// Receives plugin events for the log. Called on any thread; must not block.
 pub trait PluginEvents: Send + Sync + std::fmt::Debug {
-    /// A callback returned an error, or an answer that is not valid.
+    /// A callback has returned an error or an invalid answer.
     fn trouble(&self, plugin: &str, call: PluginCall, why: &str);
 
     /// The health of a plugin has changed.
     fn health_changed(&self, plugin: &str, change: &HealthChange);
 }
 
-/// What the thread owns.
+/// The state of the thread.
 pub(super) struct PluginThread {
     pub(super) plugin: Box<dyn Plugin>,
     pub(super) handle: Arc<PluginHandle>,
     /// The names of all plugins.
     pub(super) names: Vec<String>,
     pub(super) events: Arc<dyn PluginEvents>,
-    /// Wakes who waits for pages.
+    /// Wakes the threads that wait for pages.
     pub(super) waker: Arc<dyn Wake>,
     pub(super) clock: Clock,
     pub(super) trouble: TroubleLog,
 }
 
 impl PluginThread {
-    /// Initialises the plugin, drops `initialised`, and serves until the inbox is closed; `_ended` is dropped at the end.
+    /// Initialises the plugin, drops `initialised`, and works until the inbox is closed; `_ended` is dropped at the
+    /// end.
     pub(super) fn run(mut self, initialised: Milestone, _ended: Milestone) {
         self.handle.begin(PluginCall::Init, self.now());
         let result = self.plugin.init();
@@ -83,12 +84,12 @@ impl PluginThread {
             self.report(PluginCall::Start, why);
             return false;
         }
-        // Its first answers need not wait for the next second.
+        // The first answers need not wait for the next second.
         self.ask_round();
         true
     }
 
-    /// Asks for all that is asked once a second.
+    /// Runs the periodic callbacks.
     fn ask_round(&mut self) {
         let has = self.handle.about.callbacks;
         if has.health {
@@ -125,7 +126,7 @@ impl PluginThread {
     }
 
     fn ask_config(&mut self) {
-        // After an error, what was shown before stands.
+        // After an error, the previous configuration stays.
         if let Some(config) = self.call(PluginCall::Config, |plugin| plugin.config()) {
             self.handle.set_config(config.into_object());
         }
@@ -149,7 +150,7 @@ impl PluginThread {
         self.call(PluginCall::RequestEnded, |plugin| plugin.request_ended(facts));
     }
 
-    /// Calls the plugin, and reports an error.
+    /// Calls the plugin; counts and reports an error.
     fn call<T>(
         &mut self,
         call: PluginCall,

@@ -1,6 +1,6 @@
-//! How often an error of a plugin is worth a record.
+//! Rate limit for the error records of a plugin.
 //!
-//! Promises: the first error of each callback is told, and then one a minute. Refuses: it counts nothing.
+//! The first error of each callback is logged, then at most one a minute. Errors are counted elsewhere.
 
 use std::time::Instant;
 
@@ -8,14 +8,14 @@ use crate::limits::TROUBLE_RECORD_PAUSE;
 
 use super::call::PluginCall;
 
-/// When errors were told.
+/// When an error of each callback was last logged.
 #[derive(Debug, Default)]
 pub(super) struct TroubleLog {
     told_at: [Option<Instant>; PluginCall::COUNT],
 }
 
 impl TroubleLog {
-    /// Whether to tell of an error of `call` now.
+    /// Returns whether an error of `call` should be logged now.
     pub(super) fn is_news(&mut self, call: PluginCall, now: Instant) -> bool {
         let told_at = &mut self.told_at[call as usize];
         let is_news = told_at.is_none_or(|at| now.saturating_duration_since(at) >= TROUBLE_RECORD_PAUSE);
