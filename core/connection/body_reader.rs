@@ -1,7 +1,7 @@
-//! A request body on its way in: decoded, kept in memory while it is short, then on disk.
+//! An incoming request body: decoded, buffered in memory while it is short, then spooled to disk.
 //!
-//! Promises: memory holds little more than [`BODY_MEMORY_MAX`]; while a piece is on its way to the disk no more is
-//! taken. Refuses: it reads no socket and waits for no disk; it says what is needed next.
+//! Memory holds little more than [`BODY_MEMORY_MAX`]; no more input is taken while a piece is being spooled. The reader
+//! does no I/O: it returns the next step.
 
 use crate::http::{BodyDecoder, BodyError};
 use crate::limits::BODY_MEMORY_MAX;
@@ -19,9 +19,9 @@ pub(super) struct BodyReader {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderState {
-    /// Bytes may be taken.
+    /// Accepts bytes.
     Open,
-    /// The file is away, taking a piece.
+    /// A piece, and the file with it, is being spooled.
     Spooling,
     /// The spool had no room for the piece.
     Starved,
@@ -32,13 +32,13 @@ enum ReaderState {
 pub(super) enum BodyStep {
     /// More bytes from the client.
     Bytes,
-    /// The body is complete.
+    /// Nothing: the body is complete.
     Nothing(Body),
     /// Room in the spool.
     Room,
-    /// These bytes at the end of this file (a new one if there is none).
+    /// Append these bytes to this file, or to a new one.
     Spool(Option<SpoolFile>, Vec<u8>),
-    /// The answer of the disk.
+    /// The result of the pending write.
     Disk,
 }
 
@@ -48,31 +48,30 @@ impl BodyReader {
         Self { decoder, memory: Vec::new(), file: None, state: ReaderState::Open }
     }
 
-    /// Whether the client owes no more bytes.
+    /// Returns whether the whole body has been received.
     pub(super) fn is_read(&self) -> bool {
         self.decoder.is_done()
     }
 
-    /// Whether the spool has no room for what came.
+    /// Returns whether the spool has no room for the pending piece.
     pub(super) fn is_starved(&self) -> bool {
         self.state == ReaderState::Starved
     }
 
-    /// Whether a piece is on its way to the disk.
+    /// Returns whether a piece is being spooled.
     pub(super) fn is_spooling(&self) -> bool {
         self.state == ReaderState::Spooling
     }
 
-    /// Takes the body's bytes from the front of `input`; returns how many bytes of `input` those were and how many
-    /// body bytes they held.
+    /// Consumes body bytes from the front of `input`; returns the bytes consumed and the body bytes decoded from them.
     ///
     /// # Errors
     ///
-    /// When the coding is malformed or the body too long.
+    /// If the coding is malformed or the body too long.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
         debug_assert!(self.state == ReaderState::Open, "bytes taken while {:?}", self.state);
         let before = self.memory.len();
-        // The coding goes on from here if what came is too long and is thrown away.
+        // Restored on errors, so that `discard` can continue behind a body that is too long.
         let decoder = self.decoder.clone();
         let progress = match self.decoder.decode(input, &mut self.memory) {
             Ok(progress) => progress,
@@ -84,7 +83,7 @@ impl BodyReader {
         Ok((progress.consumed, self.memory.len() - before))
     }
 
-    /// Takes the body's bytes from the front of `input` and forgets them; returns as [`take`](Self::take) does.
+    /// Consumes and drops body bytes from the front of `input`; returns the same as [`take`](Self::take).
     ///
     /// # Errors
     ///
@@ -95,18 +94,18 @@ impl BodyReader {
         taken
     }
 
-    /// Nobody needs the body: what is to come of it is to be [`discard`](Self::discard)ed.
+    /// Turns into a reader for a body that is not needed; its bytes must be [`discard`](Self::discard)ed.
     #[must_use]
     pub(super) fn unwanted(self) -> Self {
         Self::new(self.decoder.without_limit())
     }
 
-    /// The client has sent all of it, in a protocol that tells so by itself.
+    /// Records the end of the body, in a protocol that signals it separately.
     pub(super) fn end(&mut self) {
         self.decoder.end();
     }
 
-    /// Says what is needed next, and changes hands accordingly.
+    /// Returns the next step, and hands over the piece or the body with it.
     pub(super) fn next(&mut self) -> BodyStep {
         match self.state {
             ReaderState::Spooling => return BodyStep::Disk,
@@ -129,7 +128,7 @@ impl BodyReader {
         })
     }
 
-    /// The piece is on disk; its buffer comes back.
+    /// Takes the file and the buffer back after a piece was written.
     pub(super) fn spooled(&mut self, file: SpoolFile, mut buffer: Vec<u8>) {
         buffer.clear();
         self.file = Some(file);
@@ -137,7 +136,7 @@ impl BodyReader {
         self.state = ReaderState::Open;
     }
 
-    /// The piece was refused and comes back; returns whether there is hope (the spool is full for now).
+    /// Takes a refused piece back; returns whether a retry may succeed because the spool is only full for now.
     pub(super) fn refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
         self.file = file;
         self.memory = bytes;
@@ -145,7 +144,7 @@ impl BodyReader {
         matches!(error, SpoolError::Full)
     }
 
-    /// There may be room in the spool again.
+    /// Allows another attempt to spool the piece.
     pub(super) fn retry(&mut self) {
         if self.state == ReaderState::Starved {
             self.state = ReaderState::Open;

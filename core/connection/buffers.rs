@@ -1,7 +1,7 @@
-//! The bytes of an HTTP/1 connection in both directions, and what is known of its socket in the present turn.
+//! The input and output of an HTTP/1 connection, and the state of its socket in the current turn.
 //!
-//! Promises: what the peer sends ahead waits here; without input or output, no memory is held for it. Refuses: it reads
-//! and writes nothing, and it keeps no bound; its owner asks for more only when what is here has been used.
+//! Input that arrives early waits here; empty buffers hold no memory. This type does no I/O and enforces no limit: its
+//! owner reads only after the input has been used.
 
 use std::time::Instant;
 
@@ -16,29 +16,29 @@ use super::turn::{Carrier, CarrierProgress};
 /// Input and output.
 #[derive(Debug)]
 pub(super) struct Buffers {
-    /// What came and has not been used.
+    /// Input that has not been used.
     input: Vec<u8>,
     pub(super) output: Output,
     /// When output last made progress, or began to wait.
     output_since: Instant,
-    /// How much of what left the output the socket has not.
+    /// Bytes taken from the output that the socket has not accepted yet.
     held_back: usize,
-    /// The last write did not take all.
+    /// The last write was incomplete.
     is_held_back: bool,
-    /// The peer sends nothing more.
+    /// The peer has closed its sending side.
     has_ended: bool,
-    /// In this turn, there was nothing to read.
+    /// A read would block, as seen in this turn.
     is_dry: bool,
-    /// In this turn, the socket took no more.
+    /// A write would block, as seen in this turn.
     is_blocked: bool,
-    /// In this turn, something was written.
+    /// Something was written in this turn.
     is_flushed: bool,
-    /// Body bytes that were fed since they were last asked for.
+    /// Body bytes fed since the last `take_received`.
     received: u64,
 }
 
 impl Buffers {
-    /// Starts empty; with `sends_files`, runs of files can wait in the output.
+    /// Creates empty buffers; with `sends_files`, the output accepts file ranges.
     pub(super) fn new(sends_files: bool, now: Instant) -> Self {
         let mut output = Output::default();
         output.set_sends_files(sends_files);
@@ -56,29 +56,29 @@ impl Buffers {
         }
     }
 
-    /// A turn begins: the socket is asked anew.
+    /// Begins a turn: forgets what the socket reported before.
     pub(super) fn begin_turn(&mut self) {
         self.is_dry = false;
         self.is_blocked = false;
         self.is_flushed = false;
     }
 
-    /// What came and has not been used.
+    /// Returns the input that has not been used.
     pub(super) fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// Whether something came that has not been used.
+    /// Returns whether there is unused input.
     pub(super) fn has_input(&self) -> bool {
         !self.input.is_empty()
     }
 
-    /// The same, for another protocol.
+    /// Takes the unused input, for another protocol.
     pub(super) fn take_input(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.input)
     }
 
-    /// Adds what came.
+    /// Appends input.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         if self.input.capacity() == 0 {
             self.input = spares::take_buffer();
@@ -86,7 +86,7 @@ impl Buffers {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Cuts `count` used bytes off the input, and gives its memory back once it is empty.
+    /// Removes `count` used bytes from the input; releases its memory once it is empty.
     pub(super) fn consume(&mut self, count: usize) {
         self.input.drain(..count);
         if self.input.is_empty() {
@@ -94,71 +94,72 @@ impl Buffers {
         }
     }
 
-    /// The peer sends nothing more.
+    /// Records that the peer has closed its sending side.
     pub(super) fn end_input(&mut self) {
         self.has_ended = true;
     }
 
-    /// Whether the peer sends nothing more.
+    /// Returns whether the peer has closed its sending side.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// There is nothing to read for now.
+    /// Records that a read would block.
     pub(super) fn note_dry(&mut self) {
         self.is_dry = true;
     }
 
-    /// Whether there is nothing to read for now.
+    /// Returns whether a read would block.
     pub(super) fn is_dry(&self) -> bool {
         self.is_dry
     }
 
-    /// Something was written.
+    /// Records a write.
     pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
         self.is_held_back = !sent.is_all;
         self.is_blocked = !sent.is_all;
         self.is_flushed = true;
         self.held_back = sent.held_back;
-        // While the socket is full, nothing more is read from a disk.
+        // While the socket is full, nothing more is read from disk.
         self.output.set_slice_room(if sent.is_all { usize::MAX } else { 0 });
         if !sent.is_all && sent.bytes > 0 {
             self.output_since = now;
         }
     }
 
-    /// Whether the socket takes no more in this turn.
+    /// Returns whether a write would block in this turn.
     pub(super) fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
-    /// Whether the socket has all.
+    /// Returns whether the socket has accepted all output.
     pub(super) fn is_out(&self) -> bool {
         self.output.is_empty() && !self.is_held_back
     }
 
-    /// Whether something waits until the peer reads.
+    /// Returns whether output is waiting for the peer to read.
     pub(super) fn waits_for_reader(&self) -> bool {
         !self.is_out()
     }
 
-    /// Whether a write is due before the connection waits; with `is_owed`, the transport has bytes of its own to send.
+    /// Returns whether a write is due before the connection waits; with `is_owed`, the transport itself has pending
+    /// bytes.
     pub(super) fn wants_flush(&self, is_owed: bool) -> bool {
         let waits = !self.output.is_empty() || (!self.is_flushed && (is_owed || self.is_held_back));
         waits && !self.is_blocked
     }
 
-    /// When output last made progress, or began to wait.
+    /// Returns when output last made progress, or began to wait.
     pub(super) fn output_since(&self) -> Instant {
         self.output_since
     }
 
-    /// How many bytes the socket has not.
+    /// Returns the number of bytes that the socket has not accepted.
     pub(super) fn unsent(&self) -> u64 {
         (self.output.len() + self.held_back) as u64
     }
 
-    /// Body bytes that were fed since this was last asked.
+    /// Returns the body bytes fed since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         std::mem::take(&mut self.received)
     }

@@ -1,6 +1,6 @@
-//! What a connection asks of its owner, and what its owner tells it.
+//! The commands of a connection, and the decisions of its owner.
 //!
-//! Promises: plain values; whatever a command carries is the owner's from then on. Refuses: nothing is decided here.
+//! Plain values without logic; the owner takes whatever a command carries.
 
 use std::time::{Duration, Instant};
 
@@ -13,108 +13,109 @@ use crate::sync::primitive::Arc;
 use super::reply::Reply;
 use super::source::Source;
 
-/// What a connection may cost, in bytes and in time. One value serves all connections of a port.
+/// The limits of a connection, in bytes and in time. Shared by all connections of a port.
 #[derive(Clone, Debug)]
 pub struct ConnectionTerms {
-    /// The bounds of a request's head.
+    /// The limits of a request head.
     pub head: HeadLimits,
-    /// How long a head may take from its first byte.
+    /// The time limit of a head from its first byte.
     pub header_timeout: Duration,
-    /// How long the peer may send nothing of a body that is wanted.
+    /// The longest pause of the peer while it sends a body.
     pub body_timeout: Duration,
-    /// How long the peer may read nothing of what waits for it.
+    /// The longest pause of the peer while it reads pending output.
     pub write_timeout: Duration,
-    /// How long a connection may be idle between requests.
+    /// The longest idle time between requests.
     pub keepalive_timeout: Duration,
-    /// How long the peer may go on sending after the last response.
+    /// The longest time that the peer may keep sending after the last response.
     pub linger_timeout: Duration,
-    /// The longest time from the first byte of a request to the last byte of its response; in its place count
-    /// header, body and write timeout where it is `None`.
+    /// The time limit from the first byte of a request to the last byte of its response; `None` to apply the header,
+    /// body and write timeouts instead.
     pub exchange_timeout: Option<Duration>,
-    /// Whether the peer may speak HTTP/2.
+    /// Whether HTTP/2 is accepted.
     pub accepts_http2: bool,
     /// Permits that enlarge the receive window of an HTTP/2 connection by
     /// [`HTTP2_WINDOW_PERMIT_BYTES`](crate::limits::HTTP2_WINDOW_PERMIT_BYTES) each.
     pub window_permits: Arc<Permits>,
 }
 
-/// What the peer speaks, as far as the transport knows.
+/// The protocol of the peer, as known to the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireProtocol {
-    /// Nobody has agreed on anything; the first bytes tell.
+    /// Not negotiated; the first bytes tell.
     Unknown,
-    /// HTTP/1, by agreement.
+    /// HTTP/1, negotiated.
     Http1,
-    /// HTTP/2, by agreement.
+    /// HTTP/2, negotiated.
     Http2,
-    /// Plain HTTP where TLS is expected.
+    /// Plain HTTP on a TLS port.
     Misled,
 }
 
-/// What is known of the peer beside the bytes that it sends.
+/// The state of the peer's side of the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peer {
     /// There may be more to read.
     pub is_readable: bool,
-    /// It sends no more than what is there to be read.
+    /// It sends nothing beyond what is left to read.
     pub is_closed: bool,
     /// It is gone in both directions.
     pub is_broken: bool,
-    /// The transport has bytes for it that it could not send when it had to.
+    /// The transport has pending bytes for it, which it could not send earlier.
     pub is_owed: bool,
 }
 
 impl Peer {
-    /// Whether a read could bring anything, if only an end.
+    /// Returns whether a read could return data or an end of stream.
     pub(super) fn is_worth_a_read(self) -> bool {
         self.is_readable || self.is_broken || self.is_owed
     }
 
-    /// Whether it may send and read on.
+    /// Returns whether both directions are open.
     pub(super) fn is_there(self) -> bool {
         !self.is_closed && !self.is_broken
     }
 }
 
-/// What the owner of a connection is to do now.
+/// The next action for the owner of a connection.
 #[derive(Debug)]
 pub enum Command {
-    /// Close the connection and drop it. With `is_whole` the peer has everything it was promised, and may be told so.
+    /// Close the connection and drop it. With `is_whole`, all responses were sent completely, and TLS may say so with
+    /// close_notify.
     Close {
-        /// Nothing of a response is missing.
+        /// No response is incomplete.
         is_whole: bool,
     },
-    /// Close the books on a request: [`ended`](super::Connection::ended) has it until the next command is asked for.
+    /// A request has ended; [`ended`](super::Connection::ended) returns its data until the next command is polled.
     Ended(Ended),
     /// Read once, then call [`receive`](super::Connection::receive), [`end_input`](super::Connection::end_input) or
     /// [`note_dry`](super::Connection::note_dry).
     Read {
-        /// Ask the socket even if it has had nothing before: what it says now decides the connection's end.
+        /// Read even if the socket was not readable: the result decides whether the connection ends.
         looks_again: bool,
     },
-    /// Count a request that was answered without its owner.
+    /// Count a request that was answered without the owner.
     Rejected(Rejection),
-    /// Start a request: [`begin`](super::Connection::begin) it, or [refuse](super::Connection::refuse_stream) it if
-    /// there is no permit for it.
+    /// Start a request: [`begin`](super::Connection::begin) it, or [refuse](super::Connection::refuse_stream) it if it
+    /// needs a permit and there is none.
     Request(Incoming),
-    /// Close the way to the peer and leave the way back open. With `is_whole` as in [`Close`](Self::Close).
+    /// Shut down the sending side, and keep reading. `is_whole` as in [`Close`](Self::Close).
     ShutDown {
-        /// Nothing of a response is missing.
+        /// No response is incomplete.
         is_whole: bool,
     },
-    /// See to a request.
+    /// Handle a request.
     Stream(u32, Ask),
-    /// Write what waits: [`transmit`](super::Connection::transmit).
+    /// Write the pending output: [`transmit`](super::Connection::transmit).
     Transmit,
-    /// Start a request that cannot be read: [`begin_unreadable`](super::Connection::begin_unreadable).
+    /// Start a request that cannot be parsed: [`begin_unreadable`](super::Connection::begin_unreadable).
     Unreadable(Unreadable),
-    /// Nothing until something comes, or the [deadline](super::Connection::deadline) passes.
+    /// Wait for an event or the [deadline](super::Connection::deadline).
     Wait,
-    /// Let other connections have their turn, and poll again.
+    /// Serve other connections, then poll again.
     Yield,
 }
 
-/// What a request needs of the connection's owner.
+/// An action that a request needs from the connection's owner.
 #[derive(Debug)]
 pub enum Ask {
     /// Complete the head of the response, then call [`announce`](super::Connection::announce) at once.
@@ -126,153 +127,153 @@ pub enum Ask {
         /// The request was `HEAD`.
         head_only: bool,
     },
-    /// Say when there may be room in the spool again: [`retry_spool`](super::Connection::retry_spool).
+    /// Wait for room in the spool, then call [`retry_spool`](super::Connection::retry_spool).
     AwaitSpoolRoom,
-    /// Answer: the peer has sent nothing of the body for too long. [`Decision::Refuse`] is meant.
+    /// Answer: the peer paused for too long while sending the body. Expects [`Decision::Refuse`].
     BodyLate {
-        /// It was not the peer's fault: the spool had no room.
+        /// The spool had no room, which is not the peer's fault.
         is_starved: bool,
     },
-    /// Answer: the body is malformed or too long. [`Decision::Refuse`] is meant.
+    /// Answer: the body is malformed or too long. Expects [`Decision::Refuse`].
     BodyRefused(BodyError),
-    /// Take the parts of the reply that are ready: [`collect`](super::Connection::collect).
+    /// Take the available parts of the reply: [`collect`](super::Connection::collect).
     Collect,
-    /// Offer the request with its body: [`Decision::Await`] the reply, or [`Decision::Answer`].
+    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Answer`].
     Offer {
-        /// The whole body.
+        /// The complete body.
         body: Body,
         /// The peer has gone already.
         is_deserted: bool,
     },
-    /// Answer with the file that the head names: [`Decision::Answer`]. The reply that named it waits until then.
+    /// Answer with the file named in the head: [`Decision::Answer`]. Until then, the current reply is on hold.
     SendFile(ReplyHead),
     /// Append these bytes to this file, or to a new one; then [`spooled`](super::Connection::spooled) or
     /// [`spool_refused`](super::Connection::spool_refused).
     Spool(Option<SpoolFile>, Vec<u8>),
-    /// Read this many bytes of the source, from this offset; then [`sliced`](super::Connection::sliced).
+    /// Read this many bytes of the source at this offset; then call [`sliced`](super::Connection::sliced).
     Slice(Source, u64, usize),
-    /// The wait for the reply is over. It goes on if nothing is decided.
+    /// The time limit for the reply has passed. The wait continues unless the owner decides otherwise.
     WaitOver,
 }
 
-/// What the owner decides about a request.
+/// The owner's decision about a request.
 #[derive(Debug)]
 pub enum Decision {
-    /// This answers it. What is left of its body is thrown away.
+    /// Send this reply. The unread rest of the body is discarded.
     Answer(Reply),
-    /// Its reply will come: [`note_reply`](super::Connection::note_reply).
+    /// Wait for the reply; its parts are announced by [`note_reply`](super::Connection::note_reply).
     Await {
-        /// When [`Ask::WaitOver`] is to be said.
+        /// When to send [`Ask::WaitOver`].
         until: Option<Instant>,
     },
-    /// Its body is wanted.
+    /// Read the body.
     ReadBody,
-    /// This answers it, and the connection ends with it: nobody waits for the rest of its body.
+    /// Send this reply without waiting for the rest of the body; an HTTP/1 connection closes after it.
     Refuse(Reply),
 }
 
-/// A request whose head has been read.
+/// A request whose head was read.
 #[derive(Debug)]
 pub struct Incoming {
-    /// Its number on the connection; 0 where a connection carries one at a time.
+    /// The stream ID; 0 in HTTP/1.
     pub stream: u32,
     /// The head.
     pub head: Head,
-    /// How its body is framed.
+    /// The framing of its body.
     pub framing: BodyFraming,
-    /// When its first byte came.
+    /// When its first byte arrived.
     pub began: Instant,
-    /// It is beside others on its connection, and needs a permit of its own.
+    /// Other requests are open on the connection, so this one needs a permit.
     pub needs_permit: bool,
 }
 
-/// A request that cannot be read.
+/// A request that cannot be parsed.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Its number on the connection.
+    /// The stream ID.
     pub stream: u32,
-    /// Why.
+    /// The reason.
     pub error: Rejected,
-    /// Its first line, if that could be read.
+    /// Its request line, if that could be parsed.
     pub line: Option<RequestLine>,
-    /// When its first byte came.
+    /// When its first byte arrived.
     pub began: Instant,
-    /// As of [`Incoming::needs_permit`].
+    /// As in [`Incoming::needs_permit`].
     pub needs_permit: bool,
 }
 
-/// Why a request cannot be read.
+/// Why a request cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejected {
     /// Its head is malformed or too large.
     Head(HeadError),
-    /// Its head did not come in time.
+    /// Its head timed out.
     Late,
-    /// It came in the clear where TLS is expected.
+    /// Plain HTTP on a TLS port.
     Misled,
 }
 
-/// A request that was answered without its owner.
+/// A request that was answered without the owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Its number on the connection.
+    /// The stream ID.
     pub stream: u32,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// When its first byte came.
+    /// When its first byte arrived.
     pub began: Instant,
 }
 
-/// What a request may cost, and what belongs to it.
+/// The limits and the permit of a request.
 #[derive(Debug)]
 pub struct Grant {
-    /// The longest body.
+    /// The maximum body length.
     pub body_bytes_max: u64,
-    /// It is to be offered although its peer has gone, if it has come whole.
+    /// Offer it even if its peer has gone, provided that its body is complete.
     pub outlives_peer: bool,
-    /// The permit of a request that needs one; given back when nothing of it is left on the connection.
+    /// Its permit, if it needs one; released with the last part of the request that the connection holds.
     pub permit: Option<Permit>,
 }
 
-/// The head of a response, framing aside.
+/// The head of a response without framing.
 #[derive(Debug)]
 pub struct Announced {
     /// The status code, 200 to 999.
     pub status: u16,
-    /// A phrase of the script's own.
+    /// A custom reason phrase.
     pub reason: Option<Vec<u8>>,
-    /// The fields, without those of the connection.
+    /// The fields, without connection-specific ones.
     pub fields: Fields,
-    /// The length of the body, or of the one that a `GET` would have; `None` when it is not known.
+    /// The length of the body, or of the one that `GET` would return; `None` if unknown.
     pub length: Option<u64>,
     /// Whether the body's bytes follow.
     pub has_body: bool,
-    /// The body, if it takes the place of the reply's own.
+    /// A body that replaces the body of the reply.
     pub page: Option<Vec<u8>>,
-    /// The value of the `Date` field, unless there is one among `fields`.
+    /// The value of `Date`, used unless `fields` contains one.
     pub date: [u8; 29],
 }
 
-/// How a request has ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its number on the connection.
+    /// The stream ID.
     pub stream: u32,
-    /// How many bytes of the response's body the socket has taken.
+    /// The number of response body bytes that the socket has accepted.
     pub sent_bytes: u64,
-    /// Its response is not out, and will not be.
+    /// The response was not sent, and will not be.
     pub is_lost: bool,
-    /// Its response is out as a whole: it is not lost, and was not broken off.
+    /// The response was sent completely: neither lost nor broken off.
     pub is_whole: bool,
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Everything is out.
+    /// Everything was written.
     pub is_all: bool,
-    /// How many bytes went out.
+    /// The number of bytes written.
     pub bytes: usize,
-    /// How many bytes the transport has taken and not yet given to the socket.
+    /// The number of bytes that the transport has accepted but not yet passed to the socket.
     pub held_back: usize,
 }

@@ -1,7 +1,7 @@
-//! The in-memory ends of a connection: what the HTTP/2 library reads from and writes to.
+//! The in-memory transport of the HTTP/2 library.
 //!
-//! Promises: the library never waits on a socket; it sees what was fed and says "later" behind it, and whoever feeds
-//! or empties the duplex polls the library again. Refuses: it wakes nobody.
+//! The library never waits for a socket: it reads the bytes fed so far and gets `Poll::Pending` after them. The duplex
+//! wakes no task; its user polls the library again after feeding or draining it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::sync::primitive::Arc;
 
 use super::output::Output;
 
-/// The connection's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
+/// The connection's end of a duplex. The lock only satisfies the compiler: both ends stay on one I/O thread.
 #[derive(Debug)]
 pub(super) struct Duplex(Arc<ShortLock<DuplexState>>);
 
@@ -26,60 +26,61 @@ pub(super) struct LibraryEnd(Arc<ShortLock<DuplexState>>);
 #[derive(Debug, Default)]
 struct DuplexState {
     inbound: Vec<u8>,
-    /// How much of it has been read.
+    /// The number of inbound bytes read so far.
     read: usize,
     is_at_end: bool,
     outbound: Output,
     watch: AnswerWatch,
-    /// What the library has said first on streams, since somebody asked.
+    /// The heads and resets that the library has written since the last `hear`.
     words: Vec<FirstWord>,
 }
 
 impl Duplex {
-    /// Makes both ends; `inbound` has come already.
+    /// Creates both ends; `inbound` has already been received.
     pub(super) fn new(inbound: &[u8]) -> (Self, LibraryEnd) {
         let inner = DuplexState { inbound: inbound.to_vec(), ..DuplexState::default() };
         let inner = Arc::new(ShortLock::new(inner));
         (Self(Arc::clone(&inner)), LibraryEnd(inner))
     }
 
-    /// Whether everything that was fed has been read.
+    /// Returns whether the library has read everything.
     pub(super) fn is_drained(&self) -> bool {
         let inner = self.0.lock();
         inner.read == inner.inbound.len()
     }
 
-    /// Adds bytes behind what has not been read.
+    /// Appends inbound bytes.
     pub(super) fn feed(&self, bytes: &[u8]) {
         let mut inner = self.0.lock();
         inner.compact();
         inner.inbound.extend_from_slice(bytes);
     }
 
-    /// Nothing more will come.
+    /// Records the end of the input.
     pub(super) fn end(&self) {
         self.0.lock().is_at_end = true;
     }
 
-    /// Lets `act` hear what the library has said first on streams since the last time.
+    /// Calls `act` with the heads and resets that the library has written since the last time.
     pub(super) fn hear(&self, act: impl FnMut(FirstWord)) {
         self.0.lock().words.drain(..).for_each(act);
     }
 
-    /// Lets `act` hear what has gone out since the last time; the socket does not have the last `held_back` bytes of what
-    /// the output has given.
+    /// Calls `act` with the parts of streams that were sent since the last time; the socket has not accepted the last
+    /// `held_back` bytes taken from the output.
     pub(super) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
         let mut inner = self.0.lock();
         let left = inner.outbound.len() + held_back;
         inner.watch.sent_but(left as u64, act);
     }
 
-    /// Whether the last frame of a stream is in the output.
+    /// Returns whether the last frame of a stream has been written to the output.
     pub(super) fn has_said_all(&self, stream: u32) -> bool {
         self.0.lock().watch.has_said_all(stream)
     }
 
-    /// Replaces the error code of a GOAWAY with PROTOCOL_ERROR, which the library has just written, by that of `fault`.
+    /// Replaces PROTOCOL_ERROR by the code of `fault`, if the last bytes written by the library are a GOAWAY with that
+    /// code.
     pub(super) fn correct_farewell(&self, fault: ConnectionFault) {
         let mut inner = self.0.lock();
         let Some(frame) = inner.outbound.last_bytes::<GOAWAY_BYTES>() else { return };
@@ -89,21 +90,21 @@ impl Duplex {
         }
     }
 
-    /// Lets `act` see what waits to be sent.
+    /// Passes the pending output to `act`.
     pub(super) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
         act(&mut self.0.lock().outbound)
     }
 }
 
 impl DuplexState {
-    /// Puts what the library says behind what waits.
+    /// Appends bytes written by the library to the output.
     fn send(&mut self, bytes: &[u8]) {
         let Self { outbound, watch, words, .. } = self;
         watch.see(bytes, |word| words.push(word));
         outbound.append(|out| out.extend_from_slice(bytes));
     }
 
-    /// Gives the room of what has been read back.
+    /// Releases the space of the bytes read.
     fn compact(&mut self) {
         if self.read == self.inbound.len() {
             self.inbound.clear();
@@ -117,11 +118,11 @@ impl DuplexState {
     }
 }
 
-/// The length of a GOAWAY frame without debug data, and its header: length 8, type 7, stream 0.
+/// The length of a GOAWAY frame without debug data, and its first bytes: length 8, type 7, flags 0, stream 0.
 const GOAWAY_BYTES: usize = 17;
 const GOAWAY_HEAD: [u8; 9] = [0, 0, 8, 7, 0, 0, 0, 0, 0];
 
-/// An empty buffer of up to this many bytes is kept.
+/// The maximum capacity of an empty buffer that is kept.
 const INBOUND_SPARE_BYTES: usize = 1024;
 
 impl AsyncRead for LibraryEnd {

@@ -1,4 +1,4 @@
-//! A connection under the eyes of a unit test: its owner does nothing by itself, its peer takes what it is given.
+//! A test bench for a connection: a passive owner and a scripted peer.
 
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
@@ -15,30 +15,30 @@ use super::{
     Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Reply, Sent,
 };
 
-/// A connection whose requests are known by their streams.
+/// A connection whose requests are identified by their stream IDs.
 #[derive(Debug)]
 pub(super) struct Bench {
     pub(super) connection: Connection<u32>,
     pub(super) peer: Peer,
     pub(super) now: Instant,
     pub(super) is_closing: bool,
-    /// What the socket takes.
+    /// The bytes that the socket still accepts.
     pub(super) room: usize,
-    /// What the socket has taken.
+    /// The bytes that the socket has accepted.
     pub(super) taken: Vec<u8>,
-    /// What was asked, and what has ended.
+    /// The unanswered asks, and the ended requests.
     pub(super) asked: Vec<(u32, Ask)>,
     pub(super) ended: Vec<Ended>,
     mailbox: Vec<Part>,
     input: Vec<u8>,
     has_ended: bool,
-    /// Slices of files are there when they are asked for.
+    /// Answers requests for file slices immediately.
     pub(super) reads_at_once: bool,
-    /// The longest body that is granted.
+    /// The maximum body length granted.
     pub(super) body_bytes_max: u64,
 }
 
-/// What a turn ended with.
+/// The command that ended a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Close { is_whole: bool },
@@ -85,14 +85,14 @@ impl Bench {
         }
     }
 
-    /// The peer sends `bytes`.
+    /// Sends `bytes` from the peer.
     pub(super) fn send(&mut self, bytes: &[u8]) -> Rest {
         self.input.extend_from_slice(bytes);
         self.peer.is_readable = true;
         self.turn()
     }
 
-    /// The peer sends nothing more.
+    /// Closes the peer's sending side.
     pub(super) fn send_end(&mut self) -> Rest {
         (self.has_ended, self.peer.is_closed, self.peer.is_readable) = (true, true, true);
         self.turn()
@@ -103,7 +103,7 @@ impl Bench {
         self.turn()
     }
 
-    /// A worker hands over parts of a reply.
+    /// Delivers parts of a reply from a worker.
     pub(super) fn give(&mut self, stream: u32, parts: Vec<Part>) -> Rest {
         self.connection.note_reply(stream);
         self.mailbox = parts;
@@ -112,14 +112,14 @@ impl Bench {
         rest
     }
 
-    /// Time passes until the deadline.
+    /// Advances the time to the deadline.
     pub(super) fn time_out(&mut self) -> Rest {
         self.now = self.connection.deadline().expect("there is a deadline");
         self.connection.handle_timeout(self.now);
         self.turn()
     }
 
-    /// Lets the connection go on until it rests, or asks for something that is put among what was `asked`.
+    /// Runs the connection until it waits, yields or closes; collects other asks in `asked`.
     pub(super) fn turn(&mut self) -> Rest {
         self.connection.begin_turn(self.is_closing, false);
         loop {
@@ -194,19 +194,19 @@ impl Bench {
         sent.expect("it was written");
     }
 
-    /// What the peer has, as text.
+    /// Takes the bytes that the peer has received, as text.
     pub(super) fn text(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.taken)).expect("text")
     }
 }
 
-/// A reply of which all is known.
+/// Creates a complete reply.
 pub(super) fn answer(body: &str) -> Reply {
     let Part::Head(head) = head(None) else { unreachable!("it is one") };
     Reply::whole(head, body.as_bytes().to_vec())
 }
 
-/// A reply with so many bytes of a file.
+/// Creates a reply with `len` bytes of a file.
 pub(super) fn file(len: u64) -> Reply {
     let Part::Head(head) = head(Some(len)) else { unreachable!("it is one") };
     let file = Arc::new(tempfile::tempfile().expect("a file"));
@@ -214,33 +214,33 @@ pub(super) fn file(len: u64) -> Reply {
     Reply::pieces(head, vec![BodyPiece::File(file, 0..len)], &memory)
 }
 
-/// The head of a reply.
+/// Creates the head of a reply.
 pub(super) fn head(content_length: Option<u64>) -> Part {
     Part::Head(ReplyHead { content_length, ..ReplyHead::bare(Origin::Script) })
 }
 
-/// Bytes of a reply.
+/// Creates a body part of a reply.
 pub(super) fn data(text: &str) -> Part {
     Part::Data(text.as_bytes().to_vec())
 }
 
-/// The end of a reply.
+/// Creates the end of a reply.
 pub(super) fn end() -> Part {
     Part::End(End::Complete)
 }
 
-/// What a client of HTTP/2 says first.
+/// Returns the HTTP/2 preface with empty SETTINGS.
 pub(super) fn greeting() -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
 }
 
-/// A frame of HTTP/2.
+/// Encodes an HTTP/2 frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A request of HTTP/2 as a frame; with `is_end`, it has no body.
+/// Encodes an HTTP/2 request as one HEADERS frame; with `is_end`, it has no body.
 pub(super) fn request(stream: u32, method: &str, is_end: bool) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", "/")] {

@@ -1,8 +1,8 @@
-//! HTTP/1 on one connection: heads and bodies in, responses out.
+//! HTTP/1 on one connection: parses requests and encodes responses.
 //!
-//! Promises: requests are answered one after the other, in order; what a peer sends ahead waits unread, so it is
-//! bounded; a body is read only when it will be used; a peer that waits for `100 Continue` hears it then and not
-//! before, or hears the refusal instead. Refuses: it does not look at what a request means.
+//! Requests are answered one after the other, in order. Pipelined requests stay unparsed, so their memory is bounded. A
+//! body is read only when it will be used, and `100 Continue` is sent only then; otherwise the client gets the refusal
+//! instead. The meaning of a request is up to the owner.
 //!
 //! ```text
 //!   Head ──complete──▶ Arriving ──begin──▶ Serving ──kept──▶ Head, by way of Skipping if a body is left
@@ -39,70 +39,70 @@ pub(super) struct Http1<R> {
     ended: Option<Box<Serving<R>>>,
     buffers: Buffers,
     reader: HeadReader,
-    /// What the peer speaks, as far as the transport knows.
+    /// The protocol of the peer, as known to the transport.
     protocol: WireProtocol,
     /// At least one request was answered.
     has_served: bool,
-    /// Connections end with their present request.
+    /// The connection closes after the current request.
     is_closing: bool,
-    /// When the first byte of the present head came.
+    /// When the first byte of the current head arrived.
     began: Instant,
-    /// Since when the present wait lasts.
+    /// When the current wait began.
     since: Instant,
-    /// How many steps are left of the present turn.
+    /// The steps left in the current turn.
     steps: u32,
-    /// Body bytes that came since they were last asked for.
+    /// Body bytes received since the last `take_received`.
     received: u64,
 }
 
-/// What the connection is busy with; see the diagram above.
+/// The state of the connection; see the diagram above.
 #[derive(Debug)]
 enum Http1State<R> {
-    /// A request was lost, and its owner is to be told.
+    /// The request is lost; its end has not been reported.
     Aborting(Box<Serving<R>>),
-    /// A head was read, and its request has not begun.
+    /// A head was read; its request has not begun.
     Arriving(ResponseFacts, BodyFraming),
-    /// Within a head, or between requests.
+    /// Reading a head, or idle between requests.
     Head,
-    /// Everything is sent; what the peer still sends is thrown away.
+    /// Everything is sent; further input is discarded.
     Lingering(Box<Lingering>),
-    /// Nothing more is to come; with `is_whole`, nothing of a response is missing.
+    /// Closed; with `is_whole`, no response is incomplete.
     Over { is_whole: bool },
-    /// A head cannot be read, and its owner is to be told.
+    /// A head cannot be parsed; this has not been reported.
     Refusing(Rejected),
     /// A request is being served.
     Serving(Box<Serving<R>>),
-    /// The rest of a body is thrown away that nobody needed.
+    /// Discarding the rest of a body that was not needed.
     Skipping(Box<Skipping>),
 }
 
-/// A request, and what its connection does behind it.
+/// A request, and how the connection continues after it.
 #[derive(Debug)]
 struct Serving<R> {
     stream: Stream<R>,
-    /// The connection ends with the response.
+    /// Close after the response.
     closes: bool,
-    /// The peer may still be sending what belongs to the request.
+    /// The peer may still be sending input of this request.
     has_unread: bool,
-    /// What is left of its body, if the next request follows it.
+    /// The rest of its body, if the connection continues after it.
     leftover: Option<BodyReader>,
-    /// The same, if the connection ends with the response and the framing can be told.
+    /// The rest of its body, if the connection closes and the framing is known.
     remnant: Option<BodyReader>,
 }
 
-/// A body on its way to nowhere.
+/// A body that is discarded.
 #[derive(Debug)]
 struct Skipping {
     reader: BodyReader,
-    /// How much was thrown away.
+    /// The number of bytes discarded.
     bytes: u64,
 }
 
-/// What is served is on the connection's only stream.
+/// The ID of the only stream.
 const STREAM: u32 = 0;
 
 impl<R> Http1<R> {
-    /// Starts before the first byte; with `sends_files`, runs of files can wait in the output.
+    /// Starts before the first byte; with `sends_files`, the output accepts file ranges.
     pub(super) fn new(terms: &ConnectionTerms, sends_files: bool, now: Instant) -> Self {
         Self {
             state: Http1State::Head,
@@ -119,24 +119,24 @@ impl<R> Http1<R> {
         }
     }
 
-    /// A turn begins: the socket is asked anew.
+    /// Begins a turn: the socket is tried again.
     pub(super) fn begin_turn(&mut self, is_closing: bool) {
         self.is_closing = is_closing;
         self.steps = LINK_STEPS_MAX;
         self.buffers.begin_turn();
     }
 
-    /// The transport knows what the peer speaks.
+    /// Sets the protocol that the transport has negotiated.
     pub(super) fn note_protocol(&mut self, protocol: WireProtocol) {
         self.protocol = protocol;
     }
 
-    /// Whether the connection ends with its present request.
+    /// Returns whether the connection closes after the current request.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing
     }
 
-    /// Whether it is between two requests, and nothing of either is there.
+    /// Returns whether the connection is idle after a request, without pending input or output.
     pub(super) fn is_at_rest(&self) -> bool {
         let buffers = &self.buffers;
         matches!(self.state, Http1State::Head)
@@ -145,17 +145,17 @@ impl<R> Http1<R> {
             && buffers.output.is_empty()
     }
 
-    /// What came and has not been used, for another protocol.
+    /// Takes the unused input, for another protocol.
     pub(super) fn take_input(&mut self) -> Vec<u8> {
         self.buffers.take_input()
     }
 
-    /// Takes bytes of the peer; returns whether they tell that it speaks HTTP/2, which is not for this machine.
+    /// Takes input; returns whether the peer speaks HTTP/2, which this machine cannot handle.
     #[must_use]
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
         self.take(bytes, now);
         match (&self.state, self.protocol) {
-            // Who does not begin with the preface then hears of it from there.
+            // HTTP/2 reports a missing preface.
             (Http1State::Head, WireProtocol::Http2) => true,
             (Http1State::Head, WireProtocol::Unknown) => {
                 !self.has_served && preface::is_preface(self.buffers.input())
@@ -173,7 +173,7 @@ impl<R> Http1<R> {
             }
             Http1State::Lingering(lingering) => return self.received += lingering.discard(bytes),
             Http1State::Serving(serving) if !self.buffers.has_input() => {
-                // Past the input, which keeps what belongs to the next request.
+                // Bypasses the input buffer, which keeps only what belongs to the next request.
                 let (used, body_bytes) = serving.stream.take_body(bytes, now);
                 self.received += body_bytes as u64;
                 rest = &bytes[used..];
@@ -183,17 +183,17 @@ impl<R> Http1<R> {
         self.buffers.receive(rest);
     }
 
-    /// The peer sends nothing more.
+    /// Records that the peer has closed its sending side.
     pub(super) fn end_input(&mut self) {
         self.buffers.end_input();
     }
 
-    /// There is nothing to read for now.
+    /// Records that a read would block.
     pub(super) fn note_dry(&mut self) {
         self.buffers.note_dry();
     }
 
-    /// Something was written.
+    /// Records a write.
     pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
         self.steps = self.steps.saturating_sub(self.buffers.output.take_effort());
         self.buffers.note_sent(sent, now);
@@ -202,17 +202,17 @@ impl<R> Http1<R> {
         }
     }
 
-    /// What waits to be sent.
+    /// Returns the pending output.
     pub(super) fn output(&mut self) -> &mut Output {
         &mut self.buffers.output
     }
 
-    /// Body bytes that came since this was last asked.
+    /// Returns the body bytes received since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         std::mem::take(&mut self.received)
     }
 
-    /// The request that is being served, and the output of its response.
+    /// Returns the request being served, and the output of its response.
     pub(super) fn stream(&mut self) -> Option<(&mut Stream<R>, &mut Output)> {
         match &mut self.state {
             Http1State::Serving(serving) => Some((&mut serving.stream, &mut self.buffers.output)),
@@ -220,7 +220,7 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Begins the request whose head was read.
+    /// Begins the request whose head was read; returns whether its body is within the limit.
     pub(super) fn begin(&mut self, request: R, grant: &Grant, now: Instant) -> bool {
         let Http1State::Arriving(facts, framing) = self.state else {
             debug_assert!(false, "begun without a head");
@@ -232,25 +232,25 @@ impl<R> Http1<R> {
         fits
     }
 
-    /// Begins the request that cannot be read.
+    /// Begins the request that cannot be parsed.
     pub(super) fn begin_unreadable(&mut self, request: R, now: Instant) {
         let Http1State::Arriving(facts, _) = self.state else { return };
         self.serve(Stream::unreadable(request, facts, now), true);
     }
 
-    /// Inlined, so that a stream, which is large, is moved once.
+    /// Inlined so that the large stream is moved only once.
     #[inline(always)]
     fn serve(&mut self, stream: Stream<R>, has_unread: bool) {
         let serving = Serving { stream, closes: false, has_unread, leftover: None, remnant: None };
         self.state = Http1State::Serving(Box::new(serving));
     }
 
-    /// The request that the last command said has ended.
+    /// Returns the request that the last command reported as ended.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
         self.ended.as_mut().map(|serving| &mut serving.stream.request)
     }
 
-    /// Says what is to be done next.
+    /// Returns the next command.
     pub(super) fn poll(&mut self, peer: Peer, now: Instant) -> Command {
         self.ended = None;
         if peer.is_broken && !self.goes_on_alone() {
@@ -286,7 +286,7 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Parses a head, and asks for more of it.
+    /// Parses a head, and requests more input if it is incomplete.
     fn step_head(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
         if has_begun && self.protocol == WireProtocol::Misled {
@@ -344,7 +344,7 @@ impl<R> Http1<R> {
         })
     }
 
-    /// Throws the rest of a body away; one that is too long costs the connection.
+    /// Discards the rest of a body; closes the connection if there is too much of it.
     fn step_skipping(&mut self, now: Instant) -> Option<Command> {
         if !self.buffers.has_input() {
             return match () {
@@ -371,7 +371,7 @@ impl<R> Http1<R> {
         None
     }
 
-    /// Lets the present request take its turn.
+    /// Runs the turn of the current request.
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let Http1State::Serving(serving) = &mut self.state else { return None };
         let stream = &mut serving.stream;
@@ -397,7 +397,7 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Encodes the head of the response and fixes how the body goes out.
+    /// Encodes the head of the response and chooses the framing of the body.
     pub(super) fn announce(&mut self, announced: Announced) {
         let Http1State::Serving(serving) = &mut self.state else { return };
         let Announced { status, reason, fields, length, has_body, page, date } = announced;
@@ -420,7 +420,7 @@ impl<R> Http1<R> {
         serving.stream.begin_body(frame, page);
     }
 
-    /// The response is out: ends the request, and the connection if it is to end.
+    /// Ends the request after its response, and closes the connection if necessary.
     fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command {
         let is_whole = end == End::Complete;
         let Http1State::Serving(mut serving) =
@@ -431,7 +431,7 @@ impl<R> Http1<R> {
         let (leftover, remnant) = (serving.leftover.take(), serving.remnant.take());
         self.since = now;
         if self.buffers.has_input() {
-            // The next request was sent ahead; it begins now.
+            // The next request was pipelined; it begins now.
             self.began = now;
         }
         self.has_served = true;
@@ -461,13 +461,13 @@ impl<R> Http1<R> {
         Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true, is_whole: false }))
     }
 
-    /// Nothing more is to come.
+    /// Enters the final state.
     fn end<T>(&mut self, is_whole: bool) -> Option<T> {
         self.state = Http1State::Over { is_whole };
         None
     }
 
-    /// The connection is of no more use.
+    /// Aborts the connection.
     pub(super) fn abort(&mut self) {
         let over = Http1State::Over { is_whole: false };
         self.state = match std::mem::replace(&mut self.state, over) {
@@ -477,12 +477,12 @@ impl<R> Http1<R> {
         };
     }
 
-    /// Whether the request goes on until it is offered although its peer has gone.
+    /// Returns whether the request continues until it is offered although its peer has gone.
     fn goes_on_alone(&self) -> bool {
         matches!(&self.state, Http1State::Serving(serving) if serving.stream.goes_on_alone())
     }
 
-    /// When the present wait is over; `None` while the wait is for the owner.
+    /// Returns the deadline of the current wait; `None` while waiting for the owner.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let is_within_exchange = match self.state {
             Http1State::Head => self.buffers.has_input(),
@@ -493,7 +493,8 @@ impl<R> Http1<R> {
             return Some(self.began + timeout);
         }
         if let Some(reader) = self.reader_deadline(terms) {
-            // The peer may have sent its body without reading that it was wanted: who answers has no more time for that.
+            // Unread output, such as `100 Continue`, must not extend the wait for the reply: the peer may have sent its
+            // body without reading it.
             return match &self.state {
                 Http1State::Serving(serving) => {
                     serving.stream.wait_deadline().into_iter().chain([reader]).min()
@@ -516,12 +517,12 @@ impl<R> Http1<R> {
         }
     }
 
-    /// When the peer must have read something of what waits for it, if anything does.
+    /// Returns the deadline for the peer to read pending output, if there is any.
     fn reader_deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         self.buffers.waits_for_reader().then(|| self.buffers.output_since() + terms.write_timeout)
     }
 
-    /// When what the connection waits for now began.
+    /// Returns when the current wait began.
     pub(super) fn waiting_since(&self) -> Instant {
         match self.state {
             Http1State::Serving(_) => self.began,
@@ -529,12 +530,12 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Whether nothing at all has come.
+    /// Returns whether the connection has never received anything.
     fn is_silent(&self) -> bool {
         !self.buffers.has_input() && !self.has_served
     }
 
-    /// The deadline has passed.
+    /// Handles the expired deadline.
     pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
         let is_unread = self.reader_deadline(terms).is_some_and(|deadline| deadline <= now);
         if is_unread || terms.exchange_timeout.is_some() {
@@ -553,8 +554,8 @@ impl<R> Http1<R> {
 }
 
 impl<R> Serving<R> {
-    /// Throws away what is here of a body that nobody needs; the rest goes after the answer, unless only the end of
-    /// the connection makes clear whether there is a rest. Returns the body bytes that were here.
+    /// Discards the part of an unneeded body that is here. The rest is discarded after the response, unless it is
+    /// uncertain whether the peer sends it; then the connection closes. Returns the body bytes discarded.
     fn skip_body(&mut self, unwanted: Unwanted, buffers: &mut Buffers) -> u64 {
         let mut reader = unwanted.reader;
         let discarded = reader.discard(buffers.input());

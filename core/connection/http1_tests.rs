@@ -1,4 +1,4 @@
-//! The arrows of the diagram, one request after the other.
+//! One test for each arrow of the diagram, in order.
 
 use crate::connection::harness::{Bench, Rest, answer, file, seconds};
 use crate::connection::{Ask, Decision};
@@ -16,7 +16,7 @@ fn serving(head: &[u8]) -> Bench {
     bench
 }
 
-/// How requests have ended, as bytes and losses.
+/// Returns the sent bytes and the loss of each ended request.
 fn ends(bench: &Bench) -> Vec<(u64, bool)> {
     bench.ended.iter().map(|ended| (ended.sent_bytes, ended.is_lost)).collect()
 }

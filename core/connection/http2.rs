@@ -1,17 +1,17 @@
-//! HTTP/2 on one connection: the framing is a library's, the requests are [`Stream`]s like any other.
+//! HTTP/2 on one connection: a library does the framing; requests are ordinary [`Stream`]s.
 //!
-//! Promises: only streams that have something to do are looked at; what a client can make the server keep is bounded
-//! by the streams it may have open, their windows and their outputs; a client that calls off more than it lets be
-//! answered, that sends frames without content and no end, or that leaves a head unfinished is thrown out. At the drain
-//! the client is told by GOAWAY, and what it has asked is answered. Refuses: server push, trailers, and upgrades from
-//! HTTP/1.1: a client begins with the preface or agrees on `h2` by TLS.
+//! Only streams with work to do are visited. The memory that a client can occupy is bounded by the number of its open
+//! streams, their windows and their outputs. The connection is closed on a client that resets more streams than it lets
+//! finish, floods it with empty frames, or leaves a head unfinished. On shutdown the client gets GOAWAY, and its open
+//! requests are answered. Not supported: server push, trailers and the upgrade from HTTP/1.1; a client starts with the
+//! preface or negotiates `h2` by TLS.
 //!
 //! ```text
 //!   Greeting ──preface, settings──▶ Open ──both sides done, error, deadline──▶ Over ──output flushed──▶ Closed
 //!                                                                                └──input left──▶ Lingering ──▶ Closed
 //! ```
 //!
-//! A turn of the connection: bytes in, what is ready, bytes out.
+//! A turn of the connection: read, advance the streams that are ready, write.
 //!
 //! ```text
 //!   Read ──▶ Library ──▶ Streams ──▶ LibraryAgain ──▶ Transmit ──▶ Done ──something moved──▶ Read
@@ -53,62 +53,62 @@ pub(super) struct Http2<R> {
     turn: Http2Turn,
     /// The number of steps left in this turn.
     steps: u32,
-    /// Something happened in the present turn, so that another one is worth it.
+    /// This turn made progress, so that another one is worthwhile.
     has_moved: bool,
-    /// What the last write left: `None` before it.
+    /// The result of the last write of this turn; `None` before it.
     sent: Option<Sent>,
-    /// Connections end when what was asked is answered.
+    /// The connection closes once the open requests are answered.
     is_closing: bool,
     /// The memory for responses is used up.
     is_memory_tight: bool,
     duplex: Duplex,
     streams: Http2Streams<R>,
-    /// A head was read, and its request has not begun.
+    /// A head was read; its request has not begun.
     arriving: Option<Box<Arriving>>,
     /// The flow control of request bodies.
     uploads: Uploads,
     /// Requests that the library has answered by itself.
     rejected: VecDeque<Rejection>,
-    /// Who is woken: streams, or the connection itself.
+    /// The woken streams, and whether the connection itself was woken.
     ready: Arc<ReadySet>,
-    /// What wakes the connection itself.
+    /// Wakes the connection itself.
     waker: Waker,
-    /// What the client sends, by its frames.
+    /// Tracks the client's frames.
     watch: FrameWatch,
-    /// The frame or head that has begun and not ended, and since when it is awaited.
+    /// The unfinished frame or head, and when it was first seen.
     unfinished: Option<(u64, Instant)>,
-    /// Something waits until the client reads.
+    /// Output is waiting for the client to read.
     is_held_back: bool,
     /// When output last made progress, or began to wait.
     output_since: Instant,
-    /// Since when no stream is open and nothing waits to be sent.
+    /// Since when no stream is open and no output is pending; reset when GOAWAY is sent or lingering begins.
     idle_since: Instant,
-    /// The client has been told that the connection ends.
+    /// GOAWAY was sent.
     is_leaving: bool,
-    /// The connection ends because of what the client did, and it may go on doing so.
+    /// The connection ends because of the client, which may still be sending.
     is_cut_short: bool,
 }
 
-/// Where the connection is; see the diagram above.
+/// The state of the connection; see the diagram above.
 enum Http2Stage {
     Greeting(Handshake<LibraryEnd, Bytes>),
     Open(Library<LibraryEnd, Bytes>),
     Over,
-    /// Everything is sent; what the client still sends is thrown away.
+    /// Everything is sent; further input is discarded.
     Lingering(Lingering),
     Closed,
 }
 
-/// Where the present turn is; see the diagram above.
+/// The state of the current turn; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Http2Turn {
     Read,
-    /// The library is polled if it was woken; with `is_called`, it is being polled.
+    /// Polls the library if it was woken; with `is_called`, a poll is in progress.
     Library {
         is_called: bool,
         is_first: bool,
     },
-    /// So many streams may be looked at; `current` is in the middle of its own turn.
+    /// `left` more streams may be visited; `current` has not finished its turn.
     Streams {
         left: usize,
         current: Option<u32>,
@@ -117,26 +117,26 @@ enum Http2Turn {
     Done,
 }
 
-/// What a turn ends with.
+/// The outcome of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Http2TurnEnd {
-    /// Another turn, or the end of the connection.
+    /// Run another turn, or end the connection.
     Again,
-    /// Nothing until something comes.
+    /// Wait for an event.
     Wait,
-    /// Others first.
+    /// Serve other connections first.
     Yield,
 }
 
 impl<R> Http2<R> {
-    /// Starts before the preface, of which `input` has come already.
+    /// Starts before the preface; `input` was already received.
     pub(super) fn new(input: &[u8], now: Instant) -> Self {
         let (duplex, far) = Duplex::new(input);
         let ready = Arc::new(ReadySet::default());
         ready.call();
         let mut watch = FrameWatch::default();
         watch.see(input, now);
-        // What came with the preface may end within a frame.
+        // The input behind the preface may end within a frame.
         let unfinished = watch.unfinished().map(|frame| (frame, now));
         Self {
             stage: Http2Stage::Greeting(builder().handshake(far)),
@@ -163,7 +163,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// The owner has come back to the connection.
+    /// Begins a turn of the connection.
     pub(super) fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         self.is_closing = is_closing;
         if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
@@ -177,7 +177,7 @@ impl<R> Http2<R> {
         self.has_moved = false;
     }
 
-    /// Whether no stream is open, and nothing is on its way in either direction.
+    /// Returns whether no stream is open, and no input or output is pending.
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(self.stage, Http2Stage::Open(_))
             && self.turn == Http2Turn::Done
@@ -191,48 +191,48 @@ impl<R> Http2<R> {
             && self.duplex.with_output(|output| output.is_empty())
     }
 
-    /// The streams that are open.
+    /// Returns the IDs of the open streams.
     pub(super) fn stream_ids(&self) -> Vec<u32> {
         self.streams.ids()
     }
 
-    /// A stream, if it is still open, and the output of its response.
+    /// Returns a stream, if it is open, and the output of its response.
     pub(super) fn stream(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
-        // In the middle of its turn it goes on by itself.
+        // A stream in the middle of its turn continues without being woken.
         if !matches!(self.turn, Http2Turn::Streams { current: Some(current), .. } if current == id) {
             self.streams.ring(id);
         }
         self.streams.parts(id)
     }
 
-    /// What the owner knows of a request.
+    /// Returns the owner's data of a request.
     pub(super) fn request(&mut self, id: u32) -> Option<&mut R> {
         self.streams.parts(id).map(|(stream, _)| &mut stream.request)
     }
 
-    /// Returns how many bytes it buffers: of responses that wait to be sent, and of request bodies.
+    /// Returns the number of bytes buffered: unsent responses and unread request bodies.
     pub(super) fn copied_bytes(&mut self) -> u64 {
         let streams = &mut self.streams;
         let unread = self.uploads.unread(|| streams.unread_bytes());
         self.duplex.with_output(|output| output.len()) as u64 + unread
     }
 
-    /// Lets `act` see what waits to be sent.
+    /// Passes the pending output to `act`.
     pub(super) fn with_output<T>(&mut self, act: impl FnOnce(&mut Output) -> T) -> T {
         self.duplex.with_output(act)
     }
 
-    /// Body bytes that came since this was last asked.
+    /// Returns the body bytes received since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         self.streams.take_received()
     }
 
-    /// The request that the last command said has ended.
+    /// Returns the request that the last command reported as ended.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
         self.streams.ended()
     }
 
-    /// Says what is to be done next.
+    /// Returns the next command.
     pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Command {
         self.streams.forget_ended();
         if peer.is_broken {
@@ -248,13 +248,13 @@ impl<R> Http2<R> {
             match &mut self.stage {
                 Http2Stage::Closed => return Command::Close { is_whole: true },
                 Http2Stage::Lingering(_) if peer.is_broken => return Command::Close { is_whole: true },
-                // At the end of the turn there was nothing to read.
+                // At the end of the turn, the socket had nothing to read.
                 Http2Stage::Lingering(lingering) => {
                     return lingering.poll(false, self.turn == Http2Turn::Done);
                 }
                 _ => {}
             }
-            // Each step leads to the next one here, without a way round by the owner.
+            // Loop instead of returning to the owner after each step.
             match self.turn {
                 Http2Turn::Read => {
                     let is_last_look = !self.is_leaving && self.is_closing;
@@ -269,7 +269,7 @@ impl<R> Http2<R> {
                         self.turn = Http2Turn::Library { is_called: true, is_first };
                         return command;
                     }
-                    // Whoever rings again meanwhile has the next turn.
+                    // Streams that are woken again meanwhile run in the next turn.
                     let left = self.streams.count() + 1;
                     self.turn = if is_first {
                         Http2Turn::Streams { left, current: None }
@@ -300,7 +300,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Begins a turn; returns whether the socket is to be read.
+    /// Begins a turn; returns whether to read from the socket.
     fn begin_reading(&mut self, peer: Peer, is_last_look: bool) -> bool {
         self.turn = Http2Turn::Library { is_called: false, is_first: true };
         if is_last_look {
@@ -310,7 +310,7 @@ impl<R> Http2<R> {
         brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained()
     }
 
-    /// Whether the socket has all that was ever to be sent.
+    /// Returns whether the socket has accepted all output, and the transport holds none back.
     fn has_nothing_to_send(&self, peer: Peer) -> bool {
         let has_all = self.sent.is_some_and(|sent| sent.is_all && sent.held_back == 0);
         has_all && !peer.is_owed && self.duplex.with_output(|output| output.is_empty())
@@ -338,7 +338,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Lets the streams take their turns that have something to do.
+    /// Runs the turns of the streams that are ready.
     fn step_streams(
         &mut self,
         terms: &ConnectionTerms,
@@ -368,7 +368,7 @@ impl<R> Http2<R> {
         Some((id, ask))
     }
 
-    /// Does what streams that have ended mean for the connection.
+    /// Handles the consequences of ended streams for the connection.
     fn look_after_streams(&mut self, now: Instant) {
         if self.streams.take_emptied() {
             self.idle_since = now;
@@ -383,7 +383,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// When the present wait is over; `None` while the wait is for the owner.
+    /// Returns the deadline of the current wait; `None` while waiting for the owner.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let own = match self.stage {
             Http2Stage::Lingering(_) => return Some(self.idle_since + terms.linger_timeout),
@@ -400,14 +400,14 @@ impl<R> Http2<R> {
         [own, self.head_deadline(terms), self.streams.deadline()].into_iter().flatten().min()
     }
 
-    /// When a frame or head that has begun must have ended; bodies have deadlines of their own.
+    /// Returns the deadline of an unfinished frame or head; bodies have their own deadlines.
     fn head_deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let (_, since) = self.unfinished.filter(|_| matches!(self.stage, Http2Stage::Open(_)))?;
-        // What has come and not been looked at is not the client's fault.
+        // Unread input in the duplex is not the client's delay.
         self.duplex.is_drained().then(|| since + terms.header_timeout)
     }
 
-    /// The deadline has passed: ends what is late, a stream or all.
+    /// Handles the expired deadline: ends the late streams, or the connection.
     pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
         self.streams.end_late(terms, now);
         self.look_after_streams(now);
@@ -423,13 +423,13 @@ impl<R> Http2<R> {
         if let Http2Stage::Open(_) = self.stage
             && !self.is_leaving
         {
-            // Idle for long enough; one more grace to let the farewell arrive.
+            // The connection was idle for too long; GOAWAY gets a grace period to arrive.
             return self.leave(now);
         }
         self.abort();
     }
 
-    /// Tells the client that the connection ends; what it has asked is answered.
+    /// Sends GOAWAY; open requests are still answered.
     fn leave(&mut self, now: Instant) {
         if let Http2Stage::Open(library) = &mut self.stage {
             library.graceful_shutdown();
@@ -439,7 +439,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Ends the connection at once, because of what the client does.
+    /// Closes the connection on a misbehaving client.
     fn throw_out(&mut self) {
         if let Http2Stage::Open(library) = &mut self.stage
             && !std::mem::replace(&mut self.is_cut_short, true)
@@ -449,23 +449,23 @@ impl<R> Http2<R> {
         }
     }
 
-    /// The connection is of no more use.
+    /// Aborts the connection.
     pub(super) fn abort(&mut self) {
         self.stage = Http2Stage::Closed;
         self.arriving = None;
         self.streams.abort();
     }
 
-    /// The library is done: what it has said can still go out.
+    /// The library has finished; its remaining output can still be sent.
     fn end(&mut self) {
         self.streams.end(|id| self.duplex.has_said_all(id));
         self.stage = Http2Stage::Over;
     }
 
-    /// Feeds bytes of the client to the library, which has read what was fed before.
+    /// Feeds input to the library, which has read all earlier input.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
         if let Http2Stage::Lingering(lingering) = &mut self.stage {
-            // Nobody tells frames apart any more, so that no body bytes are among them.
+            // Frames are no longer parsed, so these are not counted as body bytes.
             let _ = lingering.discard(bytes);
             return;
         }
@@ -477,7 +477,7 @@ impl<R> Http2<R> {
             _ => (frame, now),
         });
         if let Some((stream, _)) = self.watch.data_of().and_then(|id| self.streams.parts(id)) {
-            // The library does not tell of a part of a frame.
+            // The library does not report a partial DATA frame.
             stream.note_body_progress(now);
         }
         self.duplex.feed(bytes);
@@ -487,7 +487,7 @@ impl<R> Http2<R> {
         self.ready.call();
     }
 
-    /// The client sends nothing more.
+    /// Records that the client has closed its sending side.
     pub(super) fn end_input(&mut self) {
         if let Http2Stage::Lingering(_) = self.stage {
             self.stage = Http2Stage::Closed;
@@ -498,14 +498,14 @@ impl<R> Http2<R> {
         self.ready.call();
     }
 
-    /// There is nothing to read for now.
+    /// Records that a read would block.
     pub(super) fn note_dry(&mut self) {
         if let Http2Stage::Lingering(_) = self.stage {
             self.turn = Http2Turn::Done;
         }
     }
 
-    /// Lets the library work, until there is something for the owner to do.
+    /// Polls the library until there is a command for the owner.
     fn poll_library(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Command> {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
@@ -550,7 +550,7 @@ impl<R> Http2<R> {
         None
     }
 
-    /// Tells of requests that the library has answered by itself: their heads are too long for it.
+    /// Reports requests that the library has answered by itself because their heads were too large.
     fn note_unseen(&mut self) {
         let (watch, streams, rejected) = (&mut self.watch, &mut self.streams, &mut self.rejected);
         self.duplex.hear(|word| match word {
@@ -563,13 +563,13 @@ impl<R> Http2<R> {
                 }
             }
             FirstWord::Reset(id) => {
-                // It was malformed, or one too many: nobody has looked at it.
+                // The head was malformed, or over the limit of streams; the library did not pass it on.
                 let _ = watch.take_head(id);
             }
         });
     }
 
-    /// A head has come.
+    /// Handles a new head.
     fn accept(
         &mut self,
         terms: &ConnectionTerms,
@@ -584,7 +584,7 @@ impl<R> Http2<R> {
         command
     }
 
-    /// Begins the request whose head was read; returns whether its body is within bounds.
+    /// Begins the request whose head was read; returns whether its body is within the limit.
     pub(super) fn begin(&mut self, request: R, grant: Grant, now: Instant) -> bool {
         let Some(arriving) = self.arriving.take() else { return true };
         let stream = Stream::new(request, arriving.facts, arriving.framing, &grant, now);
@@ -593,7 +593,7 @@ impl<R> Http2<R> {
         fits
     }
 
-    /// Begins the request that cannot be read.
+    /// Begins the request that cannot be parsed.
     pub(super) fn begin_unreadable(&mut self, request: R, permit: Option<Permit>, now: Instant) {
         let Some(arriving) = self.arriving.take() else { return };
         let stream = Stream::unreadable(request, arriving.facts, now);
@@ -605,19 +605,19 @@ impl<R> Http2<R> {
         self.streams.open(id, stream, (receive, respond), permit, now);
     }
 
-    /// There is no permit for the request whose head was read: the client may ask again.
+    /// Refuses the request whose head was read, for lack of a permit: the client may retry it.
     pub(super) fn refuse_stream(&mut self) {
         if let Some(mut arriving) = self.arriving.take() {
             arriving.respond.send_reset(Reason::REFUSED_STREAM);
         }
     }
 
-    /// Hands the head of a response to the library.
+    /// Passes the head of a response to the library.
     pub(super) fn announce(&mut self, id: u32, announced: Announced) {
         self.streams.announce(id, announced);
     }
 
-    /// Something was written.
+    /// Records a write.
     pub(super) fn note_sent(&mut self, terms: &ConnectionTerms, sent: Sent, had_room: bool, now: Instant) {
         self.sent = Some(sent);
         let effort = self.duplex.with_output(Output::take_effort);
@@ -637,8 +637,8 @@ impl<R> Http2<R> {
         }
     }
 
-    /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would
-    /// make the system reset the connection, and the client lose the last answers.
+    /// Closes after all output was sent, but gives the client time to read it. Closing a socket with unread input makes
+    /// the system send RST, which can destroy the last responses before the client reads them.
     fn close(&mut self, peer: Peer, now: Instant) {
         if peer.is_closed || !(peer.is_readable || self.is_cut_short) {
             return self.abort();
@@ -651,7 +651,7 @@ impl<R> Http2<R> {
 
 impl<R> Drop for Http2<R> {
     fn drop(&mut self) {
-        // Before the library is dropped, which may wake its streams.
+        // Must precede the drop of the library, which may wake its streams.
         self.ready.close();
     }
 }

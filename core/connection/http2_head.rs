@@ -1,4 +1,4 @@
-//! A head of HTTP/2, from the library's to ours.
+//! The conversion of a request head from the library's type.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use super::stream::ResponseFacts;
 /// A request whose head was read and which has not begun.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    /// Its number on the connection.
+    /// The stream ID.
     pub(super) id: u32,
     pub(super) facts: ResponseFacts,
     pub(super) framing: BodyFraming,
@@ -24,7 +24,7 @@ pub(super) struct Arriving {
 }
 
 impl Arriving {
-    /// Reads a head that began at `began`; the command tells the owner of it, whether it can be read or not.
+    /// Reads a head that began at `began`; returns it with the command for the owner, whether it is valid or not.
     pub(super) fn read(
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
@@ -55,12 +55,12 @@ impl Arriving {
     }
 }
 
-/// Reads a head; with `is_bodiless`, nothing follows it. Tells of the framing of its body, and whether the client waits
-/// for `100 Continue`.
+/// Reads a head; with `is_bodiless`, no body follows. Returns the head, the framing of its body, and whether the client
+/// expects `100 Continue`.
 ///
 /// # Errors
 ///
-/// When the head is malformed or too large.
+/// If the head is malformed or too large.
 fn read_head(
     parts: &http::request::Parts,
     limits: HeadLimits,

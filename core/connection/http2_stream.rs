@@ -1,8 +1,8 @@
-//! One stream of HTTP/2: the request that is served on it, and the library's handles.
+//! One HTTP/2 stream: its request and the library's handles.
 //!
-//! Promises: what the client may not yet be sent waits here, within [`HTTP2_OUTPUT_BYTES_MAX`], and the reply is not
-//! pumped further; no more of a file is read than the client's window and the room of the connection allow; a body is read
-//! only as fast as it can be stored, which the client's window reflects. Refuses: it does not touch the connection.
+//! Output that the client's window does not yet allow waits here, up to [`HTTP2_OUTPUT_BYTES_MAX`], and stops the reply
+//! meanwhile. A file is read only as far as the client's window and the connection's room allow. A body is read only as
+//! fast as it can be stored, and the client's window follows. The stream does not touch the connection.
 //!
 //! ```text
 //!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
@@ -33,20 +33,20 @@ use super::stream::Stream;
 use super::timers::Armed;
 use super::turn::{Carrier, CarrierProgress, Turn, take_turn};
 
-/// A stream that is open.
+/// An open stream.
 #[derive(Debug)]
 pub(super) struct OpenStream<R> {
     stream: Stream<R>,
     /// Its entry among the deadlines of the connection.
     pub(super) armed: Armed,
     transfer: Transfer,
-    /// How many steps are left of its present turn.
+    /// The number of steps left in its current turn.
     steps: u32,
     permit: Option<Permit>,
     delivery: ResponseDelivery,
-    /// Bytes of the body that the socket has taken.
+    /// The number of body bytes that the socket has accepted.
     sent_bytes: u64,
-    /// The response was called off before its end.
+    /// The response was aborted before its end.
     has_broken_off: bool,
 }
 
@@ -57,58 +57,60 @@ struct Transfer {
     waker: Waker,
     output: Output,
     output_since: Instant,
-    /// The rest of the room of the connection, in bytes.
+    /// The room left on the connection, in bytes.
     room: u64,
-    /// The part of the room that is reserved for a file slice being read or waiting in the output, in bytes.
+    /// The room reserved for a file slice being read or waiting in the output, in bytes.
     claimed: u64,
     /// The number of body bytes handed to the library.
     given: u64,
-    /// Something could not be sent for lack of room.
+    /// Some output could not be sent for lack of room.
     lacks_room: bool,
-    /// Reading of a file waits for the client.
+    /// A file read is waiting for the client.
     holds_file_back: bool,
-    /// `None` once nobody needs what comes.
+    /// `None` once the body is not needed.
     receive: Option<RecvStream>,
     respond: SendResponse<Bytes>,
     send: Option<SendStream<Bytes>>,
-    /// The client has been told that nothing follows.
+    /// END_STREAM was passed to the library.
     is_end_sent: bool,
-    /// Heads, informational ones included, that the library was given and has not put into the output.
+    /// Heads, informational ones included, that the library has not yet written to the output.
     heads_unsaid: u32,
-    /// Content has gone out since this was last asked.
+    /// Body bytes were passed to the library since the last `take_sent`.
     has_sent: bool,
-    /// Body bytes that came since they were last asked for.
+    /// Body bytes received since the last `take_received`.
     received: u64,
 }
 
-/// How much of the response is the library's.
+/// How much of the response the library has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ResponseDelivery {
-    /// The reply has not ended. With `is_out`, the client has all that it gets: a head, to `HEAD` for one.
+    /// A part; the reply has not ended. With `is_out`, the client has all of the response, for example the head for
+    /// `HEAD`.
     Partial { is_out: bool },
-    /// All that there will be; the stream is called off when that is out, as the library drops what is not.
+    /// Everything, but the reply was broken off: the stream is reset once this is sent, because a reset makes the
+    /// library drop unsent frames.
     Breaking,
-    /// All; with `is_whole` it ends as its head has announced.
+    /// Everything; with `is_whole`, the body is as long as announced.
     Handed { is_whole: bool },
-    /// All, and it is in the connection's output.
+    /// Everything, and it was written to the connection's output.
     Said,
 }
 
-/// What became of a stream.
+/// The outcome of a stream's turn.
 #[derive(Debug)]
 pub(super) enum StreamOutcome {
-    /// The owner is to do something; then [`OpenStream::go_on`].
+    /// An action for the owner; then call [`OpenStream::go_on`].
     Ask(Ask),
-    /// Its response is out.
+    /// The response was sent.
     Finished,
-    /// Nobody will read its response.
+    /// The client will not read the response.
     Lost,
-    /// It waits for the client, a worker or a disk.
+    /// Waiting for the client, a worker or the disk.
     Open,
 }
 
 impl<R> OpenStream<R> {
-    /// Takes over a request that was just read; the first stream of a connection has no permit of its own.
+    /// Opens a stream for a new request; the first stream of a connection needs no permit.
     pub(super) fn new(
         stream: Stream<R>,
         alarm: Arc<Alarm>,
@@ -146,47 +148,47 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// The request, and the output of its response.
+    /// Returns the request, and the output of its response.
     pub(super) fn parts(&mut self) -> (&mut Stream<R>, &mut Output) {
         (&mut self.stream, &mut self.transfer.output)
     }
 
-    /// Has it looked at.
+    /// Wakes the stream.
     pub(super) fn ring(&self) {
         self.transfer.alarm.ring();
     }
 
-    /// Whether the client has all of the response, and the reply goes on.
+    /// Returns whether the client has the whole response while the reply continues.
     pub(super) fn is_out(&self) -> bool {
         self.delivery == ResponseDelivery::Partial { is_out: true }
     }
 
-    /// Returns how many received body bytes have not been read.
+    /// Returns the number of received body bytes that have not been read.
     pub(super) fn unread_bytes(&mut self) -> usize {
         self.transfer.receive.as_mut().map_or(0, |receive| receive.flow_control().used_capacity())
     }
 
-    /// Returns how much of the room of the connection it occupies, in bytes: read from files, or in the library and unsent.
+    /// Returns the room of the connection that it occupies, in bytes: read from files, or in the library and unsent.
     pub(super) fn held(&self) -> u64 {
         self.transfer.claimed + (self.transfer.given - self.sent_bytes)
     }
 
-    /// Returns whether something could not be sent for lack of room since the last call.
+    /// Returns whether output could not be sent for lack of room since the last call.
     pub(super) fn takes_lack_of_room(&mut self) -> bool {
         std::mem::take(&mut self.transfer.lacks_room)
     }
 
-    /// Whether content has gone out since this was last asked.
+    /// Returns whether body bytes were passed to the library since the last call.
     pub(super) fn take_sent(&mut self) -> bool {
         std::mem::take(&mut self.transfer.has_sent)
     }
 
-    /// Body bytes that came since this was last asked.
+    /// Returns the body bytes received since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         std::mem::take(&mut self.transfer.received)
     }
 
-    /// Something has gone out; returns whether that was all of the response. The library may call a stream off before.
+    /// Records sent output; returns whether the response is complete. The library may reset the stream before that.
     pub(super) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
         self.sent_bytes = (self.sent_bytes + departed.body_bytes).min(self.transfer.given);
         self.transfer.output_since = now;
@@ -202,7 +204,7 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// The library has put a head into the output.
+    /// Records that the library has written a head to the output.
     pub(super) fn note_head_said(&mut self) {
         self.transfer.heads_unsaid = self.transfer.heads_unsaid.saturating_sub(1);
         self.ring_if_breaking();
@@ -214,24 +216,25 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// The library is done, and the response is in the connection's output.
+    /// Records that the library has finished and the response is in the connection's output.
     pub(super) fn note_said(&mut self) {
         self.delivery = ResponseDelivery::Said;
     }
 
-    /// How it has ended.
+    /// Returns the outcome of the request.
     pub(super) fn ended(&self, stream: u32, is_lost: bool) -> Ended {
         let is_whole = !is_lost && !self.has_broken_off;
         Ended { stream, sent_bytes: self.sent_bytes, is_lost, is_whole }
     }
 
-    /// The response is out: what the client is still sending is left, to be awaited until `until`.
+    /// After the response, takes the receiving side if the client is still sending; its input is discarded until
+    /// `until`.
     pub(super) fn take_draining(&mut self, until: Instant) -> Option<DrainingStream> {
         let receive = self.transfer.receive.take().filter(|receive| !receive.is_end_stream())?;
         Some(DrainingStream::new(receive, self.transfer.waker.clone(), until, self.permit.take()))
     }
 
-    /// When the present wait is over.
+    /// Returns the deadline of the current wait.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         if self.waits_for_reader() {
             Some(self.transfer.output_since + terms.write_timeout)
@@ -240,7 +243,7 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// The deadline has passed; returns whether the stream is lost.
+    /// Handles the expired deadline; returns whether the stream is lost.
     pub(super) fn on_deadline(&mut self) -> bool {
         if self.waits_for_reader() {
             self.transfer.reset(Reason::CANCEL);
@@ -251,12 +254,12 @@ impl<R> OpenStream<R> {
         false
     }
 
-    /// Whether something of the response waits until the client reads.
+    /// Returns whether a part of the response is waiting for the client to read.
     fn waits_for_reader(&self) -> bool {
         self.transfer.waits_for_reader() || !matches!(self.delivery, ResponseDelivery::Partial { .. })
     }
 
-    /// Begins a turn: takes up to `steps` steps, and sends up to `room` bytes.
+    /// Begins a turn of at most `steps` steps, which sends at most `room` bytes.
     pub(super) fn advance(&mut self, steps: u32, room: u64, now: Instant) -> StreamOutcome {
         self.steps = steps.min(LINK_STEPS_MAX);
         match self.delivery {
@@ -264,7 +267,7 @@ impl<R> OpenStream<R> {
             ResponseDelivery::Breaking => {
                 return if self.transfer.is_reset() { StreamOutcome::Lost } else { self.break_off() };
             }
-            // What is not out when the client calls the stream off goes nowhere.
+            // Output that is unsent when the client resets the stream will not be sent.
             ResponseDelivery::Handed { is_whole: true } => {
                 return if self.transfer.is_reset() { StreamOutcome::Lost } else { StreamOutcome::Open };
             }
@@ -281,15 +284,15 @@ impl<R> OpenStream<R> {
         self.go_on(room, now)
     }
 
-    /// Returns how many steps of its turn are left.
+    /// Returns the number of steps left in the turn.
     pub(super) fn steps_left(&self) -> u32 {
         self.steps
     }
 
-    /// Goes on with a turn.
+    /// Continues a turn.
     pub(super) fn go_on(&mut self, room: u64, now: Instant) -> StreamOutcome {
         self.transfer.room = room;
-        // What is not read now is thrown away behind the response; see `DrainingStream`.
+        // The unread rest is discarded after the response; see `DrainingStream`.
         drop(self.stream.take_unwanted());
         match take_turn(&mut self.stream, &mut self.transfer, &mut self.steps, now) {
             Turn::Ask(ask) => {
@@ -305,14 +308,14 @@ impl<R> OpenStream<R> {
             Turn::End(end) => self.end(end, now),
             Turn::Lost => StreamOutcome::Lost,
             Turn::Yield => {
-                // The others first.
+                // Let the other streams run first.
                 self.ring();
                 StreamOutcome::Open
             }
         }
     }
 
-    /// Hands the head of the response to the library.
+    /// Passes the head of the response to the library.
     pub(super) fn announce(&mut self, announced: Announced) {
         let Announced { status, fields, length, has_body, page, date, .. } = announced;
         let mut head = response(status, &fields);
@@ -320,7 +323,7 @@ impl<R> OpenStream<R> {
         if !fields.contains_key(http::header::DATE)
             && let Ok(date) = HeaderValue::from_bytes(&date)
         {
-            // Fails where a list was cut.
+            // Fails if the field list was truncated.
             let _ = fields.try_insert(http::header::DATE, date);
         }
         if let Some(length) = length
@@ -338,7 +341,7 @@ impl<R> OpenStream<R> {
         self.transfer.send_head(head, is_empty);
     }
 
-    /// The reply is all in the output: sends the rest if the client takes it.
+    /// The whole reply is in the output: sends the rest as far as the client's window allows.
     fn end(&mut self, end: End, now: Instant) -> StreamOutcome {
         if self.is_out() {
             return StreamOutcome::Finished;
@@ -363,7 +366,7 @@ impl<R> OpenStream<R> {
         StreamOutcome::Open
     }
 
-    /// Calls the stream off once all that was said before is out.
+    /// Resets the stream once everything before was sent.
     fn break_off(&mut self) -> StreamOutcome {
         if self.transfer.heads_unsaid == 0 && self.sent_bytes == self.stream.reply_bytes() {
             self.transfer.reset(Reason::INTERNAL_ERROR);
@@ -374,7 +377,7 @@ impl<R> OpenStream<R> {
 }
 
 impl Transfer {
-    /// Ends the stream before its time.
+    /// Resets the stream.
     fn reset(&mut self, reason: Reason) {
         match &mut self.send {
             Some(send) => send.send_reset(reason),
@@ -382,7 +385,7 @@ impl Transfer {
         }
     }
 
-    /// Whether the client has called the stream off, or the connection is gone.
+    /// Returns whether the client has reset the stream, or the connection is gone.
     fn is_reset(&mut self) -> bool {
         let mut context = Context::from_waker(&self.waker);
         let reset = match &mut self.send {
@@ -394,18 +397,18 @@ impl Transfer {
 
     fn send_head(&mut self, head: Response<()>, is_end: bool) {
         self.is_end_sent = is_end;
-        // A stream that is gone says so at the next step.
+        // If the stream is gone, the next step notices.
         self.send = self.respond.send_response(head, is_end).ok();
         self.heads_unsaid += u32::from(self.send.is_some());
     }
 
     fn send_interim(&mut self, status: u16, fields: &Fields) {
-        // A client that has gone needs no hints.
+        // If the stream is gone, the interim response is not needed.
         let is_taken = self.respond.send_informational(response(status, fields)).is_ok();
         self.heads_unsaid += u32::from(is_taken);
     }
 
-    /// Tells the client that nothing follows, if it has not been told; returns whether the stream is there.
+    /// Sends END_STREAM, unless it was sent; returns whether the stream is still open.
     fn send_end(&mut self) -> bool {
         if std::mem::replace(&mut self.is_end_sent, true) {
             return true;
@@ -414,8 +417,8 @@ impl Transfer {
         matches!(sent, Some(Ok(())))
     }
 
-    /// Hands the library as much as the client's window and the room of the connection allow; with `is_last`, nothing
-    /// follows. Returns whether anything was given, `None` when the stream is gone.
+    /// Passes as much to the library as the client's window and the room of the connection allow; with `is_last`,
+    /// nothing follows. Returns whether anything was passed; `None` if the stream is gone.
     fn drain<R>(&mut self, stream: &mut Stream<R>, is_last: bool, now: Instant) -> Option<bool> {
         let mut moved = false;
         while !self.output.is_empty() {
@@ -448,8 +451,8 @@ impl Transfer {
         Some(moved)
     }
 
-    /// Returns how many of `wanted` bytes the client's window allows; `None` when the stream is gone. If none, the stream is
-    /// woken when the window opens.
+    /// Returns how many of `wanted` bytes the client's window allows; `None` if the stream is gone. If the window is
+    /// empty, the stream is woken when it opens.
     fn capacity(&mut self, wanted: usize) -> Option<usize> {
         let send = self.send.as_mut()?;
         send.reserve_capacity(wanted);
@@ -474,7 +477,7 @@ impl Transfer {
         self.output.set_slice_room(0);
     }
 
-    /// Determines how much of a file may be read; returns whether that is anything, `None` when the stream is gone.
+    /// Determines how much of a file may be read; returns whether it is more than zero, `None` if the stream is gone.
     fn look_for_slice_room(&mut self) -> Option<bool> {
         let capacity = match self.room {
             0 => {
@@ -488,7 +491,7 @@ impl Transfer {
         Some(capacity > 0)
     }
 
-    /// Returns whether anything waits for the client to read.
+    /// Returns whether anything is waiting for the client to read.
     fn waits_for_reader(&self) -> bool {
         !self.output.is_empty() || self.holds_file_back
     }
@@ -510,9 +513,9 @@ impl<R> Carrier<R> for Transfer {
         match receive.poll_data(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (used, body_bytes) = stream.take_body(&bytes, now);
-                // One that is refused here was received all the same.
+                // Bytes that are refused here were received nevertheless.
                 self.received += if used == 0 { bytes.len() } else { body_bytes } as u64;
-                // Fails only when the stream is gone, and then nobody counts.
+                // Fails only if the stream is gone, when its window does not matter.
                 let _ = receive.flow_control().release_capacity(bytes.len());
                 CarrierProgress::Moved
             }
@@ -550,7 +553,7 @@ impl<R> Carrier<R> for Transfer {
     }
 }
 
-/// Creates the output of a stream whose head has not been sent: no file is read.
+/// Creates the output of a stream whose head has not been sent: no file is read yet.
 fn waiting_output() -> Output {
     let mut output = Output::full_at(HTTP2_OUTPUT_BYTES_MAX);
     output.set_slice_room(0);
@@ -561,17 +564,17 @@ fn as_length(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// How many fields a response has as a rule, with room to spare.
+/// The usual number of response fields, with some to spare.
 const FIELDS_TYPICAL: usize = 12;
 
-/// Makes the library's head of ours; a field that HTTP/2 cannot carry is left out.
+/// Converts a response head; drops fields that HTTP/2 cannot carry.
 fn response(status: u16, fields: &Fields) -> Response<()> {
     let mut head = Response::new(());
     *head.headers_mut() = HeaderMap::with_capacity(FIELDS_TYPICAL);
     *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-            // A list that is too long for the library is cut.
+            // A list too long for the library is truncated.
             let _ = head.headers_mut().try_append(name, value);
         }
     }
@@ -584,7 +587,7 @@ mod tests {
     use crate::connection::Decision;
     use crate::connection::harness::{Bench, Rest, end, greeting, head, request};
 
-    /// A request whose body was read, and whose worker has it.
+    /// A request with its body read, which a worker is processing.
     fn waiting(method: &str) -> Bench {
         let mut bench = Bench::new();
         bench.send(&[greeting(), request(1, method, true)].concat());
@@ -596,7 +599,7 @@ mod tests {
 
     #[test]
     fn partial_is_out_before_its_reply_has_ended() {
-        // The head is all that the client gets, and it has it long before the script comes to its end.
+        // The client has the whole response, a head, long before the script ends.
         for last in [End::Complete, End::Broken] {
             let mut bench = waiting("HEAD");
             assert_eq!(bench.give(1, vec![head(None)]), Rest::Wait);

@@ -1,8 +1,8 @@
 //! The streams of one HTTP/2 connection.
 //!
-//! Promises: only streams that were woken take a turn; each has its deadline; one that ends is told of once, and is there
-//! until its owner has seen it. Refuses: it does not touch the library's connection; what ended streams mean for that is
-//! asked for ([`take_emptied`](Http2Streams::take_emptied),
+//! Only woken streams take a turn, and each has its own deadline. The end of a stream is reported once; the stream
+//! stays until its owner has seen it. The library's connection is not touched here: the caller polls the consequences
+//! of ended streams ([`take_emptied`](Http2Streams::take_emptied),
 //! [`are_called_off_too_often`](Http2Streams::are_called_off_too_often)).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,41 +25,41 @@ use super::ready::ReadySet;
 use super::stream::Stream;
 use super::timers::Timers;
 
-/// The streams of a connection, by their numbers.
+/// The streams of a connection, by ID.
 #[derive(Debug)]
 pub(super) struct Http2Streams<R> {
-    /// Boxed: a node of the tree moves its neighbours.
+    /// Boxed, because a tree node moves its neighbours.
     open: BTreeMap<u32, Box<OpenStream<R>>>,
     /// Streams that were answered while their clients were still sending.
     draining: BTreeMap<u32, DrainingStream>,
-    /// Streams that have ended, and whose ends were not told.
+    /// Ended streams that have not been reported.
     over: VecDeque<(Ended, Box<OpenStream<R>>)>,
-    /// The stream whose end was told last.
+    /// The stream whose end was reported last.
     ended: Option<Box<OpenStream<R>>>,
     ready: Arc<ReadySet>,
     timers: Timers,
-    /// Empty but while streams are ended whose last frames have gone out; here so that it is not allocated each time.
+    /// Scratch list for the streams whose last frames have been sent; kept to avoid an allocation each time.
     departed: Vec<u32>,
-    /// Streams that the client called off, less those that it let be answered.
+    /// The number of streams that the client has reset, less those that it let finish.
     resets: u32,
-    /// The last open stream has ended since this was last asked.
+    /// The last open stream has ended since the last `take_emptied`.
     has_emptied: bool,
-    /// Body bytes that came since they were last asked for.
+    /// Body bytes received since the last `take_received`.
     received: u64,
     /// The maximum number of response bytes in flight.
     room: u64,
     /// The number of bytes in flight: read from files, or in the library and unsent.
     held: u64,
-    /// Streams that wait for room, in order.
+    /// Streams waiting for room, in order.
     crowded: VecDeque<u32>,
 }
 
-/// What the turn of a stream led to.
+/// The outcome of a stream's turn.
 #[derive(Debug)]
 pub(super) struct StreamTurn {
-    /// The owner is to do something; then the turn goes on.
+    /// An action for the owner; then the turn continues.
     pub(super) ask: Option<Ask>,
-    /// Content was handed to the library.
+    /// Body bytes were passed to the library.
     pub(super) has_sent: bool,
     /// The number of steps taken.
     pub(super) steps: u32,
@@ -68,7 +68,7 @@ pub(super) struct StreamTurn {
 }
 
 impl<R> Http2Streams<R> {
-    /// Starts without streams; those to come are woken by `ready`.
+    /// Starts without streams; new ones are woken through `ready`.
     pub(super) fn new(ready: Arc<ReadySet>) -> Self {
         Self {
             open: BTreeMap::new(),
@@ -92,7 +92,7 @@ impl<R> Http2Streams<R> {
         self.room = bytes as u64;
     }
 
-    /// Opens a stream, and has it looked at.
+    /// Opens a stream and wakes it.
     pub(super) fn open(
         &mut self,
         id: u32,
@@ -106,76 +106,76 @@ impl<R> Http2Streams<R> {
         self.open.insert(id, Box::new(OpenStream::new(stream, alarm, handles, permit, now)));
     }
 
-    /// The numbers of the open streams.
+    /// Returns the IDs of the open streams.
     pub(super) fn ids(&self) -> Vec<u32> {
         self.open.keys().copied().collect()
     }
 
-    /// Whether no stream is open.
+    /// Returns whether no stream is open.
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// How many streams there are, those included whose clients are still sending.
+    /// Returns the number of streams, including those whose clients are still sending.
     pub(super) fn count(&self) -> usize {
         self.open.len() + self.draining.len()
     }
 
-    /// Has a stream looked at.
+    /// Wakes a stream.
     pub(super) fn ring(&self, id: u32) {
         if let Some(open) = self.open.get(&id) {
             open.ring();
         }
     }
 
-    /// An open stream, and the output of its response.
+    /// Returns an open stream, and the output of its response.
     pub(super) fn parts(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
         self.open.get_mut(&id).map(|open| open.parts())
     }
 
-    /// Whether replies go on whose clients have all that they get.
+    /// Returns whether a reply continues although its client has the whole response.
     pub(super) fn await_replies(&self) -> bool {
         self.open.values().any(|open| open.is_out())
     }
 
-    /// Body bytes that came since this was last asked.
+    /// Returns the body bytes received since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
         std::mem::take(&mut self.received)
     }
 
-    /// Whether the last open stream has ended since this was last asked.
+    /// Returns whether the last open stream has ended since the last call.
     pub(super) fn take_emptied(&mut self) -> bool {
         std::mem::take(&mut self.has_emptied)
     }
 
-    /// Whether the client has called off more streams than it may.
+    /// Returns whether the client has reset too many streams.
     pub(super) fn are_called_off_too_often(&self) -> bool {
         self.resets > HTTP2_RESETS_MAX
     }
 
-    /// Takes the oldest end that was not told.
+    /// Takes the oldest end that was not reported.
     pub(super) fn next_ended(&mut self) -> Option<Ended> {
         let (ended, open) = self.over.pop_front()?;
         self.ended = Some(open);
         Some(ended)
     }
 
-    /// What the owner knows of the request whose end was told last.
+    /// Returns the owner's data of the request whose end was reported last.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
         self.ended.as_mut().map(|open| &mut open.parts().0.request)
     }
 
-    /// The owner has seen the request whose end was told last.
+    /// Drops the request whose end was reported last.
     pub(super) fn forget_ended(&mut self) {
         self.ended = None;
     }
 
-    /// When the first deadline is.
+    /// Returns the earliest deadline.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.timers.next()
     }
 
-    /// Lets a stream that was woken take its turn, or go on with it.
+    /// Runs the turn of a woken stream, or continues it.
     pub(super) fn step(
         &mut self,
         terms: &ConnectionTerms,
@@ -215,14 +215,14 @@ impl<R> Http2Streams<R> {
         turn
     }
 
-    /// Returns how many received body bytes no stream has read.
+    /// Returns the number of received body bytes that no stream has read.
     pub(super) fn unread_bytes(&mut self) -> u64 {
         let open = self.open.values_mut().map(|open| open.unread_bytes());
         let draining = self.draining.values_mut().map(DrainingStream::unread_bytes);
         open.chain(draining).sum::<usize>() as u64
     }
 
-    /// Wakes as many waiting streams as the free room suffices for.
+    /// Wakes as many waiting streams as the free room allows.
     fn wake_crowded(&mut self) {
         let mut room = self.room.saturating_sub(self.held);
         while room > 0
@@ -261,12 +261,12 @@ impl<R> Http2Streams<R> {
         self.has_emptied |= self.open.is_empty();
     }
 
-    /// Ends what is late.
+    /// Ends the streams whose deadlines have expired.
     pub(super) fn end_late(&mut self, terms: &ConnectionTerms, now: Instant) {
         while let Some(late) = self.timers.pop(now) {
             let Ok(id) = u32::try_from(late) else { continue };
             let Some(open) = self.open.get_mut(&id) else {
-                // The library tells a client that is still sending to stop.
+                // Dropping the handle makes the library reset the stream.
                 self.draining.remove(&id);
                 continue;
             };
@@ -281,21 +281,21 @@ impl<R> Http2Streams<R> {
         self.wake_crowded();
     }
 
-    /// Hands the head of a response to the library.
+    /// Passes the head of a response to the library.
     pub(super) fn announce(&mut self, id: u32, announced: Announced) {
         if let Some(open) = self.open.get_mut(&id) {
             open.announce(announced);
         }
     }
 
-    /// The library has put a head into the connection's output.
+    /// Records that the library has written a head to the connection's output.
     pub(super) fn note_head_said(&mut self, id: u32) {
         if let Some(open) = self.open.get_mut(&id) {
             open.note_head_said();
         }
     }
 
-    /// Ends the streams whose last frames have gone out, as `tell` says.
+    /// Ends the streams whose last frames were sent, as reported by `tell`.
     pub(super) fn note_departed(
         &mut self,
         terms: &ConnectionTerms,
@@ -317,7 +317,7 @@ impl<R> Http2Streams<R> {
         self.wake_crowded();
     }
 
-    /// The connection is of no more use: all streams end.
+    /// Ends all streams because the connection is aborted.
     pub(super) fn abort(&mut self) {
         self.draining.clear();
         self.crowded.clear();
@@ -326,7 +326,7 @@ impl<R> Http2Streams<R> {
         self.over.extend(lost.map(|(id, open)| (open.ended(id, true), open)));
     }
 
-    /// The library is done: streams end unless `has_said_all` of their responses.
+    /// The library has finished: ends the streams, except those for whose responses `has_said_all` returns true.
     pub(super) fn end(&mut self, has_said_all: impl Fn(u32) -> bool) {
         self.draining.clear();
         for (id, mut open) in std::mem::take(&mut self.open) {
@@ -334,7 +334,7 @@ impl<R> Http2Streams<R> {
                 open.note_said();
                 self.open.insert(id, open);
             } else if open.is_out() {
-                // The library takes it for over; the reply goes on to its end unless the client leaves.
+                // The library considers the stream finished; the reply continues unless the client leaves.
                 self.open.insert(id, open);
             } else {
                 self.held -= open.held();

@@ -1,4 +1,4 @@
-//! The arrows of the diagram, driven over real frames.
+//! One test for each arrow of the diagram, with real frames.
 
 use super::{Arc, Http2};
 use crate::connection::harness::{Bench, Rest, answer, file, frame, greeting, request, seconds};
@@ -14,7 +14,7 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
-/// A connection on which both sides have greeted.
+/// Creates a connection after the exchange of prefaces.
 fn open() -> Bench {
     let mut bench = Bench::new();
     assert_eq!(bench.send(&greeting()), Rest::Wait);
@@ -22,7 +22,7 @@ fn open() -> Bench {
     bench
 }
 
-/// The kinds and streams of the frames that the peer has been sent since the last call.
+/// Returns the types and streams of the frames that the peer has received since the last call.
 fn frames(bench: &mut Bench) -> Vec<(u8, u32)> {
     let (mut rest, mut seen) = (&std::mem::take(&mut bench.taken)[..], Vec::new());
     while let [a, b, c, kind, _, s, t, u, v, ..] = *rest {
@@ -134,7 +134,7 @@ fn every_stream_ends_once_when_the_connection_is_aborted() {
     );
 }
 
-/// A connection whose peer asks for files on all its streams at once, and lets all of them come.
+/// Creates a connection whose peer requests files on all its streams, with windows large enough for all of them.
 fn asking_for_files(len: u64) -> Bench {
     let mut bench = open();
     let wide = (i32::MAX as u32).to_be_bytes();
@@ -151,7 +151,7 @@ fn asking_for_files(len: u64) -> Bench {
     bench
 }
 
-/// The lengths of the slices that were asked for since the last call; they are read.
+/// Completes the slices requested since the last call; returns their total length.
 fn read_slices(bench: &mut Bench) -> usize {
     let asked = std::mem::take(&mut bench.asked);
     let mut bytes = 0;
@@ -178,7 +178,7 @@ fn of_files_as_much_is_read_as_has_room_on_the_connection() {
     assert!((DISK_SLICE_BYTES..=HTTP2_UNSENT_BYTES_MAX).contains(&bytes), "{bytes} bytes");
     assert!(bench.ended.is_empty());
     assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)), "it waits for its reader");
-    // The client reads: all streams come to their ends, and none before all have had something.
+    // The client reads: all streams end, and none before all have had some bytes.
     let mut heard = std::collections::BTreeSet::new();
     for _ in 0..10_000 {
         bench.room = HTTP2_UNSENT_BYTES_MAX / 3;
@@ -198,7 +198,7 @@ fn of_files_as_much_is_read_as_has_room_on_the_connection() {
     assert!(bench.ended.iter().all(|it| it.is_whole && it.sent_bytes == len), "{:?}", bench.ended);
 }
 
-/// The streams of the whole frames of a kind.
+/// Returns the streams of all complete frames of a type.
 fn frames_of(mut bytes: &[u8], kind: u8) -> Vec<u32> {
     let mut streams = Vec::new();
     while let [a, b, c, its, _, s, t, u, v, ..] = *bytes {
@@ -215,7 +215,7 @@ fn frames_of(mut bytes: &[u8], kind: u8) -> Vec<u32> {
 fn streams_that_end_leave_their_room_to_others() {
     let mut bench = asking_for_files(1 << 20);
     while read_slices(&mut bench) > 0 {}
-    // Those that have what is on its way are called off, one after the other.
+    // Reset the streams whose slices are pending, one after the other.
     for place in 0..HTTP2_STREAMS_MAX - 1 {
         bench.send(&frame(RST_STREAM, 0, 2 * place + 1, &[0, 0, 0, 8]));
         while read_slices(&mut bench) > 0 {}
@@ -246,11 +246,11 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
     assert!((turn / 2..=turn + HTTP2_UNSENT_BYTES_MAX).contains(&most), "{most} bytes in a turn");
 }
 
-/// A peer behind a delay that uploads what its windows let through in each round trip.
+/// A peer behind a delay that uploads as much as its windows allow in each round trip.
 struct Uploader {
     of_all: i64,
     initial: i64,
-    /// The pings of the server.
+    /// The PINGs of the server.
     pings: usize,
 }
 
@@ -259,7 +259,7 @@ impl Uploader {
         Self { of_all: 65_535, initial: 65_535, pings: 0 }
     }
 
-    /// Uploads `len` bytes on one stream, which are taken if `takes` says so; returns how many round trips it took.
+    /// Uploads `len` bytes on one stream, which the server reads if `takes`; returns the number of round trips.
     fn upload(&mut self, bench: &mut Bench, stream: u32, len: usize, takes: bool) -> usize {
         bench.send(&request(stream, "POST", false));
         if takes {
@@ -285,7 +285,7 @@ impl Uploader {
         trips
     }
 
-    /// What the server has said arrives, all at once; returns what there is to say to it.
+    /// Processes all bytes from the server at once; returns the reply of the client.
     fn hear(&mut self, bench: &mut Bench, of_stream: &mut i64) -> Vec<u8> {
         let (said, mut answers) = (std::mem::take(&mut bench.taken), Vec::new());
         let mut rest = &said[..];
@@ -316,10 +316,10 @@ impl Uploader {
     }
 }
 
-/// A client that is not let through makes no more round trips than this.
+/// The limit of round trips for a client that is blocked.
 const TRIPS_MAX: usize = 200;
 
-/// The disk takes what is there of bodies.
+/// Spools all pending body bytes.
 fn spool_all(bench: &mut Bench) {
     while let Some((stream, ask)) = bench.asked.pop() {
         let Ask::Spool(file, bytes) = ask else { continue };
@@ -330,8 +330,8 @@ fn spool_all(bench: &mut Bench) {
     }
 }
 
-/// Answers the first stream. As no stream is open then, the window is as it was, as soon as the client has confirmed the one
-/// before.
+/// Answers the first stream. With no stream open, the window returns to its first size as soon as the client has
+/// acknowledged the previous settings.
 fn end_upload(bench: &mut Bench, client: &mut Uploader) {
     bench.decide(1, Decision::Answer(answer("taken")));
     while client.initial != 256 << 10 {
@@ -350,7 +350,7 @@ fn windows_grow_with_the_round_trips_of_an_upload() {
     assert!((1..=trips).contains(&client.pings), "{} pings", client.pings);
     assert!(client.initial > 1 << 20, "a window of {} bytes", client.initial);
     end_upload(&mut bench, &mut client);
-    // What was learned is not forgotten.
+    // The learned window is kept.
     let again = client.upload(&mut bench, 3, 10_000_000, true);
     assert!(again < trips, "{again} round trips after {trips}");
 }
@@ -422,7 +422,7 @@ fn farewell(bytes: &[u8], cut: usize) -> Option<u32> {
     None
 }
 
-/// SETTINGS, WINDOW_UPDATE of the connection and of a stream, and PING, all of them valid.
+/// Returns valid SETTINGS, WINDOW_UPDATE of the connection and of a stream, and PING.
 fn control() -> Vec<u8> {
     [
         frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 0x10, 0, 0, 4, 0, 0, 0xff, 0xff]),
@@ -433,14 +433,14 @@ fn control() -> Vec<u8> {
     .concat()
 }
 
-/// Error codes of HTTP/2.
+/// HTTP/2 error codes.
 const PROTOCOL: u32 = 1;
 const FRAME_SIZE: u32 = 6;
 const COMPRESSION: u32 = 9;
 
-/// Faults by name, the bytes of the client, and the error code of the GOAWAY that follows.
+/// Faults by name, with the client's bytes and the error code of the expected GOAWAY.
 fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
-    // A whole request that refers to the dynamic table, and what is put behind it or in its place.
+    // A complete request that refers to the dynamic table, extended or replaced below.
     let known = [0xbe, 0xbf, 0xc0, 0xc1];
     let block = |more: &[u8]| frame(1, 5, 3, &[&known[..], more].concat());
     let literal = |name: &[u8], value: &[u8]| {
@@ -476,7 +476,7 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
         ("an unknown pseudo-header field", block(&literal(b":a", b"b")), PROTOCOL),
         ("a name without bytes", block(&literal(b"", b"b")), PROTOCOL),
         ("a value with a line feed", block(&literal(b"a", b"b\nc")), PROTOCOL),
-        // "X" and "a" in the Huffman code: 11111100, and 00011 behind which are ones.
+        // "X" and "a" in the Huffman code: 11111100, and 00011 padded with ones.
         ("a coded name in upper case", block(&[0x00, 0x81, 0xfc, 0x01, b'b']), PROTOCOL),
         ("an even stream", frame(1, 5, 2, &known), PROTOCOL),
         ("stream 0", frame(1, 5, 0, &known), PROTOCOL),
@@ -506,7 +506,7 @@ fn faults() -> Vec<(&'static str, Vec<u8>, u32)> {
     ]
 }
 
-/// The same with frames in front of a header block, or behind it.
+/// Like `faults`, with frames before or after a header block.
 fn faults_beside_blocks() -> Vec<(&'static str, Vec<u8>, u32)> {
     let known = [0xbe, 0xbf, 0xc0, 0xc1];
     let block = |more: &[u8]| frame(1, 5, 3, &[&known[..], more].concat());

@@ -1,9 +1,8 @@
-//! Bodies on their way to the server on an HTTP/2 connection: the windows of their clients, and what of them is here and
-//! was not taken.
+//! Uploads on an HTTP/2 connection: receive windows, and body bytes received but not read.
 //!
-//! Promises: all connections together let clients send no more ahead than their first windows and the permits for larger
-//! ones; a connection without open streams keeps only permits for what its client may still send, since a window cannot be
-//! taken back. Refuses: it takes no body.
+//! All connections together let clients send no further ahead than their initial windows and the permits for larger
+//! ones. A connection without open streams keeps only the permits for bytes that its client may still send, since a
+//! window cannot be taken back. Bodies are read elsewhere.
 
 use std::task::{Context, Poll};
 
@@ -18,41 +17,41 @@ use crate::sync::primitive::Arc;
 use super::duplex::LibraryEnd;
 use super::upload_window::UploadWindow;
 
-/// The windows of a connection.
+/// The receive windows of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     window: UploadWindow,
-    /// Each lets the client send some more ahead.
+    /// Each permit enlarges the connection's window by [`HTTP2_WINDOW_PERMIT_BYTES`].
     permits: Vec<Permit>,
-    /// The library has given it away; `None` before it is needed.
+    /// The library's PING handle; `None` until it is needed.
     pings: Option<PingPong>,
-    /// How much of the window of the connection that is beyond the first one its client may still use: no less than it has.
+    /// Upper bound of the connection's window beyond its initial size that the client may still use.
     excess: u64,
-    /// Body bytes that have come and were not taken: no fewer than there are.
+    /// Upper bound of the body bytes received but not read.
     unread: u64,
-    /// The windows are to be as they were once the client has confirmed the settings before.
+    /// The windows are reset once the client has acknowledged the previous settings.
     is_resting: bool,
 }
 
 impl Uploads {
-    /// Body bytes have come.
+    /// Records received body bytes.
     pub(super) fn note_data(&mut self, bytes: u64) {
         self.window.note_data(bytes);
         self.unread += bytes;
-        // While the window is larger than the first one on purpose, what is taken opens it again.
+        // An enlarged window reopens as bodies are read; only after the reset does received data use it up.
         if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
             self.excess = self.excess.saturating_sub(bytes);
         }
         self.is_resting &= bytes == 0;
     }
 
-    /// Body bytes were taken.
+    /// Records body bytes that were read.
     pub(super) fn note_taken(&mut self, bytes: u64) {
         self.unread = self.unread.saturating_sub(bytes);
     }
 
-    /// Body bytes that have come and were not taken. The library does not say when it drops those of a stream that is
-    /// over: `count` is asked once there seem to be many.
+    /// Returns the body bytes received but not read. The library does not report when it drops those of an ended
+    /// stream, so a large value is corrected by `count`.
     pub(super) fn unread(&mut self, count: impl FnOnce() -> u64) -> u64 {
         if self.unread > COUNTED_FROM {
             self.unread = count();
@@ -60,8 +59,7 @@ impl Uploads {
         self.unread
     }
 
-    /// Measures, and lets the client send further ahead if that is of use. Returns whether the library has something to
-    /// send.
+    /// Measures, and enlarges the windows if that helps. Returns whether the library has something to send.
     pub(super) fn poll(
         &mut self,
         library: &mut Library<LibraryEnd, Bytes>,
@@ -90,7 +88,7 @@ impl Uploads {
         next.is_some_and(|next| self.widen(library, permits, next))
     }
 
-    /// Opens windows of so many bytes, or as large as there are permits for; returns whether they have become larger.
+    /// Enlarges the windows to `bytes`, or as far as there are permits; returns whether they were enlarged.
     fn widen(
         &mut self,
         library: &mut Library<LibraryEnd, Bytes>,
@@ -106,9 +104,9 @@ impl Uploads {
         let granted = u32::try_from(self.permits.len()).unwrap_or(0) * HTTP2_WINDOW_PERMIT_BYTES;
         let all = HTTP2_CONNECTION_WINDOW_BYTES + granted;
         let bytes = bytes.min(all);
-        // Fails while the client has not confirmed the settings before.
+        // Fails until the client has acknowledged the previous settings.
         if bytes <= self.window.bytes() || library.set_initial_window_size(bytes).is_err() {
-            // Not at once again.
+            // Restart the measurement, so that the next attempt is not immediate.
             self.window.begin_probe();
             self.window.end_probe(false);
             return false;
@@ -119,8 +117,8 @@ impl Uploads {
         true
     }
 
-    /// No stream is open: the windows are to be as they were, and others have the permits that the client can no longer use.
-    /// Returns whether the library has something to send.
+    /// Resets the windows when no stream is open, and returns the permits that the client can no longer use. Returns
+    /// whether the library has something to send.
     pub(super) fn rest(&mut self, library: &mut Library<LibraryEnd, Bytes>) -> bool {
         self.unread = 0;
         if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
@@ -143,5 +141,5 @@ impl Uploads {
     }
 }
 
-/// From so many bytes on, those that were not taken are counted.
+/// Above this many bytes, the unread ones are counted exactly.
 const COUNTED_FROM: u64 = HTTP2_STREAM_WINDOW_BYTES as u64;

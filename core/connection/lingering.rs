@@ -1,34 +1,34 @@
-//! The end of a connection whose peer may still be sending: closing with unread input would make the system reset the
-//! connection, and the peer lose the last response.
+//! The end of a connection whose peer may still be sending. Closing a socket with unread input makes the system send
+//! RST, which can destroy the last response before the peer reads it.
 //!
-//! Promises: the way to the peer is closed first; what the peer still sends is thrown away, up to a bound. Refuses: it has
-//! no deadline; the connection has.
+//! The sending side is shut down first; further input is discarded, up to a limit. The deadline is up to the
+//! connection.
 
 use crate::limits::LINGER_BYTES_MAX;
 
 use super::body_reader::BodyReader;
 use super::command::Command;
 
-/// What comes behind the last response.
+/// The input after the last response.
 #[derive(Debug)]
 pub(super) struct Lingering {
-    /// Nothing of a response is missing.
+    /// No response is incomplete.
     pub(super) is_whole: bool,
-    /// The way to the peer is closed.
+    /// The sending side is shut down.
     is_shut: bool,
-    /// How much was thrown away.
+    /// The number of bytes discarded.
     bytes: u64,
-    /// The body that it belongs to, if that can be told.
+    /// The body that the input belongs to, if known.
     remnant: Option<BodyReader>,
 }
 
 impl Lingering {
-    /// Begins; what comes belongs to `remnant` if it does to a body.
+    /// Begins to linger; `remnant` is the body that the input continues, if any.
     pub(super) fn new(is_whole: bool, remnant: Option<BodyReader>) -> Self {
         Self { is_whole, is_shut: false, bytes: 0, remnant }
     }
 
-    /// Throws bytes away; returns how many body bytes they held.
+    /// Discards input; returns the number of body bytes in it.
     pub(super) fn discard(&mut self, bytes: &[u8]) -> u64 {
         self.bytes += bytes.len() as u64;
         let remnant = self.remnant.as_mut();
@@ -36,7 +36,7 @@ impl Lingering {
         taken.map_or(0, |(_, body_bytes)| body_bytes as u64)
     }
 
-    /// Says what is to be done next; with `is_dry`, there is nothing to read for now.
+    /// Returns the next command; with `is_dry`, a read would block.
     pub(super) fn poll(&mut self, has_ended: bool, is_dry: bool) -> Command {
         let is_whole = self.is_whole;
         match () {

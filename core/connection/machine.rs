@@ -1,7 +1,7 @@
-//! A connection, whatever it speaks.
+//! A connection of either protocol.
 //!
-//! Promises: one verb in for each thing that can happen, one verb out ([`Connection::poll_command`]) for all that is to
-//! be done; a call that comes late or for a request that has ended changes nothing. Refuses: see the [module](super).
+//! One method for each event, and one ([`Connection::poll_command`]) for all actions. A call that comes late, or for a
+//! request that has ended, has no effect. See the [module](super) for the limits of this type.
 //!
 //! ```text
 //!   begin_turn ──▶ poll_command ──▶ Wait, Yield (end of the turn), Close (end of the connection)
@@ -23,7 +23,7 @@ use super::http2::Http2;
 use super::output::Output;
 use super::stream::Stream;
 
-/// One connection; `R` is what its owner knows of a request.
+/// One connection; `R` is the owner's data of a request.
 #[derive(Debug)]
 pub struct Connection<R> {
     terms: Arc<ConnectionTerms>,
@@ -38,14 +38,14 @@ enum Protocol<R> {
 }
 
 impl<R> Connection<R> {
-    /// Starts before the first byte. With `sends_files`, whoever writes the output can send runs of files.
+    /// Starts before the first byte. With `sends_files`, the transport can send file ranges.
     pub fn new(terms: Arc<ConnectionTerms>, sends_files: bool, now: Instant) -> Self {
         let protocol = Protocol::Http1(Http1::new(&terms, sends_files, now));
         Self { terms, protocol }
     }
 
-    /// Begins a turn: the socket and all that waits is looked at anew. With `is_closing`, the connection ends once what
-    /// was asked is answered; with `is_memory_tight`, little is buffered for a peer that does not read.
+    /// Begins a turn: the socket and all pending work are tried again. With `is_closing`, the connection closes once
+    /// its open requests are answered; with `is_memory_tight`, less is buffered for a peer that does not read.
     pub fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.begin_turn(is_closing),
@@ -53,8 +53,8 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Returns how many bytes the connection itself buffers: of responses that wait to be sent, and of request bodies. The
-    /// buffers of the responses count in [shares](Share) of the memory of all replies.
+    /// Returns the number of bytes that the connection itself buffers: unsent responses and unread request bodies. The
+    /// buffers of replies are counted in [shares](Share) of the reply memory.
     pub fn copied_bytes(&mut self) -> u64 {
         match &mut self.protocol {
             Protocol::Http1(_) => 0,
@@ -62,7 +62,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Says what is to be done next.
+    /// Returns the next command.
     pub fn poll_command(&mut self, peer: Peer, now: Instant) -> Command {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.poll(peer, now),
@@ -70,7 +70,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// What the owner knows of the request that the last command said [has ended](Command::Ended).
+    /// Returns the owner's data of the request that the last command reported as [ended](Command::Ended).
     pub fn ended(&mut self) -> Option<&mut R> {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.ended(),
@@ -78,14 +78,14 @@ impl<R> Connection<R> {
         }
     }
 
-    /// The transport knows what the peer speaks. To be said before the first byte.
+    /// Sets the protocol that the transport has negotiated. Must be called before the first byte.
     pub fn note_protocol(&mut self, protocol: WireProtocol) {
         if let Protocol::Http1(http1) = &mut self.protocol {
             http1.note_protocol(protocol);
         }
     }
 
-    /// Takes bytes that were read, after [`Command::Read`].
+    /// Takes input, after [`Command::Read`].
     pub fn receive(&mut self, bytes: &[u8], now: Instant) {
         match &mut self.protocol {
             Protocol::Http1(http1) => {
@@ -99,7 +99,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// The peer sends nothing more.
+    /// Records that the peer has closed its sending side.
     pub fn end_input(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.end_input(),
@@ -107,7 +107,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// There is nothing to read for the rest of the turn.
+    /// Records that a read would block, for the rest of the turn.
     pub fn note_dry(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.note_dry(),
@@ -115,11 +115,11 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Lets `write` see what waits to be sent, after [`Command::Transmit`], and takes what it says of the write.
+    /// Passes the pending output to `write`, after [`Command::Transmit`], and records its result.
     ///
     /// # Errors
     ///
-    /// What `write` says: then the connection is [aborted](Self::abort).
+    /// Those of `write`; the connection is then [aborted](Self::abort).
     pub fn transmit<E>(
         &mut self,
         now: Instant,
@@ -135,15 +135,15 @@ impl<R> Connection<R> {
         result.inspect_err(|_| self.abort())
     }
 
-    /// The run of a file that was to be read first has been read.
+    /// Records that the file range returned by [`Output::take_cold`] was read.
     pub fn note_warmed(&mut self) {
         if let Protocol::Http1(http1) = &mut self.protocol {
             http1.output().warmed();
         }
     }
 
-    /// Begins a request, after [`Command::Request`]; returns whether its body is as short as was granted. If it is not,
-    /// the owner must [refuse](Decision::Refuse) it.
+    /// Begins a request, after [`Command::Request`]; returns whether its body is within the granted length. If not, the
+    /// owner must [refuse](Decision::Refuse) it.
     #[must_use]
     pub fn begin(&mut self, request: R, grant: Grant, now: Instant) -> bool {
         match &mut self.protocol {
@@ -167,7 +167,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// The numbers of the requests that are being served.
+    /// Returns the stream IDs of the requests being served.
     pub fn streams(&mut self) -> Vec<u32> {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.stream().iter().map(|_| 0).collect(),
@@ -175,8 +175,8 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Whether nothing is under way: no request, no part of one, and nothing that waits to be sent. At least one request was
-    /// served, or the two sides have greeted each other.
+    /// Returns whether the connection is idle: no request, no part of one and no unsent output. At least one request
+    /// was served, or the HTTP/2 greeting is complete.
     pub fn is_at_rest(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(http1) => http1.is_at_rest(),
@@ -184,12 +184,12 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Whether requests are beside one another on the connection.
+    /// Returns whether requests are served concurrently on the connection.
     pub fn is_multiplexed(&self) -> bool {
         matches!(self.protocol, Protocol::Http2(_))
     }
 
-    /// What the owner knows of a request.
+    /// Returns the owner's data of a request.
     pub fn request(&mut self, stream: u32) -> Option<&mut R> {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.stream().map(|(stream, _)| &mut stream.request),
@@ -197,7 +197,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Takes what the owner has decided about a request.
+    /// Takes the owner's decision about a request.
     pub fn decide(&mut self, stream: u32, decision: Decision, now: Instant) {
         self.visit(stream, |stream, _| stream.decide(decision, now));
     }
@@ -210,32 +210,32 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Parts of the reply to a request are ready; [`Ask::Collect`](super::Ask::Collect) will ask for them.
+    /// Announces parts of the reply to a request; [`Ask::Collect`](super::Ask::Collect) will ask for them.
     pub fn note_reply(&mut self, stream: u32) {
         self.visit(stream, |stream, _| stream.note_reply());
     }
 
-    /// Lets `take` add parts of the reply to a request, which tells what they are of the memory of all replies.
+    /// Lets `take` append parts of the reply to a request; `take` returns their share of the reply memory.
     pub fn collect(&mut self, stream: u32, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         self.visit(stream, |stream, _| stream.collect(take));
     }
 
-    /// Whether a request has an answer: the head of its response went out, or waits to.
+    /// Returns whether a request has a reply: the head of its response was sent, or is pending.
     pub fn has_reply(&mut self, stream: u32) -> bool {
         self.stream(stream).is_some_and(|(stream, _)| stream.has_reply())
     }
 
-    /// Whether a request was offered, and nothing has come of its reply.
+    /// Returns whether a request was offered, and no part of its reply has arrived.
     pub fn is_waiting(&mut self, stream: u32) -> bool {
         self.stream(stream).is_some_and(|(stream, _)| stream.is_waiting())
     }
 
-    /// A piece of a body is in `file`; its buffer comes back.
+    /// Takes the file and the buffer back after a piece of a body was written.
     pub fn spooled(&mut self, stream: u32, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
         self.visit(stream, |stream, _| stream.spooled(file, buffer, now));
     }
 
-    /// A piece of a body was not taken and comes back; returns whether it may be another time. If not, the owner must
+    /// Takes a refused piece of a body back; returns whether a retry may succeed. If not, the owner must
     /// [refuse](Decision::Refuse) the request.
     #[must_use]
     pub fn spool_refused(
@@ -249,22 +249,22 @@ impl<R> Connection<R> {
         self.stream(stream).is_none_or(refused)
     }
 
-    /// There may be room in the spool again.
+    /// Retries to spool a body, after room became available.
     pub fn retry_spool(&mut self, stream: u32) {
         self.visit(stream, |stream, _| stream.retry_spool());
     }
 
-    /// Bytes of a reply were read; none at the end of their source, which breaks the reply off.
+    /// Takes a slice of a reply; an empty one means that the source ended early, which breaks the reply off.
     pub fn sliced(&mut self, stream: u32, bytes: Vec<u8>) {
         self.visit(stream, |stream, output| stream.sliced(bytes, output));
     }
 
-    /// The rest of a reply cannot be had.
+    /// Breaks a reply off because its rest is not available.
     pub fn fail_reply(&mut self, stream: u32) {
         self.visit(stream, |stream, _| stream.fail_reply());
     }
 
-    /// When the present wait is over; `None` while the wait is for the owner.
+    /// Returns the deadline of the current wait; `None` while waiting for the owner.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.protocol {
             Protocol::Http1(http1) => http1.deadline(&self.terms),
@@ -283,7 +283,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// When what the connection waits for now began.
+    /// Returns when the current wait began; `None` for HTTP/2.
     pub fn waiting_since(&self) -> Option<Instant> {
         match &self.protocol {
             Protocol::Http1(http1) => Some(http1.waiting_since()),
@@ -291,7 +291,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// Body bytes that came since this was last asked.
+    /// Returns the body bytes received since the last call.
     pub fn take_received(&mut self) -> u64 {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.take_received(),
@@ -299,7 +299,7 @@ impl<R> Connection<R> {
         }
     }
 
-    /// The connection is of no more use: all requests on it end.
+    /// Aborts the connection: all requests on it end.
     pub fn abort(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(http1) => http1.abort(),

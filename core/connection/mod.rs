@@ -1,30 +1,30 @@
-//! A connection without its socket: bytes, time and answers in, commands and bytes out.
+//! A connection without its socket: bytes, time and decisions in, commands and bytes out.
 //!
-//! Promises: a [`Connection`] owns no socket, no clock, no thread and no counter. Its owner feeds it
-//! ([`receive`](Connection::receive), [`decide`](Connection::decide), [`handle_timeout`](Connection::handle_timeout)),
-//! asks it what to do next ([`poll_command`](Connection::poll_command)), and writes what waits in its output. Requests
-//! on HTTP/1 are answered one after the other and in order, those on HTTP/2 as their replies come. Each request that
-//! [began](Connection::begin) ends in exactly one [`Command::Ended`], whatever becomes of the connection. What a peer
-//! can make it keep is bounded, and while an HTTP/1 connection is idle, it holds no buffers: connections of one thread share
-//! those.
+//! A [`Connection`] owns no socket, clock, thread or counter. Its owner feeds it ([`receive`](Connection::receive),
+//! [`decide`](Connection::decide), [`handle_timeout`](Connection::handle_timeout)), polls the next action
+//! ([`poll_command`](Connection::poll_command)), and writes the pending output. HTTP/1 requests are answered one after
+//! the other, in order; HTTP/2 requests as their replies arrive. Each request that [began](Connection::begin) ends in
+//! exactly one [`Command::Ended`], whatever happens to the connection. The memory that a peer can occupy is bounded,
+//! and an idle HTTP/1 connection holds no buffers: the connections of a thread share them.
 //!
-//! Refuses: it does not know what a request means, who may ask, or who answers. The owner decides that, request by
-//! request, and keeps what it knows of a request in a value `R` that the connection carries and never looks at.
+//! Routing, access control and the choice of a responder are up to the owner, for each request. The owner keeps its
+//! data of a request in a value `R`, which the connection carries but never inspects.
 //!
-//! | file | noun |
+//! | file | content |
 //! |---|---|
-//! | `machine` | a connection, whatever it speaks |
-//! | `command` | what it asks of its owner, and what its owner decides |
+//! | `machine` | a connection of either protocol |
+//! | `command` | the commands of a connection, and the owner's decisions |
 //! | `http1`, `http2` | the protocols |
-//! | `buffers` | the bytes of an HTTP/1 connection |
+//! | `buffers` | the input and output of an HTTP/1 connection |
 //! | `lingering` | the end of a connection whose peer may still be sending |
 //! | `stream`, `turn` | one request, and how its protocol carries it |
-//! | `body_reader`, `reply` | a request's body on its way in, a reply on its way out |
-//! | `output`, `source` | bytes that wait to be written, and where the bytes of a reply are |
-//! | `http2_head`, `http2_stream`, `http2_streams` | what HTTP/2 needs: a head, a stream, all of them |
+//! | `body_reader`, `reply` | an incoming request body, an outgoing reply |
+//! | `output`, `source` | pending output, and where the bytes of a reply are |
+//! | `http2_head`, `http2_stream`, `http2_streams` | the parts of HTTP/2: a head, a stream, all streams |
+//! | `http2_uploads`, `upload_window` | the receive windows of HTTP/2 |
 //! | `draining_stream` | a stream that was answered while its client was still sending |
-//! | `spares` | buffers, for whichever connection of a thread has something on its way |
-//! | `ready`, `duplex` | who of them has something to do; the library's bytes |
+//! | `spares` | buffers shared by the connections of a thread |
+//! | `ready`, `duplex` | the woken streams; the library's transport |
 //! | `timers` | deadlines, sorted |
 
 mod body_reader;

@@ -1,8 +1,8 @@
-//! Bytes on their way to one client.
+//! The pending output for one client.
 //!
-//! Promises: order is kept; small pieces share a buffer, large ones are not copied, and a file's stay in the file until
-//! whoever writes them sends it. Refuses: it writes nothing, and it keeps no bound; whoever fills it asks
-//! [`is_full`](Output::is_full) first.
+//! Order is preserved. Small pieces share a buffer, large ones are not copied, and file ranges stay in their files
+//! until the sink sends them. This type does no I/O and enforces no limit: producers check [`is_full`](Output::is_full)
+//! first.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,32 +15,32 @@ use crate::sync::primitive::Arc;
 
 use super::spares::{self, Spares};
 
-/// A piece of up to this many bytes is copied behind the one before it.
+/// A piece of up to this many bytes is copied to the end of the last one.
 const COPY_BYTES_MAX: usize = 4096;
 
-/// What is appended begins another piece behind one of this many bytes.
+/// A piece of this many bytes is not appended to.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
 
-/// File slices are read while no more than this many bytes wait: heads and short parts.
+/// File slices are read only while at most this many bytes are pending (heads and short parts).
 const SLICED_BEHIND_MAX: usize = DISK_SLICE_BYTES / 2;
 
-/// A queue with room for more is not kept for others.
+/// A queue with a larger capacity is not kept as a spare.
 const QUEUE_PIECES_MAX: usize = 64;
 
 thread_local! {
     static QUEUES: Spares<VecDeque<OutputPiece>> = const { Spares::new() };
 }
 
-/// What waits to be written.
+/// The pending output.
 #[derive(Debug)]
 pub struct Output {
     pieces: VecDeque<OutputPiece>,
     len: usize,
     full_at: usize,
     sends_files: bool,
-    /// The number of pieces that are runs of files.
+    /// The number of file ranges.
     runs: usize,
-    /// How many bytes of files could be sent immediately.
+    /// The number of file bytes that could be sent immediately.
     slice_room: usize,
     /// The effort of writes since the last [`take_effort`](Self::take_effort), in steps.
     effort: u32,
@@ -48,35 +48,35 @@ pub struct Output {
 
 #[derive(Debug)]
 enum OutputPiece {
-    /// Bytes of this response's own, of which so many have been written.
+    /// Owned bytes, of which `written` have been written.
     Own { bytes: Vec<u8>, written: usize },
-    /// Bytes that others hold too.
+    /// Shared bytes.
     Shared(Bytes),
-    /// A run of a file.
+    /// A file range.
     File { file: Arc<File>, offset: u64, len: usize, state: FileState },
 }
 
-/// What is known about the run of a file that is at the front.
+/// The page cache state of the file range at the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileState {
-    /// Nothing yet.
+    /// Unknown.
     Unseen,
-    /// So many bytes of it have to be read from its disk first.
+    /// This many bytes must be read from disk first.
     Cold(usize),
-    /// It is being read.
+    /// Being read.
     Awaited,
-    /// It was read a moment ago.
+    /// Just read.
     Warmed,
 }
 
-/// A run of a file that is next.
+/// The file range at the front.
 #[derive(Clone, Copy, Debug)]
 pub struct Front<'a> {
     /// The file.
     pub file: &'a File,
-    /// Where the run begins.
+    /// The offset of the range.
     pub offset: u64,
-    /// How long it is.
+    /// The length of the range.
     pub len: usize,
 }
 
@@ -87,7 +87,7 @@ impl Default for Output {
 }
 
 impl Output {
-    /// Starts empty; it counts as full from this many bytes on.
+    /// Creates an empty output that counts as full from `bytes` on.
     pub fn full_at(bytes: usize) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -105,12 +105,12 @@ impl Output {
         self.full_at = bytes;
     }
 
-    /// Sets how many bytes of files could be sent immediately.
+    /// Sets the number of file bytes that could be sent immediately.
     pub fn set_slice_room(&mut self, bytes: usize) {
         self.slice_room = bytes;
     }
 
-    /// Returns how many bytes to read from a disk: no more than can be sent, and none while others wait.
+    /// Returns how many bytes to read from disk: no more than can be sent, and none while other output is pending.
     pub fn slice_room(&self) -> usize {
         if self.len > SLICED_BEHIND_MAX { 0 } else { self.slice_room.min(DISK_SLICE_BYTES) }
     }
@@ -120,18 +120,18 @@ impl Output {
         std::mem::take(&mut self.effort)
     }
 
-    /// Says whether the sink sends files.
+    /// Sets whether the sink sends files.
     pub fn set_sends_files(&mut self, sends_files: bool) {
         self.sends_files = sends_files;
     }
 
-    /// Whether files may be pushed.
+    /// Returns whether file ranges may be pushed.
     pub fn sends_files(&self) -> bool {
         self.sends_files
     }
 
-    /// Gives the run of a file that has to be read from its disk before anything more goes out, if there is one that
-    /// nobody was asked to read; then [`warmed`](Self::warmed).
+    /// Takes the file range that must be read from disk before more output can be sent, as file, offset and length,
+    /// unless it was taken before; then call [`warmed`](Self::warmed).
     pub fn take_cold(&mut self) -> Option<(Arc<File>, u64, usize)> {
         let Some(OutputPiece::File { file, offset, state, .. }) = self.pieces.front_mut() else {
             return None;
@@ -141,7 +141,7 @@ impl Output {
         Some((Arc::clone(file), *offset, bytes))
     }
 
-    /// The run at the front has been read.
+    /// Records that the file range at the front was read.
     pub fn warmed(&mut self) {
         if let Some(OutputPiece::File { state, .. }) = self.pieces.front_mut()
             && *state == FileState::Awaited
@@ -150,17 +150,17 @@ impl Output {
         }
     }
 
-    /// The number of bytes that wait.
+    /// Returns the number of pending bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether enough waits.
+    /// Returns whether producers should pause.
     pub fn is_full(&self) -> bool {
         self.len >= self.full_at || self.runs >= OUTPUT_RUNS_MAX
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no output is pending.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -184,7 +184,7 @@ impl Output {
         bytes[*written..].last_chunk_mut()
     }
 
-    /// Adds bytes, by copying them if they are few.
+    /// Appends bytes; copies them if they are few.
     pub fn push(&mut self, bytes: Vec<u8>) {
         if bytes.len() <= COPY_BYTES_MAX {
             self.append(|last| last.extend_from_slice(&bytes));
@@ -194,7 +194,7 @@ impl Output {
         }
     }
 
-    /// Adds bytes that others hold too, by copying them if they are few.
+    /// Appends shared bytes; copies them if they are few.
     pub fn push_shared(&mut self, bytes: Bytes) {
         if bytes.len() <= COPY_BYTES_MAX {
             self.append(|last| last.extend_from_slice(&bytes));
@@ -204,7 +204,7 @@ impl Output {
         }
     }
 
-    /// Adds `len` bytes of `file` from `offset` on; only for an output whose sink sends files.
+    /// Appends `len` bytes of `file` from `offset` on; only for an output whose sink sends files.
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
         if len > 0 {
             self.len += len;
@@ -220,7 +220,7 @@ impl Output {
         self.pieces.push_back(piece);
     }
 
-    /// Takes up to `max` bytes off the front, for a sink that keeps what it is given; none of them are a file's.
+    /// Takes up to `max` bytes off the front, for a sink that keeps them; none of them come from a file.
     pub fn take(&mut self, max: usize) -> Bytes {
         let front = loop {
             match self.pieces.pop_front() {
@@ -247,7 +247,7 @@ impl Output {
         front
     }
 
-    /// The run of a file at the front, if one is.
+    /// Returns the file range at the front, if there is one.
     pub fn front_file(&self) -> Option<Front<'_>> {
         match self.pieces.front() {
             Some(OutputPiece::File { file, offset, len, .. }) => {
@@ -257,8 +257,8 @@ impl Output {
         }
     }
 
-    /// Whether what is at the front can be sent without waiting for a disk. `look` says of a run of a file how many
-    /// bytes have to be read from its disk first, if any do; it is asked until it has said so.
+    /// Returns whether the front can be sent without waiting for a disk. `look` returns how many bytes of a file range
+    /// must be read from disk first, if any; it is called until it returns some.
     pub fn is_front_ready(&mut self, look: impl FnOnce(Front<'_>) -> Option<usize>) -> bool {
         let Some(OutputPiece::File { file, offset, len, state }) = self.pieces.front_mut() else {
             return true;
@@ -272,13 +272,13 @@ impl Output {
         *state == FileState::Warmed
     }
 
-    /// Fills `slices` from the front, up to the next run of a file; returns how many were filled.
+    /// Fills `slices` from the front, up to the next file range; returns the number filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let bytes = self.pieces.iter().map_while(OutputPiece::bytes);
         slices.iter_mut().zip(bytes).map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count()
     }
 
-    /// Takes `count` bytes off the front that were written.
+    /// Removes `count` written bytes from the front.
     pub fn advance(&mut self, mut count: usize) {
         debug_assert!(count <= self.len, "wrote {count} of {} bytes", self.len);
         self.len -= count;
@@ -302,7 +302,7 @@ impl Output {
 }
 
 impl OutputPiece {
-    /// What of it is still to be written, unless it is a file's.
+    /// Returns the unwritten bytes; `None` for a file range.
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Own { bytes, written } => Some(&bytes[*written..]),
@@ -319,7 +319,7 @@ impl OutputPiece {
         }
     }
 
-    /// Notes that up to `count` bytes of it were written; returns how many of them were not its own.
+    /// Removes up to `count` written bytes; returns the rest of `count`.
     fn advance(&mut self, count: usize) -> usize {
         match self {
             Self::Own { bytes, written } => {

@@ -1,20 +1,19 @@
-//! Which parts of an HTTP/2 connection have something to do.
+//! The parts of an HTTP/2 connection that have work to do.
 //!
-//! Promises: a part that was woken is taken once, in the order of the waking, however often it was woken since; parts
-//! that nobody woke cost nothing; nothing is left of it once it is [closed](ReadySet::close), whoever is woken behind
-//! that. Refuses: it does not wake the io thread; all waking happens while it works on the
-//! connection, on one thread, so there is nothing here for a model checker.
+//! A woken part is taken once, in wake order, even if it was woken several times. Idle parts cost nothing. After
+//! [`close`](ReadySet::close) the set stays empty. Waking does not reach the I/O thread: all wake-ups happen on that
+//! thread, while it works on the connection, so there is nothing to check with loom.
 
 use std::task::{Wake, Waker};
 
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
-/// The parts of one connection that were woken: streams by their numbers, and the connection itself.
+/// The woken parts of one connection: streams by ID, and the connection itself.
 #[derive(Debug, Default)]
 pub(super) struct ReadySet {
     woken: SegQueue<Arc<Alarm>>,
     is_connection_woken: AtomicBool,
-    /// Nobody takes anything any more.
+    /// Wake-ups are ignored.
     is_closed: AtomicBool,
 }
 
@@ -31,12 +30,12 @@ pub(super) struct Alarm {
 }
 
 impl ReadySet {
-    /// Makes the alarm of `part`.
+    /// Creates the alarm of `part`.
     pub(super) fn alarm(self: &Arc<Self>, part: u32) -> Arc<Alarm> {
         Arc::new(Alarm { part, is_ringing: AtomicBool::new(false), set: Arc::clone(self) })
     }
 
-    /// What wakes the connection, as the library wants it.
+    /// Returns the waker of the connection, for the library.
     pub(super) fn connection_waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::new(Call(Arc::clone(self))))
     }
@@ -47,19 +46,19 @@ impl ReadySet {
         self.is_connection_woken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the connection was woken; true once.
+    /// Returns whether the connection was woken; clears the flag.
     pub(super) fn take_call(&self) -> bool {
         self.is_connection_woken.swap(false, Ordering::Relaxed)
     }
 
-    /// The connection ends: forgets who was woken. Alarms hold the set, and must not be held by it for ever.
+    /// Closes the set. Alarms hold the set; clearing it breaks the reference cycle.
     pub(super) fn close(&self) {
         // Relaxed: as in `take`.
         self.is_closed.store(true, Ordering::Relaxed);
         while self.woken.pop().is_some() {}
     }
 
-    /// Whether nobody was woken.
+    /// Returns whether neither a stream nor the connection was woken.
     pub(super) fn is_empty(&self) -> bool {
         self.woken.is_empty() && !self.is_connection_woken.load(Ordering::Relaxed)
     }
@@ -67,14 +66,15 @@ impl ReadySet {
     /// Takes the stream that was woken first.
     pub(super) fn take(&self) -> Option<u32> {
         let alarm = self.woken.pop()?;
-        // Relaxed: one thread rings and takes; the type serves the library, which asks for wakers that any could.
+        // Relaxed: one thread rings and takes; atomics are needed only because the library requires `Send + Sync`
+        // wakers.
         alarm.is_ringing.store(false, Ordering::Relaxed);
         Some(alarm.part)
     }
 }
 
 impl Alarm {
-    /// The alarm, as the library wants it.
+    /// Returns the waker of the part, for the library.
     pub(super) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }

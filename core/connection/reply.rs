@@ -1,8 +1,7 @@
-//! A reply on its way out: parts from a worker, or a file, become framed bytes.
+//! An outgoing reply: turns the parts from a worker, or a file, into framed bytes.
 //!
-//! Promises: what goes out has exactly the framing that its head announced; what a script writes beyond its announced
-//! length is left out, and a reply that ends before it is broken off. Refuses: it touches no socket and no disk, and it
-//! knows no worker; it says what it wants next.
+//! The body is framed exactly as its head announced: excess bytes of a script are dropped, and a reply that is too
+//! short is broken off. The reply does no I/O and knows no worker; it returns the next step.
 
 use std::collections::VecDeque;
 
@@ -18,58 +17,58 @@ use crate::sync::primitive::Arc;
 use super::output::Output;
 use super::source::Source;
 
-/// A reply that is being sent.
+/// A reply being sent.
 #[derive(Debug, Default)]
 pub struct Reply {
     parts: VecDeque<Part>,
     /// The worker has parts that were not collected.
     has_more: bool,
     frame: Frame,
-    /// What is being read now.
+    /// The file range being read.
     run: Option<Run>,
-    /// What follows between the last part and the end.
+    /// Body pieces between the last part and the end.
     tail: VecDeque<BodyPiece>,
-    /// The share of the memory of all replies for bytes that are buffered, or are being read from a disk.
+    /// The share of the reply memory for bytes that are buffered or being read from disk.
     share: Share,
-    /// The memory of all replies, if it sends files.
+    /// The reply memory, if the reply sends files.
     memory: Option<Spool>,
-    /// How many bytes are on their way from a disk, if any.
+    /// The number of bytes being read from disk, if any.
     reading: Option<usize>,
     ended: Option<End>,
     body_bytes: u64,
 }
 
-/// How body bytes go out.
+/// The framing of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Frame {
     /// The head has not been sent.
     #[default]
     BeforeHead,
-    /// There is no body on the wire.
+    /// No body is sent.
     Absent,
-    /// So many bytes are still owed.
+    /// Exactly `left` more bytes.
     Length {
-        /// The bytes that have not gone out.
+        /// The bytes that have not been sent.
         left: u64,
     },
-    /// In chunks.
+    /// Chunked.
     Chunked,
-    /// As they are; the connection or the stream tells where they end.
+    /// Unframed; the end of the connection or stream delimits it.
     Bare,
 }
 
-/// Bytes that are read from a disk, slice by slice.
+/// A byte range that is read from disk, slice by slice.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Where they are.
+    /// Where the bytes are stored.
     pub(super) source: Source,
-    /// Where the next one is.
+    /// The offset of the next byte.
     pub(super) offset: u64,
-    /// Where they end.
+    /// The end offset.
     pub(super) end: u64,
 }
 
-/// Bytes that somebody keeps.
+/// Bytes held by another owner, with their share of the reply memory.
 struct Lent {
     bytes: Bytes,
     _share: Share,
@@ -81,35 +80,35 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// What a reply wants next.
+/// The next step of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyStep {
-    /// The answer of the disk.
+    /// Wait for the disk.
     Disk,
-    /// Another reply in its place, with the file that this head names.
+    /// Replace the reply by one that sends the file named in this head.
     File(ReplyHead),
-    /// Nothing: it has ended like this.
+    /// Nothing: the reply has ended.
     End(End),
-    /// The head to be encoded, with the body's length if it is known; then [`Reply::begin_body`].
+    /// Encode the head, with the body's length if known; then call [`Reply::begin_body`].
     Head(ReplyHead, Option<u64>),
-    /// An informational response to be encoded.
+    /// Encode an informational response.
     Interim(u16, Fields),
-    /// More parts from the worker.
+    /// Get more parts from the worker.
     Parts,
-    /// Room in the output.
+    /// Make room in the output.
     Room,
-    /// This many bytes of this source, from this offset.
+    /// Read this many bytes of this source at this offset.
     Slice(Source, u64, usize),
 }
 
 impl Reply {
-    /// Starts a reply of which all is known.
+    /// Creates a complete reply.
     pub fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::Data(body), Part::End(End::Complete)]);
         Self { parts, ..Self::default() }
     }
 
-    /// Starts a reply with the body `body`; bytes read from files count in the `memory` of all replies.
+    /// Creates a reply with the body `body`; bytes read from files count in the reply memory `memory`.
     pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>, memory: &Spool) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
         let is_from_disk = body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
@@ -117,7 +116,7 @@ impl Reply {
         Self { parts, tail: body.into(), memory, ..Self::default() }
     }
 
-    /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
+    /// Replaces the pending body; must be called before the head is sent.
     pub(super) fn replace_body(&mut self, body: Vec<u8>) {
         debug_assert!(!self.has_begun(), "a head that has been sent announced another body");
         self.parts.retain(|part| matches!(part, Part::End(_)));
@@ -125,48 +124,48 @@ impl Reply {
         self.parts.push_front(Part::Data(body));
     }
 
-    /// The worker has parts that were not collected.
+    /// Records that the worker has parts to collect.
     pub(super) fn note_more(&mut self) {
         self.has_more = true;
     }
 
-    /// Whether the worker has parts that were not collected; true once.
+    /// Returns whether the worker has parts to collect; clears the flag.
     pub(super) fn takes_more(&mut self) -> bool {
         std::mem::take(&mut self.has_more)
     }
 
-    /// Whether its head has been encoded.
+    /// Returns whether the head has been encoded.
     pub(super) fn has_begun(&self) -> bool {
         self.frame != Frame::BeforeHead
     }
 
-    /// Whether a head waits to be encoded.
+    /// Returns whether a head is waiting to be encoded.
     pub(super) fn has_head(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
-    /// Whether anything of it is here that has not been looked at.
+    /// Returns whether parts are waiting to be processed.
     pub(super) fn has_parts(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// Body bytes that went into the output.
+    /// Returns the number of body bytes passed to the output.
     pub(super) fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// The head has been encoded; the body goes out like this.
+    /// Sets the framing of the body, after the head was encoded.
     pub(super) fn begin_body(&mut self, frame: Frame) {
         self.frame = frame;
     }
 
-    /// Lets `take` add parts, which tells what they are of the memory of all replies.
+    /// Lets `take` append parts; `take` returns their share of the reply memory.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         let share = take(&mut self.parts);
         self.share.absorb(share);
     }
 
-    /// The output has so many bytes left: what has gone is no longer held.
+    /// Releases the memory of what was sent; the output has `output_bytes` left.
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
         if self.share.bytes() > 0 {
             let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
@@ -174,13 +173,13 @@ impl Reply {
         }
     }
 
-    /// Bytes from the output go to somebody who keeps them for a while: their share goes with them.
+    /// Passes the share of `bytes` on with them, for a recipient that keeps them for a while.
     pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
         let share = self.share.split(bytes.len() as u64);
         if share.is_counted() { Bytes::from_owner(Lent { bytes, _share: share }) } else { bytes }
     }
 
-    /// Puts what is there into `out` and says what it wants next.
+    /// Moves the available bytes into `out`; returns the next step.
     pub(super) fn pump(&mut self, out: &mut Output) -> ReplyStep {
         let want = self.advance(out);
         self.note_unsent(out.len());
@@ -207,7 +206,7 @@ impl Reply {
             match self.parts.pop_front() {
                 Some(Part::Interim(status, fields)) => return ReplyStep::Interim(status, fields),
                 Some(Part::Head(head)) if head.file.is_some() => {
-                    // Nothing of the file is on its way yet, and what follows is not the body.
+                    // No byte of the file is being read yet, and later parts are not the body.
                     self.reading = Some(0);
                     return ReplyStep::File(head);
                 }
@@ -232,7 +231,7 @@ impl Reply {
         }
     }
 
-    /// A slice has been read; an empty one means that the source ends before its time.
+    /// Takes a slice; an empty one means that the source ended early.
     pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
         self.reading = None;
         let Some(run) = &mut self.run else { return };
@@ -252,7 +251,7 @@ impl Reply {
         self.reading.is_some()
     }
 
-    /// The rest cannot be had.
+    /// Breaks the reply off because its rest is not available.
     pub(super) fn fail(&mut self) {
         self.reading = None;
         self.run = None;
@@ -270,7 +269,7 @@ impl Reply {
         }
     }
 
-    /// Puts the next run of a file into `out`, if that is what is next and `out` takes files.
+    /// Moves the next file range into `out`, if there is one and `out` accepts files.
     fn sends_file(&mut self, out: &mut Output) -> bool {
         let is_framed_bytes = matches!(self.frame, Frame::Bare | Frame::Length { left: 1.. });
         let Some(Run { source: Source::File(file), offset, end }) = &self.run else { return false };
@@ -306,7 +305,7 @@ impl Reply {
         if let Some(memory) = memory
             && !self.share.try_take(memory, len as u64)
         {
-            // Without memory, little is read before it can be sent.
+            // Without memory, little is read ahead of what can be sent.
             if !out.is_empty() {
                 return Some(ReplyStep::Room);
             }
@@ -327,7 +326,7 @@ impl Reply {
         self.framed(bytes.len(), out, |out| out.push_shared(bytes));
     }
 
-    /// Says how many of `len` bytes may go out, and counts them.
+    /// Returns how many of `len` bytes the framing admits, and counts them.
     fn admit(&mut self, len: usize) -> usize {
         let admitted = match &mut self.frame {
             Frame::BeforeHead | Frame::Absent => 0,
@@ -364,7 +363,7 @@ impl Reply {
         self.ended = Some(if short { End::Broken } else { end });
     }
 
-    /// The length of a body that is all here, behind the head that was just taken off.
+    /// Returns the length of a body that has fully arrived, after its head was taken.
     fn known_length(&self) -> Option<u64> {
         if !matches!(self.parts.back(), Some(Part::End(End::Complete))) {
             return None;
@@ -380,7 +379,7 @@ impl Reply {
     }
 }
 
-/// A place in memory; one that no memory has saturates.
+/// Converts to an index; saturates beyond the address space.
 fn as_index(place: u64) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }
@@ -403,7 +402,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Sends `parts` and returns the announced length, the body as it goes out, and how it ended.
+    /// Sends `parts`; returns the announced length, the body as sent, and how it ended.
     fn sent(parts: Vec<Part>, choose: impl Fn(Option<u64>) -> Frame) -> (Option<u64>, String, End) {
         let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
         let mut announced = None;
@@ -554,7 +553,7 @@ mod tests {
         assert_eq!(spool.memory_bytes(), 0);
     }
 
-    /// A reply with `len` bytes of a file whose head is out, in this much memory.
+    /// Creates a reply with `len` bytes of a file whose head was sent, with this reply memory.
     fn file_reply(len: u64, memory: &Spool, out: &mut Output) -> Reply {
         let Part::Head(head) = head(Some(len)) else { panic!() };
         let file = Arc::new(tempfile::tempfile().unwrap());

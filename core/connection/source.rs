@@ -1,15 +1,15 @@
-//! Where the bytes of a body are, if they are not here.
+//! Where the bytes of a body are stored outside memory.
 
 use std::fs::File;
 
 use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 
-/// Where slices of a body come from.
+/// The source of body slices.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A file of the site.
     File(Arc<File>),
-    /// A reply that waited on disk.
+    /// A spooled reply.
     Spool(Arc<SpoolFile>),
 }

@@ -1,15 +1,15 @@
-//! What a connection needs only while bytes are on their way, kept for the next connection of the same thread.
+//! Buffers that a connection needs only while bytes are in flight, reused by the connections of a thread.
 //!
-//! Promises: an idle connection holds none of it; what a thread keeps is bounded; what comes back is empty. Refuses: it
-//! keeps nothing between threads.
+//! An idle connection holds none. The number kept by a thread is bounded, and returned buffers are empty. Threads share
+//! nothing.
 
 use std::cell::RefCell;
 
-/// How many of a kind a thread keeps. Few connections of a thread have something on its way at the same time; the
-/// others ask the allocator.
+/// The number of spares of a kind that a thread keeps. Few connections of a thread have bytes in flight at the same
+/// time; the others use the allocator.
 const COUNT_MAX: usize = 16;
 
-/// A larger buffer is given back to the allocator, in bytes.
+/// The maximum capacity of a buffer that is kept, in bytes.
 const BUFFER_BYTES_MAX: usize = 16 * 1024;
 
 /// The spares of one kind.
@@ -17,17 +17,17 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 pub(super) struct Spares<T>(RefCell<Vec<T>>);
 
 impl<T: Default> Spares<T> {
-    /// Starts with none.
+    /// Creates an empty store.
     pub(super) const fn new() -> Self {
         Self(RefCell::new(Vec::new()))
     }
 
-    /// Takes one, or makes one that has no memory yet.
+    /// Takes a spare, or creates one without memory.
     pub(super) fn take(&self) -> T {
         self.0.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes back what is empty.
+    /// Returns an empty spare to the store.
     pub(super) fn give(&self, spare: T) {
         let mut spares = self.0.borrow_mut();
         if spares.len() < COUNT_MAX {
@@ -45,7 +45,7 @@ pub(super) fn take_buffer() -> Vec<u8> {
     BUFFERS.with(Spares::take)
 }
 
-/// Gives a buffer back that is of no more use.
+/// Returns a buffer to the store, or frees it if it is too large.
 pub(super) fn give_buffer(mut buffer: Vec<u8>) {
     if (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
         buffer.clear();

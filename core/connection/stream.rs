@@ -1,7 +1,7 @@
-//! One request on a connection, whatever the protocol.
+//! One request on a connection of either protocol.
 //!
-//! Promises: it takes a step at a time and says what it needs; a body is taken only when it is wanted, and what comes of
-//! it is bounded. Refuses: it knows no framing of messages, and not what the request means.
+//! The stream advances one step at a time and returns what it needs. A body is read only if it is wanted, and its
+//! memory is bounded. Message framing and the meaning of the request are handled elsewhere.
 //!
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
@@ -23,56 +23,55 @@ use super::command::{Ask, Decision, Grant};
 use super::output::Output;
 use super::reply::{Frame, Reply, ReplyStep};
 
-/// One request that is being served.
+/// A request being served.
 #[derive(Debug)]
 pub(super) struct Stream<R> {
-    /// What the connection's owner knows of it.
+    /// The owner's data of the request.
     pub(super) request: R,
     facts: ResponseFacts,
     phase: StreamPhase,
-    /// Since when the peer is waited for.
+    /// Since when the stream has been waiting for the peer.
     since: Instant,
-    /// What is to be asked before the next step.
+    /// An ask that precedes the next step.
     interruption: Option<Interruption>,
     unwanted: Option<Unwanted>,
-    /// It is offered although its peer has gone.
+    /// It is offered even if its peer has gone.
     outlives_peer: bool,
     /// Its head announces a body that is longer than granted.
     is_too_long: bool,
-    /// The peer will not read an answer that is yet to be made.
+    /// The peer has closed the connection and is presumed not to read a later response.
     is_deserted: bool,
     /// It was refused before its body was read.
     is_cut_short: bool,
 }
 
-/// What the head of a request says about its response.
+/// The facts of a request head that determine its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseFacts {
     /// The protocol of the response.
     pub(super) version: Version,
     /// Whether the response has a head only.
     pub(super) head_only: bool,
-    /// Whether the connection may live on.
+    /// Whether the connection may be kept alive.
     pub(super) keep_alive: bool,
-    /// The peer waits for `100 Continue`.
+    /// The peer expects `100 Continue`.
     pub(super) expects_continue: bool,
 }
 
-/// What a request is busy with; see the diagram above.
+/// The state of a request; see the diagram above.
 #[derive(Debug)]
 enum StreamPhase {
-    /// The owner finds out what answers.
+    /// The owner chooses the responder.
     Routing(BodyReader),
-    /// Its body is read.
+    /// The body is being read.
     ReadingBody(IncomingBody),
-    /// It was offered, and nothing has come of its reply. With `has_parts`, there is
-    /// something to collect, as somebody has said.
+    /// Offered; no part of the reply has arrived. With `has_parts`, the owner has announced some.
     Waiting { until: Option<Instant>, has_parts: bool },
     /// The reply is being sent.
     Replying(Reply),
 }
 
-/// What came up beside the steps.
+/// An event that interrupts the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Interruption {
     BodyLate { is_starved: bool },
@@ -81,7 +80,7 @@ enum Interruption {
 }
 
 impl StreamPhase {
-    /// Nothing has come of the reply, and nobody says how long it may take.
+    /// Returns the waiting state without a time limit.
     fn waiting() -> Self {
         Self::Waiting { until: None, has_parts: false }
     }
@@ -91,39 +90,39 @@ impl StreamPhase {
 #[derive(Debug)]
 struct IncomingBody {
     reader: BodyReader,
-    /// The owner was asked to say when there is room in the spool.
+    /// The owner is waiting for room in the spool.
     awaits_room: bool,
 }
 
-/// A body that nobody needs.
+/// A body that is not needed.
 #[derive(Debug)]
 pub(super) struct Unwanted {
     pub(super) reader: BodyReader,
-    /// It may or may not come: the peer has asked whether to send it, or it is refused in the middle of it.
+    /// The peer may not send it: it expects `100 Continue`, or the body was refused half-way.
     pub(super) is_doubtful: bool,
 }
 
-/// What a step leads to.
+/// The outcome of a step.
 #[derive(Debug)]
 pub(super) enum StreamStep {
-    /// The owner is to do something.
+    /// An action for the owner.
     Ask(Ask),
-    /// Bytes of the body, by [`Stream::take_body`].
+    /// Feed body bytes with [`Stream::take_body`].
     Bytes,
-    /// The reply has ended like this and is in the output.
+    /// The reply has ended; all of it is in the output.
     End(End),
-    /// An informational response is to be encoded.
+    /// Encode an informational response.
     Interim(u16, Fields),
-    /// Nobody is there to be answered.
+    /// The peer has gone.
     Lost,
-    /// Room in the output.
+    /// Make room in the output.
     Room,
-    /// Whatever the owner or the deadline brings.
+    /// Wait for the owner or the deadline.
     Wait,
 }
 
 impl<R> Stream<R> {
-    /// Begins with a head that was read.
+    /// Creates the stream of a request whose head was read.
     pub(super) fn new(
         request: R,
         facts: ResponseFacts,
@@ -133,7 +132,7 @@ impl<R> Stream<R> {
     ) -> Self {
         let decoder = BodyDecoder::new(framing, grant.body_bytes_max);
         let is_too_long = decoder.is_err();
-        // What is refused is thrown away all the same, by its framing.
+        // A refused body is still discarded according to its framing.
         let unbounded = || BodyDecoder::new(framing, u64::MAX).ok();
         let phase = match decoder.ok().or_else(unbounded) {
             Some(decoder) => StreamPhase::Routing(BodyReader::new(decoder)),
@@ -143,7 +142,7 @@ impl<R> Stream<R> {
         Self { outlives_peer, is_too_long, ..Self::in_phase(phase, request, facts, now) }
     }
 
-    /// Begins with a request that cannot be read; the owner must answer it.
+    /// Creates the stream of a request that cannot be parsed; the owner must answer it.
     pub(super) fn unreadable(request: R, facts: ResponseFacts, now: Instant) -> Self {
         Self::in_phase(StreamPhase::waiting(), request, facts, now)
     }
@@ -163,33 +162,33 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Whether its head announces a body that is longer than granted: the owner must refuse it.
+    /// Returns whether its head announces a body that is longer than granted; the owner must refuse it.
     pub(super) fn is_too_long(&self) -> bool {
         self.is_too_long
     }
 
-    /// What its head says about its response.
+    /// Returns the facts of its head that determine the response.
     pub(super) fn facts(&self) -> ResponseFacts {
         self.facts
     }
 
-    /// Nothing can follow its response on the connection.
+    /// Closes the connection after the response.
     pub(super) fn end_connection(&mut self) {
         self.facts.keep_alive = false;
     }
 
-    /// Whether it was refused before its body was read; the peer may still be sending.
+    /// Returns whether it was refused before its body was read; the peer may still be sending.
     pub(super) fn is_cut_short(&self) -> bool {
         self.is_cut_short
     }
 
-    /// The body that nobody needs, once.
+    /// Takes the body that is not needed, if there is one.
     pub(super) fn take_unwanted(&mut self) -> Option<Unwanted> {
-        // Looked at before each step: taking moves more than looking.
+        // Called before each step: checking is cheaper than moving the value.
         if self.unwanted.is_some() { self.unwanted.take() } else { None }
     }
 
-    /// The owner has decided.
+    /// Takes the owner's decision.
     pub(super) fn decide(&mut self, decision: Decision, now: Instant) {
         self.interruption = None;
         match decision {
@@ -280,8 +279,8 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Takes bytes of the body, after [`StreamStep::Bytes`]; returns how many of them belong to it, and how many body
-    /// bytes they held. A body that is no good is told of at the next step.
+    /// Takes body bytes, after [`StreamStep::Bytes`]; returns the bytes consumed and the body bytes decoded from them.
+    /// The next step reports an invalid body.
     pub(super) fn take_body(&mut self, bytes: &[u8], now: Instant) -> (usize, usize) {
         let StreamPhase::ReadingBody(body) = &mut self.phase else { return (0, 0) };
         match body.reader.take(bytes) {
@@ -297,37 +296,37 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Something of the body is on its way that cannot be taken yet.
+    /// Records progress of the body by bytes that cannot be taken yet.
     pub(super) fn note_body_progress(&mut self, now: Instant) {
         if let StreamPhase::ReadingBody(_) = self.phase {
             self.since = now;
         }
     }
 
-    /// The body has ended, in a protocol that tells so by itself.
+    /// Records the end of the body, in a protocol that signals it separately.
     pub(super) fn end_body(&mut self) {
         if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.reader.end();
         }
     }
 
-    /// Whether the peer is to be told that its body is wanted; true once.
+    /// Returns whether to send `100 Continue` now; true once.
     pub(super) fn takes_continue(&mut self) -> bool {
         matches!(self.phase, StreamPhase::ReadingBody(_)) && std::mem::take(&mut self.facts.expects_continue)
     }
 
-    /// The peer will not read an answer that is yet to be made.
+    /// Sets whether the peer has closed the connection and is presumed not to read a later response.
     pub(super) fn set_deserted(&mut self, is_deserted: bool) {
         self.is_deserted = is_deserted;
     }
 
-    /// Whether it goes on until it is offered although its peer has gone. What is missing of its body does not come,
-    /// which ends it.
+    /// Returns whether the request continues until it is offered although its peer has gone. If its body is incomplete,
+    /// the missing bytes end it.
     pub(super) fn goes_on_alone(&self) -> bool {
         matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_peer
     }
 
-    /// A piece of the body is on disk; its buffer comes back.
+    /// Takes the file and the buffer back after a piece of the body was written.
     pub(super) fn spooled(&mut self, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
         if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.reader.spooled(file, buffer);
@@ -335,7 +334,7 @@ impl<R> Stream<R> {
         }
     }
 
-    /// A piece of the body was not taken and comes back; returns whether it may be another time.
+    /// Takes a refused piece of the body back; returns whether a retry may succeed.
     pub(super) fn spool_refused(
         &mut self,
         file: Option<SpoolFile>,
@@ -346,7 +345,7 @@ impl<R> Stream<R> {
         body.reader.refused(file, bytes, error)
     }
 
-    /// There may be room in the spool again.
+    /// Retries to spool the body, after room became available.
     pub(super) fn retry_spool(&mut self) {
         if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.awaits_room = false;
@@ -354,7 +353,7 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Parts of its reply may be ready.
+    /// Announces parts of the reply.
     pub(super) fn note_reply(&mut self) {
         match &mut self.phase {
             StreamPhase::Waiting { has_parts, .. } => *has_parts = true,
@@ -363,7 +362,8 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Lets `take` add parts of its reply. If there are none, the wait goes on: the call was meant for another.
+    /// Lets `take` append parts of the reply. If there are none, the wait continues: the announcement was for another
+    /// request.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         match &mut self.phase {
             StreamPhase::Waiting { .. } => {
@@ -378,17 +378,17 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Whether a head of its response went out, or waits to.
+    /// Returns whether the head of its response was sent, or is pending.
     pub(super) fn has_reply(&self) -> bool {
         matches!(&self.phase, StreamPhase::Replying(reply) if reply.has_begun() || reply.has_head())
     }
 
-    /// Whether it was offered, and nothing has come of its reply.
+    /// Returns whether it was offered, and no part of its reply has arrived.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.phase, StreamPhase::Waiting { .. })
     }
 
-    /// Bytes of its reply were read; none at the end of their source.
+    /// Takes a slice of the reply; an empty one means that the source ended early.
     pub(super) fn sliced(&mut self, bytes: Vec<u8>, output: &mut Output) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.sliced(bytes, output);
@@ -400,14 +400,14 @@ impl<R> Stream<R> {
         matches!(&self.phase, StreamPhase::Replying(reply) if reply.awaits_disk())
     }
 
-    /// The rest of its reply cannot be had.
+    /// Breaks the reply off because its rest is not available.
     pub(super) fn fail_reply(&mut self) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.fail();
         }
     }
 
-    /// The head has been encoded; the body goes out like this, or `page` in its place.
+    /// Sets the framing of the body after the head was encoded; `page` replaces the body.
     pub(super) fn begin_body(&mut self, frame: Frame, page: Option<Vec<u8>>) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
             if let Some(page) = page {
@@ -417,29 +417,29 @@ impl<R> Stream<R> {
         }
     }
 
-    /// The output has so many bytes left that have not been sent.
+    /// Releases the memory of what was sent; the output has `output_bytes` left.
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.note_unsent(output_bytes);
         }
     }
 
-    /// Bytes from the output go to somebody who keeps them for a while.
+    /// Passes the share of `bytes` on with them, for a recipient that keeps them for a while.
     pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
         if let StreamPhase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
     }
 
-    /// Bytes of the body that have gone into the output.
+    /// Returns the number of body bytes passed to the output.
     pub(super) fn reply_bytes(&self) -> u64 {
         if let StreamPhase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 
-    /// When the wait for its reply is over, if it waits for one.
+    /// Returns the deadline of the wait for its reply, if it is waiting for one.
     pub(super) fn wait_deadline(&self) -> Option<Instant> {
         if let StreamPhase::Waiting { until, .. } = self.phase { until } else { None }
     }
 
-    /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
+    /// Returns the deadline of the current wait; `None` while waiting for the owner, or for output to be read.
     pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
         match &self.phase {
             _ if self.interruption.is_some() => None,
@@ -449,7 +449,7 @@ impl<R> Stream<R> {
         }
     }
 
-    /// The deadline has passed.
+    /// Handles the expired deadline.
     pub(super) fn on_deadline(&mut self) {
         match &mut self.phase {
             StreamPhase::ReadingBody(body) => {
@@ -470,7 +470,7 @@ mod tests {
     use crate::connection::Ended;
     use crate::connection::harness::{Bench, Rest, data, end, head, seconds};
 
-    /// A request of HTTP/1 that was offered, and waits for its reply for five seconds.
+    /// Creates an HTTP/1 request that was offered, and waits up to five seconds for its reply.
     fn waiting() -> Bench {
         let mut bench = Bench::new();
         bench.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn waiting_goes_on_where_nothing_is_collected() {
-        // Somebody speaks late, of the request before this one.
+        // A late announcement for the previous request.
         let mut bench = waiting();
         let until = bench.connection.deadline();
         bench.give(0, Vec::new());

@@ -1,10 +1,9 @@
-//! Deadlines, sorted: of the connections of one io thread, or of the streams of one connection; one entry each, its
+//! Sorted deadlines of the connections of an I/O thread, or of the streams of a connection: one entry each, its
 //! nearest.
 //!
-//! Promises: no deadline is missed; an entry may come up early (its
-//! owner has a later deadline by now), and the
-//! owner then arms it again. So a deadline that only moves back, as on a busy kept connection, costs nothing.
-//! Refuses: it reads no clock.
+//! No deadline is missed. An entry may fire early because its owner's deadline has moved; the owner then arms it again.
+//! A deadline that only moves back, as on a busy kept connection, therefore costs nothing. The caller passes the time
+//! in.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -15,12 +14,12 @@ pub struct Timers {
     entries: BTreeSet<(Instant, u64)>,
 }
 
-/// The entry of one connection: when it will come up.
+/// When the entry of one owner fires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Armed(Option<Instant>);
 
 impl Timers {
-    /// Makes sure that `key` comes up at `deadline` or earlier.
+    /// Ensures that `key` fires at `deadline` or earlier.
     pub fn arm(&mut self, key: u64, armed: &mut Armed, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         match armed.0 {
@@ -35,14 +34,14 @@ impl Timers {
         }
     }
 
-    /// Forgets the entry of a connection that ends.
+    /// Removes the entry of an owner that ends.
     pub fn disarm(&mut self, key: u64, armed: &mut Armed) {
         if let Some(at) = armed.0.take() {
             self.entries.remove(&(at, key));
         }
     }
 
-    /// Takes one entry that has come up by `now`; its owner's `Armed` must be cleared with [`Armed::fired`].
+    /// Takes one entry that has fired by `now`; its owner's `Armed` must be cleared with [`Armed::fired`].
     pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let (at, key) = *self.entries.first()?;
         if at > now {
@@ -52,14 +51,14 @@ impl Timers {
         Some(key)
     }
 
-    /// When the next entry comes up.
+    /// Returns when the next entry fires.
     pub fn next(&self) -> Option<Instant> {
         self.entries.first().map(|(at, _)| *at)
     }
 }
 
 impl Armed {
-    /// Notes that the entry has come up.
+    /// Records that the entry has fired.
     pub fn fired(&mut self) {
         self.0 = None;
     }

@@ -1,7 +1,6 @@
-//! The turn of one request: it takes steps, and its protocol carries out what they lead to.
+//! The turn of one request: runs its steps, whose results its protocol carries out.
 //!
-//! Promises: both protocols mean the same by a step. Refuses: it keeps nothing; what a turn leaves is the stream's and
-//! its carrier's.
+//! A step means the same in both protocols. The turn keeps no state; that is in the stream and its carrier.
 
 use std::time::Instant;
 
@@ -12,15 +11,15 @@ use super::command::Ask;
 use super::output::Output;
 use super::stream::{Stream, StreamStep};
 
-/// How a protocol carries a request.
+/// The part of a protocol that carries a request.
 pub(super) trait Carrier<R> {
-    /// Where the response goes.
+    /// Returns the output of the response.
     fn output(&mut self) -> &mut Output;
 
-    /// If nothing waits for the peer: from now on it may be waited for.
+    /// Restarts the write timeout, if no output is pending.
     fn note_step(&mut self, now: Instant);
 
-    /// Feeds what has come of the body.
+    /// Feeds received bytes to the body.
     fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress;
 
     /// Encodes an informational response.
@@ -30,41 +29,41 @@ pub(super) trait Carrier<R> {
     fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress;
 }
 
-/// What became of something that a step led to.
+/// The result of a carrier's action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CarrierProgress {
-    /// There is no more for now.
+    /// Nothing more can be done for now.
     Blocked,
-    /// The peer is gone.
+    /// The peer has gone.
     Gone,
-    /// Another step can be taken.
+    /// Another step is possible.
     Moved,
-    /// The socket is to be read.
+    /// Read from the socket first.
     Read,
-    /// The output is to be written.
+    /// Write the output first.
     Transmit,
 }
 
-/// What a turn ended with.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// The owner is to do something; then the turn goes on.
+    /// An action for the owner; then the turn continues.
     Ask(Ask),
-    /// There is nothing more to do for now.
+    /// Nothing more can be done for now.
     Blocked,
-    /// The reply has ended like this and is in the output.
+    /// The reply has ended; all of it is in the output.
     End(End),
-    /// Nobody is there to be answered.
+    /// The peer has gone.
     Lost,
-    /// The socket is to be read; then the turn goes on.
+    /// Read from the socket; then the turn continues.
     Read,
-    /// The output is to be written; then the turn goes on.
+    /// Write the output; then the turn continues.
     Transmit,
-    /// It has had as many steps as it may.
+    /// All steps of the turn are used up.
     Yield,
 }
 
-/// Lets `stream` take up to `steps` steps.
+/// Runs up to `steps` steps of `stream`.
 pub(super) fn take_turn<R>(
     stream: &mut Stream<R>,
     carrier: &mut impl Carrier<R>,

@@ -1,29 +1,28 @@
-//! How far ahead the client of an HTTP/2 connection may send bodies: its window grows with the product of delay and
-//! bandwidth.
+//! The receive window for uploads on an HTTP/2 connection, which grows with the bandwidth-delay product.
 //!
-//! A window of a fixed size holds a client to that size in each round trip. Whether it does is measured by a PING: what
-//! comes between the ping and its answer came within a round trip. Promises: a client that is not held back, or whose
-//! bodies are not taken as they come, gets no larger window; a few bytes cause no ping. Refuses: it sends nothing, and it
-//! keeps no bound for all connections.
+//! A fixed window limits a client to its size in each round trip. A PING measures whether it does: bytes received
+//! between the PING and its acknowledgement arrived within a round trip. The window is not enlarged for a client that
+//! it does not limit, or while bodies are not read as they arrive; a few bytes cause no PING. This type does no I/O,
+//! and does not limit the total over all connections.
 
 use crate::limits::{HTTP2_STREAM_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX};
 
-/// The window of each stream of a connection, and what is being measured.
+/// The window of each stream of a connection, and the current measurement.
 #[derive(Debug)]
 pub(super) struct UploadWindow {
     bytes: u32,
-    /// The window that was found to be right for uploads before.
+    /// The largest window that earlier uploads needed.
     known: u32,
-    /// What has come since the ping, while its answer is awaited.
+    /// Bytes received since the PING, while its acknowledgement is pending.
     probed: Option<u64>,
-    /// What has come since the last probe.
+    /// Bytes received since the last measurement.
     unprobed: u64,
 }
 
-/// By how much a window grows that is too small. It takes two round trips until a larger one is used up in turn.
+/// The growth factor of a window that is too small. It takes two round trips to use up the larger window in turn.
 const GROWTH: u32 = 8;
 
-/// Which part of its window a client must have used before its round trip is measured.
+/// A measurement starts once the client has used this fraction (1/n) of its window.
 const PROBED_PART: u32 = 4;
 
 impl Default for UploadWindow {
@@ -33,12 +32,12 @@ impl Default for UploadWindow {
 }
 
 impl UploadWindow {
-    /// The window, in bytes.
+    /// Returns the window, in bytes.
     pub(super) fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// Body bytes have come.
+    /// Records received body bytes.
     pub(super) fn note_data(&mut self, bytes: u64) {
         match &mut self.probed {
             Some(probed) => *probed += bytes,
@@ -46,24 +45,24 @@ impl UploadWindow {
         }
     }
 
-    /// Whether so much has come that a larger window may be of use.
+    /// Returns whether enough was received for a larger window to help.
     pub(super) fn is_worth_a_probe(&self) -> bool {
         let is_long = self.unprobed >= u64::from(self.bytes / PROBED_PART);
         self.probed.is_none() && is_long && self.bytes < HTTP2_WINDOW_BYTES_MAX
     }
 
-    /// The window to begin with, if an upload before has needed it.
+    /// Returns a larger window to begin with, if an earlier upload needed it.
     pub(super) fn known(&self) -> Option<u32> {
         (self.known > self.bytes).then_some(self.known)
     }
 
-    /// A ping was sent.
+    /// Records that a PING was sent.
     pub(super) fn begin_probe(&mut self) {
         (self.probed, self.unprobed) = (Some(0), 0);
     }
 
-    /// The ping was answered; with `is_taken`, bodies were taken as they came. Returns a larger window if the present one
-    /// has held the client back.
+    /// Records the acknowledgement; with `is_taken`, bodies were read as they arrived. Returns a larger window if the
+    /// current one has limited the client.
     pub(super) fn end_probe(&mut self, is_taken: bool) -> Option<u32> {
         let probed = self.probed.take()?;
         let is_held_back = probed >= u64::from(self.bytes / 2);
@@ -71,7 +70,7 @@ impl UploadWindow {
         (is_held_back && is_taken && next > self.bytes).then_some(next)
     }
 
-    /// The client was told of another window.
+    /// Records that the client was sent another window.
     pub(super) fn set(&mut self, bytes: u32) {
         self.known = self.known.max(bytes);
         (self.bytes, self.unprobed) = (bytes, 0);
@@ -82,8 +81,8 @@ impl UploadWindow {
 mod tests {
     use super::*;
 
-    /// A client that sends without a pause: what its window lets through in each round trip, at most `product` bytes.
-    /// Returns the windows, one per round trip.
+    /// Simulates a client that sends without a pause, limited by its window and by `product` bytes in each round trip.
+    /// Returns the window of each round trip.
     fn windows(product: u64, is_taken: bool, trips: usize) -> Vec<u32> {
         let mut window = UploadWindow::default();
         let mut windows = Vec::new();
