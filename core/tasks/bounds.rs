@@ -1,6 +1,6 @@
-//! The bounds of a pool of tasks, and what a dispatch over one of them gets.
+//! The limits of a task pool, and the errors of a dispatch beyond them.
 
-/// The bounds of a pool of tasks.
+/// The limits of a task pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskLimits {
     /// The number of threads.
@@ -18,15 +18,15 @@ pub struct TaskLimits {
 pub enum TaskRejection {
     /// The queue is full. Counted.
     Queue {
-        /// The number of places in the queue.
+        /// The capacity of the queue.
         capacity: usize,
     },
     /// The maximum number of tasks is in flight. Counted.
     InFlight {
-        /// The maximum.
+        /// The limit.
         cap: usize,
     },
-    /// No thread of the pool has booted, although it was tried.
+    /// The boot of all threads has failed.
     NoThread,
     /// The server is shutting down.
     Closed,

@@ -1,19 +1,19 @@
-//! Background tasks: work that a request hands to the threads of a second pool, and may wait for.
+//! Background tasks: work that a request hands to a second thread pool, and may await.
 //!
-//! Promises: each task has exactly one outcome, whoever else wanted to give it another; whoever waits for it is told;
-//! the numbers in flight are bounded, and what is over a bound is refused immediately. Refuses: it does not know what a
-//! task computes, nor what travels to it and back ([`Cargo`]); it waits for nothing and logs nothing.
+//! Each task has exactly one outcome, even if several threads try to decide it, and each awaiter is notified. The
+//! number of tasks in flight is bounded; a dispatch beyond a limit is rejected immediately. The computation of a task
+//! and its payloads ([`Cargo`]) are opaque here. This module never blocks and logs nothing.
 //!
-//! | file | noun |
+//! | file | content |
 //! |---|---|
-//! | `outcome` | what a task comes to |
-//! | `bounds` | the limits of a pool, and what a dispatch over one of them gets |
-//! | `task_thread`, `task_events` | who is told that a task was cancelled, and who is told of detached ones |
-//! | `task_watch`, `task_watcher` | waiting for several tasks together, and what each of them knows of it |
-//! | `task` | one task: who runs it, and its outcome |
-//! | `task_books` | what was dispatched, and what became of it |
-//! | `task_queue` | the one queue of all threads |
-//! | `task_pool` | the threads, and who may dispatch |
+//! | `outcome` | the outcome of a task |
+//! | `bounds` | the limits of a pool, and the errors of a dispatch beyond them |
+//! | `task_thread`, `task_events` | notifications of cancelled and of detached tasks |
+//! | `task_watch`, `task_watcher` | waiting for several tasks together, and its link in each task |
+//! | `task` | one task: its worker and its outcome |
+//! | `task_books` | the counters of dispatched and ended tasks |
+//! | `task_queue` | the queue shared by all threads |
+//! | `task_pool` | the threads, and the admission of tasks |
 
 mod bounds;
 mod outcome;

@@ -1,25 +1,25 @@
-//! What a task comes to.
+//! The outcome of a task.
 
 use std::any::Any;
 
-/// What travels to a task and back. Only those at the ends know what is in it.
+/// The payload of a task or of its result; opaque to the pool.
 pub type Cargo = Box<dyn Any + Send + Sync>;
 
-/// What awaiters get.
+/// The outcome of a task, as its awaiters get it.
 #[derive(Debug)]
 pub enum TaskOutcome {
-    /// The task's code has returned this.
+    /// The task has returned this result.
     Completed(Cargo),
-    /// The task's code has failed, and this says how.
+    /// The task has failed with this error.
     Failed(Cargo),
-    /// The task was not run to its end, for this reason, of which no cargo tells.
+    /// The task was not run to its end, for this reason; there is no payload.
     Lost(&'static str),
     /// The task was cancelled.
     Cancelled,
 }
 
 impl TaskOutcome {
-    /// Returns what a task with this outcome is counted as.
+    /// Returns how a task with this outcome is counted.
     pub fn fate(&self) -> TaskFate {
         match self {
             Self::Completed(_) => TaskFate::Completed,
@@ -29,13 +29,13 @@ impl TaskOutcome {
     }
 }
 
-/// How a task has ended, as it is counted.
+/// The outcome of a task, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskFate {
-    /// Its code returned a result.
+    /// Its code has returned a result.
     Completed,
-    /// Its code failed, or could not be run to its end.
+    /// Its code has failed, or was not run to its end.
     Failed,
-    /// Its awaiters were told that it was cancelled, whatever its code did afterwards.
+    /// It was cancelled before it had another outcome, whatever its code did afterwards.
     Cancelled,
 }

@@ -1,7 +1,7 @@
-//! One task: who runs it, and its outcome.
+//! One task: its worker and its outcome.
 //!
-//! Promises: exactly one outcome, decided once; its worker is told when another one has decided; it is counted once,
-//! when it has left its thread or the queue. Refuses: it computes nothing and waits for nothing.
+//! The outcome is decided exactly once; if another thread decides it, the worker is notified. The task is counted once,
+//! when it leaves its thread or the queue. Nothing here blocks.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use super::task_books::TaskBooks;
 use super::task_thread::TaskThread;
 use super::task_watcher::TaskWatcher;
 
-/// One task, shared by whoever dispatched it, the queue, and the thread that runs it.
+/// One task, shared by the request that dispatched it, the queue, and the thread that runs it.
 ///
 /// ```text
 ///                claim                 its worker drops the claim
@@ -24,30 +24,30 @@ use super::task_watcher::TaskWatcher;
 ///      │                                                            ▲
 ///      └──── claim is refused, because it has an outcome ───────────┘
 ///
-///   and beside it, at any time before it has left, once:
+///   in parallel, at most once before it has left:
 ///
-///            settle (its worker) · fail (the pool) · cancel, strand (anybody)
-///   no outcome ─────────────────────────────────────────────────────▶ outcome (watches are told)
+///            settle (its worker) · fail (the pool) · cancel, strand (any thread)
+///   no outcome ─────────────────────────────────────────────────────▶ outcome (watches notified)
 /// ```
 ///
 /// # Ownership
 ///
-/// - The *input* belongs to the worker that [takes](Self::take_input) it. It is freed with the outcome if no worker has
+/// - The *input* is owned by the worker that [takes](Self::take_input) it. It is freed with the outcome if no worker has
 ///   claimed the task by then, and with the claim at the latest.
-/// - The *outcome* belongs to the task, and lives as long as anybody holds it.
+/// - The *outcome* is owned by the task, and lives as long as the task.
 /// - The *thread* of a running task is known from [`run_on`](Self::run_on) until the task has left it.
 ///
 /// # Invariants
 ///
-/// - One outcome: of all calls that could decide it, one succeeds, and the others learn that they were late.
-/// - A task with an outcome is not claimed. One that gets its outcome at the moment of its claim is claimed, and its
-///   worker learns of it from `run_on`, or is told.
-/// - A task that has left has an outcome: the pool [fails](Job::fail) what a worker drops.
-/// - It is counted by that outcome, when it leaves; whatever its code did after it was cancelled changes nothing.
+/// - One outcome: of all calls that could decide it, one succeeds, and the others return that they were late.
+/// - A task with an outcome is not claimed. If it gets its outcome during its claim, it is claimed, and its worker learns
+///   of the outcome from `run_on` or is notified.
+/// - A task that has left has an outcome: if a worker drops its claim without one, the pool [fails](Job::fail) the task.
+/// - It is counted by that outcome when it leaves; what its code does after a cancellation changes nothing.
 ///
 /// # Ordering
 ///
-/// A lock of a few instructions decides. The outcome is published before watches are told, and read without the lock.
+/// A lock of a few instructions decides. The outcome is published before watches are notified, and read without the lock.
 #[derive(Debug)]
 pub struct Task {
     id: u64,
@@ -55,16 +55,16 @@ pub struct Task {
     trace: Option<SpanContext>,
     books: Arc<TaskBooks>,
     outcome: OnceLock<TaskOutcome>,
-    /// Short: fields are compared, replaced or copied. Nobody is told, and no cargo is freed, while it is held.
+    /// Held only to compare, replace or copy fields: no callback runs and no payload is freed under the lock.
     state: ShortLock<TaskState>,
 }
 
-/// Who dispatches a task.
+/// The origin of a dispatch.
 #[derive(Clone, Debug, Default)]
 pub struct TaskOrigin<'a> {
     /// The ID of the request.
     pub request_id: &'a str,
-    /// The span that the request is in, if it has a trace.
+    /// The span of the request at the dispatch, if it is traced.
     pub trace: Option<SpanContext>,
 }
 
@@ -83,9 +83,9 @@ struct TaskState {
     is_stranded: bool,
     input: Option<Cargo>,
     thread: Option<Arc<dyn TaskThread>>,
-    /// Those who wait for the outcome.
+    /// Watchers of the outcome.
     awaiting: Vec<TaskWatcher>,
-    /// Those who wait until it has left.
+    /// Watchers of the departure.
     seeing_off: Vec<TaskWatcher>,
 }
 
@@ -96,10 +96,10 @@ enum TaskStage {
     Left,
 }
 
-/// What is to be done once the outcome is decided, outside of the lock.
+/// Work that follows the decision of the outcome, done outside the lock.
 struct Aftermath {
     awaiting: Vec<TaskWatcher>,
-    /// Of a task that nobody will run.
+    /// The input of a task that will not run.
     input: Option<Cargo>,
     thread: Option<Arc<dyn TaskThread>>,
     is_queued: bool,
@@ -107,7 +107,7 @@ struct Aftermath {
 }
 
 impl Task {
-    /// Makes a task that `books` have admitted under the number `id`, and that is about to be queued.
+    /// Creates a task that `books` have admitted under the number `id`; the caller queues it.
     pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Cargo, books: &Arc<TaskBooks>) -> Self {
         let state = TaskState {
             stage: TaskStage::Queued,
@@ -129,106 +129,106 @@ impl Task {
         }
     }
 
-    /// Returns the number of the task, from 1, unique in its pool.
+    /// Returns the number of the task, counted from 1 in its pool.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Returns the ID of the request that dispatched it.
+    /// Returns the ID of the request that dispatched the task.
     pub fn request_id(&self) -> &str {
         &self.request_id
     }
 
-    /// Returns the span that dispatched it, if its request has a trace: what it does continues that trace.
+    /// Returns the span that dispatched the task, if its request is traced; the task continues that trace.
     pub fn trace(&self) -> Option<&SpanContext> {
         self.trace.as_ref()
     }
 
-    /// Takes what was dispatched with it, once; for the worker that runs it.
+    /// Takes the input, once; for the worker that runs the task.
     pub fn take_input(&self) -> Option<Cargo> {
         self.state.lock().input.take()
     }
 
-    /// Returns the outcome, once it is decided. Takes no lock.
+    /// Returns the outcome once it is decided. Takes no lock.
     pub fn outcome(&self) -> Option<&TaskOutcome> {
         self.outcome.get()
     }
 
-    /// Returns whether it was cancelled before it had another outcome: it should end.
+    /// Returns whether the task was cancelled before it had another outcome; it should then end.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.outcome(), Some(TaskOutcome::Cancelled))
     }
 
-    /// Returns whether a worker has claimed it.
+    /// Returns whether a worker has claimed the task.
     pub fn began(&self) -> bool {
         self.state.lock().began
     }
 
-    /// Returns whether it has left its thread or the queue: nothing of it is left to run.
+    /// Returns whether the task has left its thread or the queue, so that no part of it is left to run.
     pub fn has_left(&self) -> bool {
         self.state.lock().stage == TaskStage::Left
     }
 
-    /// Returns whether it was counted as [stranded](Self::strand), and has not left.
+    /// Returns whether the task was [stranded](Self::strand) and has not left.
     pub fn is_stranded(&self) -> bool {
         let state = self.state.lock();
         state.is_stranded && state.stage != TaskStage::Left
     }
 
-    /// Returns whether the end of its request has to do with it: it has no outcome and is not detached, or it is
-    /// [stranded](Self::is_stranded).
+    /// Returns whether the end of the request affects the task: it is [stranded](Self::is_stranded), or it has no
+    /// outcome and is not detached.
     pub fn is_owned(&self) -> bool {
         (self.outcome().is_none() && !self.is_detached()) || self.is_stranded()
     }
 
-    /// Returns whether it was [detached](Self::detach).
+    /// Returns whether the task was [detached](Self::detach).
     pub fn is_detached(&self) -> bool {
         self.state.lock().is_detached
     }
 
-    /// Names the thread that runs it, which is told if it is cancelled from now on. Called by the worker that has
-    /// claimed it, before anything of it runs. Returns false if it has its outcome already: nothing of it should run.
+    /// Sets the thread that runs the task, which is notified of a later cancellation. Called by the worker that has
+    /// claimed the task, before it runs. Returns false if the task has its outcome already and should not run.
     pub fn run_on(&self, thread: Arc<dyn TaskThread>) -> bool {
         let mut state = self.state.lock();
         debug_assert_eq!(state.stage, TaskStage::Running, "nobody has claimed it");
         let before = state.thread.replace(thread);
-        // Under the lock, so that either this sees the outcome, or whoever decides it sees the thread.
+        // Under the lock, so that either this call sees the outcome, or the thread that decides it sees `thread`.
         let is_open = self.outcome.get().is_none();
         drop(state);
         drop(before);
         is_open
     }
 
-    /// Decides the outcome; for its worker. Returns false if it was decided before, and drops this one.
+    /// Decides the outcome; for the worker. Returns false, and drops `outcome`, if it was decided before.
     pub fn settle(&self, outcome: TaskOutcome) -> bool {
         self.decide(outcome, |_| true).map(|aftermath| self.carry_out(aftermath, false)).is_ok()
     }
 
-    /// Cancels it. Returns true if it will not complete, and false if it had its outcome before. Its watches are told
-    /// at once. If it is queued, it never starts; if it runs, its thread is told, and may go on for long.
+    /// Cancels the task; returns false if it had an outcome before. Its watchers are notified at once. If it is queued,
+    /// it never starts; if it is running, its thread is notified, but may keep running it for a long time.
     pub fn cancel(&self) -> bool {
         let decided = self.decide(TaskOutcome::Cancelled, |_| true);
         decided.map(|aftermath| self.carry_out(aftermath, true)).is_ok()
     }
 
-    /// Cancels it like [`cancel`](Self::cancel), and counts it as stranded, if a worker has claimed it, it has no
-    /// outcome and is not detached. Otherwise nothing changes, and it returns false.
+    /// Cancels the task like [`cancel`](Self::cancel) and counts it as stranded, provided that it is running, has no
+    /// outcome and is not detached. Otherwise has no effect and returns false.
     pub fn strand(&self) -> bool {
         let may = |state: &TaskState| state.stage == TaskStage::Running && !state.is_detached;
         let Ok(aftermath) = self.decide(TaskOutcome::Cancelled, may) else { return false };
         self.state.lock().is_stranded = true;
-        // Whether it has left meanwhile or not: it is in flight, or was counted as cancelled.
+        // Correct even if the task has left meanwhile: it is either in flight or counted as cancelled.
         self.books.strand();
         self.carry_out(aftermath, true);
         true
     }
 
-    /// Lets go of it: its outcome interests nobody, except that [`TaskEvents`](super::TaskEvents) hear of it once.
-    /// Later calls change nothing.
+    /// Detaches the task: its outcome is not awaited, but reported once to [`TaskEvents`](super::TaskEvents). Later
+    /// calls have no effect.
     pub fn detach(&self) {
         let mut state = self.state.lock();
         let was_detached = std::mem::replace(&mut state.is_detached, true);
-        // Under the lock, so that one of the two that could report it does.
+        // Under the lock, so that exactly one of the two possible reporters reports it.
         let outcome = self.outcome.get();
         drop(state);
         if let Some(outcome) = outcome.filter(|_| !was_detached) {
@@ -236,12 +236,12 @@ impl Task {
         }
     }
 
-    /// Tells `watcher` once the outcome is decided, or at once if it is.
+    /// Notifies `watcher` when the outcome is decided, or immediately if it is.
     pub(super) fn watch(&self, watcher: TaskWatcher) {
         self.keep(watcher, |state| (self.outcome.get().is_none()).then_some(&mut state.awaiting));
     }
 
-    /// Tells `watcher` once the task [has left](Self::has_left), or at once if it has.
+    /// Notifies `watcher` when the task [has left](Self::has_left), or immediately if it has.
     pub(super) fn see_off(&self, watcher: TaskWatcher) {
         self.keep(watcher, |state| (state.stage != TaskStage::Left).then_some(&mut state.seeing_off));
     }
@@ -255,7 +255,7 @@ impl Task {
         let mut state = self.state.lock();
         let rest = match place(&mut state) {
             Some(watchers) => {
-                // Now and then, so that a watch that is given up again and again costs no memory.
+                // Purge before the list grows, so that repeated watches that are given up do not use up memory.
                 if watchers.len() == watchers.capacity() {
                     unwanted.extend(watchers.extract_if(.., |one| !one.is_wanted()));
                 }
@@ -271,12 +271,12 @@ impl Task {
         }
     }
 
-    /// Whether its outcome is a result.
+    /// Returns whether its outcome is a result.
     fn has_completed(&self) -> bool {
         matches!(self.outcome(), Some(TaskOutcome::Completed(_)))
     }
 
-    /// Decides the outcome if it is open and the state allows it; otherwise gives it back.
+    /// Decides the outcome if it is open and the state allows it; otherwise returns it.
     fn decide(
         &self,
         outcome: TaskOutcome,
@@ -320,11 +320,11 @@ impl Task {
         }
     }
 
-    /// Counts it, and notes that nothing of it is left to run.
+    /// Counts the task, and records that no part of it is left to run.
     pub(super) fn leave(&self) {
         let end = self.outcome().map(TaskOutcome::fate);
         debug_assert!(end.is_some(), "it leaves without an outcome");
-        // First, so that whoever sees that it has left finds it in the books.
+        // Counted first, so that a thread that sees that the task has left also finds it in the books.
         self.books.leave(end.unwrap_or(TaskFate::Failed));
         let mut state = self.state.lock();
         debug_assert_ne!(state.stage, TaskStage::Left, "it leaves once");
@@ -347,7 +347,7 @@ impl Job for Task {
             return Ok(());
         }
         drop(state);
-        // Its worker has taken it off the queue.
+        // The caller has taken it off the queue.
         self.leave();
         Err(NotClaimed)
     }

@@ -1,6 +1,6 @@
-//! The books of the tasks: how many were dispatched, and what became of them.
+//! The counters of the tasks: dispatched, and ended in each way.
 //!
-//! Promises: a reading on any thread, at any time, keeps the laws below. Refuses: they do not know the tasks.
+//! A reading, by any thread at any time, satisfies the laws below. The books do not refer to the tasks.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use super::bounds::{TaskLimits, TaskRejection};
 use super::outcome::TaskFate;
 use super::task_events::TaskEvents;
 
-/// A reading of the books.
+/// A snapshot of the books.
 ///
 /// # Laws
 ///
@@ -25,19 +25,19 @@ use super::task_events::TaskEvents;
 /// `cancelled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts {
-    /// The tasks that were queued.
+    /// Tasks that were queued.
     pub dispatched: u64,
-    /// Those that have left their thread with a result.
+    /// Tasks that have left their thread with a result.
     pub completed: u64,
-    /// Those that have left their thread, or the queue, without one.
+    /// Tasks that have left their thread, or the queue, without a result.
     pub failed: u64,
-    /// Those that have left their thread, or the queue, after they were cancelled.
+    /// Tasks that have left their thread, or the queue, after they were cancelled.
     pub cancelled: u64,
-    /// The dispatches that were refused because a bound was reached.
+    /// Dispatches that were rejected because a limit was reached.
     pub rejected: u64,
-    /// The tasks that ran while the call that waited for any of them gave up.
+    /// Tasks that were still running when the call that awaited them gave up.
     pub stranded: u64,
-    /// The bytes of output that tasks have printed.
+    /// Bytes of output printed by tasks, all discarded.
     pub output_discarded_bytes: u64,
     /// The maximum number of tasks in flight.
     pub cap: u64,
@@ -49,7 +49,7 @@ impl TaskCounts {
         self.dispatched - self.completed - self.failed - self.cancelled
     }
 
-    /// Returns the law that the reading breaks.
+    /// Returns the law that the snapshot violates, if any.
     pub fn broken_law(&self) -> Option<&'static str> {
         let ended = self.completed + self.failed + self.cancelled;
         if ended > self.dispatched {
@@ -64,43 +64,43 @@ impl TaskCounts {
     }
 }
 
-/// What all tasks of a pool share: the books, their bounds, and who is told about detached tasks.
+/// The state shared by all tasks of a pool: the books, their limits, and the listener for detached tasks.
 ///
-/// The counts that the laws connect are behind one lock, so that no reading sees half of a change.
+/// One lock protects all counters that the laws relate, so that no snapshot contains half of a change.
 #[derive(Debug)]
 pub struct TaskBooks {
-    /// Short: a few numbers are compared and changed, or copied.
+    /// Held only to compare and change, or to copy, a few numbers.
     ledger: ShortLock<Ledger>,
     queue_capacity: u64,
-    /// Set when a task in the queue got its outcome, until the queue is swept.
+    /// Set when a queued task gets its outcome; cleared when the queue is swept.
     stale: Flag,
-    /// Set once, before the first task of whom it could be told.
+    /// Set once, before the first task that could be reported.
     events: OnceLock<Arc<dyn TaskEvents>>,
 }
 
 #[derive(Debug)]
 struct Ledger {
     counts: TaskCounts,
-    /// The tasks in the queue, or about to be.
+    /// Tasks in the queue, or about to be pushed.
     queued: u64,
     is_closed: bool,
 }
 
 impl TaskBooks {
-    /// Notes that a task in the queue has its outcome.
+    /// Records that a queued task has its outcome.
     pub(super) fn note_stale(&self) {
         self.stale.set();
     }
 
-    /// Returns whether there are such tasks, once.
+    /// Returns whether such a task was recorded, and clears the record.
     pub(super) fn take_stale(&self) -> bool {
         let is_stale = self.stale.is_set();
-        // First: one that is noted from now on sets it again.
+        // Cleared before the sweep: a task recorded from now on sets it again.
         self.stale.clear();
         is_stale
     }
 
-    /// Opens the books of a pool.
+    /// Creates the books of a pool.
     pub(super) fn new(limits: TaskLimits) -> Self {
         let counts = TaskCounts { cap: limits.in_flight_cap as u64, ..TaskCounts::default() };
         Self {
@@ -111,12 +111,13 @@ impl TaskBooks {
         }
     }
 
-    /// Reads the counts.
+    /// Takes a snapshot.
     pub fn counts(&self) -> TaskCounts {
         self.ledger.lock().counts
     }
 
-    /// Counts a task that is about to be queued; returns its number, from 1. One over a bound is counted as rejected.
+    /// Counts a task that is about to be queued; returns its number, from 1. Counts it as rejected instead if it
+    /// exceeds a limit.
     pub(super) fn admit(&self) -> Result<u64, TaskRejection> {
         let mut ledger = self.ledger.lock();
         if ledger.is_closed {
@@ -142,19 +143,19 @@ impl TaskBooks {
         ledger.counts.in_flight() >= ledger.counts.cap || ledger.queued >= self.queue_capacity
     }
 
-    /// Notes that a task was taken off the queue.
+    /// Records that a task was taken off the queue.
     pub(super) fn taken(&self) {
         let mut ledger = self.ledger.lock();
         debug_assert!(ledger.queued > 0, "nothing was queued");
         ledger.queued -= 1;
     }
 
-    /// Refuses all that comes from now on.
+    /// Rejects all further tasks.
     pub(super) fn close(&self) {
         self.ledger.lock().is_closed = true;
     }
 
-    /// Returns whether all that comes is refused.
+    /// Returns whether all further tasks are rejected.
     pub(super) fn is_closed(&self) -> bool {
         self.ledger.lock().is_closed
     }
@@ -171,18 +172,18 @@ impl TaskBooks {
         debug_assert_eq!(counts.broken_law(), None, "{counts:?}");
     }
 
-    /// Counts a running task as stranded; it is in flight, and will be counted as cancelled.
+    /// Counts a running task as stranded; it is in flight and will be counted as cancelled.
     pub(super) fn strand(&self) {
         self.ledger.lock().counts.stranded += 1;
     }
 
-    /// Counts output that went nowhere.
+    /// Counts discarded output.
     pub(super) fn discard_output(&self, bytes: u64) {
         self.ledger.lock().counts.output_discarded_bytes += bytes;
     }
 
     pub(super) fn set_events(&self, events: Arc<dyn TaskEvents>) {
-        // The first call counts.
+        // The first call wins.
         let _ = self.events.set(events);
     }
 

@@ -1,10 +1,10 @@
-//! What becomes of tasks that nobody waits for.
+//! Notifications about detached tasks.
 
 use super::outcome::TaskOutcome;
 
-/// Is told about detached tasks.
+/// Receives the outcomes of detached tasks.
 pub trait TaskEvents: Send + Sync + std::fmt::Debug {
-    /// A detached task has its outcome, or one that has its outcome was detached. Called once for a task, on any
-    /// thread; must not block.
+    /// Reports the outcome of a detached task, once the task has an outcome and is detached. Called once for each
+    /// task, on any thread; must not block.
     fn detached_settled(&self, task: u64, request_id: &str, outcome: &TaskOutcome);
 }

@@ -1,7 +1,7 @@
-//! The pool of tasks: a second pool of threads behind a queue of its own.
+//! The task pool: a second thread pool with its own queue.
 //!
-//! Promises: a dispatch is queued or refused at once; while no thread can boot, dispatches are refused and queued tasks
-//! fail, so that nobody waits for a pool that is not there. Refuses: it supervises nothing and reads no clock.
+//! A dispatch is queued or rejected immediately. While no thread can boot, dispatches are rejected and queued tasks
+//! fail, so that tasks never wait for a pool without threads. Supervision and the clock are up to the caller.
 
 use std::io;
 use std::sync::{OnceLock, Weak};
@@ -25,26 +25,27 @@ use super::task_queue::TaskQueue;
 ///      └── over a bound, closed, or no thread: TaskRejection
 /// ```
 ///
-/// Before [`start`](Self::start), tasks may queue. From then on, at least one thread takes tasks, or is about to, or
-/// the queue is empty: whoever sees the last thread fail clears the queue, and whoever queues a task looks once more
-/// whether there is a thread.
+/// Tasks may be queued before [`start`](Self::start). Afterwards, at least one thread takes tasks or is about to, or
+/// the queue is empty: the call that sees the last thread fail clears the queue, and a dispatch checks again for a
+/// thread after it has queued its task.
 #[derive(Debug)]
 pub struct TaskPool {
     books: Arc<TaskBooks>,
     queue: Arc<TaskQueue>,
     limits: TaskLimits,
-    /// Set when all threads are to be replaced.
+    /// Set when all threads should be replaced.
     pub restart_wanted: Flag,
     /// Set once, when the pool has started.
     workers: OnceLock<WorkerPool<Task>>,
 }
 
 impl TaskPool {
-    /// Makes a pool whose threads have not started.
+    /// Creates a pool; its threads are started later.
     pub fn new(limits: TaskLimits) -> Arc<Self> {
         let books = Arc::new(TaskBooks::new(limits));
         let places = limits.queue_capacity.min(limits.in_flight_cap).max(1);
-        // The threads have a place for each task in flight, so a task never waits for the place of the task that awaits it.
+        // The threads have room for all tasks in flight, so a task never waits for the place of the task that awaits
+        // it.
         let fibers_max = limits.fibers_max.max(1);
         let seats = Self::size_of(limits).slots();
         let queue = Arc::new(TaskQueue::new(places, seats, fibers_max, &books));
@@ -52,35 +53,35 @@ impl TaskPool {
         Arc::new(Self { books, queue, limits, restart_wanted, workers })
     }
 
-    /// Starts the threads. To be called once.
+    /// Starts the threads. Must be called at most once.
     ///
     /// # Errors
     ///
-    /// If the system creates no thread. One that fails to boot is started again by the supervisor.
+    /// If the system cannot create a thread. A thread that fails to boot is restarted by the supervisor.
     pub fn start(self: &Arc<Self>, engine: &Arc<dyn Engine<Task>>) -> io::Result<()> {
         let events: Arc<dyn PoolEvents<Task>> = Arc::new(ThreadEvents(Arc::downgrade(self)));
         let source: Arc<dyn JobSource<Task>> = Arc::<TaskQueue>::clone(&self.queue);
         let workers = WorkerPool::start("svc-async", self.size(), engine, source, &events)?;
         let is_first = self.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");
-        // Threads that have failed by now could not find the pool.
+        // Threads that failed before this point had no pool to report to.
         self.clear_if_dead();
         Ok(())
     }
 
-    /// Sets who is told about detached tasks. The first call counts.
+    /// Sets the listener for detached tasks. The first call wins.
     pub fn set_events(&self, events: Arc<dyn TaskEvents>) {
         self.books.set_events(events);
     }
 
-    /// Queues a task for this request. Never waits.
+    /// Queues a task for the request in `origin`. Never waits.
     ///
     /// # Errors
     ///
-    /// [`TaskRejection`], and the input is dropped.
+    /// A [`TaskRejection`]; the input is dropped.
     pub fn dispatch(&self, input: Cargo, origin: TaskOrigin<'_>) -> Result<Arc<Task>, TaskRejection> {
         if self.is_dead() {
-            // The threads of a pool that was closed have ended as they should.
+            // A closed pool has no threads either, but they have ended regularly.
             return Err(if self.books.is_closed() { TaskRejection::Closed } else { TaskRejection::NoThread });
         }
         if self.books.is_full() {
@@ -93,25 +94,25 @@ impl TaskPool {
         Ok(task)
     }
 
-    /// Takes tasks off the queue that have their outcome, so that their places are free. To be called about once a
-    /// second, as threads may be busy.
+    /// Removes tasks with an outcome from the queue, to free their places. Should be called about once a second, as all
+    /// threads may be busy.
     pub fn sweep(&self) {
         if self.books.take_stale() {
             self.queue.sweep();
         }
     }
 
-    /// Reads the books.
+    /// Takes a snapshot of the books.
     pub fn counts(&self) -> TaskCounts {
         self.books.counts()
     }
 
-    /// Counts output of tasks that went nowhere.
+    /// Counts discarded output.
     pub fn discard_output(&self, bytes: u64) {
         self.books.discard_output(bytes);
     }
 
-    /// Returns the bounds.
+    /// Returns the limits.
     pub fn limits(&self) -> TaskLimits {
         self.limits
     }
@@ -125,18 +126,18 @@ impl TaskPool {
         PoolSize { min: limits.workers, max: limits.workers }
     }
 
-    /// Returns the threads, once they have started.
+    /// Returns the threads, once they are started.
     pub fn workers(&self) -> Option<&WorkerPool<Task>> {
         self.workers.get()
     }
 
-    /// Refuses all dispatches from now on. Tasks that are queued or running go on.
+    /// Rejects all further dispatches. Queued and running tasks continue.
     pub fn close(&self) {
         self.books.close();
     }
 
-    /// Cancels all tasks, queued and running, after [`close`](Self::close). To be called again until none is in flight:
-    /// it misses one that is being claimed.
+    /// Cancels all tasks, queued and running, and [closes](Self::close) the pool. Must be repeated until none is in
+    /// flight, because it can miss a task that is being claimed.
     pub fn cancel_all(&self, now: Instant) {
         self.close();
         self.queue.clear(|task| {
@@ -152,13 +153,13 @@ impl TaskPool {
         }
     }
 
-    /// Lets the threads end once the queue is empty; what they still run then is lost.
+    /// Lets the threads end once the queue is empty; tasks still running then are lost.
     pub fn shut(&self) {
         self.close();
         self.queue.shut();
     }
 
-    /// Waits until every thread has ended, after [`shut`](Self::shut); what is left in the queue is cancelled. Returns
+    /// Waits until all threads have ended, after [`shut`](Self::shut), and cancels the tasks left in the queue. Returns
     /// whether no thread panicked.
     pub fn join(&self) -> bool {
         let in_order = self.workers().is_none_or(WorkerPool::join);
@@ -174,8 +175,8 @@ impl TaskPool {
     }
 
     fn clear_if_dead(&self) {
-        // SeqCst: whoever queues a task looks for a thread afterwards, and the last thread counts itself off before it
-        // looks for tasks; at least one of them sees the other.
+        // SeqCst: a dispatch queues its task before it looks for a thread, and the last thread counts itself off before
+        // it looks for tasks; at least one of them sees the other.
         fence(Ordering::SeqCst);
         if self.is_dead() {
             self.queue.clear(|task| {
@@ -185,7 +186,7 @@ impl TaskPool {
     }
 }
 
-/// Hears of the threads.
+/// Receives the events of the threads.
 struct ThreadEvents(Weak<TaskPool>);
 
 impl PoolEvents<Task> for ThreadEvents {

@@ -1,5 +1,5 @@
-//! Hundreds of random histories of a pool without threads: the test claims, settles and drops tasks as threads do, and
-//! a small model says what must be true after each step. A failure names its seed, and a seed replays its history.
+//! Hundreds of random histories of a pool without threads: the test claims, settles and drops tasks like threads do,
+//! and checks the result against a small model after each step. A failure prints its seed, which replays the history.
 
 #[path = "../tests/support/dice.rs"]
 mod dice;
@@ -23,7 +23,7 @@ impl Wake for Nobody {
     fn wake(&self) {}
 }
 
-/// Notes which tasks it was told of.
+/// Records the tasks whose cancellation was signalled.
 #[derive(Debug, Default)]
 struct Told(ShortLock<Vec<u64>>);
 
@@ -47,16 +47,16 @@ enum ModelStage {
     Left,
 }
 
-/// What must be true of a task.
+/// The expected state of a task.
 struct TaskModel {
     task: Arc<Task>,
     stage: ModelStage,
     began: bool,
     end: Option<TaskFate>,
     detached: bool,
-    /// Its thread was told to cancel it.
+    /// Its thread was notified of the cancellation.
     told: bool,
-    /// Somebody heard of it, because it was detached.
+    /// Its outcome was reported after a detach.
     heard: bool,
     awaited: Vec<Awaited>,
     seen_off: Vec<Awaited>,
@@ -111,7 +111,7 @@ impl History {
         self.tasks.iter().filter(|model| is(model)).count()
     }
 
-    /// In flight, and of those in the queue.
+    /// Returns the number of tasks in flight, and of those in the queue.
     fn loads(&self) -> (usize, usize) {
         let in_flight = self.count(|model| model.stage != ModelStage::Left);
         (in_flight, self.count(|model| model.stage == ModelStage::Queued))
@@ -121,7 +121,7 @@ impl History {
         let TaskLimits { queue_capacity, in_flight_cap, .. } = self.limits;
         let (in_flight, queued) = self.loads();
         if in_flight == in_flight_cap || queued == queue_capacity {
-            // What was cancelled in the queue makes room.
+            // Cancelled tasks in the queue are swept to make room.
             let is_stale = |model: &&mut TaskModel| model.stage == ModelStage::Queued && model.end.is_some();
             self.tasks.iter_mut().filter(is_stale).for_each(|model| model.stage = ModelStage::Left);
         }
@@ -154,7 +154,7 @@ impl History {
         }
     }
 
-    /// A thread takes the oldest task; now and then, its next step comes only later.
+    /// Claims the oldest task, as a thread does; sometimes the next step of the claim follows later.
     fn claim(&mut self) {
         let oldest = self.tasks.iter_mut().find(|model| model.stage == ModelStage::Queued);
         let taken = self.pool.queue.try_take();
@@ -198,7 +198,7 @@ impl History {
         model.settled(end);
     }
 
-    /// A thread drops a claim, whether the task has settled or not.
+    /// Drops a claim, as a thread does, whether the task has settled or not.
     fn leave(&mut self) {
         let is_claimed =
             |model: &TaskModel| matches!(model.stage, ModelStage::Claimed | ModelStage::OnThread);
@@ -209,7 +209,7 @@ impl History {
         model.stage = ModelStage::Left;
     }
 
-    /// Somebody cancels any task, at any time.
+    /// Decides the outcome of a random task.
     fn decide(&mut self, act: impl Fn(&Task) -> bool, may: impl Fn(&TaskModel) -> bool) {
         let Some(model) = self.pick(|_| true) else { return };
         let expected = model.end.is_none() && may(model);
@@ -249,7 +249,7 @@ impl History {
         }
     }
 
-    /// The last thread is lost.
+    /// Clears the queue, as if the last thread had failed.
     fn clear(&mut self) {
         self.pool.queue.clear(|task| {
             task.settle(TaskOutcome::Lost("no thread"));
@@ -289,7 +289,7 @@ impl History {
         assert_eq!(named(&self.heard), ids(|model| model.heard));
     }
 
-    /// Everything comes to its end.
+    /// Ends all tasks.
     fn end(mut self) {
         while self.count(|model| model.stage != ModelStage::Left) > 0 {
             self.claim();
@@ -325,7 +325,7 @@ impl TaskModel {
 fn after_each_step_of_a_history_the_pool_is_as_the_model_says() {
     for seed in 0..SEEDS {
         let mut history = History::new(seed);
-        // Shown if the test fails.
+        // Shown only if the test fails.
         println!("seed {seed}");
         for _ in 0..STEPS {
             history.step();

@@ -1,8 +1,7 @@
-//! The queue of the tasks: one for all threads.
+//! The task queue, shared by all threads.
 //!
-//! Promises: first come, first served; a task that was cancelled while it waited is counted when it is taken off, by a
-//! thread or by a [sweep](TaskQueue::sweep).
-//! Refuses: it admits nobody; the books do.
+//! First in, first out, except while a [sweep](TaskQueue::sweep) runs. A task that was cancelled in the queue is
+//! counted when it is removed, by a thread or by a sweep. Admission is up to the books.
 
 use crate::pool::JobSource;
 use crate::sync::idle_workers::IdleWorkers;
@@ -13,7 +12,7 @@ use super::outcome::TaskOutcome;
 use super::task::Task;
 use super::task_books::TaskBooks;
 
-/// The queue, and the seats of the threads that take from it.
+/// The queue, and the places of the threads that take from it.
 #[derive(Debug)]
 pub(super) struct TaskQueue {
     entries: WorkQueue<Arc<Task>>,
@@ -22,18 +21,18 @@ pub(super) struct TaskQueue {
 }
 
 impl TaskQueue {
-    /// Makes an empty queue of so many places.
+    /// Creates an empty queue with this capacity.
     pub(super) fn new(capacity: usize, seats: usize, fibers_max: usize, books: &Arc<TaskBooks>) -> Self {
         Self { entries: WorkQueue::new(capacity, seats), books: Arc::clone(books), fibers_max }
     }
 
-    /// Queues a task that the books have admitted, and wakes a thread for it.
+    /// Queues a task that the books have admitted, and wakes a thread.
     pub(super) fn push(&self, task: Arc<Task>) {
-        // The books admit no more than there are places, and an entry gives its place back when it has been taken.
+        // Never full: the books admit at most `capacity` tasks, and an entry is counted until it has been taken.
         self.requeue(task);
     }
 
-    /// Takes those off that have their outcome, so that they hold no places. Tasks that are queued meanwhile may overtake
+    /// Removes the tasks that have their outcome, to free their places. A task queued during the sweep may overtake
     /// others.
     pub(super) fn sweep(&self) {
         for _ in 0..self.entries.len() {
@@ -42,7 +41,7 @@ impl TaskQueue {
                 self.books.taken();
                 task.leave();
             } else {
-                // It has kept its place in the books.
+                // It is still counted in the books.
                 self.requeue(task);
             }
         }
@@ -59,7 +58,7 @@ impl TaskQueue {
         self.entries.announce();
     }
 
-    /// Takes all entries off, and gives each its end.
+    /// Removes all entries, and lets `end` decide the outcome of each.
     pub(super) fn clear(&self, end: impl Fn(&Task)) {
         while let Some(task) = self.try_take() {
             end(&task);

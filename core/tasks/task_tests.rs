@@ -11,7 +11,7 @@ use crate::sync::counter::Counter;
 use crate::sync::idle_workers::Wake;
 use crate::time;
 
-/// Notes the tasks that it is told to cancel.
+/// Records the tasks whose cancellation was signalled.
 #[derive(Debug, Default)]
 struct Thread(ShortLock<Vec<u64>>);
 
@@ -50,7 +50,7 @@ impl Wake for Nobody {
     fn wake(&self) {}
 }
 
-/// The books of one task, and who hears of it.
+/// The books of one task, with its listeners.
 struct Scene {
     books: Arc<TaskBooks>,
     heard: Arc<Heard>,
@@ -89,7 +89,7 @@ impl Scene {
         TaskWatch::new(&[task], WatchMode::Left, &self.wakes).1
     }
 
-    /// Completed, failed, cancelled, stranded, in flight.
+    /// Returns completed, failed, cancelled, stranded, in flight.
     fn counts(&self) -> [u64; 5] {
         let counts = self.books.counts();
         assert_eq!(counts.broken_law(), None);

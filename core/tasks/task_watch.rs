@@ -1,7 +1,7 @@
 //! Waiting for several tasks together.
 //!
-//! Promises: a watch is over once, and completes one completion, however many tasks it is about; what ended it does not
-//! change. Refuses: it keeps no task alive and no answer; who waits reads them from the tasks.
+//! A watch ends once and completes one completion, however many tasks it covers; the task that ended it does not change
+//! afterwards. A watch keeps neither tasks nor results alive: the waiter reads the outcomes from the tasks.
 
 use crate::sync::completion::{Awaited, WakeSet, completion};
 use crate::sync::primitive::Arc;
@@ -9,7 +9,7 @@ use crate::sync::primitive::Arc;
 use super::task::Task;
 use super::task_watcher::{TaskWatchState, TaskWatcher, WatchMode};
 
-/// Several tasks that somebody waits for together. Dropping the [`Awaited`] beside it ends the watch.
+/// Several tasks that are awaited together. Dropping the [`Awaited`] returned with it ends the watch.
 #[derive(Debug)]
 pub struct TaskWatch {
     state: Arc<TaskWatchState>,
@@ -17,8 +17,8 @@ pub struct TaskWatch {
 }
 
 impl TaskWatch {
-    /// Watches `tasks`, at least one, for a waiter of the thread of `wakes`. The completion is complete once the watch is
-    /// over, which may be at once.
+    /// Watches `tasks`, at least one, for a waiter on the thread of `wakes`. The completion completes when the watch
+    /// ends, possibly at once.
     pub fn new(tasks: &[&Task], mode: WatchMode, wakes: &Arc<WakeSet>) -> (Self, Awaited) {
         let (awaited, completer) = completion(wakes);
         let state = Arc::new(TaskWatchState::new(mode, tasks.len(), completer));

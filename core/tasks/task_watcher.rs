@@ -1,28 +1,28 @@
-//! What a task knows of a watch that it is part of.
+//! The link from a task to a watch.
 //!
-//! Promises: a watch is over once; what ended it does not change. Refuses: it does not know the tasks.
+//! A watch ends once; the task that ended it does not change afterwards. This module does not refer to tasks.
 
 use crate::sync::completion::Completer;
 use crate::sync::primitive::{Arc, AtomicUsize, Ordering};
 
-/// When a watch is over.
+/// The condition that ends a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
-    /// When all tasks have completed, or one has ended otherwise.
+    /// All tasks have completed, or one has ended otherwise.
     All,
-    /// When one has completed, or all have ended otherwise.
+    /// One task has completed, or all have ended otherwise.
     Any,
-    /// When one has an outcome.
+    /// One task has an outcome.
     Race,
-    /// When all have [left](super::Task::has_left).
+    /// All tasks have [left](super::Task::has_left).
     Left,
 }
 
-/// What the tasks know of a watch.
+/// The state of a watch, shared by its tasks.
 ///
 /// # Ordering
 ///
-/// What ended the watch is stored before the completion is complete.
+/// The winner is stored before the completion completes.
 ///
 /// # Progress
 ///
@@ -30,26 +30,26 @@ pub enum WatchMode {
 #[derive(Debug)]
 pub(super) struct TaskWatchState {
     mode: WatchMode,
-    /// How many tasks have not been heard of.
+    /// The number of tasks that have not reported.
     left: AtomicUsize,
     winner: AtomicUsize,
     completer: Completer,
 }
 
 impl TaskWatchState {
-    /// Makes the state of a watch of so many tasks, which completes `completer`.
+    /// Creates the state of a watch of `count` tasks, which completes `completer`.
     pub(super) fn new(mode: WatchMode, count: usize, completer: Completer) -> Self {
         Self { mode, left: AtomicUsize::new(count), winner: AtomicUsize::new(usize::MAX), completer }
     }
 
-    /// Returns the index of the task that ended the watch; `usize::MAX` if none did alone.
+    /// Returns the index of the task that ended the watch; `usize::MAX` if the watch ended with the last report.
     pub(super) fn winner(&self) -> usize {
         // Acquire: pairs with the Release in `tell`.
         self.winner.load(Ordering::Acquire)
     }
 }
 
-/// Tells a watch of one of its tasks.
+/// Reports one task to its watch.
 #[derive(Debug)]
 pub(super) struct TaskWatcher {
     watch: Arc<TaskWatchState>,
@@ -57,12 +57,12 @@ pub(super) struct TaskWatcher {
 }
 
 impl TaskWatcher {
-    /// Makes the watcher of the task with this index.
+    /// Creates the watcher of the task at `index`.
     pub(super) fn new(watch: &Arc<TaskWatchState>, index: usize) -> Self {
         Self { watch: Arc::clone(watch), index }
     }
 
-    /// The task has an outcome, or has left. To be called once.
+    /// Reports that the task has an outcome, or has left. Must be called once.
     pub(super) fn tell(self, has_completed: bool) {
         let watch = &*self.watch;
         let ends = match watch.mode {
@@ -72,17 +72,17 @@ impl TaskWatcher {
             WatchMode::Left => false,
         };
         if ends {
-            // Release: pairs with the Acquire in `winner`. The first one stays.
+            // Release: pairs with the Acquire in `winner`. The first winner stays.
             let _ =
                 watch.winner.compare_exchange(usize::MAX, self.index, Ordering::Release, Ordering::Relaxed);
             watch.completer.complete();
         } else if watch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // AcqRel: the last one passes on what the others have published.
+            // AcqRel: the last report passes on the writes of the others.
             watch.completer.complete();
         }
     }
 
-    /// Whether anybody may still wait.
+    /// Returns whether a waiter may still be there.
     pub(super) fn is_wanted(&self) -> bool {
         self.watch.completer.is_wanted()
     }
