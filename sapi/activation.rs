@@ -1,15 +1,15 @@
 //! Takes over the sockets that a service manager has bound.
 //!
-//! Promises: afterwards, the environment no longer mentions them. Refuses: what the variables mean is decided in the core.
+//! The sockets' variables are removed from the environment. Their format is defined in the core.
 
 use svc_core::config::{ACTIVATION_VARIABLES, Activation, PassedSocket};
 use svc_core::serve::InheritedSockets;
 
-/// Takes them over. To be called first.
+/// Takes over the passed sockets. Must be called before other threads start.
 ///
 /// # Errors
 ///
-/// What is wrong, as a message.
+/// A message about a variable or descriptor that is not valid.
 pub(crate) fn take(activation: &Activation) -> Result<InheritedSockets, String> {
     let sockets = activation.sockets(std::process::id())?;
     if sockets.is_empty() && *activation == Activation::default() {

@@ -1,7 +1,7 @@
-//! The plugin that is part of the server: it has calls of databases, stores and HTTP servers recorded.
+//! The built-in plugin `apm`, which records calls of databases, key-value stores and HTTP servers as spans.
 //!
-//! Promises: a setting of it that cannot be followed stops the start. Refuses: the calls are observed by the interpreter's
-//! side, and their spans are those of scripts; here are its name and its settings.
+//! An invalid setting of the plugin prevents the start. This file contains its name and its settings; the interpreter
+//! side observes the calls, and their spans are treated like those of scripts.
 
 use svc_core::config::{Config, PluginSource};
 use svc_core::plugins::{
@@ -13,10 +13,10 @@ use svc_ffi::ClientOptions;
 
 use crate::plugin_fault::PluginSettingFault;
 
-/// Its name.
+/// The name of the plugin.
 pub(crate) const NAME: &str = "apm";
 
-/// Its only setting: how long a slow query takes at least.
+/// Its only setting: the minimum duration of a slow query.
 const SLOW_QUERY: &str = "SLOW_QUERY_MS";
 const SLOW_QUERY_MS: u32 = 100;
 const SLOW_QUERY_MS_MAX: u32 = 3_600_000;
@@ -28,11 +28,11 @@ pub(crate) struct Apm {
 }
 
 impl Apm {
-    /// With the settings of the environment, where `names` are those of all plugins.
+    /// Creates the plugin from its settings in the environment; `names` are the names of all plugins.
     ///
     /// # Errors
     ///
-    /// A setting cannot be followed, or there are no traces that calls could be part of.
+    /// If a setting is not valid, or tracing is disabled.
     pub(crate) fn of(config: &Config, names: &[&str]) -> Result<Self, PluginSettingFault> {
         if config.tracing.is_none() {
             return Err(PluginSettingFault::new(
@@ -67,8 +67,8 @@ fn milliseconds(value: &[u8]) -> Result<u32, PluginSettingFault> {
     })
 }
 
-/// How the interpreter observes calls, where `names` are those of all plugins; `None` without this one. Its settings have been
-/// checked when it was loaded.
+/// Returns how the interpreter observes calls, where `names` are the names of all plugins; `None` without this plugin.
+/// Its settings were checked when it was loaded.
 pub(crate) fn client_options(config: &Config, names: &[&str]) -> Option<ClientOptions> {
     let is_named = |source: &PluginSource| matches!(source, PluginSource::Named(name) if name == NAME);
     let sources = &config.background.plugins;

@@ -1,7 +1,7 @@
 //! Startup and shutdown of the server process.
 //!
-//! Promises: the operations port is the first to answer and the last to close. A failed start reports the reason in one
-//! line and leaves nothing behind. PHP starts and ends on the main thread. Refuses: it serves nothing itself.
+//! The operations port is the first to answer and the last to close. A failed start reports its reason in one line and
+//! leaves no files or threads behind. PHP starts and ends on the main thread. Serving is up to the core.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     // The signal mask is set before any other thread exists, so that all inherit it.
     #[cfg(feature = "php")]
     svc_ffi::signals::block();
-    // Its value is in `raw`, and means nothing to the programs that PHP starts.
+    // Its value is in `raw`; child processes of PHP must not inherit it.
     #[cfg(feature = "php")]
     svc_ffi::environment::remove(&ServiceManagerConfig::VARIABLES);
     let config = match Config::resolve(raw) {
@@ -68,7 +68,7 @@ fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
     crate::activation::take(activation)
 }
 
-/// Without PHP, there is no unsafe code that could own a descriptor by its number.
+/// A build without PHP has no unsafe code, which is needed to own a descriptor by number.
 #[cfg(not(feature = "php"))]
 fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
     if activation.sockets(std::process::id())?.is_empty() {
@@ -77,8 +77,8 @@ fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
     Err("LISTEN_FDS: is not supported by a build without PHP; accepted: no value".to_owned())
 }
 
-/// Puts the variables of files into the environment, for PHP and the programs that it starts. Called while no other thread
-/// runs.
+/// Adds the variables of the files to the environment, for PHP and its child processes. Must be called while no other
+/// thread runs.
 #[cfg_attr(not(feature = "php"), expect(unused_variables, reason = "nobody inherits them"))]
 pub fn adopt(files: &[EnvFile]) {
     #[cfg(feature = "php")]
@@ -98,12 +98,12 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     run_on(InheritedSockets::default(), config, log, clock, |server, _| until(server))
 }
 
-/// Operations of the thread that has started PHP.
+/// Actions of the thread that has started PHP.
 #[cfg_attr(not(feature = "php"), expect(dead_code, reason = "signals end the process"))]
 struct MainThread<'a> {
     /// Reads the state of OPcache.
     read: &'a dyn Fn(),
-    /// Makes requests and workers that start later run the code on disk; returns whether there is any code.
+    /// Makes later requests and workers run the code on disk; returns whether there is any code.
     renew_code: &'a dyn Fn() -> bool,
     /// The file from which `svc reload` reads the outcome.
     report: Option<&'a ReloadReport>,
@@ -155,21 +155,21 @@ fn run_on(
     drop(report);
     drop(pid_file);
     let has_stopped = shared.lifecycle.is_stopped();
-    // After a start that failed they have not been stopped.
+    // After a failed start, the plugins have not been stopped yet.
     let left = shared.plugins.end(if has_stopped { Duration::ZERO } else { THREAD_EXIT_GRACE });
     for (plugin, call) in left.iter().filter(|_| !has_stopped) {
         let event = PluginEvent::LeftBehind { callback: call.map_or("", PluginCall::as_str) };
         log.emit(&Event::Plugin(plugin, event));
     }
     if !left.is_empty() {
-        // A thread still runs a plugin's code, and an orderly exit would free what it uses.
+        // A thread is still running plugin code, and an orderly exit would free memory that it uses.
         log.shutdown();
         executor::exit_now(exit);
     }
     exit
 }
 
-/// Becomes the user that the settings name, if they name one.
+/// Switches to the user of the settings, if there is one.
 fn become_user(
     user: Option<&ProcessUser>,
     config: &Config,
@@ -184,8 +184,8 @@ fn become_user(
     prepared.check_spool().map_err(|error| fail(&error, Exit::Misused))
 }
 
-/// Loads and initialises the plugins, while the operations port answers already. That takes as long as they like, so that a
-/// signal ends it.
+/// Loads and initialises the plugins, while the operations port is already answering. This may take any time, so a
+/// signal aborts it.
 fn install_plugins(
     config: &Config,
     log: &Log,
@@ -218,7 +218,7 @@ impl MainThread<'_> {
     }
 }
 
-/// Starts the pool of `engine`, if there is one, and opens the main port, calls `until`, and drains. Returns whether every
+/// Starts the pool of `engine`, if there is one, opens the main port, calls `until`, and drains. Returns whether every
 /// thread has ended.
 fn serve_until(
     prepared: PreparedServer,
@@ -290,7 +290,7 @@ mod executor {
         match run_with(&php, prepared, report, until) {
             Ok(true) => Exit::Well,
             Ok(false) => {
-                // A thread still runs PHP, so an orderly shutdown would free PHP while it is in use.
+                // A thread is still running PHP, and an orderly exit would free memory that it uses.
                 log.shutdown();
                 svc_ffi::exit_now(0)
             }
@@ -320,7 +320,7 @@ mod executor {
                 shared.opcache.lock().note(opcache_reading(memory));
             }
         };
-        // The first scrape of a server that is ready finds it.
+        // Read before the first scrape of a ready server.
         read();
         let renew_code = || {
             note_ini_files(&ini_files, &shared);
@@ -350,17 +350,18 @@ mod executor {
         OpcacheReading { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses }
     }
 
-    /// Ends the process without an orderly exit.
+    /// Ends the process without running exit handlers.
     pub(super) fn exit_now(exit: Exit) {
         svc_ffi::exit_now(exit.code().into());
     }
 
-    /// Has changes of code taken over at once.
+    /// Starts reloading code as soon as it changes.
     pub(super) fn watch(config: &Config, log: &Log) {
         watch::start(config, log);
     }
 
-    /// Waits for the signal to stop, and reads once a second. After that, another signal ends the process immediately.
+    /// Waits for the signal to stop, and reads the state of OPcache once a second. A second signal then ends the
+    /// process immediately.
     pub(super) fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
         loop {
             (main.read)();
@@ -389,7 +390,7 @@ mod executor {
         }
     }
 
-    /// The interval between looks at the progress of a reload.
+    /// The polling interval during a reload.
     const RELOAD_PAUSE: Duration = Duration::from_millis(10);
 
     pub(super) fn version() -> String {
@@ -451,10 +452,10 @@ mod executor {
         }
     }
 
-    /// Without PHP there are no plugins that could be left.
+    /// Does nothing: without PHP there are no plugins that could be left running.
     pub(super) fn exit_now(_exit: Exit) {}
 
-    /// Without PHP there is no code.
+    /// Does nothing: without PHP there is no code to watch.
     pub(super) fn watch(_config: &Config, _log: &Log) {}
 
     /// Signals keep their default action in a build without PHP: they end the process immediately.

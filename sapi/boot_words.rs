@@ -1,8 +1,7 @@
 //! The reason why a script did not boot, taken from its messages.
 //!
-//! Promises: the reason is the first fatal error, whatever else is logged: shutdown functions and destructors, which run
-//! later, may cause further errors. Without a fatal error, the last message is quoted.
-//! Refuses: it logs nothing.
+//! The reason is the first fatal error, whatever else is logged: shutdown functions and destructors, which run later,
+//! may cause further errors. Without a fatal error, the last message is quoted. Nothing is logged here.
 
 use svc_core::observe::PhpLevel;
 use svc_core::pool::BootFault;
@@ -11,7 +10,7 @@ use svc_ffi::{LogSource, PhpLog};
 
 use crate::invocation::level;
 
-/// The messages of a script that boots.
+/// The messages of a booting script.
 #[derive(Debug, Default)]
 pub(crate) struct BootWords {
     fatal: Option<BootFault>,
@@ -19,7 +18,7 @@ pub(crate) struct BootWords {
 }
 
 impl BootWords {
-    /// Notes a message.
+    /// Records a message.
     pub(crate) fn note(&mut self, record: &PhpLog<'_>) {
         let message = String::from_utf8_lossy(record.message);
         let is_fatal =

@@ -1,7 +1,7 @@
 //! The variables in `$_SERVER`, according to CGI/1.1 (RFC 3875) and to what nginx and Apache pass to PHP.
 //!
-//! Promises: values are the client's bytes, unescaped. Fields of one name are joined. Field names that could be
-//! mistaken for others are left out, `Proxy` among them. Refuses: it parses no body and makes no routing decisions.
+//! Values are the client's bytes, unescaped. Fields of the same name are joined. Field names that could be mistaken for
+//! others, such as `Proxy`, are left out. Bodies and routing are handled elsewhere.
 
 use std::borrow::Cow;
 
@@ -32,8 +32,7 @@ pub(crate) fn variables(request: &CompleteRequest, script: &Script, out: &mut Va
     fields(request, out);
 }
 
-/// The request that a script sees while it boots, when there is none: applications read it at once, and many need a method
-/// and a target.
+/// The request that a booting script sees: applications read it immediately, and many need a method and a target.
 const BOOT_REQUEST: [(&[u8], &[u8]); 16] = [
     (b"GATEWAY_INTERFACE", b"CGI/1.1"),
     (b"SERVER_SOFTWARE", SOFTWARE.as_bytes()),
@@ -60,7 +59,7 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
-/// Appends the variables for the script that boots a thread for tasks: those of a GET for `/`, too.
+/// Appends the variables for the script that boots a task thread: also those of a GET for `/`.
 pub(crate) fn entry_variables(document_root: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     let folder = filename.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     boot_request(document_root, &filename[folder..], filename, out);
@@ -90,7 +89,7 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
-    // Web servers set it for a php-cgi that is built with --enable-force-cgi-redirect.
+    // php-cgi requires it if built with --enable-force-cgi-redirect, so web servers set it.
     out.push(b"REDIRECT_STATUS", b"200");
     let (host, port) = &request.asked;
     let host = host.as_deref().or_else(|| head.host());
@@ -118,8 +117,8 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     }
 }
 
-/// The user name that the client claims with HTTP Basic authentication, as in nginx's `$remote_user`; empty without one.
-/// The password has not been checked.
+/// Returns the user name claimed with HTTP Basic authentication, as nginx's `$remote_user`; empty if there is none. The
+/// password has not been checked.
 fn remote_user(head: &Head) -> Vec<u8> {
     let credentials = head.header("authorization").unwrap_or_default();
     let Some((scheme, encoded)) = credentials.split_first_chunk::<6>() else { return Vec::new() };
@@ -131,7 +130,7 @@ fn remote_user(head: &Head) -> Vec<u8> {
     if user.contains(&0) { Vec::new() } else { user }
 }
 
-/// Clients differ in whether they pad.
+/// Accepts credentials with and without padding, as clients differ.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -150,15 +149,15 @@ fn of_script(script: &Script, out: &mut Variables<'_>) {
     }
 }
 
-/// `HTTP_*`: the fields whose names cannot be mistaken for others.
+/// Appends `HTTP_*`: the fields whose names cannot be mistaken for others.
 fn fields(request: &CompleteRequest, out: &mut Variables<'_>) {
     for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
         out.push_field(name, &value);
     }
 }
 
-/// The fields as scripts see them: the client's, except for those of the trace if the server has a span in it, and those
-/// by which a proxy asks for the names of files.
+/// Returns the fields as scripts see them: those of the client, except for trace fields if the server has a span in the
+/// trace, and for the fields by which a proxy requests file names.
 pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let trace = request.trace.as_ref().filter(|trace| !trace.is_private());
     let of_trace = move |name: &[u8]| {
@@ -172,8 +171,8 @@ pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (
     client.filter(move |(name, _)| !of_trace(name) && !asks_for_named_files(name)).chain(parent).chain(state)
 }
 
-/// Each name once, at its first position, with all values joined. A host in the request target takes precedence over
-/// the field, and replaces it if it is missing, as HTTP/1.0 allows.
+/// Returns each name once, at its first position, with all values joined. A host in the request target takes precedence
+/// over the field, and replaces it if it is missing, as HTTP/1.0 allows.
 fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let host = head.host().filter(|_| head.header("host").is_none());
     let host = host.map(|host| (&b"host"[..], Cow::Borrowed(host)));
@@ -200,7 +199,7 @@ fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     host.into_iter().chain(fields)
 }
 
-/// All `Cookie` fields, joined into one; `None` if there are none.
+/// Returns all `Cookie` fields, joined into one; `None` if there are none.
 pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
     let mut values = head.header_values("cookie");
     let mut joined = values.next()?.to_vec();
@@ -211,7 +210,7 @@ pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
     Some(joined)
 }
 
-/// The name of the protocol in CGI's form.
+/// Returns the name of the protocol in CGI's form.
 fn protocol(version: Version) -> &'static str {
     match version {
         Version::Http10 => "HTTP/1.0",
@@ -220,7 +219,7 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The name of a host in nginx's form: without the port, in lower case, and without a trailing dot.
+/// Returns the name of a host in nginx's form: without the port, in lower case, and without a trailing dot.
 fn server_name(host: &[u8]) -> Cow<'_, [u8]> {
     let name = without_port(host);
     let name = name.strip_suffix(b".").unwrap_or(name);

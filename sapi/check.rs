@@ -1,8 +1,8 @@
-//! `svc check`: refuses what the server would refuse at its start.
+//! `svc check`: reports the errors that would prevent the start of the server.
 //!
-//! Promises: settings, the files that they name, ports, the spool directory, plugins, PHP's directives, ini files and
-//! extensions are looked at by the code that the start uses, in its order, and all errors that do not depend on each other
-//! are told. Refuses: it keeps no port and no file, runs no script, and initialises no plugin.
+//! Settings, the files that they name, ports, the spool directory, plugins, PHP's directives, ini files and extensions
+//! are checked by the code of the start, in the same order; all independent errors are reported. The command keeps no
+//! port or file, runs no script, and initialises no plugin.
 
 use svc_core::config::{Config, Executor, RawConfig, page};
 use svc_core::policy::Policy;
@@ -20,7 +20,7 @@ use crate::pid_file::{self, PidFileError};
 use crate::plugins;
 use crate::run_as;
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 struct Findings {
     errors: Vec<String>,
@@ -58,7 +58,7 @@ pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
 }
 
 impl Findings {
-    /// Looks at everything but PHP.
+    /// Checks everything except PHP.
     fn look(&mut self, config: &Config) {
         let user = run_as::prepare(config);
         let policy = self.note(Policy::load(&config.clients, &config.serving.document_root, time::now()));
@@ -70,7 +70,7 @@ impl Findings {
             notices(config, policy, tls.as_ref(), &mut |event| self.warnings.push(event.to_line()));
         }
         self.look_for_rivals(config);
-        // What comes now is done by the user that the server becomes.
+        // From here on, the start runs as the configured user.
         if let Some(user) = self.note(user).flatten()
             && let Some(unreadable) = self.note(run_as::assume(&user, config))
         {
@@ -86,7 +86,8 @@ impl Findings {
         self.note(plugins::load(config, None, &|_| {}));
     }
 
-    /// Looks at what only one server can have. If that is the one which will reload, or be replaced, it may go on.
+    /// Checks the resources that only one server can hold. A conflict is a warning if their holder is the server that
+    /// will be reloaded or replaced.
     fn look_for_rivals(&mut self, config: &Config) {
         let unavailable = unavailable_ports(config);
         if !unavailable.is_empty() {
@@ -105,7 +106,7 @@ impl Findings {
         }
     }
 
-    /// Starts PHP, unless no PHP would be started.
+    /// Starts PHP, unless the executor runs without it.
     fn inspect(&mut self, config: &Config) -> Option<PhpInspection> {
         if config.serving.executor == Executor::Stub {
             return None;

@@ -1,8 +1,7 @@
-//! CliCommand line parsing: the command and its options.
+//! Command line parsing: the command and its options.
 //!
-//! Promises: parsing is pure; words become a [`Subcommand`] or one [`UsageError`], which names what is accepted or where
-//! to look. Which commands and options there are is said by the table. Refuses: it validates no settings (the table in the
-//! core does) and runs no command.
+//! Parsing is pure: words become a [`Subcommand`] or one [`UsageError`], which names what is accepted or where to look.
+//! The table defines the commands and options; the core's table validates the settings.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -42,10 +41,10 @@ pub enum Subcommand {
     Version,
 }
 
-/// What `svc check` prints.
+/// The output style of `svc check`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckStyle {
-    /// Only what differs from the default.
+    /// Only settings that differ from the default.
     pub is_changed_only: bool,
     /// A JSON object.
     pub is_json: bool,
@@ -91,17 +90,17 @@ pub enum HelpTopic {
 pub enum UsageError {
     /// An argument that the command requires is missing: the command, the argument, and what is accepted.
     MissingArgument(&'static str, &'static str, String),
-    /// An option without its required value, and the name of that.
+    /// An option without its required value, with the name of that value.
     MissingValue(String, &'static str),
     /// An unexpected argument.
     TooManyWords(String),
     /// A value for an option that does not take one.
     UnexpectedValue(String),
-    /// The first of several words is no command, and what may have been meant.
+    /// The first of several words is not a command; with the closest command.
     UnknownCommand(String, &'static str),
-    /// An unknown option, or one that the command does not support, and what may have been meant.
+    /// An unknown option, or one that the command does not support, with the closest option.
     UnknownOption(String, Option<String>),
-    /// An unknown help topic, and what may have been meant.
+    /// An unknown help topic, with the closest topic.
     UnknownPage(String, Option<String>),
     /// An unknown probe.
     UnknownProbe(String),
@@ -115,7 +114,7 @@ pub enum UsageError {
 ///
 /// # Errors
 ///
-/// The first word that is not valid.
+/// For the first word that is not valid.
 ///
 /// # Examples
 ///
@@ -156,9 +155,9 @@ where
     }
 }
 
-/// The command that may have been meant by this word.
+/// Returns the command closest to this word.
 fn meant_command(word: &OsStr) -> Option<&'static str> {
-    // A path is no command.
+    // A path is not a misspelt command.
     let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
     let of_others = OTHER_COMMANDS.iter().find(|(other, _)| *other == word).map(|(_, own)| *own);
     of_others.or_else(|| near_command(word))
@@ -179,12 +178,12 @@ impl ProbeKind {
     }
 }
 
-/// What the words after a command say.
+/// The words after a command.
 #[derive(Default)]
 struct ParsedWords {
     options: Vec<(&'static CommandOption, OsString)>,
     argument: Option<OsString>,
-    /// An option that takes the place of the command.
+    /// An option that replaces the command.
     shortcut: Option<Effect>,
 }
 
@@ -356,7 +355,7 @@ fn unknown_option(command: &'static CliCommand, name: String) -> UsageError {
         return UsageError::UnknownOption(name, Some((*own).to_owned()));
     }
     let names: Vec<String> = command.all_options().map(CommandOption::name).collect();
-    // A letter resembles every other.
+    // Single letters are not compared: all are equally close.
     let long = names.iter().map(String::as_str).filter(|other| other.starts_with("--"));
     let meant = name.starts_with("--").then(|| nearest(&name, long, tolerance).map(str::to_owned)).flatten();
     UsageError::UnknownOption(name, meant)

@@ -1,7 +1,7 @@
-//! The spans of calls of databases, stores and HTTP servers.
+//! The spans of calls of databases, key-value stores and HTTP servers.
 //!
-//! Promises: what is said about a call is bounded as what scripts say is. Refuses: names and attributes are the core's, and
-//! what is a call is the interpreter's.
+//! Texts are bounded like those of scripts. The core defines names and attributes; the interpreter side identifies the
+//! calls.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use svc_ffi::{CalledClient, CalledEnd, CalledKind};
 use crate::span_text::{ATTRIBUTE_BYTES, cut};
 
 thread_local! {
-    /// The statements of this thread's scripts.
+    /// The statements prepared by scripts of this thread.
     static STATEMENTS: RefCell<Statements> = RefCell::default();
 }
 
-/// So many attributes a call of a database has, unless it fails.
+/// The usual number of attributes of a database call that succeeds.
 const ATTRIBUTES_USUAL: usize = 8;
 
-/// Says what a span stands for.
+/// Sets the attributes known at the start of a call.
 pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, call: &CalledClient<'_>) {
     let call = ClientCall {
         kind: kind_of(call.kind),
@@ -43,7 +43,7 @@ pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize,
     });
 }
 
-/// Ends it.
+/// Sets the attributes known at the end of a call.
 pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, end: &CalledEnd<'_>) {
     let kind = kind_of(end.kind);
     let slow = Duration::from_millis(end.slow_ms.into());
@@ -75,7 +75,7 @@ pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, e
     }
 }
 
-/// The name of a class. That of an anonymous one goes on behind a NUL, with where it is.
+/// Returns the name of a class. In the name of an anonymous class, a NUL precedes its location.
 fn class_name(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
@@ -88,7 +88,7 @@ fn kind_of(kind: CalledKind) -> ClientKind {
     }
 }
 
-/// A span that is told about its call.
+/// The span of a call, while attributes are added.
 struct ToldClient<'a> {
     tracer: &'a Tracer,
     span: &'a mut Span,

@@ -1,8 +1,8 @@
 //! A compressed response body.
 //!
-//! Promises: the client can decode immediately what a script flushes. An incomplete body has no end, so that its client
-//! can detect it. The length announced by a script is enforced here, because the length that is sent differs. Refuses:
-//! it does not pass anything on; the caller receives the bytes.
+//! A client can decode flushed output immediately. An incomplete body lacks the end marker, so that its client can
+//! detect it. The length announced by the script is enforced here, because the compressed length differs. Output is
+//! returned to the caller.
 
 use svc_core::compress::Encoder;
 
@@ -10,7 +10,7 @@ use svc_core::compress::Encoder;
 #[derive(Debug)]
 pub(crate) struct CodedBody {
     encoder: Encoder,
-    /// How many bytes of the announced length the script may still write.
+    /// The number of bytes of the announced length that the script may still write.
     left: Option<u64>,
     /// Whether all input has been output.
     is_flushed: bool,

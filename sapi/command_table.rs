@@ -1,52 +1,52 @@
-//! The one table of commands and options.
+//! The table of commands and options.
 //!
-//! Promises: parsing, help, the man page and the completions of shells are made from it, so that they cannot disagree.
-//! Refuses: rows hold no code; what an option does is said by its [`Effect`].
+//! Parsing, help, the manual page and shell completions are derived from it, so that they cannot disagree. Rows contain
+//! no code; the action of an option is its [`Effect`].
 
 /// A command.
 #[derive(Debug)]
 pub struct CliCommand {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What follows the name and the options.
+    /// The argument after the name and the options.
     pub argument: Argument,
-    /// What it does, in a line.
+    /// A one-line summary.
     pub summary: &'static str,
-    /// The same in detail: paragraphs.
+    /// The detailed description, in paragraphs.
     pub details: &'static [&'static str],
-    /// Its options, besides those of all commands.
+    /// The options, besides those of all commands.
     pub options: &'static [&'static [CommandOption]],
 }
 
-/// What follows a command.
+/// The argument of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// Nothing.
     None,
-    /// Everything, options included, belongs to another program; the name of it all.
+    /// All words, options included, for another program; with their placeholder.
     Foreign(&'static str),
-    /// One word or none: its name, and what it may be.
+    /// Zero or one word; with its placeholder and completion.
     Optional(&'static str, Completion),
-    /// One word: its name, and what it may be.
+    /// One word; with its placeholder and completion.
     Required(&'static str, Completion),
 }
 
 /// An option.
 #[derive(Debug)]
 pub struct CommandOption {
-    /// The letter after one dash.
+    /// The letter of `-x`.
     pub short: Option<char>,
-    /// The name after two dashes.
+    /// The name of `--name`.
     pub long: Option<&'static str>,
-    /// The name of its value, and what it may be; `None` if it has no value.
+    /// The placeholder of its value and the completion; `None` if it has no value.
     pub value: Option<(&'static str, Completion)>,
-    /// What it does, in a line.
+    /// A one-line summary.
     pub summary: &'static str,
-    /// The same for the program.
+    /// The action.
     pub effect: Effect,
 }
 
-/// What a word may be, for shells.
+/// The completion of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// Anything.
@@ -59,10 +59,10 @@ pub enum Completion {
     Words(&'static [&'static str]),
 }
 
-/// What an option does.
+/// The action of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Shows only what differs from the default.
+    /// Shows only values that differ from the default.
     Changed,
     /// Sets a PHP directive.
     Directive,
@@ -74,7 +74,7 @@ pub enum Effect {
     Json,
     /// Prints Markdown.
     Markdown,
-    /// Does not wait.
+    /// Returns without waiting.
     NoWait,
     /// Overrides the setting of this variable.
     Setting(&'static str),
@@ -183,7 +183,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
 ];
 
-/// The options of all commands but those whose arguments are not svc's.
+/// The options of all commands, except those that pass their arguments on.
 pub static COMMON_OPTIONS: &[CommandOption] = &[
     option(Some('h'), "help", None, "Print help", Effect::Help),
     option(Some('V'), "version", None, "Print the versions", Effect::Version),
@@ -337,23 +337,23 @@ const fn setting(
 }
 
 impl CliCommand {
-    /// The command of this name.
+    /// Returns the command of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         COMMANDS.iter().find(|command| command.name == name)
     }
 
-    /// The command that is run if none is named.
+    /// Returns the command that runs if none is named.
     pub fn unnamed() -> &'static Self {
         &COMMANDS[0]
     }
 
-    /// All its options.
+    /// Returns all its options.
     pub fn all_options(&self) -> impl Iterator<Item = &'static CommandOption> + use<> {
         let common = if matches!(self.argument, Argument::Foreign(_)) { &[][..] } else { COMMON_OPTIONS };
         self.options.iter().flat_map(|options| options.iter()).chain(common)
     }
 
-    /// How it is called, without the name of the program.
+    /// Returns the usage without the name of the program.
     pub fn usage(&self) -> String {
         let mut usage = self.name.to_owned();
         if self.options.iter().any(|options| !options.is_empty()) {
@@ -370,7 +370,7 @@ impl CliCommand {
 }
 
 impl CommandOption {
-    /// How it is written: `--listen`, or `-d` if it has no name.
+    /// Returns the preferred spelling: `--listen`, or `-d` if it has no long name.
     pub fn name(&self) -> String {
         match (self.long, self.short) {
             (Some(long), _) => format!("--{long}"),
@@ -379,7 +379,7 @@ impl CommandOption {
         }
     }
 
-    /// All ways to write it, and its value, as help shows it.
+    /// Returns all spellings with the value's placeholder, as shown in help.
     pub fn usage(&self) -> String {
         let short = self.short.map(|short| format!("-{short}"));
         let long = self.long.map(|long| format!("--{long}"));

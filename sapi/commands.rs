@@ -1,7 +1,7 @@
 //! The commands that print something or talk to a running server, and exit.
 //!
-//! Promises: results go to standard output, errors to standard error with the prefix `svc: error: ` on each line, and
-//! the exit code distinguishes them. Refuses: these commands start no thread and no interpreter.
+//! Results go to standard output, errors to standard error with the prefix `svc: error: ` on each line; the exit code
+//! tells them apart. These commands start no thread and no interpreter.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::healthcheck;
 use crate::pid_file::{PidFileError, RunningServer};
 use crate::reload_report::{ReloadReport, ReportedReloads, beside};
 
-/// How the process exits.
+/// The result of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Success.
@@ -32,7 +32,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit code.
+    /// Returns the exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Well => 0,
@@ -50,8 +50,8 @@ impl From<Exit> for ExitCode {
 
 /// Queries the server that runs with the same settings.
 ///
-/// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1. A
-/// wrong word on the command line is invalid usage: whoever writes it sees that at once.
+/// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1.
+/// An invalid word on the command line is invalid usage, which its author notices at once.
 pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,
@@ -108,7 +108,7 @@ pub fn reload(raw: &RawConfig, patience: Option<Duration>) -> Exit {
     }
 }
 
-/// Waits for the end of a reload that began after `before` was read: it has read the files as they are now.
+/// Waits for the end of a reload that began after `before` was read, and so has read the current files.
 fn outcome(
     server: &RunningServer,
     pid_file: &Path,
@@ -185,7 +185,7 @@ pub fn warn(warning: &dyn Display) {
 
 fn put_error(kind: &str, error: &dyn Display) {
     let text: String = error.to_string().lines().map(|line| format!("svc: {kind}: {line}\n")).collect();
-    // If standard error is closed, nobody reads the error.
+    // If standard error is closed, there is no reader to inform.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

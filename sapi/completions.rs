@@ -1,7 +1,7 @@
-//! The completions of a worker's thread: the core's word behind the interpreter's handles.
+//! Completions of a worker thread: adapts the core's completions to the interpreter's interface.
 //!
-//! Promises: a request that waits for a completion is resumed once another thread has completed it. Refuses: whoever creates
-//! a completion decides what is completed, and by whom.
+//! A request that waits for a completion is resumed after another thread has completed it. The creator of a completion
+//! decides what completes it.
 
 use std::sync::Arc;
 

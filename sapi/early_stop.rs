@@ -1,9 +1,9 @@
-//! A stop that is asked for while plugins are loaded and initialised, which may take as long as they like.
+//! A stop signal during the loading and initialisation of plugins, which may take any time.
 //!
-//! Promises: the signals stay blocked and are not received here; they are only seen. While a library is loaded, on the main
-//! thread and perhaps for ever, a second thread ends the process; in all other steps, the main thread sees them. Refuses: it
-//! stops nothing that could be stopped in order. In a build without PHP, signals keep their default action, and end the
-//! process anyway.
+//! The signals stay blocked: they are detected, but not received here. Loading a library blocks the main thread,
+//! possibly forever, so a second thread ends the process meanwhile; during all other steps, the main thread checks for
+//! signals itself. Plugins are not stopped in order. In a build without PHP, signals keep their default action and end
+//! the process.
 
 use std::fmt::Display;
 use std::io;
@@ -17,22 +17,23 @@ use svc_core::sync::lock::ShortLock;
 
 use crate::pid_file::PidFile;
 
-/// Sees the signals to stop.
+/// Detects stop signals.
 #[derive(Debug)]
 pub(crate) struct EarlyStop(Option<OwnedFd>);
 
 impl EarlyStop {
-    /// Begins to look. If the system does not let it, signals have to wait.
+    /// Begins to detect signals. If the system does not support it, signals take effect later.
     pub(crate) fn watch(log: &Log) -> Self {
         Self(stop_descriptor().inspect_err(|error| complain(log, error)).ok().flatten())
     }
 
-    /// What is readable once there is a signal.
+    /// Returns a descriptor that is readable once a signal is pending.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Calls `load`, and ends the process if there is a signal before it has returned. `load` says what it begins with.
+    /// Calls `load`, and ends the process if a signal arrives before it returns. `load` reports the name of each plugin
+    /// before it loads it.
     pub(crate) fn ends<T>(
         &self,
         log: &Log,
@@ -47,7 +48,7 @@ impl EarlyStop {
         });
         let Some((stop, ended, end)) = pipe else { return load(&begin) };
         thread::scope(|scope| {
-            // Dropped however `load` ends, and before the thread is waited for.
+            // Dropped however `load` ends, and before the scope joins the thread.
             let _end = end;
             let watch = || {
                 if comes_first(stop, ended.as_fd()) {
@@ -63,14 +64,14 @@ impl EarlyStop {
     }
 }
 
-/// Waits for one of two descriptors; returns whether it is the first one alone.
+/// Waits for one of two descriptors; returns whether only the first is readable.
 fn comes_first(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     let mut waits = [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     let is_over = poll(&mut waits, None).is_ok();
     is_over && !waits[0].revents().is_empty() && waits[1].revents().is_empty()
 }
 
-/// Ends the process while the main thread is in a plugin's code, where nothing can interrupt it.
+/// Ends the process while the main thread is stuck in plugin code, which cannot be interrupted.
 fn give_up(log: &Log, pid_file: Option<&PidFile>, plugin: &str) {
     log.emit(&Event::StartStopped);
     let event = PluginEvent::LeftBehind { callback: "svc_plugin_entry" };

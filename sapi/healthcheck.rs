@@ -1,7 +1,6 @@
 //! Queries a running server, for container health checks without another tool.
 //!
-//! Promises: a result within [`DEADLINE`], whatever the other side does. Refuses: it reads only the status of the
-//! response; the server alone decides what it means.
+//! A result is available within [`DEADLINE`], whatever the server does. Only the status of the response is read.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -84,11 +83,11 @@ fn exchange(address: SocketAddr, probe: ProbeKind, deadline: Instant) -> io::Res
     Ok(line)
 }
 
-/// The time that is left.
+/// Returns the remaining time.
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no time is left.
 pub(crate) fn left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(svc_core::time::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -108,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection with `answer`; returns the first line of the request and the result of the probe.
+    /// Answers one connection with `answer`; returns the request line and the result of the probe.
     fn against(answer: &'static [u8]) -> (String, Result<(), Unwell>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

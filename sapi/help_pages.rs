@@ -1,7 +1,7 @@
 //! The table of commands as text: the help of svc and of each command, and the manual page.
 //!
-//! Promises: every command and option of the table appears in the help of its command and in the manual page. Refuses: it
-//! says nothing about settings that the table of settings does not say.
+//! Every command and option of the table appears in the help of its command and in the manual page. Settings are
+//! described by the core's table only.
 
 use std::fmt::Write as _;
 
@@ -59,14 +59,14 @@ fn command_help(command: &CliCommand) -> String {
 
 fn put_options(text: &mut String, options: impl Iterator<Item = &'static CommandOption>) {
     for option in options {
-        // Names of two dashes stand below each other.
+        // Aligns the long names.
         let usage = option.usage();
         let indent = if option.short.is_some() { "" } else { "    " };
         let _ = writeln!(text, "  {:24}  {}", format!("{indent}{usage}"), option.summary);
     }
 }
 
-/// Returns the manual page, in the language of `man`.
+/// Returns the manual page in roff.
 pub fn manual() -> String {
     let mut page = format!(
         ".TH SVC 1 \"\" \"svc {}\" \"User Commands\"\n.SH NAME\nsvc \\- a PHP application server\n.SH SYNOPSIS\n",
@@ -121,10 +121,10 @@ fn put_tagged(page: &mut String, option: &CommandOption) {
     let _ = writeln!(page, ".TP\n.B {}\n{}.", escaped(&option.usage()), escaped(option.summary));
 }
 
-/// Text that `man` takes for text.
+/// Escapes text for roff.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
-    // At the beginning of a line, these begin a request.
+    // A line that begins with these would be a roff request.
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
 }
 

@@ -1,11 +1,11 @@
-//! The runtime hooks: the names of the settings and of the metrics for those of the interpreter.
+//! Maps runtime hooks between settings, metrics and the interpreter.
 
 use svc_core::config::RuntimeHook;
 use svc_core::observe::{HookObstacle, Metrics};
 
 use svc_ffi::{Hook, Obstacle};
 
-/// The interpreter's names for these hooks.
+/// Converts the hooks of the settings to those of the interpreter.
 pub(crate) fn chosen(hooks: &[RuntimeHook]) -> Vec<Hook> {
     let hook = |hook: &RuntimeHook| match hook {
         RuntimeHook::Sleep => Hook::Sleep,
@@ -16,7 +16,7 @@ pub(crate) fn chosen(hooks: &[RuntimeHook]) -> Vec<Hook> {
     hooks.iter().map(hook).collect()
 }
 
-/// Counts a call that blocked its thread although it has a hook.
+/// Counts a call that blocked its thread despite its hook.
 pub(crate) fn count(metrics: &Metrics, hook: Hook, obstacle: Obstacle) {
     let hook = match hook {
         Hook::Sleep => RuntimeHook::Sleep,

@@ -1,8 +1,8 @@
 //! Detects changes of PHP's ini files since PHP read them.
 //!
-//! Promises: changed, new and removed files are detected by their contents, regardless of modification times. Covered are all
-//! places where PHP would look: php.ini, files that would take precedence over it, and the scanned directories. Refuses: it
-//! applies nothing; PHP reads directives once.
+//! Changed, new and removed files are detected by their contents, regardless of modification times. All places where
+//! PHP would look are covered: php.ini, files that would take precedence over it, and the scanned directories. Nothing
+//! is applied: PHP reads directives only once.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,7 +16,7 @@ use svc_ffi::Php;
 
 use crate::installation::Installation;
 
-/// The files and their contents at the start.
+/// The files and their contents when PHP started.
 #[derive(Debug)]
 pub(crate) struct IniFiles {
     /// The candidates for php.ini.

@@ -1,7 +1,7 @@
 //! The tree that `make install` creates: the binary in `bin`, and PHP in `lib/svc` beside it.
 //!
-//! Promises: all paths follow the binary, so that the tree can be moved. Refuses: a binary in a build tree has no
-//! installation; its PHP knows its own files.
+//! All paths are relative to the binary, so the tree can be moved. A binary in a build tree has no installation; its
+//! PHP uses compiled-in paths.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -13,7 +13,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The tree that the running binary is installed in, if it is.
+    /// Returns the tree that contains the running binary, if it is installed.
     pub fn of_this_binary() -> Option<Self> {
         Self::of(&std::env::current_exe().ok()?)
     }
@@ -23,18 +23,18 @@ impl Installation {
         home.join("libphp.so").is_file().then_some(Self { home })
     }
 
-    /// The command-line PHP of the same build.
+    /// Returns the command-line PHP of the same build.
     pub fn php(&self) -> PathBuf {
         self.home.join("bin/php")
     }
 
-    /// The directory with PHP's extensions.
+    /// Returns the directory with PHP's extensions.
     pub fn extensions(&self) -> PathBuf {
         self.home.join("extensions")
     }
 
-    /// Why a file of directives would be left out. PHP says nothing about one that it may not read, and would start without
-    /// what an administrator has forbidden in it.
+    /// Returns why a file of directives cannot be read. PHP silently ignores such a file, and would start without the
+    /// restrictions that an administrator has set in it.
     pub fn fault(&self) -> Option<String> {
         let unset = |name: &str| std::env::var_os(name).is_none();
         let etc = self.home.join("etc");
@@ -53,8 +53,8 @@ impl Installation {
         found.map(PathBuf::as_path).find_map(|file| unreadable(file, &fs::File::open(file).err()?))
     }
 
-    /// The variables by which both the server's PHP and the command-line PHP find their files. What the environment has
-    /// already is the operator's, and stays.
+    /// Returns the variables by which both the server's PHP and the command-line PHP find their files. The caller keeps
+    /// those that the operator has set in the environment.
     pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
         let etc = self.home.join("etc");
         vec![
@@ -66,7 +66,7 @@ impl Installation {
     }
 }
 
-/// Says that something is there and cannot be read.
+/// Describes an existing file that cannot be read.
 fn unreadable(path: &Path, error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::NotFound).then(|| format!("{path:?} cannot be read: {error}"))
 }

@@ -1,7 +1,7 @@
-//! An exchange while PHP runs it.
+//! An exchange being run by PHP.
 //!
-//! Promises: the output of a script goes to its exchange and nowhere else, and messages from PHP become log records
-//! with PHP's level, file and line. Refuses: it does not know on which thread or fiber the script runs.
+//! The output of a script goes only to its exchange. Messages from PHP become log records with PHP's level, file and
+//! line. The type does not depend on the thread or fiber of the script.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -25,22 +25,22 @@ use crate::response::{Response, ThreadContext};
 use crate::script_spans::{OpenSpans, ParkWatch};
 use crate::variables::Variables;
 
-/// One exchange while PHP runs it.
+/// One exchange being run by PHP.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
-    /// The script of the request, or the one that its path has been resolved to again.
+    /// The script of the request, or the one found when its path was resolved again.
     script: Arc<Script>,
     response: Response,
-    /// The persistent worker's hold on it, until nothing of the request is left.
+    /// The claim of a persistent worker, held until all of the request has ended.
     claim: Option<Claim<Exchange>>,
     body_read: u64,
     target: Vec<u8>,
     client: String,
-    /// The spans of the script, once it has used any.
+    /// The spans of the script, once it has created any.
     spans: Option<OpenSpans>,
     park_watch: ParkWatch,
-    /// Its run has ended.
+    /// The run has ended.
     has_ended: bool,
     thread_context: Rc<ThreadContext>,
 }
@@ -66,8 +66,8 @@ impl Invocation {
         }
     }
 
-    /// Starts over after [`PhpOutcome::NoScript`] with the script that handles the path now; `None` if no script does, or if a
-    /// part of the response has been sent.
+    /// Retries after [`PhpOutcome::NoScript`] with the script that now handles the path; `None` if there is none, or if
+    /// a part of the response has been sent.
     pub(crate) fn with_present_script(&self) -> Option<Self> {
         if !self.response.is_unsent() {
             return None;
@@ -76,7 +76,7 @@ impl Invocation {
         Some(Self { script, ..Self::new(&self.exchange, &self.thread_context) })
     }
 
-    /// The script that runs.
+    /// Returns the running script.
     pub(crate) fn script(&self) -> Arc<Script> {
         Arc::clone(&self.script)
     }
@@ -91,7 +91,7 @@ impl Invocation {
 
     /// Ends the reply according to how the script ended.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
-        // Before its reply is out, so that the request does not end before its parts.
+        // Taken before the reply is sent, so that the request does not end before its child spans.
         let ended_at = self.exchange.request.span.as_ref().map(|_| time::now());
         self.response.end(outcome);
         if let Some(ended_at) = ended_at.filter(|_| !std::mem::replace(&mut self.has_ended, true)) {
@@ -99,7 +99,7 @@ impl Invocation {
         }
     }
 
-    /// Exports the span of the run, and those that the script has left open.
+    /// Exports the span of the run, and the spans that the script left open.
     fn end_spans(&mut self, outcome: PhpOutcome, ended_at: Instant) {
         let Some(own) = &self.exchange.request.span else { return };
         let began = self.exchange.offered_at + self.exchange.waited().unwrap_or_default();
@@ -114,7 +114,7 @@ impl Invocation {
         own.tracer().offer(&run);
     }
 
-    /// The position in the trace of what the script does in this span; 0 stands for the request's own.
+    /// Returns the trace position of work in this span; 0 is the span of the request.
     fn place(&self, span: u64) -> Option<Traceparent> {
         let trace = self.exchange.request.trace.as_ref()?;
         let span = self.spans.as_ref().map_or(trace.span_id(), |spans| spans.span_id(span).get());
@@ -135,7 +135,7 @@ impl Invocation {
     }
 }
 
-/// Converts an exchange to a request that makes PHP run `script`.
+/// Describes an exchange as a PHP request that runs `script`.
 pub(crate) fn with_description<T>(
     exchange: &Exchange,
     script: &Script,
@@ -299,12 +299,12 @@ impl WorkerRequest for Invocation {
     }
 }
 
-/// Where a message from PHP comes from.
+/// The origin of a message from PHP.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RecordOrigin<'a> {
-    /// The request, if it is from one.
+    /// The request, if there is one.
     pub(crate) request_id: Option<&'a str>,
-    /// The span of the request that it is from, if it has a trace.
+    /// The span of that request, if it is traced.
     pub(crate) traceparent: Option<Traceparent>,
 }
 
@@ -321,7 +321,7 @@ pub(crate) fn write_log(log: &Log, record: &svc_ffi::PhpLog<'_>, origin: RecordO
     }));
 }
 
-/// PHP's own names for its levels, from the `E_` constants and syslog's priorities.
+/// Returns PHP's name of a level, from the `E_` constants and syslog's priorities.
 pub(crate) fn level(source: LogSource) -> PhpLevel {
     const WARNINGS: i32 = 2 | 32 | 128 | 512;
     const NOTICES: i32 = 8 | 1024 | 2048;

@@ -1,7 +1,7 @@
 //! The server: command line, boot, and PHP as the engine of the pool.
 //!
-//! Promises: all code that connects the core (which does not know PHP) to the interpreter (which does not know HTTP) is
-//! here. Refuses: no `unsafe`, and no logic that could belong to either side.
+//! All code that connects the core (which does not know PHP) to the interpreter (which does not know HTTP) is here. It
+//! contains no `unsafe`, and no logic that could belong to either side.
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 

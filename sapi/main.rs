@@ -36,7 +36,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
         Subcommand::Completions(shell) => commands::print(&shell_completions::script(shell)),
         Subcommand::Healthcheck(probe, overrides) => {
             let exit = with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe));
-            // Container runtimes know no other code of a health check.
+            // Container runtimes define no exit codes of a health check but 0 and 1.
             if exit == Exit::Well { exit } else { Exit::Failed }
         }
         Subcommand::Help(topic) => commands::print(&help_pages::help(topic)),
@@ -54,7 +54,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
     }
 }
 
-/// Runs a command with the settings of the environment, of the files that the command line names, and of its options.
+/// Runs a command with the settings of the environment, of the `--env-file` files, and of the options.
 fn with_settings(
     overrides: Overrides,
     environment: Vec<(OsString, OsString)>,
@@ -77,7 +77,7 @@ fn with_settings(
     command(&overrides.apply(RawConfig::new(environment), &files))
 }
 
-/// What a service manager says of the sockets that it has passed on.
+/// Returns the variables of socket activation, unparsed.
 fn activation() -> Activation {
     let value = std::env::var_os;
     Activation { pid: value("LISTEN_PID"), count: value("LISTEN_FDS"), names: value("LISTEN_FDNAMES") }

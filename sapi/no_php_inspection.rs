@@ -4,7 +4,7 @@ use svc_core::config::Config;
 
 use crate::php_report::PhpInspection;
 
-/// Finds no PHP to start.
+/// Fails, because there is no PHP to start.
 ///
 /// # Errors
 ///

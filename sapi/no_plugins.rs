@@ -1,4 +1,4 @@
-//! Plugins in a build that cannot load any.
+//! Plugins in a build that cannot load them.
 
 use svc_core::config::Config;
 use svc_core::observe::Log;

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use svc_core::config::{Config, Fault, Problem};
 
-/// Nobody can be looked up.
+/// Uninhabited: no user can be looked up.
 pub(crate) use std::convert::Infallible as ProcessUser;
 
-/// Accepts that the settings name no user.
+/// Accepts settings without a user.
 ///
 /// # Errors
 ///
-/// If they name one.
+/// If the settings name one.
 pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     match &config.serving.run_as {
         None => Ok(None),
@@ -24,12 +24,12 @@ pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     }
 }
 
-/// Cannot be called: there is no such user.
+/// Never called: `ProcessUser` has no values.
 pub(crate) fn assume<'a>(user: &ProcessUser, _config: &'a Config) -> Result<Vec<&'a Path>, Problem> {
     match *user {}
 }
 
-/// Cannot be called: there is no such user.
+/// Never called: `ProcessUser` has no values.
 pub(crate) fn ids(user: &ProcessUser) -> (u32, u32) {
     match *user {}
 }

@@ -1,8 +1,8 @@
-//! The server that runs with the same settings already, which `svc check` finds before a reload or a restart.
+//! The running server with the same settings, which `svc check` finds before a reload or a restart.
 //!
-//! Promises: a port or a file that this server holds is told from one that somebody else has taken, within
-//! [`DEADLINE`]. Refuses: only a server that gives proof counts: the lock on its file of `PID_FILE`, or the address of the
-//! port in what its operations port says.
+//! A port or file held by this server is distinguished from one held by another program, within [`DEADLINE`]. Only a
+//! server that proves its identity counts: by the lock on its `PID_FILE`, or by listing the address in the report of
+//! its operations port.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,16 +16,16 @@ use svc_core::serve::PortError;
 use crate::healthcheck::{DEADLINE, left, reachable};
 use crate::pid_file::RunningServer;
 
-/// What is known of the server that runs.
+/// The running server, as far as known.
 #[derive(Debug)]
 pub(crate) struct Occupant {
     pid: Option<Pid>,
-    /// Where it listens.
+    /// The addresses that it listens on.
     places: Vec<String>,
 }
 
 impl Occupant {
-    /// Looks for it.
+    /// Looks for the running server.
     pub(crate) fn find(config: &Config) -> Self {
         let pid = config.serving.pid_file.clone();
         let pid = pid.and_then(|path| RunningServer::find(Some(path)).ok()).map(|(_, pid)| pid);
@@ -33,7 +33,7 @@ impl Occupant {
         Self { pid, places: places.unwrap_or_default() }
     }
 
-    /// Says why this port is expected to be taken, if it is.
+    /// Returns why this port is expected to be taken, if it is.
     pub(crate) fn excuse(&self, error: &PortError) -> Option<String> {
         let PortError::Bind { variable, addr, error } = error else { return None };
         if error.kind() != io::ErrorKind::AddrInUse {
@@ -50,20 +50,20 @@ impl Occupant {
     }
 }
 
-/// Addresses may differ: a server on all interfaces has the port of each.
+/// Compares ports, since addresses may differ: a server on all interfaces holds the port on each of them.
 fn is_same_port(one: &str, other: &str) -> bool {
     let port = |text: &str| text.parse().ok().map(|addr: SocketAddr| addr.port());
     one == other || port(one).is_some_and(|number| port(other) == Some(number))
 }
 
-/// Where the server listens that has this configuration report; `None` if it is the report of something else.
+/// Returns the addresses in a configuration report; `None` if it is not a report of svc.
 fn places(ops: SocketAddr, report: &Value) -> Option<Vec<String>> {
     let main = report.get("listen_addr")?.as_str()?.split(',');
     let redirect = report.get("redirect_addr")?.as_str()?;
     Some(main.chain([redirect]).map(str::to_owned).chain([ops.to_string()]).collect())
 }
 
-/// The configuration report of a server.
+/// Fetches the configuration report of a server.
 fn report(addr: SocketAddr) -> io::Result<Value> {
     let (address, deadline) = (reachable(addr), svc_core::time::now() + DEADLINE);
     let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
@@ -82,7 +82,7 @@ fn report(addr: SocketAddr) -> io::Result<Value> {
     Ok(serde_json::from_slice(body)?)
 }
 
-/// More than any report.
+/// Larger than any report.
 const REPORT_BYTES_MAX: usize = 1 << 20;
 
 #[cfg(test)]

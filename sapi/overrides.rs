@@ -1,7 +1,7 @@
-//! What the command line says about the settings.
+//! Settings on the command line.
 //!
-//! Promises: an option takes precedence over the environment, and that over the files of variables, of which the last takes
-//! precedence. Refuses: which options there are is said by the table of commands.
+//! An option takes precedence over the environment, which takes precedence over the `--env-file` files, of which the
+//! last wins. The options are defined in the table of commands.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use svc_core::config::{EnvFile, EnvFileError, RawConfig};
 pub struct Overrides {
     /// The directory to serve.
     pub document_root: Option<OsString>,
-    /// The command that may have been meant by it.
+    /// The command that `document_root` may be a misspelling of.
     pub meant: Option<&'static str>,
     /// Options, with the variables of their settings and the values.
     pub options: Vec<(String, &'static str, OsString)>,
@@ -46,13 +46,14 @@ impl Overrides {
         }
         if self.is_watching {
             raw = raw.with_option_by_default("--watch", "LOG_FORMAT", "auto");
-            // Whoever edits code wants to see it run. A directive of the same name may follow.
+            // Developers want to see their changes immediately. A later directive of the same name overrides this.
             raw = raw.with_directive("opcache.revalidate_freq=0".into());
         }
         self.directives.into_iter().fold(raw, RawConfig::with_directive)
     }
 
-    /// The word that was taken for a directory, and the command that was meant: there is no such directory.
+    /// Returns the word that was taken for a directory, and the command that was probably meant, if there is no such
+    /// directory.
     pub fn misspelt_command(&self) -> Option<(String, &'static str)> {
         let word = self.document_root.as_ref()?;
         let meant = self.meant.filter(|_| !Path::new(word).exists())?;

@@ -24,7 +24,7 @@ pub(crate) const INI_DEFAULTS: &[(&str, &str)] = &[
     ("error_reporting", "22527"),
     ("log_errors", "1"),
     ("max_execution_time", "30"),
-    // Request bodies are read before PHP starts, so a limit on reading them would only start a second timer.
+    // Request bodies are read before PHP starts, so this limit would only start a second timer.
     ("max_input_time", "-1"),
     ("mysqlnd.collect_memory_statistics", "0"),
     ("output_buffering", "4096"),
@@ -43,34 +43,34 @@ pub(crate) const INI_DEFAULTS: &[(&str, &str)] = &[
 
 /// Directives that no php.ini may change, because they could end the process.
 const INI_FIXED: &[(&str, &str)] = &[
-    // It ends the process if a script does not end in time; the limit of a request is max_execution_time.
+    // It ends the process if a script does not stop in time; max_execution_time limits a request.
     ("hard_timeout", "0"),
     // It kills processes that read the cache for too long, and svc is a single process.
     ("opcache.force_restart_timeout", "0"),
-    // It revokes write access to the cache for all threads whenever one does not need it.
+    // It write-protects the cache for all threads whenever one thread has finished writing.
     ("opcache.protect_memory", "0"),
 ];
 
-/// The same in worker mode.
+/// Further directives that are fixed in worker mode.
 const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
     // It lets `file_exists()` and similar functions use the cache even while a worker runs without it during a restart.
     ("opcache.enable_file_override", "0"),
 ];
 
-/// What PHP has complained about at its start that would make requests fail: an extension that cannot be loaded, and
-/// directives that it did not understand. It would take the lines in front of those, and not the rest of the file.
+/// Startup errors of PHP that would make requests fail: an extension that cannot be loaded, and directives that PHP
+/// could not parse. PHP would apply the lines before a syntax error and skip the rest of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartupFaults(Arc<ShortLock<Noted>>);
 
 #[derive(Debug, Default)]
 struct Noted {
     faults: Vec<String>,
-    /// Scripts may cause the same messages later.
+    /// The start is over: scripts may cause the same messages later.
     is_over: bool,
 }
 
 impl StartupFaults {
-    /// Keeps a message if it is about such a fault; returns whether it is.
+    /// Records a message about such an error; returns whether it is one.
     pub(crate) fn note(&self, message: &str) -> bool {
         let is_malformed = message.starts_with(MALFORMED);
         if !is_malformed && !FAULTS.iter().any(|part| message.contains(part)) {
@@ -78,7 +78,7 @@ impl StartupFaults {
         }
         let mut noted = self.0.lock();
         if !noted.is_over {
-            // PHP has no name for the text that the directives of the command line are put together to.
+            // PHP parses the directives of the command line as one text, and calls its file "Unknown".
             let known = message.split_once(" in Unknown on line ").filter(|_| is_malformed);
             let named = known.map(|(what, _)| format!("{what} in the directives of -d"));
             noted.faults.push(named.unwrap_or_else(|| message.to_owned()));
@@ -86,7 +86,7 @@ impl StartupFaults {
         true
     }
 
-    /// Ends the start; returns what was kept.
+    /// Ends the recording; returns the messages.
     pub(crate) fn end(&self) -> Vec<String> {
         let mut noted = self.0.lock();
         noted.is_over = true;
@@ -94,22 +94,22 @@ impl StartupFaults {
     }
 }
 
-/// How such messages begin, after the words that PHP puts before them.
+/// The beginnings of such messages, after PHP's prefix.
 const FAULTS: [&str; 2] = ["Unable to load dynamic library", "Failed loading "];
 
-/// How messages begin about what stands in ini files (c/sapi/ini_errors.c).
+/// The prefix of messages about malformed ini files (c/sapi/ini_errors.c).
 const MALFORMED: &str = "malformed directives: ";
 
-/// Why PHP does not start for the server.
+/// Why PHP cannot start for the server.
 #[derive(Debug)]
 pub(crate) enum PhpStartError {
-    /// Its directives cannot be carried out, as PHP says.
+    /// Directives that PHP cannot apply, as reported by PHP.
     Directives(Vec<String>),
-    /// PHP, or what svc adds to it.
+    /// An error of PHP itself, or of the shim.
     Php(PhpError),
 }
 
-/// Such faults, one a line.
+/// Formats such errors, one a line.
 pub(crate) fn told(faults: &[String]) -> String {
     faults.iter().map(|fault| format!("cannot start PHP: {fault}\n")).collect()
 }
@@ -120,20 +120,20 @@ impl From<PhpError> for PhpStartError {
     }
 }
 
-/// The directives that php.ini overrides, with the directory of the tree that the server is installed in.
+/// Returns the directives that php.ini overrides, including the extension directory of an installed server.
 pub(crate) fn ini_defaults(extensions: Option<&Path>) -> Vec<(&str, &str)> {
     let of_tree = extensions.and_then(Path::to_str).map(|path| ("extension_dir", path));
     INI_DEFAULTS.iter().copied().chain(of_tree).collect()
 }
 
-/// The directives that override php.ini: those of the command line, and those that nobody may change.
+/// Returns the directives that override php.ini: those of the command line, and the fixed ones.
 pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(String, String)> {
     let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
     let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
     config.ini.iter().cloned().chain(fixed).collect()
 }
 
-/// Reports warnings about a PHP that has started. They apply as long as PHP runs.
+/// Reports warnings about a running PHP. They apply for its lifetime.
 pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell: &mut dyn FnMut(&Event<'_>)) {
     let facts = php.facts();
     if !facts.opcache_enabled {
@@ -154,21 +154,21 @@ pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell:
         tell(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
     }
     if has_workers {
-        // For an extension that wraps a library, only a last error or a connection is at stake.
+        // An extension that wraps a library risks only a last error or a connection.
         for unfit in php.unfit_extensions().iter().filter(|unfit| !unfit.has_header) {
             tell(&Event::ExtensionUnknown { extension: &unfit.extension });
         }
     }
 }
 
-/// Directives that load extensions, which PHP's table does not contain.
+/// Directives that load extensions; PHP's table does not contain them.
 const LOADING: [&str; 2] = ["extension", "zend_extension"];
 
 /// Starts PHP on the calling thread.
 ///
 /// # Errors
 ///
-/// The error reported by PHP.
+/// As reported by PHP.
 pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpStartError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
@@ -206,7 +206,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
     let helpers = Arc::clone(&shared.helpers);
     php.set_helpers(Box::new(move |call| {
-        // Who asks for the call is told by the call itself if it is refused.
+        // If it is refused, the call itself informs its caller.
         let _ = helpers.submit(Box::new(move || call.run()));
     }));
     let facts = php.facts();
@@ -223,9 +223,9 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     Ok(php)
 }
 
-/// Whether this PHP is the one that svc was built with, as far as worker mode depends on it: it isolates requests using what
-/// svc knows about extensions. If PHP's own extensions differ from the headers that svc was built with, this knowledge is
-/// unreliable.
+/// Returns an error if this PHP differs from the one that svc was built with, as far as worker mode depends on it:
+/// requests are isolated using what svc knows about extensions. If PHP's own extensions differ from the headers that
+/// svc was built with, this knowledge is unreliable.
 pub(crate) fn fit_for_workers(php: &Php) -> Result<(), PhpError> {
     match php.unfit_extensions().into_iter().find(|unfit| unfit.has_header) {
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! `svc php`: the command-line PHP of the same build.
 //!
-//! Promises: the process becomes that PHP, with its arguments, streams, signals and exit code. It reads the ini files that
-//! the server's PHP reads. Refuses: no other PHP is looked for, because its extensions might differ.
+//! The process becomes that PHP, with its arguments, streams, signals and exit code. It reads the same ini files as the
+//! server's PHP. No other PHP is used, because its extensions might differ.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::commands::{Exit, complain};
 use crate::installation::Installation;
 
-/// Replaces the process, which has this environment; returns only if that is not possible.
+/// Replaces the process, which has this environment; returns only on failure.
 pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit {
     let installation = Installation::of_this_binary();
     let Some(php) = binary(installation.as_ref()) else {
@@ -21,7 +21,7 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit
     let mut command = Command::new(&php);
     command.args(arguments);
     for (name, path) in installation.iter().flat_map(Installation::environment) {
-        // What the environment has is the operator's.
+        // Keep variables that the operator has set.
         if !environment.iter().any(|(other, _)| other == name) {
             command.env(name, path);
         }
@@ -31,12 +31,12 @@ pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit
     Exit::Failed
 }
 
-/// The command-line PHP of the same build.
+/// Returns the command-line PHP of the same build.
 pub(crate) fn binary(installation: Option<&Installation>) -> Option<PathBuf> {
     installation.map(Installation::php).or_else(|| built_with().map(PathBuf::from))
 }
 
-/// The command-line PHP that was installed with the libphp of the build.
+/// Returns the command-line PHP installed with the libphp of the build.
 fn built_with() -> Option<&'static str> {
     #[cfg(feature = "php")]
     return svc_ffi::CLI_BINARY;

@@ -1,7 +1,7 @@
 //! PHP as the engine of the pool: workers for classic mode and for worker mode.
 //!
-//! Promises: in classic mode, each exchange is a new PHP request, and nothing in this file outlives it; the shim is
-//! responsible for what PHP keeps. Refuses: it does not choose the mode, which the settings determine.
+//! In classic mode, each exchange is a new PHP request, and no state of this file outlives it; the shim is responsible
+//! for what PHP keeps. The settings determine the mode.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct PhpEngine {
 }
 
 impl PhpEngine {
-    /// Uses the running PHP behind `threads`, which `facts` describe.
+    /// Creates the engine of the running PHP behind `threads`, described by `facts`.
     pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
         Self { threads, shared, has_cache: facts.opcache_enabled }
     }
@@ -45,7 +45,7 @@ impl Engine<Exchange> for PhpEngine {
             )?)));
         }
         if self.shared.tasks.is_some() {
-            // Requests block their thread while they await tasks, and it is this that ends the wait.
+            // Requests block their thread while they await tasks; the waker ends the wait.
             ThreadWaker::install(&mut interpreter)?;
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
@@ -81,7 +81,7 @@ impl Worker<Exchange> for PhpWorker {
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let mut call = Invocation::new(exchange, &self.thread_context);
         let mut outcome = self.run(exchange, &mut call);
-        // Another deployment may have followed.
+        // The script may have been replaced again by another deployment.
         for _ in 1..FILE_READ_TRIES {
             if outcome != PhpOutcome::NoScript {
                 break;

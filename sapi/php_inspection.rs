@@ -1,4 +1,4 @@
-//! PHP as `svc check` sees it: started like the server's, and stopped again.
+//! PHP for `svc check`: started like the server's, and stopped again.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::php_report::PhpInspection;
 ///
 /// # Errors
 ///
-/// Why the server would not start.
+/// The reasons why the server would not start.
 pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
     let faults = StartupFaults::default();
     let warnings: Arc<ShortLock<Vec<String>>> = Arc::default();

@@ -1,8 +1,8 @@
 //! A persistent worker: a PHP script that boots an application once and serves many exchanges with it.
 //!
-//! Promises: the worker claims new exchanges when none of its own requests can run. A waiting request holds no thread.
-//! A worker that is to be replaced claims nothing more and first completes the requests that it carries. Refuses: the
-//! pool decides which worker takes an exchange, and when a worker is needed.
+//! The worker claims new exchanges when none of its requests can run. A waiting request holds no thread. A worker that
+//! is being replaced claims no more exchanges and first completes its requests. The pool decides which worker takes an
+//! exchange, and when a worker is needed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl<'a> ScriptRun<'a> {
         }
     }
 
-    /// Notes that the script has booted.
+    /// Records that the script has booted.
     fn begin_serving(&mut self, visits: &WorkerRequests) {
         self.has_served = true;
         if visits.is_outsider() {
@@ -144,7 +144,7 @@ impl<'a> ScriptRun<'a> {
         match self.serve_loop.leaves() {
             Some(reason) => Departure::Recycled(reason),
             None if self.context.directive() != Directive::Serve => Departure::Stopped,
-            // The script ended by itself.
+            // The script returned on its own.
             None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),
         }
@@ -185,7 +185,7 @@ impl svc_ffi::WorkerHost for ScriptRun<'_> {
     }
 }
 
-/// The script while it boots and ends: it has no client, so its output goes nowhere.
+/// The script during boot and shutdown: it has no client, so its output is discarded.
 impl Host for ScriptRun<'_> {
     fn target(&mut self) -> &[u8] {
         self.name.as_bytes()

@@ -1,14 +1,14 @@
-//! What `svc check` tells of PHP.
+//! PHP's part of the output of `svc check`.
 
-/// What there is to say of a PHP that has started.
+/// The facts about a PHP that has started.
 #[derive(Clone, Debug)]
 pub(crate) struct PhpInspection {
-    /// Its version.
+    /// The version.
     pub(crate) version: String,
-    /// The ini files that it has read.
+    /// The ini files that were read.
     pub(crate) ini_files: Vec<String>,
-    /// Its extensions with their versions.
+    /// The extensions with their versions.
     pub(crate) extensions: Vec<(String, String)>,
-    /// What it has complained about.
+    /// The warnings.
     pub(crate) warnings: Vec<String>,
 }

@@ -1,7 +1,7 @@
-//! A thread for tasks: PHP that boots once and runs many tasks, each in a fiber.
+//! A task thread: PHP that boots once and runs many tasks, each in a fiber.
 //!
-//! Promises: a task that is cancelled learns of it, whatever it is doing; a thread that was told to end by a fatal error
-//! lets its other tasks end first. Refuses: which thread runs which task is the pool's.
+//! A cancelled task is notified whatever it is doing. After a fatal error, a thread completes its other tasks before it
+//! ends. The pool assigns tasks to threads.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
 
-/// Creates threads for tasks.
+/// Creates task threads.
 #[derive(Debug)]
 pub(crate) struct PhpTaskEngine {
     threads: Threads,
@@ -40,7 +40,7 @@ pub(crate) struct PhpTaskEngine {
 }
 
 impl PhpTaskEngine {
-    /// Uses the running PHP behind `threads`, which `facts` describe.
+    /// Creates the engine of the running PHP behind `threads`, described by `facts`.
     pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
         Self { threads, shared, has_cache: facts.opcache_enabled }
     }
@@ -75,10 +75,10 @@ struct PhpTaskWorker {
     thread_context: Rc<ThreadContext>,
 }
 
-/// Tells a thread that tasks of it were cancelled.
+/// Notifies a thread of cancelled tasks.
 #[derive(Debug)]
 struct CancelledTasks {
-    /// Some were, since the thread has last looked.
+    /// A task was cancelled since the thread's last check.
     any: Flag,
     interrupter: Interrupter,
     waker: Arc<ThreadWaker>,
@@ -92,8 +92,8 @@ impl TaskThread for CancelledTasks {
     }
 }
 
-/// Watches the thread like any thread of PHP. A task that goes on although it was cancelled is interrupted again each time:
-/// whether it has had its second is its own clock's.
+/// Probes the thread like any PHP thread. Each tick also interrupts a task that continues after its cancellation; the
+/// task's own clock decides whether its second is over.
 #[derive(Debug)]
 struct TaskThreadProbe(Interrupter);
 
@@ -140,7 +140,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
     }
 }
 
-/// How a task, or the boot of its thread, looks to PHP.
+/// Describes a task, or the boot of its thread, as a PHP request.
 fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
     PhpRequest {
         number,
@@ -159,7 +159,7 @@ fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
     }
 }
 
-/// One life of the thread, from its boot to its end.
+/// One run of the thread, from its boot to its end.
 struct ThreadRun<'a> {
     context: &'a WorkerContext<Task>,
     thread_context: &'a Rc<ThreadContext>,
@@ -178,7 +178,7 @@ impl ThreadRun<'_> {
     ) -> RequestProgress {
         let task = Arc::clone(claim.job());
         if !task.run_on(Arc::clone(thread) as Arc<dyn TaskThread>) {
-            // It was cancelled at the moment of its claim: it never starts.
+            // It was cancelled during its claim, so it never starts.
             drop(claim);
             return RequestProgress::Ended;
         }
@@ -213,7 +213,7 @@ impl svc_ffi::WorkerHost for ThreadRun<'_> {
         let (thread, thread_context) = (self.thread, self.thread_context);
         let look = |visits: &mut WorkerRequests| {
             if thread.any.is_set() {
-                // First: what is cancelled from now on sets it again.
+                // Cleared first: a later cancellation sets it again.
                 thread.any.clear();
                 visits.wake_cancelled();
             }
@@ -226,7 +226,7 @@ impl svc_ffi::WorkerHost for ThreadRun<'_> {
     }
 }
 
-/// The entry file while it boots and ends: it has no client, so its output goes nowhere.
+/// The entry file during boot and shutdown: it has no client, so its output is discarded.
 impl Host for ThreadRun<'_> {
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;

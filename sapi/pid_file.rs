@@ -1,9 +1,8 @@
 //! The file with the process ID of a running server, by which `svc reload` and `svc stop` find it.
 //!
-//! Promises: the server holds a lock on its file for as long as it runs. Whoever reads the file believes it only if it is
-//! locked, so that a file that was left behind, or the process that has that ID now, is never taken for the server.
-//! Signals go to the process that was checked, never to a later one with the same ID. Refuses: a file of a running server
-//! is not replaced.
+//! The server holds a lock on the file for its lifetime. Readers trust only a locked file, so a stale file, or another
+//! process that has reused the ID, is never taken for the server. Signals go to the process that was checked, never to
+//! a later one with the same ID. The file of a running server is not replaced.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +17,7 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
-/// The file of this process; it is removed when this is dropped.
+/// The file of this process; removed on drop.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
@@ -37,15 +36,15 @@ pub enum PidFileError {
     Unset,
     /// It cannot be opened, locked, read or written.
     Unusable(PathBuf, io::Error),
-    /// Another server is running: the file, and what it says.
+    /// Another server is running; with the contents of the file.
     Taken(PathBuf, String),
     /// It contains no process ID.
     Malformed(PathBuf),
     /// No server is running, and there is no process with that ID.
     Stale(PathBuf, Pid),
-    /// No server is running, and another process has that ID: its name.
+    /// No server is running, and another process has that ID; with its name.
     OtherProcess(PathBuf, Pid, String),
-    /// There is no file.
+    /// The file does not exist.
     Absent(PathBuf),
     /// The server cannot be signalled.
     Signal(Pid, io::Error),
@@ -56,10 +55,10 @@ impl PidFile {
     ///
     /// # Errors
     ///
-    /// When another server has it, or it cannot be written.
+    /// If another server holds it, or it cannot be written.
     pub fn create(path: &Path) -> Result<Self, PidFileError> {
         let unusable = |error: io::Error| PidFileError::Unusable(path.to_owned(), error);
-        // The way back must not depend on the working directory.
+        // The working directory may change before the file is removed.
         let path = &std::path::absolute(path).map_err(unusable)?;
         loop {
             let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -72,7 +71,7 @@ impl PidFile {
                 }
                 Err(error) => return Err(unusable(error.into())),
             }
-            // A server that ends removes its file, perhaps between the two calls above.
+            // A stopping server may have removed the file between the two calls above.
             if !is_at(&file, path) {
                 continue;
             }
@@ -83,7 +82,7 @@ impl PidFile {
     }
 }
 
-/// Finds out whether a server could have this file, without creating it.
+/// Checks whether a server could create this file, without creating it.
 ///
 /// # Errors
 ///
@@ -109,9 +108,9 @@ pub fn try_out(path: &Path) -> Result<(), PidFileError> {
 }
 
 impl PidFile {
-    /// Removes it, for a process that ends without dropping it.
+    /// Removes the file, for a process that ends without dropping it.
     pub fn remove(&self) {
-        // If it cannot be removed, it will not be locked any more.
+        // If that fails, the file stays without a lock.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -127,7 +126,7 @@ impl RunningServer {
     ///
     /// # Errors
     ///
-    /// Why there is none.
+    /// If no server is running, or the file cannot be used.
     pub fn find(path: Option<PathBuf>) -> Result<(Self, Pid), PidFileError> {
         let path = path.ok_or(PidFileError::Unset)?;
         let file = File::open(&path).map_err(|error| match error.kind() {
@@ -138,7 +137,7 @@ impl RunningServer {
         let number = text.trim().parse().ok().filter(|number: &i32| *number > 0);
         let pid = number.and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| PidFileError::Malformed(path.clone()))?;
-        // The process before the lock: if the lock is held now, this is whoever holds it.
+        // Open the process before testing the lock: if the lock is still held, this is its holder.
         let process = pidfd_open(pid, PidfdFlags::empty());
         match (process, flock(&file, FlockOperation::NonBlockingLockShared)) {
             (Ok(process), Err(Errno::WOULDBLOCK)) => Ok((Self(process), pid)),
@@ -155,7 +154,7 @@ impl RunningServer {
     ///
     /// # Errors
     ///
-    /// When the system refuses it.
+    /// If the system refuses it.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.0, signal)?)
     }
@@ -234,14 +233,14 @@ fn contents(mut file: &File) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether the path still leads to this file.
+/// Returns whether the path still leads to this file.
 fn is_at(file: &File, path: &Path) -> bool {
     let identity =
         |metadata: io::Result<fs::Metadata>| metadata.map(|metadata| (metadata.dev(), metadata.ino())).ok();
     identity(file.metadata()).is_some_and(|own| identity(fs::metadata(path)) == Some(own))
 }
 
-/// More than the longest process ID.
+/// Longer than any process ID.
 const PID_BYTES_MAX: u64 = 64;
 
 #[cfg(test)]
@@ -290,7 +289,7 @@ mod tests {
         let path = folder.path().join("svc.pid");
         fs::write(&path, getpid().as_raw_pid().to_string()).unwrap();
         assert!(find(&path).contains("is another one, "), "{}", find(&path));
-        // More than the system gives.
+        // Beyond any process ID of the system.
         fs::write(&path, i32::MAX.to_string()).unwrap();
         assert!(find(&path).contains("there is no process 2147483647"), "{}", find(&path));
         // In a container, a server may be process 1.

@@ -1,8 +1,8 @@
-//! What is wrong with a plugin that the settings name.
+//! Errors of the plugins in the settings.
 
 use std::fmt;
 
-/// A plugin cannot be loaded: which one, and why.
+/// A plugin that cannot be loaded, and the reason.
 #[derive(Debug)]
 pub(crate) struct PluginSettingFault {
     plugin: String,
@@ -10,7 +10,7 @@ pub(crate) struct PluginSettingFault {
 }
 
 impl PluginSettingFault {
-    /// The entry of the setting, or the file that it leads to; why it cannot be used.
+    /// Creates the error of a plugin, named by its entry in the setting or by its file.
     pub(crate) fn new(plugin: impl fmt::Display, why: impl fmt::Display) -> Self {
         Self { plugin: plugin.to_string(), why: why.to_string() }
     }

@@ -1,7 +1,7 @@
-//! Plugins as the core calls them, made of those that the bindings load.
+//! Adapts loaded plugins to the core's interface.
 //!
-//! Promises: whatever a plugin answers reaches the core unchanged, and the core's verdict on it reaches the plugin.
-//! Refuses: it decides nothing about a plugin; where a name leads is the only thing that it knows.
+//! Answers of plugins reach the core unchanged, and the core's verdict on them reaches the plugin. The only knowledge
+//! about plugins here is where a named one is installed.
 
 use std::path::{Path, PathBuf};
 
@@ -20,12 +20,12 @@ use svc_ffi::plugin::{
 use crate::apm::{self, Apm};
 use crate::plugin_fault::PluginSettingFault;
 
-/// Loads the plugins that the settings name, in their order, and tells `begin` the name or the file of each one before.
-/// Nothing of them is initialised.
+/// Loads the plugins of the settings in order; passes the name or the file of each one to `begin` first. Does not
+/// initialise them.
 ///
 /// # Errors
 ///
-/// What is wrong with the first plugin that cannot be loaded.
+/// For the first plugin that cannot be loaded.
 pub(crate) fn load(
     config: &Config,
     log: Option<&Log>,
@@ -35,7 +35,7 @@ pub(crate) fn load(
     if sources.is_empty() {
         return Ok(Vec::new());
     }
-    // Plugins are never unloaded, and neither is what they call.
+    // Plugins are never unloaded, so their services must live forever.
     let services: &'static Services = Box::leak(Box::new(Services {
         log: log.cloned(),
         names: std::sync::OnceLock::new(),
@@ -72,17 +72,17 @@ pub(crate) fn load(
         })
     });
     let plugins = plugins.collect::<Result<_, _>>();
-    // Set once, before any plugin asks.
+    // Set once, before any plugin reads it.
     let _ = services.names.set(names);
     plugins
 }
 
-/// The name of a plugin; that of the built-in one if it is not loaded from anywhere.
+/// Returns the name of a plugin; `None` stands for the built-in one.
 fn name_of(plugin: Option<&LoadedPlugin>) -> &str {
     plugin.map_or(apm::NAME, LoadedPlugin::name)
 }
 
-/// Loads one; there is nothing to load of the built-in one.
+/// Loads one plugin; returns `None` for the built-in one.
 fn load_one(
     source: &PluginSource,
     services: &'static Services,
@@ -96,16 +96,16 @@ fn load_one(
     LoadedPlugin::load(&path, name, services).map(Some).map_err(fault)
 }
 
-/// Where a plugin is that is known by its name.
+/// Returns the path of a plugin given by name.
 fn path_of(name: &str) -> PathBuf {
     let binary = std::env::current_exe().unwrap_or_default();
     let beside = binary.parent().and_then(Path::parent).unwrap_or_else(|| Path::new("/"));
     beside.join("lib/svc/plugins").join(format!("{name}.so"))
 }
 
-/// What plugins may ask the server for.
+/// The services that plugins can request from the server.
 struct Services {
-    /// There is none for `svc check`.
+    /// `None` in `svc check`.
     log: Option<Log>,
     names: std::sync::OnceLock<Vec<String>>,
     settings: svc_core::config::PluginSettings,
@@ -130,7 +130,7 @@ impl PluginServices for Services {
     }
 }
 
-/// A loaded plugin as the core knows it.
+/// Implements the core's interface for a loaded plugin.
 struct CalledPlugin(LoadedPlugin);
 
 impl Plugin for CalledPlugin {
@@ -197,7 +197,7 @@ impl Plugin for CalledPlugin {
     }
 }
 
-/// Metrics on their way to the core.
+/// Passes metrics on to the core.
 struct Collected<'a>(&'a mut PluginMetrics);
 
 impl MetricSink for Collected<'_> {

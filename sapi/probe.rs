@@ -1,11 +1,11 @@
-//! Lets the pool probe a thread that executes PHP.
+//! Probes of threads that execute PHP, for the pool.
 
 use std::sync::Arc;
 
 use svc_core::pool::ThreadProbe;
 use svc_ffi::{Interpreter, Interrupter};
 
-/// Probes the thread of `interpreter`.
+/// Returns a probe of the thread of `interpreter`.
 pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn ThreadProbe> {
     Arc::new(Question(interpreter.interrupter()))
 }

@@ -1,9 +1,9 @@
 //! The file next to `PID_FILE` from which `svc reload` reads the outcome of a reload.
 //!
-//! Promises: it exists before the server can be signalled, and is removed with `PID_FILE`. It is written through a
-//! descriptor, which `RUN_AS` does not affect, and a reader detects a partial write. Only the server's user and root can read
-//! it, because errors of an application may be confidential. Refuses: it is optional; a server that cannot create it runs, and
-//! `svc reload` reports that the outcome is unknown.
+//! It exists before the server can be signalled, and is removed with `PID_FILE`. It is written through a descriptor,
+//! which `RUN_AS` does not affect, and readers detect a partial write. Only the server's user and root can read it,
+//! because errors of an application may be confidential. The file is optional: a server that cannot create it runs
+//! nevertheless, and `svc reload` reports that the outcome is unknown.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use svc_core::serve::ReloadReading;
 
-/// The report of this process; it is removed when this is dropped.
+/// The report of this process; removed on drop.
 #[derive(Debug)]
 pub struct ReloadReport {
     path: PathBuf,
@@ -39,8 +39,8 @@ pub struct ReportedReloads {
 }
 
 impl ReloadReport {
-    /// Creates the report of the server with the file `pid_file`, owned by `owner` (a user ID and a group ID) if given. `None` if
-    /// the system does not allow it.
+    /// Creates the report of the server with the file `pid_file`, owned by `owner` (a user ID and a group ID) if given.
+    /// Returns `None` if the system does not allow it.
     pub fn create(pid_file: &Path, owner: Option<(u32, u32)>) -> Option<Self> {
         let path = std::path::absolute(beside(pid_file)).ok()?;
         // An existing file is a leftover, or a link of another user.
@@ -69,7 +69,7 @@ impl ReloadReport {
 
     /// Reads the report of the server with this process ID and the file `pid_file`. `None` if there is none.
     pub fn read(pid_file: &Path, pid: Pid) -> Option<ReportedReloads> {
-        // A report that is being written is soon complete.
+        // A report being written will soon be complete.
         (0..READS).find_map(|_| of_text(&text_at(&beside(pid_file), pid)?, pid))
     }
 }

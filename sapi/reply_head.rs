@@ -1,7 +1,7 @@
 //! The header of a response, from the headers that a script set.
 //!
-//! Promises: status, reason phrase and fields can be sent as they are. Refuses: connection-specific fields, which belong
-//! to the server, are dropped; the length is kept apart.
+//! Status, reason phrase and fields are valid to send. Connection-specific fields, which belong to the server, are
+//! dropped; the length is kept apart.
 
 use svc_core::http::NamedFile;
 use svc_core::http::status::is_bodiless;
@@ -31,7 +31,7 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
             // CGI scripts set the status this way.
             status = leading_number(value).unwrap_or(status);
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
-            // PHP's default would replace the type of the client's copy.
+            // PHP's default would replace the media type of the client's cached copy.
         } else if let Some(file) = NamedFile::of(name, value) {
             reply.file = Some(file).filter(|_| sends_files);
         } else {
@@ -44,7 +44,7 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
     if i32::from(reply.status) != head.status {
         reply.reason = None;
     }
-    // There is no body that the file could take the place of.
+    // There is no body that the file could replace.
     reply.file.take_if(|_| is_bodiless(reply.status) || reply.status == 205);
     if reply.file.is_some() && head.lines.last().is_some_and(|line| is_default_type(line)) {
         reply.fields.remove(b"Content-Type");
@@ -52,13 +52,13 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
     reply
 }
 
-/// Whether PHP has added this line because the script has set no type. The spelling is PHP's own: it writes a type that a
-/// script has set in another way.
+/// Returns whether PHP has added this line because the script has set no type. This is the spelling of PHP's default;
+/// PHP spells a type set by a script differently.
 fn is_default_type(line: &[u8]) -> bool {
     line == b"Content-type: text/html" || line.starts_with(b"Content-type: text/html; charset=")
 }
 
-/// Fields that only the server sets, because it frames the message and manages the connection.
+/// Returns whether only the server sets this field, because it frames the message and manages the connection.
 fn is_of_the_connection(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 7] = [
         b"connection",

@@ -1,9 +1,9 @@
 //! Turns the output of a script into the parts of a response.
 //!
-//! Promises: a response that fits in [`REPLY_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a
-//! script fails before anything was sent, the response is 500 or 504; if it fails later, the response is visibly
-//! incomplete. A response that names a file is complete with its head: it is over at the first flush, and output is dropped. A body is compressed if the client accepts it and [`svc_core::compress`] allows it. Refuses: it writes no
-//! bytes of HTTP.
+//! A response that fits in [`REPLY_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a script
+//! fails before anything was sent, the response is 500 or 504; if it fails later, the response is visibly incomplete. A
+//! response that names a file is complete with its head: it ends at the first flush, and output is dropped. A body is
+//! compressed if the client accepts it and [`svc_core::compress`] allows it. HTTP encoding is up to the core.
 //!
 //! ```text
 //!   Gathering ──flush, or much output──▶ Streaming ──▶ Ended
@@ -39,7 +39,7 @@ pub(crate) struct ThreadContext {
     /// The encoders of this thread. Borrowed only while one piece is compressed, during which no script runs.
     encoders: RefCell<EncoderPool>,
     pub(crate) shared: Arc<Shared>,
-    /// The place of its worker in the pool.
+    /// The slot of its worker in the pool.
     pub(crate) slot: usize,
 }
 
@@ -94,12 +94,12 @@ impl Response {
         if self.stage == ResponseStage::Gathering
             && let Ok(status) = u16::try_from(head.status)
         {
-            // A disconnected client needs no hints.
+            // A disconnected client needs no interim response.
             let _ = self.exchange.interim(status, reply_head(head, false).fields);
         }
     }
 
-    /// Takes output. Returns false if nobody reads it.
+    /// Takes output. Returns false if the client is gone.
     pub(crate) fn write(&mut self, output: &[u8]) -> bool {
         self.written_bytes += output.len() as u64;
         match self.stage {
@@ -122,7 +122,7 @@ impl Response {
         self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
     }
 
-    /// Sends the pending output. Returns false if nobody reads it.
+    /// Sends the pending output. Returns false if the client is gone.
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
             ResponseStage::Ended => true,
@@ -169,7 +169,7 @@ impl Response {
         let _ = self.exchange.complete(head, Vec::new());
     }
 
-    /// Returns whether a file is sent in the place of the output.
+    /// Returns whether a file replaces the output.
     fn names_file(&self) -> bool {
         self.head.as_ref().is_some_and(|head| head.file.is_some())
     }
@@ -193,7 +193,7 @@ impl Response {
         self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue()
     }
 
-    /// Sends more of a body whose header was sent. Returns false if nobody reads it or it cannot be continued.
+    /// Sends more of a body whose header was sent. Returns false if the client is gone or the body cannot be continued.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
         let Some(body) = &mut self.coded else { return self.goes_on(self.exchange.data(bytes).is_ok()) };
         let piece = body.piece(&bytes, urgency);
@@ -209,8 +209,8 @@ impl Response {
         }
     }
 
-    /// Returns whether the script is to continue. If the server answered in its place, its output is discarded, but the
-    /// client has not left: the time limit ends the script.
+    /// Returns whether the script should continue. If the server has already answered with a timeout, output is
+    /// discarded, but the client has not left: the time limit ends the script.
     fn goes_on(&self, is_read: bool) -> bool {
         is_read || self.exchange.is_overdue()
     }

@@ -1,6 +1,7 @@
-//! `RUN_AS`: the user that the server becomes once its ports are bound, before any code of plugins or scripts runs.
+//! `RUN_AS`: the user that the server switches to once its ports are bound, before any code of plugins or scripts runs.
 //!
-//! Promises: what cannot work is found before the ports are bound. Refuses: the system calls are in the bindings.
+//! An unknown user, or a process that may not switch, is detected before the ports are bound. The system calls are in
+//! the bindings.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +11,7 @@ use svc_ffi::process_user::is_superuser;
 
 pub(crate) use svc_ffi::process_user::ProcessUser;
 
-/// Looks up the user, if the settings name one.
+/// Looks up the user of the settings, if there is one.
 fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     let Some(text) = &config.serving.run_as else { return Ok(None) };
     let found = ProcessUser::look_up(text);
@@ -19,11 +20,11 @@ fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
         .map_err(|error| problem(text, error.to_string(), "user or user:group, as names or numbers"))
 }
 
-/// Looks up the user that the process is about to become, if the settings name one.
+/// Looks up the user that the process will switch to, if the settings name one.
 ///
 /// # Errors
 ///
-/// When there is no such user, or the process may not become another one.
+/// If there is no such user, or the process may not switch to another one.
 pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     let user = look_up(config)?;
     match &config.serving.run_as {
@@ -35,11 +36,11 @@ pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
     }
 }
 
-/// Becomes that user, on all threads. Returns the files of certificates that it cannot read.
+/// Switches to that user, on all threads. Returns the certificate files that it cannot read.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// If the system refuses.
 pub(crate) fn assume<'a>(user: &ProcessUser, config: &'a Config) -> Result<Vec<&'a Path>, Problem> {
     let text = config.serving.run_as.as_deref().unwrap_or_default();
     user.assume().map_err(|error| {

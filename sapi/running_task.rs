@@ -1,7 +1,7 @@
-//! A task while PHP runs it.
+//! A task being run by PHP.
 //!
-//! Promises: whatever ends its code, the task is settled once; its output goes nowhere and is counted; messages of PHP are
-//! logged under the ID of the request that dispatched it. Refuses: what its function returns or throws is opaque here.
+//! The task is settled exactly once, however its code ends. Its output is discarded and counted. Messages from PHP are
+//! logged under the ID of the request that dispatched it. Results and exceptions are opaque here.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use crate::variables::Variables;
 pub(crate) struct TaskInvocation {
     task: Arc<Task>,
     claim: Claim<Task>,
-    /// What was dispatched; kept to the end, because what it names may be in use until then.
+    /// The payload of the dispatch; kept to the end, because objects in it may be in use until then.
     input: Option<Box<Parcel>>,
-    /// The last fatal message, which explains an end without an answer.
+    /// The last fatal message, which explains a missing result.
     last_words: String,
-    /// The spans of the task, once it has used any.
+    /// The spans of the task, once it has created any.
     spans: Option<OpenSpans>,
     thread_context: Rc<ThreadContext>,
 }
@@ -49,14 +49,14 @@ impl TaskInvocation {
         Self { task, claim, input, last_words: String::new(), spans: None, thread_context }
     }
 
-    /// The position in the trace of what the task does in this span; 0 stands for the span that has dispatched it.
+    /// Returns the trace position of work in this span; 0 is the span that dispatched the task.
     fn place(&self, span: u64) -> Option<Traceparent> {
         let root = self.task.trace()?;
         let span = self.spans.as_ref().map_or(root.span_id, |spans| spans.span_id(span)).get();
         Some(Traceparent::new(root.trace_id.get(), span, root.flags))
     }
 
-    /// Why there is no answer.
+    /// Returns why there is no result.
     fn why_lost(&mut self, outcome: PhpOutcome) -> String {
         match outcome {
             PhpOutcome::Complete | PhpOutcome::Aborted => "the task has ended without a result".to_owned(),
@@ -172,7 +172,7 @@ impl Host for TaskInvocation {
     }
 }
 
-/// Whether PHP ends the script with this message: `E_ERROR`, `E_CORE_ERROR`, `E_COMPILE_ERROR`, `E_USER_ERROR`,
+/// Returns whether PHP ends the script with this message: `E_ERROR`, `E_CORE_ERROR`, `E_COMPILE_ERROR`, `E_USER_ERROR`,
 /// `E_RECOVERABLE_ERROR`, `E_PARSE`.
 fn is_fatal(source: LogSource) -> bool {
     const FATAL: i32 = 1 | 4 | 16 | 64 | 256 | 4096;

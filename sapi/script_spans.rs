@@ -1,8 +1,8 @@
-//! The spans of one request, or one task, as its script makes them.
+//! The spans that a script creates in one request or task.
 //!
-//! Promises: a span goes to the exporter when it ends, or when its request does, and then says that nobody ended it. How
-//! many spans there are, and how much they hold, is bounded. Without a trace, or if the trace is not recorded, nothing is
-//! allocated. Refuses: which span a script is in is known to the interpreter's side alone.
+//! A span is exported when it ends, or with its request; it is then marked as unfinished. The number and the size of
+//! spans are bounded. Without a trace, or if the trace is not recorded, nothing is allocated. Only the interpreter side
+//! tracks the current span of a script.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,31 +28,31 @@ use svc_ffi::{
 /// The spans of one request or task.
 #[derive(Debug)]
 pub(crate) struct OpenSpans {
-    /// The request's own span, or the one that has dispatched the task.
+    /// The span of the request, or the one that dispatched the task.
     root: SpanContext,
     recorder: Option<Recorder>,
-    /// What `traceparent` has handed out.
+    /// The value last returned by `traceparent`.
     text: Option<Traceparent>,
 }
 
-/// What a trace that is recorded needs in addition.
+/// Additional state of a recorded trace.
 #[derive(Debug)]
 struct Recorder {
     tracer: Arc<Tracer>,
     clock: SpanClock,
-    /// The request's own span; `None` in a task.
+    /// The span of the request; `None` in a task.
     own: Option<Arc<RequestSpan>>,
-    /// What is left of [`SPAN_BYTES_MAX`] for the request's own span.
+    /// The rest of [`SPAN_BYTES_MAX`] for the span of the request.
     own_bytes_left: usize,
-    /// In the order in which they began.
+    /// In the order of their start.
     open: Vec<OpenSpan>,
     ids: SpanIds,
     begun: usize,
     /// Spans that were not recorded because there were too many.
     dropped: u64,
-    /// What has ended the script after the request was recorded.
+    /// Failures of the script after its request was recorded.
     late: Vec<SpanEvent>,
-    /// How much of what ends the script is still kept.
+    /// The number of failures that are still kept.
     failures_left: usize,
 }
 
@@ -63,13 +63,13 @@ struct OpenSpan {
 }
 
 impl OpenSpans {
-    /// For a request with this trace, which is recorded if it has a span.
+    /// Creates the spans of a request in this trace, which is recorded if there is a request span.
     pub(crate) fn of_request(root: SpanContext, own: Option<&Arc<RequestSpan>>) -> Self {
         let recorder = own.map(|own| Recorder::new(own.tracer(), *own.clock(), Some(Arc::clone(own))));
         Self::new(root, recorder)
     }
 
-    /// For a task that continues a trace. `tracer` takes its spans.
+    /// Creates the spans of a task that continues a trace. `tracer` exports them.
     pub(crate) fn of_task(root: SpanContext, tracer: Option<&Arc<Tracer>>) -> Self {
         let tracer = tracer.filter(|tracer| root.is_sampled() && tracer.is_recording());
         let clock = || SpanClock::new(time::now(), time::wall());
@@ -81,8 +81,8 @@ impl OpenSpans {
         Self { root, recorder, text: None }
     }
 
-    /// The span that a script is in: one that was made here, or the root. A fiber that outlives its request is still in a
-    /// span of that one, which is none of this trace's.
+    /// Returns the ID of a span created here, else of the root. A fiber that outlives its request keeps the ID of a
+    /// span of that request, which does not belong to this trace.
     pub(crate) fn span_id(&self, span: u64) -> SpanId {
         let ids = self.recorder.as_ref().map(|recorder| &recorder.ids);
         let own = SpanId::new(span).filter(|id| ids.is_some_and(|ids| ids.has_drawn(*id)));
@@ -100,7 +100,7 @@ impl OpenSpans {
         }
     }
 
-    /// Tells the span of the run what belongs to no other one.
+    /// Adds the events and counts that belong to no other span to the span of the run.
     pub(crate) fn tell_run(&mut self, run: &mut Span) {
         let Some(recorder) = &mut self.recorder else { return };
         let limits = recorder.tracer.limits();
@@ -133,7 +133,7 @@ impl Recorder {
         self.open.iter().rposition(|open| open.span.context.span_id.get() == span)
     }
 
-    /// The request's own span, if this is its number.
+    /// Returns the span of the request, if this is its ID.
     fn own_of(&self, span: u64) -> Option<&Arc<RequestSpan>> {
         self.own.as_ref().filter(|own| own.context().span_id.get() == span)
     }
@@ -144,7 +144,7 @@ impl Recorder {
 }
 
 impl OpenSpans {
-    /// The open span with this number, and who takes it.
+    /// Returns the open span with this ID, its tracer and its remaining bytes.
     fn open_span(&mut self, span: u64) -> Option<(&Tracer, &mut Span, &mut usize)> {
         let recorder = self.recorder.as_mut()?;
         let index = recorder.index_of(span)?;
@@ -152,7 +152,7 @@ impl OpenSpans {
         Some((&recorder.tracer, span, bytes_left))
     }
 
-    /// Forgets an open span, as if it had not begun.
+    /// Drops an open span, as if it had not begun.
     fn forget(&mut self, span: u64) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(index) = recorder.index_of(span) {
@@ -161,7 +161,7 @@ impl OpenSpans {
         }
     }
 
-    /// Ends an open span now, and lets `conclude` have the last word on it.
+    /// Ends an open span now, and lets `conclude` update it before its export.
     fn conclude(&mut self, span: u64, conclude: impl FnOnce(&Tracer, &mut Span, &mut usize)) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(index) = recorder.index_of(span) {
@@ -222,7 +222,7 @@ impl ScriptSpans for OpenSpans {
             }
             event
         };
-        // Where nothing fits any more, the span counts the event instead of keeping it.
+        // When no room is left, the span counts the event instead of keeping it.
         let limits_for = |bytes_left: usize| {
             if bytes_left > 0 { limits } else { SpanLimits { events: 0, ..limits } }
         };
@@ -313,24 +313,24 @@ impl ScriptSpans for OpenSpans {
                 notes.add_event(event, &limits);
             }
         });
-        // The request was recorded before, because its response was complete.
+        // The request was already recorded, because its response was complete.
         recorder.late.extend(event);
     }
 }
 
-/// How many failures of one script are kept.
+/// The maximum number of failures kept for a script.
 const FAILURES_MAX: usize = 8;
 
-/// What an event takes in addition to its texts.
+/// The size of an event without its texts.
 const EVENT_BYTES: usize = 64;
 
-/// Says of a span that it ends before what it stands for was over.
+/// Marks a span that ends before its operation.
 fn mark_unfinished(span: &mut Span, tracer: &Tracer) {
     span.set("svc.unfinished", true, tracer.limits());
 }
 
-/// Sets an attribute. If there is no room for it, or if it has no name, which OpenTelemetry does not allow, it is dropped and
-/// counted; an earlier value, which is no longer true, goes with it.
+/// Sets an attribute. If there is no room for it, or its name is empty, which OpenTelemetry does not allow, it is
+/// dropped and counted, together with its earlier value, which is outdated.
 fn set(
     attributes: &mut Attributes,
     attribute: &ScriptAttribute<'_>,
@@ -340,7 +340,7 @@ fn set(
     let name = text(attribute.name);
     let value = value_of(&attribute.value).within(limits);
     let known = attributes.get(&name);
-    // The value that is replaced makes room.
+    // The replaced value frees its room.
     let room = *bytes_left + known.map_or(0, |known| attribute_bytes(&name, known));
     let has_place = !name.is_empty() && (known.is_some() || attributes.len() < limits.count);
     if let Some(left) = room.checked_sub(attribute_bytes(&name, &value)).filter(|_| has_place) {
@@ -353,7 +353,7 @@ fn set(
     }
 }
 
-/// The value, of which [`SPAN_TEXT_BYTES_MAX`] are kept.
+/// Converts a value; keeps at most [`SPAN_TEXT_BYTES_MAX`] bytes.
 fn value_of(value: &ScriptValue<'_>) -> AttributeValue {
     fn some<T: Copy>(list: &[T]) -> Vec<T> {
         list[..list.len().min(SPAN_TEXT_BYTES_MAX / size_of::<T>())].to_vec()
@@ -391,19 +391,19 @@ fn span_kind(kind: ScriptSpanKind) -> SpanKind {
     }
 }
 
-/// How long a request is parked, in parts.
+/// Measures how long a request is parked each time.
 #[derive(Debug, Default)]
 pub(crate) struct ParkWatch {
     since: Option<Instant>,
 }
 
 impl ParkWatch {
-    /// The request of this span parks.
+    /// Records that the request parks.
     pub(crate) fn parks(&mut self) {
         self.since = Some(time::now());
     }
 
-    /// It goes on; returns how long it was parked.
+    /// Records that the request resumes; returns how long it was parked.
     pub(crate) fn resumes(&mut self) -> Duration {
         let since = self.since.take();
         since.map(|since| time::now().saturating_duration_since(since)).unwrap_or_default()

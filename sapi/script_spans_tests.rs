@@ -18,7 +18,7 @@ fn a_text_is_cut_between_characters() {
     }
     let continuations = vec![0x80; 2 * SPAN_TEXT_BYTES_MAX];
     assert!(cut(&continuations).len() <= SPAN_TEXT_BYTES_MAX);
-    // What stands for a byte that is not UTF-8 takes three.
+    // The replacement of a byte that is not UTF-8 takes three.
     assert_eq!(text(&continuations).len(), SPAN_TEXT_BYTES_MAX / 3 * 3);
 }
 
@@ -103,6 +103,6 @@ fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
     spans.end_all(time::now());
     assert_eq!(spans.traceparent(0), b"00-00000000000000000000000000000007-0000000000000008-00");
     assert_eq!(spans.seat(0).and_then(|seat| seat.downcast::<SpanContext>().ok()).as_deref(), Some(&root));
-    // A task of a trace that is not sampled, or on a server that records nothing.
+    // A task of a trace that is not sampled, or on a server without export.
     assert_eq!(OpenSpans::of_task(root, None).begin(0, b"name", ScriptSpanKind::Internal), 0);
 }

@@ -1,8 +1,8 @@
 //! The loop of a thread that runs jobs in fibers: requests of worker mode, or tasks.
 //!
-//! Promises: the thread claims a new job when none of its own can run; a waiting job holds no thread; a thread that is to
-//! be replaced claims nothing more and first completes what it carries, unless no other thread claims what that waits for.
-//! Refuses: how a job begins is its owner's.
+//! The thread claims a new job when none of its jobs can run. A waiting job holds no thread. A thread that is being
+//! replaced claims no more jobs and first completes its own, unless these wait for jobs that no other thread claims.
+//! The owner of the loop begins the jobs.
 
 use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
 use svc_ffi::{RequestProgress, WorkerRequests};
@@ -12,31 +12,31 @@ use svc_ffi::{RequestProgress, WorkerRequests};
 pub(crate) struct ServeLoop<'a, J: Job> {
     context: &'a WorkerContext<J>,
     memory_max: Option<u64>,
-    /// The number of jobs that wait.
+    /// The number of waiting jobs.
     waiting: usize,
     leaves: Option<RecycleReason>,
-    /// The loop runs, or a panic has ended it.
+    /// The loop is running, or a panic has ended it.
     is_running: bool,
 }
 
 impl<'a, J: Job> ServeLoop<'a, J> {
-    /// Starts without jobs; a heap above `memory_max_mib` ends the thread, unless that is 0.
+    /// Starts without jobs; the thread ends when its heap exceeds `memory_max_mib`, unless that is 0.
     pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64) -> Self {
         let memory_max = (memory_max_mib > 0).then_some(memory_max_mib << 20);
         Self { context, memory_max, waiting: 0, leaves: None, is_running: false }
     }
 
-    /// Returns why the thread is to be replaced, if it has asked to be.
+    /// Returns why the thread wants to be replaced, if it does.
     pub(crate) fn leaves(&self) -> Option<RecycleReason> {
         self.leaves
     }
 
-    /// Returns whether the loop has failed, so that nothing of the thread is to be used again.
+    /// Returns whether the loop has panicked, so that the state of the thread must not be used again.
     pub(crate) fn has_failed(&self) -> bool {
         self.is_running
     }
 
-    /// Runs jobs, which `begin` begins, until the thread ends. `look` is called before each look for something to do.
+    /// Runs jobs, started by `begin`, until the thread ends. `look` is called before each check for work.
     pub(crate) fn run(
         &mut self,
         visits: &mut WorkerRequests,
@@ -57,18 +57,18 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         }
     }
 
-    /// Claims a job, unless the thread is about to be replaced.
+    /// Claims a job, unless the thread is being replaced.
     pub(crate) fn take(&self) -> Option<Claim<J>> {
         if self.takes_more() { self.context.try_take() } else { None }
     }
 
-    /// Whether the thread takes jobs: until it is to be replaced, and beyond that while jobs of its own wait and no other
-    /// thread takes those that they may wait for.
+    /// Returns whether the thread takes jobs: until it is being replaced, and after that while its own jobs wait and no
+    /// other thread takes the jobs that they may wait for.
     fn takes_more(&self) -> bool {
         self.leaves.is_none() || (self.waiting > 0 && self.context.carries_on())
     }
 
-    /// Sleeps until there is something to do, or collects garbage that is due. Returns false if the thread ends.
+    /// Sleeps until there is work, or collects garbage that is due. Returns false if the thread ends.
     pub(crate) fn sleep(&mut self, visits: &mut WorkerRequests) -> bool {
         let is_idle = self.waiting == 0 && self.leaves.is_none();
         let longest = if is_idle { visits.time_to_garbage() } else { None };
@@ -128,7 +128,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         if self.waiting == 0 {
             return;
         }
-        // Only those that are ready now, so that one that is ready again at once does not starve the others.
+        // Only those that are ready now, so that a job that becomes ready again immediately does not starve the others.
         for _ in 0..visits.look() {
             let Some(progress) = visits.resume() else { return };
             self.waiting -= 1;

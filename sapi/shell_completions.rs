@@ -1,7 +1,6 @@
-//! The table of commands as completions of shells.
+//! Shell completions, derived from the table of commands.
 //!
-//! Promises: every command and option of the table is completed, and what may follow it. Refuses: nothing is asked of a
-//! running server.
+//! Every command and option of the table is completed, and so are their values. No running server is queried.
 
 use std::fmt::Write as _;
 
@@ -108,7 +107,7 @@ fn zsh_option(option: &'static CommandOption) -> Vec<String> {
     let summary = zsh_text(option.summary);
     let value = option.value.map(|(name, completion)| format!(":{name}:{}", zsh_action(completion)));
     let value = value.unwrap_or_default();
-    // Of an option that may be repeated, or written in two ways, either is enough.
+    // Each spelling is offered once, which is enough even for an option that may be repeated.
     spellings(option).into_iter().map(|name| format!("'{name}[{summary}]{value}'")).collect()
 }
 
@@ -121,7 +120,7 @@ fn zsh_action(completion: Completion) -> String {
     }
 }
 
-/// Text between single quotes in which colons and brackets mean something.
+/// Escapes text between single quotes, where colons and brackets are special.
 fn zsh_text(text: &str) -> String {
     text.replace('\'', "'\\''").replace(':', "\\:").replace('[', "\\[").replace(']', "\\]")
 }
@@ -176,7 +175,7 @@ fn fish_text(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
 }
 
-/// All ways to write an option.
+/// Returns all spellings of an option.
 fn spellings(option: &'static CommandOption) -> Vec<String> {
     let short = option.short.map(|short| format!("-{short}"));
     short.into_iter().chain(option.long.map(|long| format!("--{long}"))).collect()

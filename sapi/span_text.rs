@@ -1,17 +1,18 @@
-//! What spans hold, in bytes.
+//! The texts of spans, and the sizes of their parts in bytes.
 //!
-//! Promises: a text is cut between two characters, and is not longer once it is UTF-8. Refuses: it keeps no account of a span.
+//! A text is truncated between two characters, and its conversion to UTF-8 does not exceed the limit. The caller keeps
+//! the account of a span.
 
 use svc_core::limits::SPAN_TEXT_BYTES_MAX;
 use svc_core::trace::AttributeValue;
 
-/// What an attribute takes in addition to its texts.
+/// The size of an attribute without its texts.
 pub(crate) const ATTRIBUTE_BYTES: usize = 48;
 
-/// What a text in a list takes in addition.
+/// The size of a text in a list without its bytes.
 pub(crate) const LISTED_TEXT_BYTES: usize = size_of::<String>();
 
-/// What an attribute takes.
+/// Returns the size of an attribute.
 pub(crate) fn attribute_bytes(name: &str, value: &AttributeValue) -> usize {
     let value_bytes = match value {
         AttributeValue::Bool(_) | AttributeValue::Double(_) | AttributeValue::Int(_) => 0,
@@ -24,14 +25,14 @@ pub(crate) fn attribute_bytes(name: &str, value: &AttributeValue) -> usize {
     ATTRIBUTE_BYTES + name.len() + value_bytes
 }
 
-/// Makes text of bytes: not too much, and what is not UTF-8 is replaced.
+/// Converts bytes to text: truncates it, and replaces invalid UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::from_utf8_lossy(cut(bytes)).into_owned();
     text.truncate(cut(text.as_bytes()).len());
     text
 }
 
-/// Cuts bytes off that are too many, between two characters.
+/// Truncates bytes to the limit, between two characters.
 pub(crate) fn cut(bytes: &[u8]) -> &[u8] {
     if bytes.len() <= SPAN_TEXT_BYTES_MAX {
         return bytes;

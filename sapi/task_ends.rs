@@ -1,7 +1,7 @@
-//! The requester's end of tasks: what scripts dispatch, and what they learn of it.
+//! The requester's side of tasks: dispatch, and access to the results.
 //!
-//! Promises: what travels is opaque here; a task that fails while nobody waits for it is logged. Refuses: when a task runs
-//! is decided by the pool of tasks, and what awaiting means by the interpreter's side.
+//! Payloads are opaque here. A detached task that fails is logged. The task pool decides when a task runs; the
+//! interpreter side implements awaiting.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use svc_core::trace::SpanContext;
 
 use svc_ffi::{Parcel, TaskEnd, TaskReading, TaskRefusal, TaskRequester, Tasks};
 
-/// What a task has answered.
+/// The result of a task.
 #[derive(Debug)]
 pub(crate) enum TaskAnswer {
-    /// What its function returned.
+    /// The return value of its function.
     Result(Parcel),
-    /// What it has thrown, and its description for the log.
+    /// The exception, and its description for the log.
     Thrown(Parcel, String),
     /// Why there is neither.
     Lost(String),
@@ -31,7 +31,7 @@ pub(crate) struct TaskDispatcher {
 }
 
 impl TaskDispatcher {
-    /// For the pool of the server, if there is one; `bytes_max` bounds a transfer.
+    /// Creates the dispatcher of the server's task pool, if there is one; `bytes_max` limits a payload.
     pub(crate) fn new(pool: Option<&Arc<TaskPool>>, bytes_max: u64, log: &Log) -> Self {
         if let Some(pool) = pool {
             pool.set_events(Arc::new(DetachedTasks(log.clone())));
@@ -66,7 +66,7 @@ impl Tasks for TaskDispatcher {
 #[derive(Debug)]
 struct CoreTaskEnd(Arc<Task>);
 
-/// The task behind an end, if it is one of this server's.
+/// Returns the task behind `end`, if it belongs to this server.
 pub(crate) fn task_of(end: &dyn TaskEnd) -> Option<&Task> {
     let end: &dyn Any = end;
     end.downcast_ref::<CoreTaskEnd>().map(|end| &*end.0)

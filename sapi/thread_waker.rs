@@ -1,4 +1,4 @@
-//! What other threads wake a thread of PHP with, and what its requests wait for other threads with.
+//! The waker of a PHP thread, and the completions that its requests wait for.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::completions::ThreadCompletions;
 pub(crate) struct ThreadWaker(Waker);
 
 impl ThreadWaker {
-    /// Lets the requests of `interpreter` wait for other threads, and returns what wakes them.
+    /// Lets the requests of `interpreter` wait for other threads, and returns the waker of the thread.
     ///
     /// # Errors
     ///

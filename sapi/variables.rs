@@ -1,7 +1,7 @@
-//! The variables of `$_SERVER`, with the operator's overrides, on their way to PHP.
+//! Collects the variables of `$_SERVER`, with the operator's overrides, for PHP.
 //!
-//! Promises: each name appears once, and the setting `SERVER_VARIABLES` takes precedence. Refuses: it creates no
-//! variables itself.
+//! Each name appears once, and the setting `SERVER_VARIABLES` takes precedence. The variables themselves come from the
+//! caller.
 
 use svc_ffi::Pairs;
 

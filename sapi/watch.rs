@@ -1,8 +1,8 @@
-//! `--watch`: code that changes is taken over at once, for development.
+//! `--watch`: reloads code as soon as it changes, for development.
 //!
-//! Promises: what keeps code loaded (persistent workers, threads of background tasks) is replaced as by SIGHUP when a file
-//! of code is written, moved or removed, also in directories that are made later. A burst of changes is one reload.
-//! Refuses: directories of caches are not watched, because applications compile code into them while they serve.
+//! Threads that keep code loaded (persistent workers and task threads) are replaced, as by SIGHUP, when a code file is
+//! written, moved or removed, also in directories created later. A burst of changes causes one reload. Cache
+//! directories are not watched, because applications compile code into them while they serve.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use svc_core::observe::{Event, Log, WatchEvent};
 use svc_core::policy::never_public::sign_of_project;
 use svc_core::time;
 
-/// Starts the thread that watches, if anything keeps code loaded; else, each request checks its scripts.
+/// Starts the watching thread if any thread keeps code loaded; otherwise, each request checks its scripts.
 pub(crate) fn start(config: &Config, log: &Log) {
     if !config.php.worker_mode_enabled && config.background.async_workers == 0 {
         log.emit(&Event::Watch(WatchEvent::Revalidated));
@@ -42,7 +42,7 @@ pub(crate) fn start(config: &Config, log: &Log) {
     }
 }
 
-/// The directory with all code: the document root, or the project that it is a part of.
+/// Returns the directory with all code: the document root, or the project that contains it.
 fn project_of(document_root: &Path) -> PathBuf {
     let parent = document_root.parent().filter(|parent| parent.parent().is_some());
     parent.filter(|parent| sign_of_project(parent).is_some()).unwrap_or(document_root).to_owned()
@@ -51,7 +51,7 @@ fn project_of(document_root: &Path) -> PathBuf {
 struct Watcher {
     inotify: OwnedFd,
     root: PathBuf,
-    /// The directories by the numbers of their watches.
+    /// The directories by watch descriptor.
     directories: HashMap<i32, PathBuf>,
     has_failed: bool,
     log: Log,
@@ -85,7 +85,7 @@ impl Watcher {
             if changes.count == 0 {
                 continue;
             }
-            // Whoever saves many files, or switches branches, is not done with the first one.
+            // Saving many files, or switching branches, causes further changes.
             let latest = time::now() + BURST_MAX;
             while time::now() < latest && self.wait(Some(QUIET)) {
                 self.read(&mut changes);
@@ -108,7 +108,7 @@ impl Watcher {
         }
     }
 
-    /// Reads all events that are there.
+    /// Reads all available events.
     fn read(&mut self, changes: &mut Changes) {
         let mut found = Vec::new();
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
@@ -141,7 +141,7 @@ impl Watcher {
         }
     }
 
-    /// Watches a directory and those below it. Code that is there already has come with it.
+    /// Watches a directory and those below it. Code already in it counts as changed.
     fn add(&mut self, root: &Path, changes: &mut Changes) {
         let mut pending = vec![root.to_owned()];
         while let Some(directory) = pending.pop() {
@@ -149,7 +149,7 @@ impl Watcher {
                 Ok(watch) => {
                     self.directories.insert(watch, directory.clone());
                 }
-                // It has gone, or has never been ours to read.
+                // It was removed, or is not readable for this user.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
                 Err(error) => {
                     self.fail(&directory, error);
@@ -158,7 +158,7 @@ impl Watcher {
             }
             for entry in fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok) {
                 let path = entry.path();
-                // Links are not followed, so that there are no circles.
+                // Links are not followed, to avoid cycles.
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     if is_watched(&path, &self.root) {
                         pending.push(path);
@@ -170,7 +170,7 @@ impl Watcher {
         }
     }
 
-    /// Says once that something is not watched.
+    /// Reports once that a directory cannot be watched.
     fn fail(&mut self, directory: &Path, error: Errno) {
         if !std::mem::replace(&mut self.has_failed, true) {
             let error = match error {
@@ -192,14 +192,14 @@ impl Changes {
     }
 }
 
-/// Whether a change of this file is one of code, or of what code reads when it boots.
+/// Returns whether this file is code, or is read by code at boot.
 fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let ending = path.extension().map(OsStr::as_bytes);
     name.starts_with(b".env") || ENDINGS.iter().any(|known| ending == Some(known.as_bytes()))
 }
 
-/// Whether a directory below `root` has code that people write.
+/// Returns whether a directory below `root` contains source code.
 fn is_watched(path: &Path, root: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
     let name = path.file_name().unwrap_or_default().as_bytes();
@@ -210,10 +210,10 @@ fn is_watched(path: &Path, root: &Path) -> bool {
 /// A burst of changes is over when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(40);
 
-/// A burst that does not end is taken for one after this time.
+/// A burst that continues is handled after this time.
 const BURST_MAX: Duration = Duration::from_millis(500);
 
-/// Enough for some hundred events at a time.
+/// Enough for several hundred events.
 const EVENTS_BYTES: usize = 16 * 1024;
 
 const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
