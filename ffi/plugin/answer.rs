@@ -1,9 +1,9 @@
-//! Where callbacks put their answers.
+//! The destinations of callbacks' answers.
 //!
-//! Promises: what is passed in is copied before the call returns; an answer that is longer than its bound is refused
-//! without being read. A handle is a number that is never used twice and leads nowhere by itself: one that a plugin has
-//! kept, given to another thread or taken for another kind is refused, and no memory is touched. Refuses: what a
-//! configuration, a page or a metric means is checked by whoever asked, before the call returns.
+//! An answer is copied before the call returns; one that exceeds its limit is rejected without being read. A handle is
+//! a unique number, not a pointer: a handle that a plugin has kept, passed to another thread or used for another kind
+//! of answer is rejected, and no memory is accessed. The caller of the callback validates the configuration, page or
+//! metric before the call returns.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -18,112 +18,112 @@ use super::bindings::{
 };
 use super::text::{bytes, code, guarded};
 
-/// Takes the metrics of a plugin.
+/// Receives the metrics of a plugin.
 pub trait MetricSink {
-    /// Begins a family; `name` is the part after the plugin's.
+    /// Begins a family; `name` follows the plugin's prefix.
     ///
     /// # Errors
     ///
-    /// Why it was not begun.
+    /// If the family is rejected.
     fn family(&mut self, kind: MetricType, name: &[u8], help: &[u8]) -> Result<(), SinkRefusal>;
 
-    /// Adds a series to the family that was begun last.
+    /// Adds a series to the family begun last.
     ///
     /// # Errors
     ///
-    /// Why it was not added.
+    /// If the series is rejected.
     fn sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), SinkRefusal>;
 }
 
-/// What the numbers of a family do.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
-    /// They only grow.
+    /// A value that only grows.
     Counter,
-    /// They go up and down.
+    /// A value that goes up and down.
     Gauge,
 }
 
-/// Why an answer, a family or a series was not taken, as a plugin is told.
+/// Why an answer, a family or a series was rejected; returned to the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkRefusal {
-    /// It is there already.
+    /// It exists already.
     Duplicate,
-    /// Something of it is malformed.
+    /// It is malformed.
     Invalid,
-    /// There is no family.
+    /// It is not expected now; for a series, there is no family.
     NotNow,
-    /// There is no more room.
+    /// It exceeds a limit.
     TooLarge,
 }
 
-/// Why an answer was not taken.
+/// Why an answer was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerFault {
-    /// As the plugin is told.
+    /// The code for the plugin.
     pub refusal: SinkRefusal,
-    /// As an operator is told.
+    /// The text for the operator.
     pub why: String,
 }
 
-/// How a plugin is.
+/// The health that a plugin reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthAnswer {
-    /// How it is.
+    /// The status.
     pub status: HealthStatus,
-    /// What it says about that.
+    /// A text about it.
     pub text: String,
 }
 
-/// How a plugin is.
+/// The status of a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthStatus {
-    /// Well.
+    /// Working.
     Ok,
-    /// Worth a look.
+    /// Needs attention.
     Degraded,
-    /// It does not work.
+    /// Not working.
     Failed,
 }
 
-/// Takes a page.
+/// Receives a page.
 type PageSink<'a> = dyn FnMut(i32, &[u8], &[u8]) -> Result<(), AnswerFault> + 'a;
 
-/// Where the answer of a callback goes.
+/// The destination of a callback's answer.
 pub(super) enum AnswerSink<'a> {
-    /// That of `health`.
+    /// The answer of `health`.
     Health(&'a mut Option<HealthAnswer>),
-    /// That of `config`: its JSON.
+    /// The answer of `config`: JSON.
     Config(&'a mut dyn FnMut(&[u8]) -> Result<(), AnswerFault>),
-    /// That of `serve`: a status, the value of `Content-Type`, a body.
+    /// The answer of `serve`: a status, the value of `Content-Type`, a body.
     Page(&'a mut PageSink<'a>),
-    /// That of `metrics`.
+    /// The answers of `metrics`.
     Metrics(&'a mut dyn MetricSink),
 }
 
-/// The answer of a callback that runs.
+/// The answer of a running callback.
 pub(super) struct AnswerSlot<'a> {
     sink: AnswerSink<'a>,
-    /// Why what was answered last was not taken.
+    /// Why the latest answer was rejected; `None` if it was accepted.
     refused: Option<String>,
 }
 
 impl<'a> AnswerSlot<'a> {
-    /// Nothing was answered yet.
+    /// Creates a slot without an answer.
     pub(super) fn new(sink: AnswerSink<'a>) -> Self {
         Self { sink, refused: None }
     }
 
-    /// Why what was answered last was not taken.
+    /// Returns why the latest answer was rejected; `None` if it was accepted.
     pub(super) fn refused(self) -> Option<String> {
         self.refused
     }
 }
 
-/// What a function of the contract says instead of `SVC_OK`.
+/// A return value other than `SVC_OK` for a function of the contract.
 struct Refused {
     code: i32,
-    /// Why, if there is more to say than the code does.
+    /// The reason, if the code alone is not enough.
     why: Option<String>,
 }
 
@@ -153,35 +153,35 @@ impl From<AnswerFault> for Refused {
     }
 }
 
-/// What a callback is given to answer with.
+/// The handle by which a callback answers.
 #[derive(Clone, Copy)]
 pub(super) struct AnswerHandle(usize);
 
 impl AnswerHandle {
-    /// The handle as the contract has it.
+    /// Returns the handle as the opaque pointer of the contract.
     pub(super) fn as_raw<T>(self) -> *mut T {
         ptr::without_provenance_mut(self.0)
     }
 }
 
-/// An answer as its thread knows it.
+/// The answer that a thread expects.
 #[derive(Clone, Copy)]
 struct Expected {
     handle: usize,
-    /// An [`AnswerSlot`] that nobody else uses until its callback has returned.
+    /// An [`AnswerSlot`] that is not used elsewhere until its callback has returned.
     slot: *mut c_void,
 }
 
-/// Calls `callback`; as long as it runs, its answer is expected on this thread, and goes to `slot`.
+/// Calls `callback`; while it runs, its answer is expected on this thread, and goes to `slot`.
 pub(super) fn expecting<T>(slot: &mut AnswerSlot<'_>, callback: impl FnOnce(AnswerHandle) -> T) -> T {
-    /// What was expected before, by a callback that has not returned.
+    /// The answer expected by an outer callback, which has not returned; restored on drop.
     struct Before(Option<Expected>);
     impl Drop for Before {
         fn drop(&mut self) {
             EXPECTED.set(self.0);
         }
     }
-    // Relaxed: only that no two are the same counts.
+    // Relaxed: only uniqueness matters.
     let handle = HANDLE_BIT | (HANDLES.fetch_add(1, Ordering::Relaxed) << HANDLE_SHIFT);
     let expected = Expected { handle, slot: ptr::from_mut(slot).cast() };
     let _before = Before(EXPECTED.replace(Some(expected)));
@@ -192,23 +192,23 @@ thread_local! {
     static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
 }
 
-/// How many answers were expected so far.
+/// The number of answers expected so far.
 static HANDLES: AtomicUsize = AtomicUsize::new(0);
 
-/// Where no process has memory, so that a plugin that follows a handle does not get far.
+/// Makes handles invalid as addresses, so that dereferencing one faults.
 const HANDLE_BIT: usize = 1 << (usize::BITS - 1);
 
-/// Handles look aligned, as languages expect of a pointer.
+/// Handles are aligned, as languages expect of pointers.
 const HANDLE_SHIFT: u32 = 4;
 
-/// Calls `act` with the sink of the answer that is expected on this thread, if that is what `handle` stands for.
+/// Calls `act` with the sink of the answer expected on this thread, if `handle` stands for it.
 fn answered(handle: usize, act: impl FnOnce(&mut AnswerSink<'_>) -> Result<(), Refused>) -> i32 {
-    // Nothing is expected meanwhile, so that nobody else gets at the slot.
+    // Taken meanwhile, so that a nested call cannot access the slot.
     let Some(expected) = EXPECTED.take() else { return code(SVC_NOT_NOW) };
     let result = if expected.handle == handle {
         guarded(code(SVC_FAILED), || {
-            // SAFETY: it was made of a slot that is borrowed until its callback has returned, which is when it leaves
-            // `EXPECTED`; no other thread sees that, and nobody else on this one before it is put back.
+            // SAFETY: it was made from a slot that is borrowed until its callback has returned, which is when it leaves
+            // `EXPECTED`; `EXPECTED` is local to this thread, and empty until the slot is put back.
             let slot = unsafe { &mut *expected.slot.cast::<AnswerSlot<'_>>() };
             match act(&mut slot.sink) {
                 Ok(()) => {
@@ -228,11 +228,11 @@ fn answered(handle: usize, act: impl FnOnce(&mut AnswerSink<'_>) -> Result<(), R
     result
 }
 
-/// The maximum number of labels that are looked at.
+/// The maximum number of labels that are read.
 const LABELS_MAX: usize = 64;
 
 /// Defines functions of the contract: `fn name(answer: handle => kind, arguments) |sink| body`. A handle that does not
-/// stand for the answer that is expected is an answer at the wrong time.
+/// stand for the expected answer is rejected with `SVC_NOT_NOW`.
 macro_rules! answers {
     ($(fn $name:ident($handle:ty => $kind:ident $(, $argument:ident: $type:ty)*) |$answer:ident| $body:block)*) => {
         $(pub(super) unsafe extern "C" fn $name(handle: *mut $handle $(, $argument: $type)*) -> i32 {
@@ -294,7 +294,7 @@ answers! {
             return Err(SinkRefusal::Invalid.into());
         }
         let labels = if count == 0 { ptr::dangling() } else { labels };
-        // SAFETY: not NULL, and by contract as many labels as it says; of none, nothing is read.
+        // SAFETY: not NULL, and by contract an array of `count` labels; an empty one is not read.
         let labels = unsafe { slice::from_raw_parts(labels, count) };
         let mut pairs = Vec::with_capacity(count);
         for label in labels {
@@ -308,15 +308,15 @@ answers! {
     }
 }
 
-/// The maximum length of a content type that is looked at.
+/// The maximum length of a content type that is read.
 const CONTENT_TYPE_MAX: usize = 4096;
 
-/// As much of the text of a health report as is kept, with whole characters only; `None` if it is not UTF-8.
+/// Returns the part of a health text that is kept, cut between characters; `None` if it is not UTF-8.
 fn beginning(text: &[u8]) -> Option<&str> {
     let kept = &text[..text.len().min(SVC_HEALTH_TEXT_MAX as usize)];
     match str::from_utf8(kept) {
         Ok(kept) => Some(kept),
-        // The cut is within its last character.
+        // The cut is within a character.
         Err(error) if kept.len() < text.len() && error.error_len().is_none() => {
             str::from_utf8(&kept[..error.valid_up_to()]).ok()
         }
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(beginning("ä".repeat(max).as_bytes()).unwrap().len(), max);
         assert_eq!(beginning(format!("x{}", "ä".repeat(max)).as_bytes()).unwrap().len(), max - 1);
         assert_eq!(beginning(&[b'x'; 3]), Some("xxx"));
-        // Not cut, and not whole; or wrong where nothing was cut.
+        // Truncated without a cut; or invalid in the part that is kept.
         assert_eq!(beginning(b"x\xc3"), None);
         assert_eq!(beginning(&[&b"\xff"[..], &vec![b'x'; max]].concat()), None);
     }

@@ -1,9 +1,9 @@
-//! Why a plugin is not used.
+//! Why a plugin cannot be used.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why a plugin is not used.
+/// Why a plugin cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginFault {
     /// The dynamic linker cannot load it, for the given reason.
@@ -12,22 +12,22 @@ pub enum PluginFault {
     Entry(String),
     /// It is not a plugin: it has no `svc_plugin_entry()`.
     NoEntry,
-    /// It is not there, or it is not a file, for the given reason.
+    /// It does not exist, or is not a regular file, for the given reason.
     NotFound(String),
-    /// It does not call itself as it was called.
+    /// Its name differs from the one in the settings.
     OtherName(String),
-    /// Its struct is smaller than any of this version of the contract.
+    /// Its struct is smaller than in the first header of this contract version.
     TooSmall {
-        /// The size that it says.
+        /// The size given by the plugin.
         size: usize,
-        /// The smallest one.
+        /// The minimum size.
         wanted: usize,
     },
-    /// A text of its struct is not one: which, and what would be right.
+    /// A text in its struct is not valid: which one, and what is accepted.
     Text(&'static str),
-    /// Others may write to this file or directory, so that they could put something else in its place.
+    /// Other users may write to this file or directory, and so could replace the plugin.
     WritableByOthers(PathBuf),
-    /// It follows another version of the contract.
+    /// It was built for another version of the contract.
     WrongAbi {
         /// Its version.
         found: u32,

@@ -1,7 +1,6 @@
-//! A file on its way into the process.
+//! Loads a shared library.
 //!
-//! Promises: links are followed once, and what is checked is what is loaded (`trust`). Refuses: a library never leaves the
-//! process again.
+//! Links are followed once, and the checked file is the one that is loaded (`trust`). A library is never unloaded.
 
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -11,14 +10,14 @@ use super::bindings::{svc_host_api, svc_plugin};
 use super::fault::PluginFault;
 use super::trust::followed;
 
-/// What a plugin exports.
+/// The type of `svc_plugin_entry()`.
 pub(super) type PluginEntry = unsafe extern "C" fn(*const svc_host_api, *mut svc_plugin) -> i32;
 
-/// Loads the library at `path`; returns its entry and where it really is.
+/// Loads the library at `path`; returns its entry and its real path.
 pub(super) fn load(path: &Path) -> Result<(PluginEntry, PathBuf), PluginFault> {
     let path = followed(path)?;
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| PluginFault::NotFound(String::new()))?;
-    // SAFETY: runs the initialisers of a library that the operator has named; nothing of PHP runs on this thread.
+    // SAFETY: runs the initialisers of a library chosen by the operator; no PHP runs on this thread.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
         return Err(PluginFault::CannotLoad(last_error()));
@@ -28,7 +27,7 @@ pub(super) fn load(path: &Path) -> Result<(PluginEntry, PathBuf), PluginFault> {
     if symbol.is_null() {
         return Err(PluginFault::NoEntry);
     }
-    // SAFETY: by contract, what has this name is a function of this type.
+    // SAFETY: by contract, the symbol of this name is a function of this type.
     let entry = unsafe { std::mem::transmute::<*mut c_void, PluginEntry>(symbol) };
     Ok((entry, path))
 }

@@ -1,7 +1,6 @@
-//! A plugin that can be called.
+//! A loaded plugin.
 //!
-//! Promises: callbacks are called one at a time; a callback that the plugin does not have is never called; an error is
-//! a text. Refuses: it does not know which thread calls, only that it is one at a time.
+//! Callbacks run one at a time, on any thread; a callback that the plugin lacks is never called; an error is a text.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use super::text::{bytes, code, text_of};
 
 /// A plugin whose entry was called.
 pub struct LoadedPlugin {
-    /// What it offers; what it does not have, and what its header did not have, is zero.
+    /// The plugin's struct; callbacks that it lacks, and fields that its header lacks, are zero.
     raw: svc_plugin,
     host: &'static PluginHost,
     name: String,
@@ -24,8 +23,8 @@ pub struct LoadedPlugin {
     path: PathBuf,
 }
 
-// SAFETY: the callbacks may be called on any thread, one at a time, which `&mut self` sees to; nothing is borrowed from
-// the thread that loaded it.
+// SAFETY: the callbacks may be called on any thread, one at a time, which `&mut self` ensures; no data of the loading
+// thread is borrowed.
 unsafe impl Send for LoadedPlugin {}
 
 /// A request that has ended; texts as in the header.
@@ -45,16 +44,16 @@ pub struct EndedRequest<'a> {
     pub queue_wait: Option<Duration>,
 }
 
-/// How much room a plugin has for its struct: one that was compiled with a newer header may have a larger one.
+/// The space for a plugin's struct, which is larger if the plugin was compiled with a newer header.
 const STRUCT_ROOM: usize = 4096;
 
-/// The size of the struct when this version of the contract began. It never changes.
+/// The size of the struct in the first header of this contract version. It never changes.
 pub(super) const STRUCT_SIZE_FIRST: usize = 120;
 
 /// The maximum length of a plugin's version.
 const VERSION_BYTES_MAX: usize = 256;
 
-/// Room for a struct of a plugin.
+/// Space for the struct of a plugin.
 #[repr(C)]
 union StructRoom {
     known: svc_plugin,
@@ -64,11 +63,11 @@ union StructRoom {
 const _: () = assert!(size_of::<svc_plugin>() <= STRUCT_ROOM && size_of::<svc_plugin>() >= STRUCT_SIZE_FIRST);
 
 impl LoadedPlugin {
-    /// Loads the library at `path` and calls its entry. With a `name`, the plugin must call itself so.
+    /// Loads the library at `path` and calls its entry. With `name`, the plugin must have this name.
     ///
     /// # Errors
     ///
-    /// Why the plugin cannot be used; the library stays loaded.
+    /// If the plugin cannot be used; the library stays loaded.
     pub fn load(
         path: &Path,
         name: Option<&str>,
@@ -77,12 +76,12 @@ impl LoadedPlugin {
         let (entry, path) = load(path)?;
         let (host, api) = PluginHost::leak(services);
         let mut room = StructRoom { room: [0; STRUCT_ROOM / size_of::<u64>()] };
-        // SAFETY: by contract, the entry fills the struct; both arguments are valid, the first one for ever.
+        // SAFETY: by contract, the entry fills the struct; both arguments are valid, the first one forever.
         let result = unsafe { entry(api, &raw mut room.known) };
         // SAFETY: every bit pattern is one of the integers and the nullable pointers of the struct.
         let mut raw = unsafe { room.known };
         let has_failed = result != code(SVC_OK);
-        // One that fails early has not said which version it follows.
+        // An entry that fails early has not set its version.
         if raw.abi != SVC_PLUGIN_ABI && !(has_failed && raw.abi == 0) {
             return Err(PluginFault::WrongAbi { found: raw.abi, wanted: SVC_PLUGIN_ABI });
         }
@@ -93,7 +92,7 @@ impl LoadedPlugin {
             return Err(PluginFault::TooSmall { size: raw.size, wanted: STRUCT_SIZE_FIRST });
         }
         raw = truncated(raw);
-        // SAFETY: by contract, the texts are valid until the entry has returned, and until now.
+        // SAFETY: by contract, the texts stay valid after the entry has returned, until now.
         let own = unsafe { text(&raw.name, NAME_BYTES_MAX) }
             .ok_or(PluginFault::Text("name: wanted [a-z][a-z0-9_]*"))?;
         // SAFETY: likewise.
@@ -105,22 +104,22 @@ impl LoadedPlugin {
         Ok(Self { raw, host, name: own, version, path })
     }
 
-    /// The name that it has given itself.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its version.
+    /// Returns the version.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The file that was loaded.
+    /// Returns the path of the loaded file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which callbacks it has: health, metrics, config, serve, `request_ended`.
+    /// Returns which callbacks the plugin has: health, metrics, config, serve, `request_ended`.
     pub fn callbacks(&self) -> [bool; 5] {
         let raw = &self.raw;
         [
@@ -132,11 +131,11 @@ impl LoadedPlugin {
         ]
     }
 
-    /// Calls `init`; its settings can be read from now on.
+    /// Calls `init`, after which the plugin may read its settings.
     ///
     /// # Errors
     ///
-    /// What the plugin has explained.
+    /// The plugin's explanation.
     pub fn init(&mut self) -> Result<(), String> {
         self.host.identify(&self.name);
         let Some(init) = self.raw.init else { return Ok(()) };
@@ -148,7 +147,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// What the plugin has explained.
+    /// The plugin's explanation.
     pub fn start(&mut self) -> Result<(), String> {
         let Some(start) = self.raw.start else { return Ok(()) };
         // SAFETY: the plugin's own callback and state.
@@ -166,7 +165,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// What the plugin has explained, or that it has not answered.
+    /// The plugin's explanation, or a missing answer.
     pub fn health(&mut self) -> Result<HealthAnswer, String> {
         let health = self.raw.health.ok_or_else(missing)?;
         let mut taken = None;
@@ -176,11 +175,11 @@ impl LoadedPlugin {
         taken.ok_or_else(|| unanswered(refused))
     }
 
-    /// Calls `config`; what `check` makes of the JSON that the plugin passes is the result.
+    /// Calls `config`; returns the result of `check` for the JSON that the plugin passes.
     ///
     /// # Errors
     ///
-    /// What the plugin has explained, or that it has not answered.
+    /// The plugin's explanation, or a missing answer.
     pub fn config<T>(&mut self, check: impl Fn(&[u8]) -> Result<T, AnswerFault>) -> Result<T, String> {
         let config = self.raw.config.ok_or_else(missing)?;
         let mut taken = None;
@@ -191,12 +190,12 @@ impl LoadedPlugin {
         taken.ok_or_else(|| unanswered(refused))
     }
 
-    /// Calls `serve`; what `check` makes of the status, the content type and the body that the plugin passes is the
-    /// result.
+    /// Calls `serve`; returns the result of `check` for the status, the content type and the body that the plugin
+    /// passes.
     ///
     /// # Errors
     ///
-    /// What the plugin has explained, or that it has not answered.
+    /// The plugin's explanation, or a missing answer.
     pub fn serve<T>(
         &mut self,
         path: &[u8],
@@ -225,7 +224,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// What the plugin has explained.
+    /// The plugin's explanation.
     pub fn metrics(&mut self, sink: &mut dyn MetricSink) -> Result<(), String> {
         let metrics = self.raw.metrics.ok_or_else(missing)?;
         let sink = AnswerSink::Metrics(sink);
@@ -237,7 +236,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// What the plugin has explained.
+    /// The plugin's explanation.
     pub fn request_ended(&mut self, request: &EndedRequest<'_>) -> Result<(), String> {
         let request_ended = self.raw.request_ended.ok_or_else(missing)?;
         let facts = svc_request_facts {
@@ -259,7 +258,7 @@ impl LoadedPlugin {
         self.called(|state| unsafe { request_ended(state, &raw const facts) })
     }
 
-    /// Calls a callback whose answer goes to `sink`; returns why the last one was not taken, if it was not.
+    /// Calls a callback whose answer goes to `sink`; returns why its last answer was rejected, if it was.
     fn asked(
         &mut self,
         sink: AnswerSink<'_>,
@@ -270,17 +269,17 @@ impl LoadedPlugin {
         let refused = slot.refused();
         match result {
             Ok(()) => Ok(refused),
-            // Many return what svc has told them.
+            // Many plugins return the error that svc returned to them.
             Err(reason) => Err(reason.or(refused).unwrap_or_else(unexplained)),
         }
     }
 
-    /// Calls a callback, and fetches the reason of an error.
+    /// Calls a callback; turns an error into its reason.
     fn called(&mut self, callback: impl FnOnce(*mut c_void) -> i32) -> Result<(), String> {
         self.try_call(callback).map_err(|reason| reason.unwrap_or_else(unexplained))
     }
 
-    /// Calls a callback; an error has the reason that was given, if one was.
+    /// Calls a callback; returns the reason of an error, if the plugin has given one.
     fn try_call(&mut self, callback: impl FnOnce(*mut c_void) -> i32) -> Result<(), Option<String>> {
         self.host.forget_reason();
         if callback(self.raw.state) == code(SVC_OK) { Ok(()) } else { Err(self.host.take_reason()) }
@@ -296,31 +295,31 @@ impl std::fmt::Debug for LoadedPlugin {
     }
 }
 
-/// The maximum length of a name that is looked at.
+/// The maximum length of a name that is read.
 const NAME_BYTES_MAX: usize = 256;
 
-/// `SVC_UNKNOWN` of the header.
+/// `SVC_UNKNOWN` in the header.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Forgets what is beyond the size that the plugin has given: its header did not have it, so it was not meant.
+/// Clears the fields beyond the size given by the plugin, whose header lacks them.
 fn truncated(mut plugin: svc_plugin) -> svc_plugin {
     let size = size_of::<svc_plugin>();
-    // Half a pointer is none.
+    // A partial field is cleared as well.
     let kept = plugin.size.min(size) / align_of::<svc_plugin>() * align_of::<svc_plugin>();
     // SAFETY: `kept` is within the struct.
     let rest = unsafe { (&raw mut plugin).cast::<u8>().add(kept) };
-    // SAFETY: from `kept` on, so much is left; zero is valid for every field.
+    // SAFETY: `size - kept` bytes follow `kept`; zero is valid for every field.
     unsafe { rest.write_bytes(0, size - kept) };
     plugin
 }
 
-/// A text that is not empty and UTF-8.
+/// Returns a text that is not empty and valid UTF-8.
 ///
 /// # Safety
 ///
-/// As of [`bytes`].
+/// As for [`bytes`].
 unsafe fn text(text: &super::bindings::svc_text, max: usize) -> Option<String> {
-    // SAFETY: the caller's.
+    // SAFETY: as the caller promises.
     let bytes = unsafe { bytes(text, max) }.ok()?;
     let text = std::str::from_utf8(bytes).ok()?;
     (!text.is_empty()).then(|| text.to_owned())

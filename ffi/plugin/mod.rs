@@ -1,21 +1,22 @@
-//! Plugins: shared libraries that somebody else has compiled.
+//! Plugins: shared libraries compiled by third parties.
 //!
-//! Why: `include/svc_plugin.h` is the contract; the types here load what follows it, call it, and let it call back.
+//! `include/svc_plugin.h` is the contract; this module loads plugins, calls them, and implements the functions that
+//! they call.
 //!
-//! Promises: a library is loaded only if nobody else could have written it; whatever a plugin passes in is checked as far
-//! as it can be (sizes of structs, NULL, lengths against their bounds) and copied; a panic in a function that a plugin
-//! calls never reaches it. Refuses: what the answers mean is not known here. A plugin that passes a wrong pointer, or
-//! crashes, takes the process with it.
+//! A library is loaded only if no other user could have written it. Values from a plugin are checked as far as possible
+//! (sizes of structs, NULL, lengths against their limits) and copied. A panic in a function called by a plugin never
+//! crosses into it. The meaning of answers is not known here. A plugin that passes an invalid pointer, or crashes, ends
+//! the process.
 //!
-//! | file | noun |
+//! | file | content |
 //! |---|---|
-//! | `library` | a file on its way into the process |
-//! | `trust` | the way to the file, and who could change it |
-//! | `fault` | why it is not used |
+//! | `library` | loads a shared library |
+//! | `trust` | resolves a path that no other user can change |
+//! | `fault` | why a plugin cannot be used |
 //! | `text` | texts and codes at the border |
-//! | `plugin_host` | what a plugin may call at any time |
-//! | `answer` | where its callbacks put their answers |
-//! | `loaded` | a plugin that can be called |
+//! | `plugin_host` | the functions that a plugin may call at any time |
+//! | `answer` | the destinations of callbacks' answers |
+//! | `loaded` | a loaded plugin |
 
 mod answer;
 mod fault;

@@ -1,7 +1,7 @@
-//! What a plugin may call at any time: the log, its settings, the reason of an error.
+//! The functions that a plugin may call at any time: log, settings, the reason of an error.
 //!
-//! Promises: callable on any thread; a panic ends here. What a plugin keeps a pointer to (the functions, its settings) is
-//! never freed. Refuses: settings are not known before the plugin's name is.
+//! They may be called on any thread, and catch panics. Memory that a plugin may keep pointers to (the functions, its
+//! settings) is never freed. Settings are available once the plugin's name is known.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,44 +12,44 @@ use super::bindings::{
 };
 use super::text::{bytes, code, guarded, text_of};
 
-/// What the server does for all plugins. Called on any thread; must not wait.
+/// Services of the server for all plugins. Called on any thread; must not block.
 pub trait PluginServices: Send + Sync {
-    /// Writes a record of the plugin to the log.
+    /// Writes a log record of the plugin.
     fn log(&self, plugin: &str, level: PluginLevel, message: &[u8]);
 
-    /// The settings of the plugin: keys and values.
+    /// Returns the settings of the plugin: keys and values.
     fn settings(&self, plugin: &str) -> Vec<(String, Vec<u8>)>;
 }
 
-/// The level of a record.
+/// The level of a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PluginLevel {
-    /// Something does not work.
+    /// A failure.
     Error,
-    /// Something deserves a look.
+    /// A possible problem.
     Warn,
-    /// Something has happened.
+    /// Normal operation.
     Info,
-    /// For the author.
+    /// Information for the plugin's author.
     Debug,
 }
 
-/// One plugin as it knows its server; lives for ever.
+/// The server as seen by one plugin; never freed.
 pub(super) struct PluginHost {
     services: &'static dyn PluginServices,
     identity: OnceLock<PluginIdentity>,
-    /// Why the callback that runs is about to fail.
+    /// The reason that the running callback has given for its failure.
     reason: Mutex<Option<String>>,
 }
 
 struct PluginIdentity {
     name: String,
-    /// Values end with a NUL.
+    /// The settings; values end with a NUL.
     settings: Vec<(String, Vec<u8>)>,
 }
 
 impl PluginHost {
-    /// Makes the host of a plugin, and the functions that it is given.
+    /// Creates the host of a plugin, and its table of functions.
     pub(super) fn leak(services: &'static dyn PluginServices) -> (&'static Self, &'static svc_host_api) {
         let host: &'static Self =
             Box::leak(Box::new(Self { services, identity: OnceLock::new(), reason: Mutex::new(None) }));
@@ -74,29 +74,29 @@ impl PluginHost {
         (host, api)
     }
 
-    /// The plugin has said its name.
+    /// Records the name of the plugin, and fetches its settings.
     pub(super) fn identify(&self, name: &str) {
         let mut settings = self.services.settings(name);
         settings.iter_mut().for_each(|(_, value)| value.push(0));
-        // There is one entry, and so one name.
+        // Set once: a plugin has one entry, and so one name.
         let _ = self.identity.set(PluginIdentity { name: name.to_owned(), settings });
     }
 
-    /// Takes the reason of an error that was just returned, if one was given.
+    /// Takes the reason of the error just returned, if one was given.
     pub(super) fn take_reason(&self) -> Option<String> {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Forgets a reason that belongs to nothing.
+    /// Discards the reason of an earlier callback.
     pub(super) fn forget_reason(&self) {
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Where the hosts are: whoever looks for lost memory finds that they are not lost.
+/// Keeps the addresses of hosts, so that leak checkers do not report them.
 static KEPT: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
-/// The maximum length of a record, a key and a reason; more is cut off, or not found.
+/// The maximum length of a record, a key and a reason; longer records and reasons are truncated, longer keys not found.
 const TEXT_BYTES_MAX: usize = 8 * 1024;
 
 unsafe extern "C" fn log(host: *mut svc_host, level: i32, message: svc_text) {
@@ -132,7 +132,7 @@ unsafe extern "C" fn setting(host: *mut svc_host, key: svc_text, value: *mut svc
         let Some((_, found)) = settings.iter().find(|(name, _)| name.as_bytes() == key) else {
             return code(SVC_NOT_FOUND);
         };
-        // SAFETY: not NULL, and by contract the plugin's to be filled.
+        // SAFETY: not NULL, and by contract an out parameter of the plugin.
         unsafe { *value = text_of(&found[..found.len() - 1]) };
         code(SVC_OK)
     })
@@ -153,6 +153,6 @@ unsafe extern "C" fn explain(host: *mut svc_host, reason: svc_text) {
 ///
 /// `host` is NULL, or was made by [`PluginHost::leak`].
 unsafe fn host_of(host: *mut svc_host) -> Option<&'static PluginHost> {
-    // SAFETY: it lives for ever and is only read.
+    // SAFETY: it lives forever and is only read.
     unsafe { host.cast::<c_void>().cast_const().cast::<PluginHost>().as_ref() }
 }

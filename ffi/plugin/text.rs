@@ -1,40 +1,43 @@
-//! Texts and codes on their way between a plugin and Rust.
+//! Texts and codes passed between a plugin and Rust.
 //!
-//! Promises: a length that cannot be true is refused before anything is read; a panic ends where it is guarded. Refuses: a
-//! pointer is believed.
+//! An impossible length is rejected before the text is read. A panic is caught by `guarded`. Pointers are trusted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
 use super::bindings::{SVC_INVALID, SVC_TOO_LARGE, svc_text};
 
-/// The bytes of a text of a plugin, unless it is longer than `max` or has no pointer.
+/// Returns the bytes of a plugin's text.
+///
+/// # Errors
+///
+/// `SVC_TOO_LARGE` if it is longer than `max`, `SVC_INVALID` if its pointer is NULL and its size is not 0.
 ///
 /// # Safety
 ///
-/// A text with a pointer has as many readable bytes as it says, for `'a`.
+/// A text with a pointer has `size` readable bytes, valid for `'a`.
 pub(super) unsafe fn bytes(text: &svc_text, max: usize) -> Result<&[u8], i32> {
     match text.size {
         0 => Ok(&[]),
         _ if text.data.is_null() => Err(code(SVC_INVALID)),
-        // No object is larger than this; the length is a lie.
+        // No object is larger than `isize::MAX`, so such a length is wrong.
         size if size > max || isize::try_from(size).is_err() => Err(code(SVC_TOO_LARGE)),
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises.
         size => Ok(unsafe { slice::from_raw_parts(text.data.cast(), size) }),
     }
 }
 
-/// Bytes as a text for a plugin.
+/// Returns bytes as a text for a plugin.
 pub(super) fn text_of(bytes: &[u8]) -> svc_text {
     svc_text { data: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
-/// A constant of the header as what functions return.
+/// Converts a constant of the header to the return type of functions.
 pub(super) const fn code(constant: u32) -> i32 {
     constant.cast_signed()
 }
 
-/// Calls `act`; a panic ends here, and the answer is `fallback`.
+/// Calls `act`; a panic is caught, and returns `fallback`.
 pub(super) fn guarded<T>(fallback: T, act: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or(fallback)
 }

@@ -1,8 +1,8 @@
-//! The way to a file, with nobody on it who could lead it elsewhere.
+//! Resolves a path that no other user can redirect.
 //!
-//! Promises: whatever the way passes (directories, links and where they lead, the file) is not writable by others; so what
-//! was found is what is loaded. In a sticky directory others may write, because they can only replace what is theirs.
-//! Refuses: it trusts groups and owners, and says nothing about contents.
+//! Every directory, link and link target on the path, and the file itself, is checked not to be writable by others, so
+//! the file found is the file loaded. Others may write to a sticky directory, where they can replace only their own
+//! files. Groups and owners are trusted, and contents are not checked.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::fault::PluginFault;
 
-/// Follows the absolute `path` to a regular file; returns where it really is.
+/// Follows the absolute `path` to a regular file; returns its real path.
 pub(super) fn followed(path: &Path) -> Result<PathBuf, PluginFault> {
     let mut real = PathBuf::from("/");
     let mut file = entry(&real)?;
@@ -22,7 +22,7 @@ pub(super) fn followed(path: &Path) -> Result<PathBuf, PluginFault> {
     while let Some(step) = steps.pop_front() {
         let next = match step {
             Step::Root => PathBuf::from("/"),
-            // Every directory above was passed on the way down.
+            // All parent directories were checked on the way down.
             Step::Up if file.is_dir() => real.parent().unwrap_or(&real).to_owned(),
             Step::Up => return Err(PluginFault::NotFound("Not a directory".to_owned())),
             Step::Down(name) => real.join(name),
@@ -44,10 +44,10 @@ pub(super) fn followed(path: &Path) -> Result<PathBuf, PluginFault> {
     if file.is_file() { Ok(real) } else { Err(PluginFault::NotFound("not a regular file".to_owned())) }
 }
 
-/// As many links as the system follows.
+/// The maximum number of links, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// A step on the way.
+/// A component of the path.
 enum Step {
     Root,
     Up,
@@ -64,10 +64,10 @@ fn steps_of(path: &Path) -> VecDeque<Step> {
     path.components().filter_map(step).collect()
 }
 
-/// Looks at one entry of a directory, and checks it.
+/// Reads the metadata of one entry of a directory, and checks it.
 fn entry(path: &Path) -> Result<Metadata, PluginFault> {
     let file = fs::symlink_metadata(path).map_err(|error| not_found(&error))?;
-    // In a sticky directory, others cannot replace what is not theirs. The mode of a link means nothing.
+    // In a sticky directory, others cannot replace files that they do not own. The mode of a link has no effect.
     let is_guarded = file.is_symlink() || file.is_dir() && file.mode() & STICKY != 0;
     if file.mode() & OTHERS_WRITE != 0 && !is_guarded {
         return Err(PluginFault::WritableByOthers(path.to_owned()));
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// `dir/file`, and where it really is.
+    /// Creates `dir/file`; returns its real path.
     fn made() -> (TempDir, PathBuf) {
         let root = tempfile::tempdir().unwrap();
         let real = fs::canonicalize(root.path()).unwrap();
