@@ -1,4 +1,4 @@
-//! The interpreter, driven without a server: one PHP, scripts on threads, everything they say collected.
+//! Drives the interpreter without a server: one PHP, scripts on threads, and their output recorded.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 

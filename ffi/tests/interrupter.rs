@@ -1,4 +1,4 @@
-//! Who answers a question: a loop in PHP does, a function that computes does not, nor does a read that waits.
+//! Which code answers a probe: a loop in PHP does; a function that computes, or a read that blocks, does not.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 
@@ -38,7 +38,7 @@ fn only_instructions_of_a_script_answer() {
     let here = |path: &Path| format!("file_put_contents('{}', '');", path.display());
     let loops =
         format!("{} while (!file_exists('{}')); echo 'a';", here(&scripts.path("loops")), go.display());
-    // About a second of one call.
+    // One call that takes about a second.
     let computes =
         format!("{} hash_pbkdf2('sha256', 'a', 'b', 1500000); echo 'b';", here(&scripts.path("computes")));
     let reads = format!(
@@ -76,7 +76,7 @@ fn only_instructions_of_a_script_answer() {
         }
         std::fs::write(&go, "").unwrap();
         scripts.until_exists("computes");
-        // The end of the writing call answers too, but not the next one.
+        // The end of the call that writes the file answers as well, but the next call does not.
         interrupter.ask();
         answers_within(Duration::from_millis(50));
         interrupter.ask();

@@ -1,6 +1,6 @@
-//! OPcache restarts while other threads run scripts: every script says what it should, and the restarts happen.
+//! OPcache restarts while other threads run scripts: all scripts return the right output, and the restarts happen.
 //!
-//! A process of its own, because PHP starts once in a process and this one has a tiny cache.
+//! A separate process, because PHP starts once in a process and this one has a tiny cache.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         let mut php = threads.enter();
         for round in 0..ROUNDS {
             let n = (seed * 7919 + round * 31) % SCRIPTS;
-            // A script that has changed wastes its old place: only waste makes a full cache restart.
+            // A changed script wastes its old entry: a full cache restarts only if memory is wasted.
             let changed = UNIX_EPOCH + Duration::from_secs(1_000_000 + round as u64);
             File::options().write(true).open(&paths[n]).unwrap().set_modified(changed).unwrap();
             let (outcome, said) = run(&mut php, &at(&paths[n], round));
@@ -61,7 +61,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
             );
         }
     };
-    // First the cache fills up, again and again; then a script resets it as fast as it can.
+    // First the cache fills up repeatedly; then a script resets it as fast as it can.
     for resets in [false, true] {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -101,8 +101,8 @@ fn small_cache() -> [(String, String); 6] {
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
-/// Writes scripts that are too large for the cache to hold many of them, and that exercise what lives in shared memory:
-/// interned strings, classes, constant arrays, compiled patterns.
+/// Writes scripts that are too large for the cache to hold many of them, and that use the kinds of data in shared
+/// memory: interned strings, classes, constant arrays, compiled patterns.
 fn write_scripts(scripts: &Scripts) -> Vec<PathBuf> {
     let fat = "'".to_owned() + &"x".repeat(40_000) + "'";
     (0..SCRIPTS)
@@ -119,7 +119,7 @@ fn write_scripts(scripts: &Scripts) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A request of its own second, so that the cache looks at the script's time again.
+/// Describes a request with a new time, so that OPcache revalidates the script.
 fn at(script: &Path, second: usize) -> PhpRequest<'_> {
     PhpRequest { time: 2_000_000.0 + second as f64, ..request(script) }
 }

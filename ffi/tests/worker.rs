@@ -1,4 +1,4 @@
-//! A worker, driven without a server: one script that serves, requests that wait and interleave on one thread.
+//! Drives a worker without a server: one script that serves, and requests that wait and interleave on one thread.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 
@@ -17,7 +17,7 @@ use support::{Recorder, Scripts};
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
-/// One request, as the tests write it.
+/// A request of a test.
 #[derive(Clone, Debug, Default)]
 struct Ask {
     query: &'static str,
@@ -26,7 +26,7 @@ struct Ask {
     content_type: Option<&'static str>,
 }
 
-/// What became of it.
+/// The response of a request.
 #[derive(Debug)]
 struct Reply {
     outcome: PhpOutcome,
@@ -35,7 +35,7 @@ struct Reply {
     fields: Vec<String>,
 }
 
-/// Begins the requests of a list in their order, and resumes whatever can go on before it begins the next one.
+/// Begins the requests of a list in order, and resumes the ready ones before it begins the next one.
 #[derive(Default)]
 struct Lab {
     own: Recorder,
@@ -177,7 +177,7 @@ fn described(ask: &Ask) -> PhpRequest<'_> {
     }
 }
 
-/// Boots `script`, lets it serve `asks`, boots it anew when it ends before they are all served.
+/// Boots `script`, lets it serve `asks`, and boots it again if it ends before all are served.
 fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<Reply>, Lab, usize) {
     let mut lab = Lab { asks: asks.iter().cloned().enumerate().collect(), ..Lab::default() };
     lab.replies.borrow_mut().resize_with(asks.len(), || None);

@@ -1,4 +1,4 @@
-//! What a compiler has made of C's structs: their members, where they are and how large, read from DWARF.
+//! The layout of C's structs as compiled: the names, offsets and sizes of their members, read from DWARF.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use object::{Object, ObjectSection};
 type Reader<'data> = EndianSlice<'data, LittleEndian>;
 type Unit<'data> = gimli::Unit<Reader<'data>>;
 
-/// A struct, its members in their order.
+/// A struct with its members in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Struct {
     pub(crate) size: u64,
@@ -36,7 +36,7 @@ impl Struct {
     }
 }
 
-/// The structs of a shared object, by the names of their types and by their tags.
+/// Returns the structs of a shared object, by the names of their types and by their tags.
 pub(crate) fn structs(path: &Path) -> HashMap<String, Struct> {
     let bytes = std::fs::read(path).expect("the compiler has written it");
     let file = object::File::parse(&*bytes).expect("it is an object");
@@ -57,9 +57,9 @@ pub(crate) fn structs(path: &Path) -> HashMap<String, Struct> {
     found
 }
 
-/// A type of C, as far as its size and its members need it.
+/// A C type, reduced to its size and its members.
 enum Kind {
-    /// Of a size of its own, with members or without.
+    /// A type with a size, with or without members.
     Whole {
         size: u64,
         members: Vec<(String, u64, Option<UnitOffset>)>,
@@ -80,7 +80,7 @@ struct Types {
 impl Types {
     fn of(dwarf: &Dwarf<Reader<'_>>, unit: &Unit<'_>) -> Types {
         let mut types = Types { kinds: HashMap::new(), names: Vec::new() };
-        // The innermost struct or array that the walk is in, by depth.
+        // The structs and arrays around the current entry, with their depths.
         let mut inside: Vec<(isize, UnitOffset)> = Vec::new();
         let mut cursor = unit.entries();
         while let Some(entry) = cursor.next_dfs().expect("an entry") {
@@ -96,7 +96,7 @@ impl Types {
         types
     }
 
-    /// Whether the entry's children belong to it.
+    /// Returns whether the entry's children belong to it.
     fn take(
         &mut self,
         dwarf: &Dwarf<Reader<'_>>,

@@ -1,5 +1,5 @@
-//! Whether the shim knows what PHP keeps: every member of the engine's and the extensions' structs is classed, and structs
-//! that the shim has written down are as PHP's sources have them, in what the compiler makes of both.
+//! Checks the shim's knowledge of PHP's data: every member of the engine's and the extensions' structs is classified,
+//! and structs that the shim redeclares have the same layout as in PHP's sources, according to the compiler.
 //!
 //! PHP is not started. Its sources come from `scripts/php-zts.sh --source`, or `SVC_PHP_SOURCE` names them.
 
@@ -18,7 +18,7 @@ mod dwarf;
 mod skip;
 mod tables;
 
-/// Compiles C with the flags of the PHP at hand, and reads what its structs are.
+/// Compiles C with the flags of the installed PHP, and reads the structs.
 struct Compiler {
     folder: TempDir,
     flags: Vec<String>,
@@ -32,7 +32,7 @@ impl Compiler {
         let shim = format!("-I{}/../c", env!("CARGO_MANIFEST_DIR"));
         let flags =
             ["-std=gnu11", "-w", "-g", "-gz=none", "-fno-eliminate-unused-debug-types", "-shared", "-fPIC"];
-        // As libphp is built; and without its warnings.
+        // The flags of libphp, without its warnings.
         let defines = ["-D_GNU_SOURCE", "-D_REENTRANT", "-DZTS", "-DZEND_ENABLE_STATIC_TSRMLS_CACHE=1"];
         let flags =
             flags.iter().chain(&defines).copied().chain([shim.as_str()]).chain(includes.split_whitespace());
@@ -43,7 +43,7 @@ impl Compiler {
         self.flags.extend(flags.split_whitespace().map(str::to_owned));
     }
 
-    /// The structs of a text of C; what the compiler says, if it cannot.
+    /// Returns the structs of C code; the compiler's message if it does not compile.
     fn structs(&self, text: &str) -> Result<HashMap<String, Struct>, String> {
         let stem = format!("{:x}", text.len() as u64 ^ text.bytes().map(u64::from).sum::<u64>() << 16);
         let (source, object) = (self.path(&stem, "c"), self.path(&stem, "so"));
@@ -61,7 +61,7 @@ impl Compiler {
         self.folder.path().join(stem).with_extension(extension)
     }
 
-    /// What the shim's own files have.
+    /// Returns the structs in the shim's own files.
     fn shim(&self) -> HashMap<String, Struct> {
         self.structs(
             "#include \"state/own_parts.c\"\n#include \"state/state.h\"\n#include <zend_globals.h>\n",
@@ -84,7 +84,7 @@ fn words(text: &'static str) -> BTreeSet<&'static str> {
     text.split_whitespace().collect()
 }
 
-/// The members of a struct of the engine's that are in no list, or in two.
+/// Returns the members of an engine struct that are in no list, or in two.
 fn unclassed(engine: &EngineStruct, structs: &HashMap<String, Struct>) -> Vec<String> {
     let (name, member) = engine.taken_by;
     let taken: BTreeSet<&str> = match member {
@@ -111,10 +111,10 @@ fn what_travels_of_an_extension_is_what_the_tables_say() {
     assert_eq!(faults, Vec::<String>::new());
 }
 
-/// The members of a struct of an extension's that are in no list, or travel otherwise than the lists say.
+/// Returns the members of an extension's struct that are in no list, or are switched differently from the lists.
 fn misparted(parted: &Parted, structs: &HashMap<String, Struct>) -> Vec<String> {
     let Some(theirs) = structs.get(parted.name) else {
-        // The shim leaves mbstring out when PHP has none.
+        // The shim leaves mbstring out if PHP lacks it.
         let is_there = svc_ffi::travelling().any(|span| span.extension == parted.extension);
         return is_there.then(|| format!("there is no {}", parted.name)).into_iter().collect();
     };
@@ -157,7 +157,7 @@ fn structs_that_the_shim_has_written_down_are_phps() {
     let mut compiler = Compiler::new();
     let ours = compiler.shim();
     compiler.add_flags(&format!("-I{0} -I{0}/ext/mbstring/libmbfl", source.display()));
-    // As these extensions are built; some headers are empty where PHP is built without the extension.
+    // The flags of these extensions; some headers are empty if PHP is built without the extension.
     compiler.add_flags("-DONIG_ESCAPE_UCHAR_COLLISION=1 -DUChar=OnigUChar -DHAVE_PGSQL=1 -DPHP_PGSQL_PRIVATE=1 -DHAVE_SNMP=1");
     let include = answer(env!("SHIM_PHP_CONFIG"), &["--include-dir"]).unwrap();
     compiler.add_flags(&format!("-I{include}/ext/mbstring"));
@@ -172,7 +172,7 @@ fn structs_that_the_shim_has_written_down_are_phps() {
                 compared += 1;
             }
             (Err(Missing::Header(name)), _) => skipped(&format!("{}: there is no {name}", copy.file)),
-            // What a build of PHP lacks, the shim has left out.
+            // The shim leaves out what a build of PHP lacks.
             (Err(Missing::Struct), None) => {}
             (Err(Missing::Struct), Some(_)) if copy.is_optional => {}
             (theirs, ours) => faults.push(format!("{}: {theirs:?}, ours: {}", copy.file, ours.is_some())),
@@ -182,7 +182,7 @@ fn structs_that_the_shim_has_written_down_are_phps() {
     assert!(compared > COPIES.len() / 2, "only {compared} of {} were compared", COPIES.len());
 }
 
-/// PHP's sources, of the version of the PHP at hand.
+/// Returns PHP's sources, of the version of the installed PHP.
 fn source() -> Result<PathBuf, String> {
     let source = match std::env::var("SVC_PHP_SOURCE") {
         Ok(source) => source,
@@ -209,7 +209,7 @@ fn answer(program: &str, arguments: &[&str]) -> Result<String, String> {
 
 #[derive(Debug)]
 enum Missing {
-    /// A library's: it is not installed.
+    /// A header of a library that is not installed.
     Header(String),
     Struct,
 }
@@ -228,7 +228,7 @@ fn theirs(compiler: &Compiler, copy: &Copy) -> Result<Struct, Missing> {
     }
 }
 
-/// Where a struct that is written down is not the real one.
+/// Returns the differences between a redeclared struct and the real one.
 fn differences(copy: &Copy, ours: &Struct, theirs: &Struct) -> Vec<String> {
     let mut faults = Vec::new();
     let mut fault = |member: &str, what: &str| faults.push(format!("{}.{member}: {what}", copy.ours));
@@ -301,7 +301,7 @@ fn a_member_in_no_list_is_noticed() {
     assert_eq!(unclassed(&engine("original", "c d f"), &structs), ["original.e: whose is it?"]);
     assert_eq!(unclassed(&engine("original", "b c d e f"), &structs), ["original.b: is in two lists"]);
     assert_eq!(unclassed(&engine("in_padding", "c d e f"), &structs), ["in_padding.new: whose is it?"]);
-    // Taken along by the shim, and said to be the thread's.
+    // Switched by the shim, but listed as belonging to the thread.
     assert_eq!(unclassed(&engine("inner", "second"), &structs), ["inner.second: is in two lists"]);
 }
 

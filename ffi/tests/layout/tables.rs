@@ -1,14 +1,15 @@
-//! Whose each member of PHP's structs is, and which structs the shim has written down.
+//! The classification of the members of PHP's structs, and the structs that the shim redeclares.
 
-/// A struct that has no header, or none that can be read without a library's: written down in the shim.
+/// A struct redeclared in the shim, because it has no header, or none that can be included without the headers of a
+/// library.
 pub(crate) struct Copy {
     pub(crate) ours: &'static str,
     pub(crate) theirs: &'static str,
-    /// The file of PHP's sources, or the system's header, that has it.
+    /// The file in PHP's sources, or the system header, that declares it.
     pub(crate) file: &'static str,
-    /// Members that have another name here.
+    /// Members with a different name in the shim.
     pub(crate) renamed: &'static [(&'static str, &'static str)],
-    /// Not all versions or builds of PHP have it.
+    /// Some versions or builds of PHP lack it.
     pub(crate) is_optional: bool,
 }
 
@@ -16,14 +17,14 @@ const fn copy(ours: &'static str, theirs: &'static str, file: &'static str) -> C
     Copy { ours, theirs, file, renamed: &[], is_optional: false }
 }
 
-/// What the names of the libraries' headers that these files include begin with.
+/// The prefixes of the library headers that these files include.
 pub(crate) const LIBRARIES: &[&str] =
     &["gmp.h", "libpq", "libxml/", "net-snmp/", "oniguruma.h", "openssl/", "unicode/"];
 
 pub(crate) const COPIES: &[Copy] = &[
     copy("assert_globals", "zend_assert_globals", "ext/standard/assert.c"),
     copy("dir_globals", "php_dir_globals", "ext/standard/dir.c"),
-    // 8.3 has none.
+    // PHP 8.3 lacks it.
     Copy { is_optional: true, ..copy("dom_globals", "zend_dom_globals", "ext/dom/php_dom.h") },
     copy("gmp_globals", "zend_gmp_globals", "ext/gmp/php_gmp.h"),
     copy("intl_globals", "zend_intl_globals", "ext/intl/php_intl.h"),
@@ -46,8 +47,9 @@ pub(crate) const COPIES: &[Copy] = &[
     copy("sockets_globals", "zend_sockets_globals", "ext/sockets/php_sockets.h"),
 ];
 
-/// A struct of which some members travel: what travels is said by the table of parts; here stands what does, and what
-/// stays with the thread. Whole ones need no list: what is new in them travels too.
+/// A struct of which some members are switched with requests. The table of parts defines the ranges; the lists here
+/// name the members that are switched and those that stay with the thread. Structs that are switched as a whole need no
+/// list: new members are switched too.
 pub(crate) struct Parted {
     pub(crate) extension: &'static str,
     pub(crate) name: &'static str,
@@ -66,14 +68,14 @@ pub(crate) const PARTED: &[Parted] = &[
         extension: "gmp",
         name: "gmp_globals",
         travels: "rand_initialized rand_state",
-        // Numbers while a function reads its arguments.
+        // Used only while a function parses its arguments.
         stays: "zpp_arg",
     },
     Parted {
         extension: "intl",
         name: "intl_globals",
         travels: "current_collator compare_func g_error",
-        // The iterator is set anew with each text.
+        // The iterator is reset for each text.
         stays: "default_locale grapheme_iterator error_level use_exceptions",
     },
     Parted {
@@ -101,7 +103,7 @@ pub(crate) const PARTED: &[Parted] = &[
         extension: "openssl",
         name: "openssl_globals",
         travels: "errors errors_mark",
-        // What a directive of the system chooses.
+        // Chosen by a directive of the system.
         stays: "ctx",
     },
     Parted {
@@ -135,16 +137,17 @@ pub(crate) const PARTED: &[Parted] = &[
     },
 ];
 
-/// A struct of the engine of which some members travel.
+/// A struct of the engine of which some members are switched with requests.
 pub(crate) struct EngineStruct {
     pub(crate) name: &'static str,
-    /// The struct of the shim that takes them along, or a member of it: their names are the same there.
+    /// The struct of the shim that stores them, or a member of it, under the same names.
     pub(crate) taken_by: (&'static str, Option<&'static str>),
-    /// Members that have another name there, or are taken along elsewhere.
+    /// Members with a different name there, or stored elsewhere.
     pub(crate) otherwise: &'static str,
-    /// PHP, or c/engine/stacks.c, saves and restores them with each switch of fibers.
+    /// Saved and restored with each fiber switch, by PHP or by c/engine/stacks.c.
     pub(crate) fibers: &'static str,
-    /// The worker's: code, objects, caches; what a directive says; what is in use only while the engine does one thing.
+    /// Kept by the worker: code, objects, caches; values of directives; and state used only during a single operation
+    /// of the engine.
     pub(crate) threads: &'static str,
 }
 
@@ -167,7 +170,8 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
             fiber_stack_size call_stack \
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
-    // A request that compiles or links does not park, but for what the shim keeps from it (c/engine/loading.c).
+    // A request does not park while it compiles or links, except for the state that the shim keeps for it
+    // (c/engine/loading.c).
     EngineStruct {
         name: "zend_compiler_globals",
         taken_by: ("shim_executor_state", None),
@@ -187,7 +191,7 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
         taken_by: ("shim_streams_state", None),
         otherwise: "",
         fibers: "",
-        // Directives, and where one call of a function of libc's leaves its answer.
+        // Directives, and the buffer in which a libc function returns its result.
         threads: "def_chunk_size auto_detect_line_endings default_socket_timeout user_agent from_address pclose_wait \
             tmp_host_info",
     },

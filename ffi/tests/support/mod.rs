@@ -1,11 +1,11 @@
-//! What the tests of the interpreter share: a host that records, scripts in a folder of their own, a request.
+//! Shared helpers for the tests of the interpreter: a recording host, scripts in a temporary directory, a request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use svc_ffi::{Host, Interpreter, Pairs, PhpHead, PhpLog, PhpOutcome, PhpRequest};
 
-/// Records what a script says.
+/// Records the output and messages of a script.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) output: Vec<u8>,
@@ -79,7 +79,7 @@ impl Host for Recorder {
     }
 }
 
-/// A folder of scripts that goes with it.
+/// A directory of scripts, removed on drop.
 pub(crate) struct Scripts(PathBuf);
 
 impl Scripts {
@@ -97,12 +97,12 @@ impl Scripts {
 }
 
 impl Scripts {
-    /// A name in the folder.
+    /// Returns the path of a name in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Waits until something has that name.
+    /// Waits until the path exists.
     pub(crate) fn until_exists(&self, name: &str) {
         while !self.path(name).exists() {
             std::thread::sleep(std::time::Duration::from_millis(1));
