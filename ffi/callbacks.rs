@@ -1,7 +1,7 @@
 //! The callbacks that C calls.
 //!
-//! Promises: a panic stops here; the callback then returns its stated fallback, and the request is told that nobody
-//! reads. Every pointer passed in is valid for the call, as `c/shim.h` says.
+//! A panic does not cross into C: the callback returns its documented fallback, and the request continues as if its
+//! client had disconnected. Every pointer passed in is valid for the call, as `c/shim.h` specifies.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -35,7 +35,7 @@ pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 
-/// The table of callbacks that C copies at startup.
+/// Returns the table of callbacks, which C copies at startup.
 pub(crate) fn callbacks() -> shim_callbacks {
     shim_callbacks {
         size: size_of::<shim_callbacks>(),
@@ -189,7 +189,7 @@ unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
     // A panic counts as fatal.
     let outcome =
         if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
-    // After a panic, the worker request answers for it when it is dropped.
+    // After a panic, dropping the worker request reports its end.
     let _ = catch_unwind(AssertUnwindSafe(|| match &mut request_handle.role {
         Role::WorkerRequest(worker_request) => worker_request.ended(outcome),
         Role::Plain(host) => host.ends(outcome),
@@ -253,12 +253,12 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     if !request.is_null() {
         with_request(request, (), |request_handle| request_handle.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {
-        // A sink that panics loses one record.
+        // A panic in the sink loses one record.
         let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
     }
 }
 
-/// Tells the server about a restart; a sink that panics loses the news.
+/// Reports a restart; a panic in the sink loses the report.
 pub(crate) fn tell(news: RestartNews) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));

@@ -1,4 +1,4 @@
-//! The table of callbacks: what C has of a host that leaves entries out.
+//! The defaults that C uses for callbacks that a host leaves out.
 
 use std::mem::zeroed;
 use std::ptr::null_mut;
@@ -11,11 +11,11 @@ unsafe extern "C" {
     fn shim_host_listen(callbacks: *const shim_callbacks);
 }
 
-/// The table as C has it after a host that fills no entry.
+/// Returns C's table after a host that sets no entry.
 fn nobody() -> shim_callbacks {
     // SAFETY: an entry of zeros is `None`.
     let silent: shim_callbacks = unsafe { zeroed() };
-    // SAFETY: one test alone calls this, and no other one calls C.
+    // SAFETY: only one test calls this, and no other test calls C.
     unsafe { shim_host_listen(&silent) };
     // SAFETY: as above.
     unsafe { shim_host }
@@ -27,7 +27,7 @@ fn whoever_does_not_listen_takes_output_and_says_no() {
     let host = nobody();
     assert_whole(&host);
     let mut buffer = [0; 4];
-    // SAFETY: nobody looks at the request, and the pointers are those of variables of this function.
+    // SAFETY: no callback dereferences the request, and the other pointers are those of local variables.
     unsafe {
         assert!(host.io.write.unwrap()(null_mut(), view(b"output")));
         assert!(host.io.flush.unwrap()(null_mut()));

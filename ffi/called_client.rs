@@ -1,62 +1,62 @@
-//! Calls of databases, stores and HTTP servers, with plain Rust types.
+//! Calls of databases, key-value stores and HTTP servers, with plain Rust types.
 //!
-//! Promises: what is not known is empty, or 0. Refuses: what is said about a call is the server's.
+//! Unknown values are empty or 0. The server chooses the attributes of a call.
 
-/// What is called.
+/// The kind of server that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CalledKind {
-    /// A database that understands SQL.
+    /// An SQL database.
     Sql,
-    /// A store that understands commands.
+    /// A key-value store.
     Store,
-    /// A server of HTTP.
+    /// An HTTP server.
     Http,
 }
 
-/// A call of a client. Texts are raw bytes; what is not known is empty, or 0.
+/// A call of a client. Texts are raw bytes; unknown values are empty or 0.
 #[derive(Clone, Copy, Debug)]
 pub struct CalledClient<'a> {
-    /// What is called.
+    /// The kind of server.
     pub kind: CalledKind,
-    /// The database, as PHP's extensions call it.
+    /// The name of the database system in PHP's extensions.
     pub system: &'a [u8],
     /// The command.
     pub operation: &'a [u8],
     /// The query, or the URL.
     pub text: &'a [u8],
-    /// The text has placeholders for values.
+    /// The text contains placeholders for values.
     pub is_prepared: bool,
-    /// The server takes a backslash in a value for what it is not by default.
+    /// The server treats a backslash in a value differently from its default.
     pub has_other_backslash: bool,
-    /// The parameters of the connection.
+    /// The connection parameters.
     pub source: &'a [u8],
-    /// The server, or its socket.
+    /// The host, or the path of its socket.
     pub host: &'a [u8],
     /// Its port.
     pub port: u16,
-    /// The database there.
+    /// The name of the database.
     pub database: &'a [u8],
 }
 
-/// How such a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CalledEnd<'a> {
-    /// What was called.
+    /// The kind of server.
     pub kind: CalledKind,
-    /// It failed.
+    /// The call has failed.
     pub is_failed: bool,
-    /// The script has left it in the middle.
+    /// The script has abandoned the call.
     pub is_cut: bool,
-    /// What failed.
+    /// The error: a code of the client, or the class of an exception.
     pub error: &'a [u8],
-    /// The code that the database has answered with.
+    /// The error code of the database.
     pub code: &'a [u8],
-    /// The status of a response.
+    /// The status of the HTTP response.
     pub status: u16,
-    /// The method of its request.
+    /// The method of the HTTP request.
     pub method: &'a [u8],
-    /// Their version of HTTP: 10, 11, 20 or 30.
+    /// The HTTP version: 10, 11, 20 or 30.
     pub version: u16,
-    /// Queries that have taken as many milliseconds are slow.
+    /// The minimum duration of a slow query, in milliseconds.
     pub slow_ms: u32,
 }

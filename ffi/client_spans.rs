@@ -1,7 +1,7 @@
-//! Spans of calls of databases, stores and HTTP servers, as C uses them.
+//! Spans of client calls, for C.
 //!
-//! Promises: a request without a trace, and a panic of the server's, are answered as if nothing were recorded. Refuses: what
-//! is said about a call is the server's.
+//! For a request without a trace, and after a panic of the server, the callbacks behave as if tracing were off. The
+//! server chooses the attributes.
 
 use std::ffi::c_void;
 

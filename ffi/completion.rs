@@ -1,7 +1,7 @@
-//! Completions as C uses them: events on other threads that requests of a worker wait for.
+//! Completions for C: events on other threads that requests of a worker wait for.
 //!
-//! Promises: each end that C receives is returned to the server when C gives it back, on whatever thread that happens.
-//! Refuses: what threads share about a completion is the server's; only the handles that cross into C are here.
+//! Each end that C receives is returned to the server when C releases it, on whatever thread that happens. The server
+//! owns the shared state of a completion; this file contains only the handles for C.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -11,18 +11,18 @@ use crate::bindings::{self, shim_completer, shim_completion, shim_completion_cal
 use crate::host::WorkerRequests;
 use crate::task_ends::{TaskEnd, TaskWatchEnd, TaskWatchMode};
 
-/// Waiters whose numbers leave the same remainder when divided by this are woken together: they are a group, which has
-/// the number of that remainder.
+/// The number of groups of waiters. A waiter belongs to the group with the number that is the remainder of the waiter's
+/// number divided by this; the waiters of a group are woken together.
 pub const WAITER_GROUPS: u32 = bindings::SHIM_WAITER_GROUPS;
 
-/// Creates completions that the requests of one thread can wait for.
+/// Creates completions for the requests of one thread.
 pub trait Completions {
-    /// Creates one: the end that is waited for, and the end that completes it.
+    /// Creates a completion: the waiting end and the completing end.
     fn make(&self) -> (Box<dyn AwaitedEnd>, Box<dyn CompleterEnd>);
-    /// Takes the groups of the waiters for which other threads have completed something. Called each time after the
-    /// worker has consumed its wake-ups, so whoever completes something later wakes it again.
+    /// Passes the groups of waiters whose completions other threads have completed to `woken`. Called each time after
+    /// the worker has consumed its wake-ups, so a later completion wakes it again.
     fn take_woken(&self, woken: &mut dyn FnMut(u32));
-    /// Watches these tasks, at least one, for a request of the thread; `None` if they are not its server's.
+    /// Watches these tasks, at least one, for a request of the thread; `None` if they belong to another server.
     fn watch(
         &self,
         tasks: &[&dyn TaskEnd],
@@ -30,20 +30,20 @@ pub trait Completions {
     ) -> Option<(Box<dyn AwaitedEnd>, Box<dyn TaskWatchEnd>)>;
 }
 
-/// The end of the thread that waits. Dropping it abandons the completion.
+/// The waiting end. Dropping it abandons the completion.
 pub trait AwaitedEnd {
-    /// The waiter with this number waits from now on; once it is complete, [`Completions::take_woken`] yields the
-    /// group of that number, and the thread is woken. Returns false if it is complete already.
+    /// Registers the waiter with this number: when the completion completes, [`Completions::take_woken`] yields the
+    /// waiter's group, and the thread is woken. Returns false if the completion is already complete.
     fn wait(&self, waiter: u32) -> bool;
-    /// Stops waiting.
+    /// Unregisters the waiter.
     fn stop_waiting(&self);
-    /// Whether it is complete.
+    /// Returns whether the completion is complete.
     fn is_complete(&self) -> bool;
 }
 
-/// The end that completes it, on any thread.
+/// The completing end, for any thread.
 pub trait CompleterEnd: Send {
-    /// Completes it.
+    /// Completes the completion.
     fn complete(self: Box<Self>);
 }
 
@@ -51,21 +51,21 @@ thread_local! {
     static COMPLETIONS: RefCell<Option<Box<dyn Completions>>> = const { RefCell::new(None) };
 }
 
-/// Sets what creates completions for the requests of this thread from now on.
+/// Sets the source of completions for the requests of this thread.
 pub(crate) fn set(completions: Box<dyn Completions>) {
     COMPLETIONS.set(Some(completions));
 }
 
-/// The thread's interpreter is dropped.
+/// Removes the source of completions, as the thread's interpreter is dropped.
 pub(crate) fn forget() {
     COMPLETIONS.set(None);
 }
 
-/// Wakes the requests of the thread that wait for what other threads have completed; returns how many. Called after the
-/// thread's wake-ups have been consumed, so a completion that is missed here ends the next sleep.
+/// Wakes the requests of the thread whose completions other threads have completed; returns their number. Called after
+/// the thread's wake-ups have been consumed, so a completion that is missed here ends the next sleep.
 pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
     let mut ready = 0;
-    // SAFETY: on the worker's thread while it serves, as who has its requests.
+    // SAFETY: on the worker's thread while it serves, which `WorkerRequests` proves.
     let mut notify = |group| ready += unsafe { bindings::shim_waiters_notify(group) };
     // A panic loses the remaining groups.
     let _ = catch_unwind(AssertUnwindSafe(|| {
@@ -74,7 +74,7 @@ pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
     ready
 }
 
-/// Calls what creates completions for this thread, if anything does.
+/// Calls this thread's source of completions, if it has one.
 pub(crate) fn with_own<T>(call: impl FnOnce(&dyn Completions) -> T) -> Option<T> {
     COMPLETIONS.with_borrow(|own| own.as_ref().map(|own| call(&**own)))
 }
@@ -95,7 +95,7 @@ pub(crate) fn callbacks() -> shim_completion_callbacks {
     }
 }
 
-/// A thin pointer for C; pointers to trait objects are wide.
+/// Returns a thin pointer for C; pointers to trait objects are wide.
 fn into_raw<T: ?Sized>(end: Box<T>) -> *mut c_void {
     Box::into_raw(Box::new(end)).cast()
 }
@@ -106,7 +106,7 @@ unsafe extern "C" fn make(
 ) -> bool {
     let made = catch_unwind(|| COMPLETIONS.with_borrow(|own| own.as_ref().map(|own| own.make())));
     let Ok(Some((awaited, completing))) = made else { return false };
-    // SAFETY: C's to be filled.
+    // SAFETY: an out parameter of C.
     unsafe { *completion = into_raw::<dyn AwaitedEnd>(awaited).cast() };
     // SAFETY: as above.
     unsafe { *completer = into_raw::<dyn CompleterEnd>(completing).cast() };
@@ -114,16 +114,16 @@ unsafe extern "C" fn make(
 }
 
 unsafe extern "C" fn complete(completer: *mut shim_completer) {
-    // SAFETY: `make` gave it to C, which gives it back now.
+    // SAFETY: made by `make`, and C releases it now.
     let completer = unsafe { Box::from_raw(completer.cast::<Box<dyn CompleterEnd>>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| completer.complete()));
 }
 
-/// Calls one that C waits for; a panic returns `fallback`.
+/// Calls a completion that C holds; a panic returns `fallback`.
 ///
 /// # Safety
 ///
-/// `completion` is from `make`, has not been given back, and this is the thread that made it.
+/// `completion` is from `make`, has not been released, and this is the thread that made it.
 unsafe fn with<T>(
     completion: *mut shim_completion,
     fallback: T,
@@ -135,7 +135,8 @@ unsafe fn with<T>(
 }
 
 unsafe extern "C" fn wait(completion: *mut shim_completion, waiter: u32) -> bool {
-    // SAFETY: C keeps to the contract in shim.h. After a panic it counts as complete, so that nobody waits for ever.
+    // SAFETY: C keeps to the contract in shim.h. After a panic, the completion counts as complete, so that no request
+    // waits forever.
     unsafe { with(completion, false, |awaited| awaited.wait(waiter)) }
 }
 
@@ -150,7 +151,7 @@ unsafe extern "C" fn is_complete(completion: *mut shim_completion) -> bool {
 }
 
 unsafe extern "C" fn drop_completion(completion: *mut shim_completion) {
-    // SAFETY: `make` gave it to C, which gives it back now.
+    // SAFETY: made by `make`, and C releases it now.
     let awaited = unsafe { Box::from_raw(completion.cast::<Box<dyn AwaitedEnd>>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(awaited)));
 }

@@ -1,9 +1,9 @@
-//! The environment of the process, which PHP and the programs that it starts inherit.
+//! The environment of the process, which PHP and its child processes inherit.
 
-/// Removes variables. Called first, on the main thread, while no other thread runs.
+/// Removes variables. Must be called on the main thread while no other thread runs.
 pub fn remove(names: &[&str]) {
     for name in names {
-        // SAFETY: no other thread runs, so that nobody reads the environment meanwhile.
+        // SAFETY: no other thread runs that could read the environment.
         unsafe { std::env::remove_var(name) }
     }
 }

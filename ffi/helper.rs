@@ -1,7 +1,7 @@
-//! Helper threads as C uses them: calls that would block the thread of a request.
+//! Helper threads for C: they make calls that would block the thread of a request.
 //!
-//! Promises: each call that C hands over is made once, or C is told once that it is not; a panic of the server's tells it
-//! so too. Refuses: on which thread a call is made, and when, is the server's; what it does is C's.
+//! For each call that C hands over, C's function is invoked exactly once: to make the call, or to report that it will
+//! not be made, for example after a panic of the server. The server decides when and on which thread a call is made.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -10,41 +10,41 @@ use std::sync::OnceLock;
 
 use crate::bindings::shim_helper_callbacks;
 
-/// What receives the calls.
+/// Receives the calls.
 type Helpers = Box<dyn Fn(HelperCall) + Send + Sync>;
 
 static HELPERS: OnceLock<Helpers> = OnceLock::new();
 
-/// Sets what runs calls; the first one counts.
+/// Sets the receiver of calls; the first one wins.
 pub(crate) fn set(helpers: Helpers) {
-    // There is one server in a process.
+    // Called once: a process has one server.
     let _ = HELPERS.set(helpers);
 }
 
 type HelperFn = unsafe extern "C" fn(data: *mut c_void, runs: bool);
 
-/// A call that may block. Whoever drops it tells C that it will not be made.
+/// A call that may block. Dropping it reports to C that it will not be made.
 #[derive(Debug)]
 pub struct HelperCall {
     job: HelperFn,
     data: *mut c_void,
 }
 
-// SAFETY: C hands the data over to whatever thread the job is called on; nothing else uses it here.
+// SAFETY: C passes the ownership of the data to the thread that invokes the job; it is not used elsewhere.
 unsafe impl Send for HelperCall {}
 
 impl HelperCall {
-    /// Makes the call. To be called on a thread that may block.
+    /// Makes the call. Must be called on a thread that may block.
     pub fn run(self) {
         let call = ManuallyDrop::new(self);
-        // SAFETY: the first and only call of the job; `drop` is not coming.
+        // SAFETY: the only invocation of the job: `ManuallyDrop` prevents `drop`.
         unsafe { (call.job)(call.data, true) };
     }
 }
 
 impl Drop for HelperCall {
     fn drop(&mut self) {
-        // SAFETY: the first and only call of the job: `run` would have kept this from happening.
+        // SAFETY: the only invocation of the job: `run` prevents `drop`.
         unsafe { (self.job)(self.data, false) };
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     fn without_helpers_and_after_a_panic_it_is_lost() {
         let number = AtomicU32::new(0);
         let data = (&raw const number).cast_mut().cast();
-        // SAFETY: the job and its data are those of the test.
+        // SAFETY: the job and its data belong to the test.
         unsafe { run(Some(job), data) };
         assert_eq!(number.load(Ordering::Relaxed), LOST);
         set(Box::new(|_| std::panic::resume_unwind(Box::new("told to"))));

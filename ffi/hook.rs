@@ -1,34 +1,34 @@
-//! The calls of PHP that let other requests run while they wait.
+//! The PHP calls that let other requests run while they wait.
 
 use crate::bindings::{self, shim_hook, shim_obstacle};
 
-/// A kind of call that a request can wait in without blocking its thread.
+/// A kind of call that does not block its thread while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// `sleep()` and its kin.
+    /// `sleep()`, `usleep()` and similar functions.
     Sleep,
     /// Sockets.
     Net,
-    /// Names of hosts.
+    /// Name resolution.
     Dns,
-    /// Programs, and pipes.
+    /// Processes and pipes.
     Process,
 }
 
 /// Why such a call blocks its thread nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// The engine does not allow a switch of fibers.
+    /// The engine does not allow a fiber switch.
     Switch,
-    /// Code is being loaded, or a constant evaluated.
+    /// Code is being loaded, or a constant is being evaluated.
     Loading,
-    /// The cycle collector runs.
+    /// The cycle collector is running.
     Collecting,
-    /// An output handler runs.
+    /// An output handler is running.
     Output,
-    /// A function that marks values runs.
+    /// A function that marks values against recursion is running.
     Marks,
-    /// The system refused what a wait needs.
+    /// The system lacks a resource that the wait needs.
     Memory,
     /// All helper threads are busy.
     Helpers,

@@ -10,41 +10,40 @@ use crate::script_spans::ScriptSpans;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
-/// A call must not run PHP. It may wait for room or for a disk, but not for this request.
+/// A call must not run PHP. It may block until there is room or until a disk access completes, but not on this request.
 ///
-/// The defaults are those of a request without a client: its output is accepted and discarded, and there is nothing to
-/// read.
+/// The defaults are those of a request without a client: its output is accepted and discarded, and its input is empty.
 pub trait Host {
-    /// The script has written `output`. Returns false if nobody reads it any more; the script may then be ended.
+    /// Takes output of the script. Returns false if the client is gone; the script may then be ended.
     fn write(&mut self, _output: &[u8]) -> bool {
         true
     }
-    /// Whether the client has disconnected.
+    /// Returns whether the client has disconnected.
     fn is_gone(&self) -> bool {
         false
     }
-    /// Whether `write` would block the thread until its reader has made room.
+    /// Returns whether `write` would block until the client has made room.
     fn is_crowded(&self) -> bool {
         false
     }
-    /// The script wants its output to reach the client now. Returns false if nobody reads it any more.
+    /// Sends pending output to the client now. Returns false if the client is gone.
     fn flush(&mut self) -> bool {
         true
     }
-    /// Status and header fields; called once, before the first output.
+    /// Takes status and header fields; called once, before the first output.
     fn send_head(&mut self, _head: &PhpHead<'_>) {}
-    /// An informational response; the final one follows.
+    /// Sends an informational response; the final one follows.
     fn send_interim(&mut self, _head: &PhpHead<'_>) {}
-    /// The response ends here, although the script goes on.
+    /// Ends the response, although the script continues.
     fn finish(&mut self) {}
-    /// `max_execution_time` has ended the script: the response ends here, but shutdown functions still run.
+    /// Ends the response because `max_execution_time` has ended the script; shutdown functions still run.
     fn time_limit(&mut self) {}
-    /// Copies bytes of the body to `buffer`; returns how many, 0 at the end of the body.
+    /// Copies bytes of the body to `buffer`; returns their number, 0 at the end of the body.
     fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
         0
     }
     /// Copies bytes of the body, starting at `offset`, to `buffer`; does not move the position of
-    /// [`read_body`](Self::read_body). Returns how many, 0 at the end of the body.
+    /// [`read_body`](Self::read_body). Returns their number, 0 at the end of the body.
     fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
         0
     }
@@ -52,55 +51,55 @@ pub trait Host {
     fn variables(&mut self, out: &mut Pairs);
     /// Appends the header fields of the request, as received.
     fn fields(&mut self, _out: &mut Pairs) {}
-    /// Path and query, as received.
+    /// Returns path and query, as received.
     fn target(&mut self) -> &[u8] {
         b""
     }
-    /// The client's address.
+    /// Returns the client's address.
     fn client(&mut self) -> &[u8] {
         b""
     }
-    /// The ID of the request in logs.
+    /// Returns the ID of the request in logs.
     fn request_id(&mut self) -> &[u8] {
         b""
     }
-    /// One log record of this request.
+    /// Takes a log record of this request.
     fn log(&mut self, record: &PhpLog<'_>);
-    /// The spans of the request, if it has a trace.
+    /// Returns the spans of the request, if it is traced.
     fn spans(&mut self) -> Option<&mut dyn ScriptSpans> {
         None
     }
-    /// In classic mode: the response ends with this outcome, and what the request leaves will take a while.
+    /// In classic mode: ends the response with this outcome, because cleaning up after the request will take a while.
     fn ends(&mut self, _outcome: PhpOutcome) {}
 }
 
-/// Handles the calls of one request of a worker, and is kept while the request waits.
+/// Handles the calls of one request of a worker; kept while the request waits.
 pub trait WorkerRequest: Host {
-    /// From now on, the request waits without blocking its thread.
+    /// Records that the request waits from now on, without blocking its thread.
     fn parks(&mut self);
-    /// The request goes on.
+    /// Records that the request resumes.
     fn resumes(&mut self);
-    /// A call that has a hook waits, and blocks its thread for the given reason.
+    /// Records that a call with a hook waits and blocks its thread, for this reason.
     fn blocks(&mut self, _hook: Hook, _obstacle: Obstacle) {}
-    /// The request has waited so long for a connection that another request of its thread owned.
+    /// Records how long the request has waited for a connection owned by another request of its thread.
     fn waited_for_connection(&mut self, _wait: Duration) {}
-    /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
-    /// left, this is dropped.
+    /// Called when the response has ended with this outcome. Destructors run now, and may wait; this is dropped once
+    /// all of the request has ended.
     fn ended(&mut self, outcome: PhpOutcome);
-    /// The task that it is, if it is one.
+    /// Returns the task, if the request is one.
     fn task(&mut self) -> Option<&mut dyn RunningTask> {
         None
     }
 }
 
-/// Handles the calls of a worker: its own when its script serves, and those of [`Host`] while the script boots and
+/// Handles the calls of a worker: its own while its script serves, and those of [`Host`] while the script boots and
 /// ends.
 pub trait WorkerHost: Host {
-    /// The script is ready for requests. Starts them, resumes them and sleeps; returns once the worker ends and no
-    /// request is left.
+    /// Serves requests, for which the script is ready: starts them, resumes them and sleeps; returns once the worker
+    /// ends and no request is left.
     fn serve(&mut self, requests: &mut WorkerRequests);
-    /// The script is ready for one request. Runs one [`here`](WorkerRequests::here), or returns false because the
-    /// worker ends.
+    /// Serves one request, for which the script is ready: runs it [`here`](WorkerRequests::here), or returns false
+    /// because the worker ends.
     fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool;
 }
 
@@ -112,20 +111,20 @@ pub struct WorkerRequests {
 }
 
 impl WorkerRequests {
-    /// For the callbacks, which are called on the worker's thread while its script serves.
+    /// Creates the handle for callbacks, which are called on the worker's thread while its script serves.
     pub(crate) fn of_this_thread() -> Self {
         Self { _thread: PhantomData }
     }
 }
 
-/// Status and header fields of a response, as PHP keeps them.
+/// Status and header fields of a response, as stored by PHP.
 #[derive(Debug)]
 pub struct PhpHead<'a> {
     /// The status code set by the script, unchecked.
     pub status: i32,
-    /// The whole line set with `header("HTTP/1.1 404 ...")`, or empty.
+    /// The status line set with `header("HTTP/1.1 404 ...")`, or empty.
     pub status_line: &'a [u8],
-    /// Each in the form `Name: value`, unchecked.
+    /// The lines, each in the form `Name: value`, unchecked.
     pub lines: Vec<&'a [u8]>,
 }
 
@@ -140,33 +139,33 @@ pub enum LogSource {
     Script(ScriptLevel),
 }
 
-/// The severity that a script gives its record.
+/// The severity of a script's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptLevel {
-    /// Of interest when debugging.
+    /// Information for debugging.
     Debug,
-    /// Worth knowing.
+    /// Normal operation.
     Info,
-    /// Somebody may have to look into it.
+    /// A possible problem.
     Warning,
-    /// Somebody has to look into it.
+    /// A problem.
     Error,
 }
 
 /// One log record.
 #[derive(Debug)]
 pub struct PhpLog<'a> {
-    /// Its source.
+    /// The source.
     pub source: LogSource,
     /// The text, without PHP's prefix and without file and line.
     pub message: &'a [u8],
-    /// JSON that the script has added, or empty.
+    /// JSON added by the script, or empty.
     pub context: &'a [u8],
     /// The script file, or empty.
     pub file: &'a [u8],
     /// The line in `file`, or 0.
     pub line: u32,
-    /// The span that the script is in; 0 if it is in none of its own.
+    /// The current span of the script; 0 if it has created none.
     pub span: u64,
 }
 
@@ -198,12 +197,12 @@ impl Pairs {
         self.ends.clear();
     }
 
-    /// Whether the list is empty.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The pairs, in order.
+    /// Returns the pairs, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
         self.ends.iter().map(move |&(name_end, value_end)| {

@@ -1,7 +1,7 @@
-//! What a service manager leaves in the process that it starts: descriptors, and variables that name them.
+//! Descriptors passed by a service manager, and the variables that describe them.
 //!
-//! Promises: a descriptor has one owner, and programs that PHP starts do not inherit it. Refuses: it does not know what a
-//! descriptor is for, and it does nothing once the process has a second thread.
+//! Each descriptor has one owner, and child processes of PHP do not inherit it. The purpose of a descriptor is unknown
+//! here. Nothing is taken over once the process has a second thread.
 
 use std::env;
 use std::fs;
@@ -9,19 +9,18 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first descriptor that a service manager passes on.
+/// The first passed descriptor (`SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
 
-/// Takes over the `count` descriptors that a service manager has passed on, in their order, and removes the variables
-/// `names` from the environment, so that neither scripts nor the programs that they start see them. To be called first,
-/// and once.
+/// Takes over the `count` passed descriptors, in order, and removes the variables `names` from the environment, so that
+/// scripts and their child processes do not see them. Must be called once, before other threads start.
 ///
 /// # Errors
 ///
-/// If one of the descriptors is not open, if the process has other threads, or if this was done before.
+/// If one of the descriptors is not open, if the process has other threads, or if this is not the first call.
 pub fn take(count: usize, names: &[&str]) -> io::Result<Vec<OwnedFd>> {
     static WAS_CALLED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: no other thread exists, or nothing is done.
+    // Relaxed: either no other thread exists, or the call fails.
     if WAS_CALLED.swap(true, Ordering::Relaxed) || fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("it is too late to take over descriptors"));
     }
@@ -35,8 +34,8 @@ pub fn take(count: usize, names: &[&str]) -> io::Result<Vec<OwnedFd>> {
         if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it is open. It came with the process, which has opened nothing that lives on, and this happens once: so
-        // nobody else owns it.
+        // SAFETY: it is open. The process inherited it and has opened nothing else that is still open, and this happens
+        // only once, so it has no other owner.
         taken.push(unsafe { OwnedFd::from_raw_fd(number) });
     }
     Ok(taken)

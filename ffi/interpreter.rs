@@ -14,16 +14,16 @@ use crate::request::PhpRequest;
 use crate::request_handle::{RequestHandle, Role, Storage};
 use crate::restart_barrier::BARRIER;
 
-/// A worker, as its script sees it.
+/// A worker, as described to its script.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerInfo {
-    /// Its number.
+    /// The number of the worker.
     pub id: usize,
-    /// Unix time of its start, in seconds.
+    /// The Unix time of its start, in seconds.
     pub started: f64,
 }
 
-/// PHP on the calling thread, which also frees it.
+/// PHP on the calling thread; dropping it frees PHP's data of this thread.
 #[derive(Debug)]
 pub struct Interpreter {
     storage: Storage,
@@ -43,17 +43,17 @@ impl Interpreter {
         Self { storage: Storage::default(), interrupter: Interrupter::new(), _thread: PhantomData }
     }
 
-    /// Finds out whether this thread executes instructions of a script.
+    /// Returns a handle by which other threads probe this thread.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
-    /// Sets what creates completions for the requests of this thread, until the interpreter is dropped.
+    /// Sets the source of completions for the requests of this thread, until the interpreter is dropped.
     pub fn set_completions(&mut self, completions: Box<dyn Completions>) {
         completion::set(completions);
     }
 
-    /// The number of threads that have an interpreter.
+    /// Returns the number of threads that have an interpreter.
     pub fn alive() -> usize {
         ALIVE.load(Ordering::SeqCst)
     }
@@ -67,14 +67,15 @@ impl Interpreter {
         })
     }
 
-    /// Returns whether PHP has not shut down a request of this thread to its end, so that the thread can run no more.
+    /// Returns whether PHP could not shut down a request of this thread completely, so that the thread can run no
+    /// further requests.
     pub fn is_spent(&self) -> bool {
         // SAFETY: it reads what this thread has written.
         unsafe { bindings::shim_is_spent() }
     }
 
-    /// Runs the script of a worker from startup to shutdown; it serves requests meanwhile. Returns how the script
-    /// ended; a panic of `worker` counts as fatal.
+    /// Runs the script of a worker, which serves requests, from startup to shutdown. Returns how the script ended; a
+    /// panic of `worker` counts as fatal.
     pub fn boot(
         &mut self,
         request: &PhpRequest<'_>,
@@ -84,8 +85,8 @@ impl Interpreter {
         self.boot_by(bindings::shim_boot, request, worker, info)
     }
 
-    /// Runs the script of a thread for tasks, if `request` names one, and then serves tasks. Returns how it ended; a
-    /// panic of `worker` counts as fatal.
+    /// Runs the script of a task thread, if `request` names one, and then serves tasks. Returns how it ended; a panic
+    /// of `worker` counts as fatal.
     pub fn boot_for_tasks(
         &mut self,
         request: &PhpRequest<'_>,
@@ -95,7 +96,7 @@ impl Interpreter {
         self.boot_by(bindings::shim_boot_for_tasks, request, worker, info)
     }
 
-    /// `boot` is one of the shim's two.
+    /// Calls `boot`, one of the shim's two boot functions.
     fn boot_by(
         &mut self,
         boot: unsafe extern "C" fn(*const shim_request, *mut c_void, *const shim_worker_info) -> shim_outcome,
@@ -106,7 +107,7 @@ impl Interpreter {
         let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
-            // SAFETY: as in `run`; the info is read at once.
+            // SAFETY: as in `run`; the info is read before the call returns.
             unsafe { boot(&raw const raw, host, &raw const info) }
         })
     }

@@ -1,39 +1,39 @@
-//! What other threads do to a thread that runs PHP: find out whether it executes instructions of a script, and watch
-//! its time limit.
+//! Access to a PHP thread from other threads: probes whether it is executing instructions of a script, and watches its
+//! time limit.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::bindings::{self, shim_interrupter};
 
-/// Asks the thread of one [`Interpreter`](crate::Interpreter); may outlive it.
+/// Probes the thread of one [`Interpreter`](crate::Interpreter); may outlive it.
 #[derive(Clone, Debug)]
 pub struct Interrupter(Arc<Mutex<Raw>>);
 
-/// What C keeps for the thread; `None` once the thread has shut PHP down, and if there was no memory.
+/// C's handle of the thread; `None` after the thread has shut PHP down, or if memory ran out.
 #[derive(Debug)]
 struct Raw(Option<NonNull<shim_interrupter>>);
 
-// SAFETY: C's functions may be called on any thread while it exists, which the mutex around it ensures.
+// SAFETY: C's functions may be called on any thread while the handle exists, which the mutex ensures.
 unsafe impl Send for Raw {}
 
 impl Interrupter {
-    /// Creates the one for the calling thread, which has called `shim_thread_start`.
+    /// Creates the interrupter of the calling thread, which has called `shim_thread_start`.
     pub(crate) fn new() -> Self {
         // SAFETY: this thread has PHP's storage, as the caller promises.
         let raw = unsafe { bindings::shim_interrupter_start() };
         Self(Arc::new(Mutex::new(Raw(NonNull::new(raw)))))
     }
 
-    /// Asks the thread; forgets earlier answers.
+    /// Sends a probe to the thread; discards earlier answers.
     pub fn ask(&self) {
         if let Raw(Some(raw)) = *self.raw() {
-            // SAFETY: it exists, and cannot be stopped while the lock is held.
+            // SAFETY: the handle exists, and cannot be freed while the lock is held.
             unsafe { bindings::shim_interrupter_ask(raw.as_ptr()) };
         }
     }
 
-    /// A task of the thread has been cancelled: if the thread executes instructions, it notices.
+    /// Signals that a task of the thread was cancelled; the thread notices if it is executing instructions.
     pub fn poke(&self) {
         if let Raw(Some(raw)) = *self.raw() {
             // SAFETY: as in `ask`.
@@ -41,7 +41,7 @@ impl Interrupter {
         }
     }
 
-    /// Whether the last question has been answered.
+    /// Returns whether the last probe has been answered.
     pub fn is_answered(&self) -> bool {
         match *self.raw() {
             // SAFETY: as in `ask`.
@@ -51,22 +51,22 @@ impl Interrupter {
     }
 
     /// Watches the time limit of the thread's script. Calling this about once a second saves each request two system
-    /// calls: a limit is only passed to the kernel when it is near, or immediately if nobody has called this for two
-    /// seconds. Returns the [number](crate::PhpRequest::number) of the request whose limit has expired without its
-    /// thread reacting to it.
+    /// calls: a limit is only passed to the kernel when it is near, or immediately if this was not called for two
+    /// seconds. Returns the [number](crate::PhpRequest::number) of a request whose limit has expired without a reaction
+    /// of its thread.
     pub fn look(&self) -> Option<u64> {
         let number = match *self.raw() {
-            // SAFETY: as in `ask`; the lock is held, so nobody else looks.
+            // SAFETY: as in `ask`; the lock also prevents concurrent calls.
             Raw(Some(raw)) => unsafe { bindings::shim_interrupter_look(raw.as_ptr()) },
             Raw(None) => 0,
         };
         (number != 0).then_some(number)
     }
 
-    /// The thread is about to free PHP's storage: from now on, nothing is asked. Called on that thread.
+    /// Revokes the handle before the thread frees PHP's data: later probes have no effect. Called on that thread.
     pub(crate) fn revoke(&self) {
         if let Some(raw) = self.raw().0.take() {
-            // SAFETY: on its thread, and nobody can reach it any more.
+            // SAFETY: on its thread, and the handle has been removed, so no other thread can use it.
             unsafe { bindings::shim_interrupter_stop(raw.as_ptr()) };
         }
     }

@@ -1,12 +1,12 @@
 //! PHP, and plugins, behind safe handles.
 //!
-//! All other crates forbid `unsafe`; this one is why they can. `c/shim.h` is the contract, `bindings` is generated from
-//! it, and the types here enforce its rules by construction.
+//! All other crates forbid `unsafe`; this one makes that possible. `c/shim.h` is the contract, `bindings` is generated
+//! from it, and the types here enforce its rules by construction.
 //!
-//! Promises: there is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it; a panic in a
-//! host's callback ends the request and never crosses into C; OPcache restarts only while no other request runs
-//! (`restart_barrier`); plugins are loaded and called in [`plugin`]. Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
-//! its output goes.
+//! There is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it. A panic in a host's
+//! callback ends the request and never crosses into C. OPcache restarts only while no other request runs
+//! (`restart_barrier`). Plugins are loaded and called in [`plugin`]. HTTP and the pool are unknown here; the [`Host`]
+//! implements a request.
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod allocator;
@@ -39,7 +39,7 @@ mod tasks;
 mod view;
 mod worker;
 
-/// The command-line PHP that was installed with the libphp of the build.
+/// The command-line PHP installed with the libphp of the build.
 pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
 pub use called_client::{CalledClient, CalledEnd, CalledKind};

@@ -1,8 +1,8 @@
-//! How scripts end.
+//! The outcomes of scripts.
 
 use crate::bindings::{self, shim_outcome};
 
-/// How a script has ended.
+/// The outcome of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhpOutcome {
     /// It ran to its end, or called `exit()`.
@@ -13,9 +13,9 @@ pub enum PhpOutcome {
     Lost,
     /// `max_execution_time`.
     TimeLimit,
-    /// Nobody read its output any more.
+    /// The client was gone.
     Aborted,
-    /// Its file no longer existed, and no code has run.
+    /// The script file no longer existed, and no code has run.
     NoScript,
 }
 

@@ -1,19 +1,19 @@
-//! What travels between threads.
+//! Payloads that are passed between threads.
 
 use std::ptr::NonNull;
 
 use crate::bindings::{self, shim_parcel};
 use crate::restart_barrier::{BARRIER, CachePin};
 
-/// What one thread has packed for another: a task with its arguments, or what became of it.
+/// A payload packed by one thread for another: a task with its arguments, or its result.
 #[derive(Debug)]
 pub struct Parcel {
     pub(crate) raw: NonNull<shim_parcel>,
-    /// Its code is OPcache's, which must not restart meanwhile.
+    /// Set if its code is in OPcache's memory, which must not be reset meanwhile.
     pin: Option<CachePin>,
 }
 
-// SAFETY: a block of bytes that nobody changes once it is packed; freed on any thread.
+// SAFETY: a block of bytes that is immutable once it is packed, and may be freed on any thread.
 unsafe impl Send for Parcel {}
 // SAFETY: as above.
 unsafe impl Sync for Parcel {}
@@ -21,13 +21,13 @@ unsafe impl Sync for Parcel {}
 impl Parcel {
     /// # Safety
     ///
-    /// `raw` is C's, which does not use it any more.
+    /// `raw` is NULL or made by C, which no longer uses it.
     pub(crate) unsafe fn of(raw: *mut shim_parcel, is_pinned: bool) -> Option<Self> {
         let pin = is_pinned.then(|| BARRIER.pin());
         NonNull::new(raw).map(|raw| Self { raw, pin })
     }
 
-    /// Its code has been copied: OPcache may restart.
+    /// Allows OPcache to restart, because the code was copied.
     pub fn leave_cache(&mut self) {
         self.pin = None;
     }

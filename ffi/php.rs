@@ -43,7 +43,7 @@ pub struct StartOptions<'a> {
     pub ini_defaults: &'a [(&'a str, &'a str)],
     /// Values that override php.ini.
     pub ini_overrides: &'a [(String, String)],
-    /// Variables that are there while PHP starts, unless the process has them.
+    /// Variables set during PHP's start, unless the process has them.
     pub environment: &'a [(&'a str, PathBuf)],
     /// The command-line PHP of the same build, for `PHP_BINARY`.
     pub command_line: Option<PathBuf>,
@@ -53,9 +53,9 @@ pub struct StartOptions<'a> {
     pub boots: bool,
     /// The calls that let other requests run while they wait.
     pub hooks: &'a [Hook],
-    /// Whether requests may be recorded.
+    /// Whether requests may be traced.
     pub traces: bool,
-    /// How calls of clients are observed, if they are.
+    /// How calls of clients are observed; `None` if they are not.
     pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
@@ -63,16 +63,16 @@ pub struct StartOptions<'a> {
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
 
-/// How calls of databases, stores and HTTP servers are observed.
+/// How calls of databases, key-value stores and HTTP servers are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Those over HTTP pass the trace on.
+    /// Whether HTTP calls propagate the trace.
     pub propagates: bool,
-    /// How long a slow query takes at least, in milliseconds.
+    /// The minimum duration of a slow query, in milliseconds.
     pub slow_query_ms: u32,
 }
 
-/// Facts about the PHP that is linked.
+/// Facts about the linked PHP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub struct PhpFacts {
@@ -96,20 +96,20 @@ pub struct PhpFacts {
     pub ini_path: String,
 }
 
-/// What OPcache says of its memory.
+/// The state of OPcache's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpcacheMemory {
     /// Bytes in use.
     pub used_bytes: u64,
     /// Bytes that are free.
     pub free_bytes: u64,
-    /// Bytes of what has been replaced; they are free after a restart.
+    /// Bytes of replaced scripts, which a restart frees.
     pub wasted_bytes: u64,
     /// Scripts in the cache.
     pub scripts: u64,
-    /// Scripts that were found there since the start or the last restart.
+    /// Cache hits since the start or the last restart.
     pub hits: u64,
-    /// Scripts that were not.
+    /// Cache misses.
     pub misses: u64,
 }
 
@@ -127,12 +127,12 @@ impl Php {
     ///
     /// # Errors
     ///
-    /// [`PhpError`]; PHP has logged the reason.
+    /// A [`PhpError`]; PHP has logged the reason.
     pub fn start(options: StartOptions<'_>) -> Result<Self, PhpError> {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(PhpError::StartedBefore);
         }
-        // Cannot have been set: this is the first start.
+        // Not set before: this is the first start.
         let _ = LOG_SINK.set(options.log);
         let _ = RESTART_SINK.set(options.restarts);
         let pairs: Vec<_> = options
@@ -178,29 +178,29 @@ impl Php {
         Err(PhpError::NotStarted(text.to_string_lossy().into_owned()))
     }
 
-    /// Returns the paths of the libraries whose calls do not arrive at the hooks, although they should.
+    /// Returns the paths of the libraries whose calls the hooks cannot intercept.
     pub fn libraries_out_of_reach(&self) -> Vec<String> {
         let path = |index| {
             // SAFETY: PHP has started.
             let path = unsafe { bindings::shim_library_out_of_reach(index) };
-            // SAFETY: the view is valid as long as the library is loaded, and is copied at once.
+            // SAFETY: the view is valid while the library is loaded, and is copied immediately.
             unsafe { bytes(path) }
         };
         let paths = (0..).map(path).take_while(|path| !path.is_empty());
         paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
     }
 
-    /// Sets what runs tasks. To be called once, before scripts run.
+    /// Sets the implementation of tasks. Must be called once, before scripts run.
     pub fn set_tasks(&self, tasks: Box<dyn Tasks>) {
         tasks::set(tasks);
     }
 
-    /// Sets what runs calls on threads that may block. To be called once, before scripts run. Called on any thread.
+    /// Sets the receiver of calls that may block; it is called on any thread. Must be called once, before scripts run.
     pub fn set_helpers(&self, helpers: Box<dyn Fn(HelperCall) + Send + Sync>) {
         helper::set(helpers);
     }
 
-    /// Reads the facts.
+    /// Returns the facts.
     pub fn facts(&self) -> PhpFacts {
         let mut raw = shim_facts {
             version: view(&[]),
@@ -212,7 +212,7 @@ impl Php {
             umask_per_thread: false,
             ini_path: view(&[]),
         };
-        // SAFETY: PHP has started, and `raw` is ours to be filled.
+        // SAFETY: PHP has started, and `raw` is an out parameter.
         unsafe { bindings::shim_facts_read(&raw mut raw) };
         // SAFETY: views of static storage.
         let version = unsafe { bytes(raw.version) };
@@ -235,11 +235,11 @@ impl Php {
         }
     }
 
-    /// Asks OPcache about its memory; `None` if it is off.
+    /// Returns the state of OPcache's memory; `None` if OPcache is off.
     pub fn opcache_memory(&self) -> Option<OpcacheMemory> {
         let mut raw =
             shim_opcache { used_bytes: 0, free_bytes: 0, wasted_bytes: 0, scripts: 0, hits: 0, misses: 0 };
-        // SAFETY: PHP has started, on this thread, and `raw` is ours to be filled.
+        // SAFETY: PHP has started, on this thread, and `raw` is an out parameter.
         let is_known = unsafe { bindings::shim_opcache_read(&raw mut raw) };
         is_known.then_some(OpcacheMemory {
             used_bytes: raw.used_bytes,
@@ -251,7 +251,7 @@ impl Php {
         })
     }
 
-    /// The ini files that were read, in their order.
+    /// Returns the ini files that were read, in order.
     pub fn ini_files(&self) -> Vec<String> {
         // SAFETY: PHP has started.
         let scanned = unsafe { bindings::shim_ini_scanned() };
@@ -262,20 +262,20 @@ impl Php {
         first.into_iter().chain(others.map(str::to_owned)).collect()
     }
 
-    /// Returns the directories in which PHP looks for php.ini and for further ini files unless the environment names others.
-    /// An empty path stands for none.
+    /// Returns the directories in which PHP looks for php.ini and for further ini files, unless the environment
+    /// overrides them. An empty path stands for none.
     pub fn ini_places(&self) -> [PathBuf; 2] {
         let (mut first, mut further) = (view(&[]), view(&[]));
-        // SAFETY: both are ours to be filled.
+        // SAFETY: both are out parameters.
         unsafe { bindings::shim_ini_places(&raw mut first, &raw mut further) };
         // SAFETY: views of static storage.
         [first, further].map(|path| PathBuf::from(OsStr::from_bytes(unsafe { bytes(path) })))
     }
 
-    /// Makes requests and workers that start later run the code on disk: OPcache is emptied, and threads clear their realpath
-    /// caches. The restart is not reported.
+    /// Makes requests and workers that start later run the code on disk: OPcache is reset, and threads clear their
+    /// realpath caches. The restart is not reported.
     pub fn renew_code(&self) {
-        // Within the barrier, so that no request restarts OPcache before the barrier has noted the restart.
+        // Inside the barrier, so that no request restarts OPcache before the barrier has recorded the restart.
         if let Some(news) = BARRIER.enter() {
             callbacks::tell(news);
         }
@@ -286,27 +286,27 @@ impl Php {
         BARRIER.leave();
     }
 
-    /// The names and versions of the extensions.
+    /// Returns the names and versions of the extensions.
     pub fn extensions(&self) -> Vec<(String, String)> {
         let one = |index| {
             let (mut name, mut version) = (view(&[]), view(&[]));
-            // SAFETY: PHP has started, and both are ours to be filled.
+            // SAFETY: PHP has started, and both are out parameters.
             let found = unsafe { bindings::shim_extension_read(index, &raw mut name, &raw mut version) };
-            // SAFETY: a view of the extension's storage, copied at once.
+            // SAFETY: a view of the extension's storage, copied immediately.
             let text = |view| String::from_utf8_lossy(unsafe { bytes(view) }).into_owned();
             found.then(|| (text(name), text(version)))
         };
         (0..).map_while(one).collect()
     }
 
-    /// Whether PHP or an extension has a directive of this name.
+    /// Returns whether PHP or an extension has a directive of this name.
     pub fn has_directive(&self, name: &str) -> bool {
         // SAFETY: PHP has started on this thread; the view is valid for the call.
         unsafe { bindings::shim_ini_knows(view(name.as_bytes())) }
     }
 
-    /// The first extension whose per-thread state has not been classified as belonging to a request or to the thread;
-    /// empty if there is none. For tests: worker mode isolates requests by that knowledge.
+    /// Returns the first extension whose per-thread state was not classified as belonging to a request or to the
+    /// thread; empty if there is none. For tests: the isolation of requests in worker mode depends on it.
     pub fn stray_state(&self) -> String {
         // SAFETY: PHP has started; a static text.
         let view = unsafe { bindings::shim_state_stray() };
@@ -314,11 +314,11 @@ impl Php {
         String::from_utf8_lossy(unsafe { bytes(view) }).into_owned()
     }
 
-    /// The extensions whose per-request state has another form than svc knows: it stays with the thread.
+    /// Returns the extensions whose per-request state has a layout unknown to svc; it stays with the thread.
     pub fn unfit_extensions(&self) -> Vec<Unfit> {
         let one = |index| {
             let mut raw = bindings::shim_unfit { extension: view(&[]), has_header: false };
-            // SAFETY: PHP has started, and `raw` is ours to be filled.
+            // SAFETY: PHP has started, and `raw` is an out parameter.
             let found = unsafe { bindings::shim_state_unfit(index, &raw mut raw) };
             found.then(|| Unfit {
                 // SAFETY: a view of static storage.
@@ -329,37 +329,37 @@ impl Php {
         (0..).map_while(one).collect()
     }
 
-    /// Lets other threads get their interpreters while PHP runs.
+    /// Returns a handle by which other threads create interpreters while PHP runs.
     pub fn threads(&self) -> Threads {
         Threads(())
     }
 }
 
-/// An extension whose per-request state has another form than svc knows.
+/// An extension whose per-request state has a layout unknown to svc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// Its name.
+    /// The name.
     pub extension: String,
-    /// The headers that svc was built with differ as well: this is another PHP.
+    /// The headers that svc was built with differ as well, so this is another PHP.
     pub has_header: bool,
 }
 
-/// A part of an extension's struct that travels with requests.
+/// A range of an extension's struct that is switched with requests.
 #[derive(Clone, Debug)]
 pub struct TravellingPart {
     /// The extension's name.
     pub extension: String,
-    /// The size of its struct; 0 if the struct travels as a whole, whatever its size.
+    /// The size of its struct; 0 if the whole struct is switched, whatever its size.
     pub struct_size: usize,
-    /// The range that travels.
+    /// The range that is switched.
     pub range: std::ops::Range<usize>,
 }
 
-/// All that is known about extensions' structs, whether they are loaded or not. For tests.
+/// Returns all known ranges of extensions' structs, whether the extensions are loaded or not. For tests.
 pub fn travelling() -> impl Iterator<Item = TravellingPart> {
     (0..).map_while(|index| {
         let mut raw = bindings::shim_span { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
-        // SAFETY: static tables, which need no PHP, and `raw` is ours to be filled.
+        // SAFETY: static tables, which need no PHP, and `raw` is an out parameter.
         let found = unsafe { bindings::shim_state_span(index, &raw mut raw) };
         found.then(|| TravellingPart {
             // SAFETY: a view of static storage.
@@ -376,7 +376,8 @@ impl Drop for Php {
             // SAFETY: on the thread that started PHP, and no other thread has an interpreter.
             unsafe { bindings::shim_shutdown() };
         }
-        // Otherwise a thread still runs PHP: its storage must not be freed, and the process is about to end anyway.
+        // Otherwise a thread is still running PHP: its memory must not be freed, and the process is about to end
+        // anyway.
     }
 }
 
@@ -390,16 +391,16 @@ impl Threads {
         Interpreter::new()
     }
 
-    /// Facts about OPcache's memory.
+    /// Returns facts about OPcache's memory.
     pub fn cache(&self) -> OpcacheFacts {
         BARRIER.cache()
     }
 }
 
-/// One line in php.ini's syntax; anything that has a meaning in that syntax is quoted.
+/// Formats one line of php.ini; quotes characters that have a meaning in its syntax.
 fn ini_line(name: &str, value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,/-".contains(c);
-    // `E_ALL & ~E_DEPRECATED` is evaluated, as in php.ini and by PHP's own -d.
+    // `E_ALL & ~E_DEPRECATED` must be evaluated, as in php.ini and by PHP's own -d.
     let term = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ &|~^()".contains(c);
     let is_expression = value.contains(['&', '|', '~', '^']) && value.chars().all(term);
     if is_expression
@@ -412,9 +413,9 @@ fn ini_line(name: &str, value: &str) -> String {
     }
 }
 
-/// Ends the process at once, without exit handlers; for when threads are still running PHP.
+/// Ends the process immediately, without exit handlers, while threads may still be running PHP.
 pub fn exit_now(status: i32) -> ! {
-    // SAFETY: does not return; nothing of the process is used afterwards.
+    // SAFETY: does not return, so no memory is used afterwards.
     unsafe { bindings::shim_exit_now(status) };
     unreachable!("_exit does not return")
 }

@@ -1,7 +1,7 @@
 //! The user that the process runs as.
 //!
-//! Promises: [`ProcessUser::assume`] changes all threads, or says why not; afterwards nothing leads back. Refuses: it reads no
-//! settings and opens no files of its own.
+//! [`ProcessUser::assume`] changes all threads or returns an error, and cannot be undone. Settings and files are
+//! handled elsewhere.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -12,9 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 pub struct ProcessUser {
     user: libc::uid_t,
     group: libc::gid_t,
-    /// All groups, the first one included.
+    /// All groups, including the primary one.
     groups: Vec<libc::gid_t>,
-    /// A number need not have a name.
+    /// `None` for a user ID without an account.
     account: Option<Account>,
 }
 
@@ -26,14 +26,14 @@ struct Account {
     group: libc::gid_t,
 }
 
-/// Why a text names no identity.
+/// Why a text does not name a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessUserError {
     /// The machine has no user of this name.
     UnknownUser(String),
     /// The machine has no group of this name.
     UnknownGroup(String),
-    /// A number of no user, and no group beside it.
+    /// A user ID without an account, and without a group.
     NoGroup(String),
     /// The superuser.
     Superuser,
@@ -53,12 +53,13 @@ impl std::fmt::Display for ProcessUserError {
 impl std::error::Error for ProcessUserError {}
 
 impl ProcessUser {
-    /// Looks up `user` or `user:group`, both names or numbers. Without a group, it is the user's own; the user's further
-    /// groups belong to it in either case.
+    /// Looks up `user` or `user:group`, each a name or a number. Without a group, the primary group of the user is
+    /// used; the user's supplementary groups are included in either case.
     ///
     /// # Errors
     ///
-    /// What does not exist.
+    /// If the user or group does not exist, a user ID has no account and no group is given, or the user is the
+    /// superuser.
     pub fn look_up(text: &str) -> Result<Self, ProcessUserError> {
         let (user_text, group_text) = text.split_once(':').map_or((text, None), |(u, g)| (u, Some(g)));
         let number = user_text.parse().ok();
@@ -69,7 +70,7 @@ impl ProcessUser {
             }),
             None => CString::new(user_text).ok().and_then(|name| {
                 account(|entry, text, size, found| {
-                    // SAFETY: as above; `name` lives as long.
+                    // SAFETY: as above; `name` outlives the call.
                     unsafe { libc::getpwnam_r(name.as_ptr(), entry, text, size, found) }
                 })
             }),
@@ -94,18 +95,18 @@ impl ProcessUser {
         (self.user, self.group)
     }
 
-    /// Makes the process, with all its threads, that of this user, for good. `HOME`, `USER` and `LOGNAME` follow. No other
-    /// thread may read the environment meanwhile.
+    /// Switches the process, with all its threads, to this user permanently, and sets `HOME`, `USER` and `LOGNAME`. No
+    /// other thread may read the environment meanwhile.
     ///
     /// # Errors
     ///
-    /// What the system refuses. The process may have lost some of its privileges then, and should end.
+    /// If the system refuses a change. The process may then have lost some of its privileges, and should end.
     pub fn assume(&self) -> io::Result<()> {
-        // SAFETY: the pointer and the number belong to one vector. libc changes all threads, as for the calls below.
+        // SAFETY: pointer and length belong to one vector. Like the calls below, libc applies it to all threads.
         checked(unsafe { libc::setgroups(self.groups.len(), self.groups.as_ptr()) })?;
         // SAFETY: plain numbers.
         checked(unsafe { libc::setresgid(self.group, self.group, self.group) })?;
-        // SAFETY: plain numbers. Leaving the superuser clears all capabilities.
+        // SAFETY: plain numbers. Giving up user ID 0 clears all capabilities.
         checked(unsafe { libc::setresuid(self.user, self.user, self.user) })?;
         // SAFETY: a plain number.
         if unsafe { libc::setuid(0) } == 0 {
@@ -115,7 +116,7 @@ impl ProcessUser {
             for (variable, value) in
                 [("HOME", &account.home), ("USER", &account.name), ("LOGNAME", &account.name)]
             {
-                // SAFETY: the caller lets no other thread read the environment.
+                // SAFETY: the caller ensures that no other thread reads the environment.
                 unsafe { std::env::set_var(variable, OsStr::from_bytes(value.as_bytes())) }
             }
         }
@@ -123,7 +124,7 @@ impl ProcessUser {
     }
 }
 
-/// Whether the process is the superuser's.
+/// Returns whether the process runs as the superuser.
 pub fn is_superuser() -> bool {
     // SAFETY: cannot fail.
     unsafe { libc::geteuid() == 0 }
@@ -133,12 +134,12 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads an entry by `ask`, which is getpwnam_r or getpwuid_r.
+/// Reads an account by `ask`, which is getpwnam_r or getpwuid_r.
 fn account(
     ask: impl Fn(*mut libc::passwd, *mut libc::c_char, usize, *mut *mut libc::passwd) -> libc::c_int,
 ) -> Option<Account> {
     let mut text = vec![0; ENTRY_BYTES];
-    // SAFETY: a struct of numbers and pointers, for which zero is a value.
+    // SAFETY: a struct of numbers and pointers, for which zero is valid.
     let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
     let mut found = std::ptr::null_mut();
     while ask(&raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) == libc::ERANGE {
@@ -149,7 +150,7 @@ fn account(
         return None;
     }
     Some(Account {
-        // SAFETY: it was found, so that its texts are NUL-terminated and within `text`.
+        // SAFETY: the entry was found, so its texts are NUL-terminated and within `text`.
         name: unsafe { CStr::from_ptr(entry.pw_name) }.to_owned(),
         // SAFETY: as above.
         home: unsafe { CStr::from_ptr(entry.pw_dir) }.to_owned(),
@@ -158,14 +159,14 @@ fn account(
     })
 }
 
-/// The number of the group that `text` names.
+/// Returns the ID of the group that `text` names.
 fn group(text: &str) -> Option<libc::gid_t> {
     if let Ok(number) = text.parse() {
         return Some(number);
     }
     let name = CString::new(text).ok()?;
     let mut buffer = vec![0; ENTRY_BYTES];
-    // SAFETY: a struct of numbers and pointers, for which zero is a value.
+    // SAFETY: a struct of numbers and pointers, for which zero is valid.
     let mut entry: libc::group = unsafe { std::mem::zeroed() };
     let mut found = std::ptr::null_mut();
     loop {
@@ -179,7 +180,7 @@ fn group(text: &str) -> Option<libc::gid_t> {
     }
 }
 
-/// All groups of the user, `group` among them.
+/// Returns all groups of the user, including `group`.
 fn groups(user: &CStr, group: libc::gid_t) -> Vec<libc::gid_t> {
     let mut groups = vec![0; 64];
     loop {
@@ -195,7 +196,7 @@ fn groups(user: &CStr, group: libc::gid_t) -> Vec<libc::gid_t> {
     }
 }
 
-/// What an entry usually fits in; libc says if it does not.
+/// The initial buffer size of an entry; libc reports if it is too small.
 const ENTRY_BYTES: usize = 4096;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::view::view;
 /// The description of a request for PHP. All paths and texts are raw bytes.
 #[derive(Debug)]
 pub struct PhpRequest<'a> {
-    /// The caller's number for it, unique among the requests of its thread; 0 if nobody waits for its response.
+    /// The caller's number for it, unique among the requests of its thread; 0 if its response is not awaited.
     pub number: u64,
     /// The method, as received.
     pub method: &'a [u8],
@@ -20,9 +20,9 @@ pub struct PhpRequest<'a> {
     pub cookies: Option<&'a [u8]>,
     /// The `Authorization` field; empty if there is none.
     pub authorization: &'a [u8],
-    /// The script's absolute path, as `SCRIPT_FILENAME` has it.
+    /// The script's absolute path, as in `SCRIPT_FILENAME`.
     pub script: &'a [u8],
-    /// The file behind that path, without links: the file that runs.
+    /// The file that runs: that path with links resolved.
     pub script_file: &'a [u8],
     /// The real path of the directory of `script`, its working directory; empty if the path contains no links.
     pub folder: &'a [u8],
@@ -35,7 +35,7 @@ pub struct PhpRequest<'a> {
 }
 
 impl PhpRequest<'_> {
-    /// The same for C; its views are valid as long as `self`.
+    /// Returns the description for C; its views are valid as long as `self`.
     pub(crate) fn raw(&self) -> shim_request {
         shim_request {
             number: self.number,

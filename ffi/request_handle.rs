@@ -1,6 +1,6 @@
-//! A request as C holds it.
+//! The handle by which C holds a request.
 //!
-//! Promises: a panic of the server's side stops here; the request is then told that nobody reads.
+//! A panic of the server's side is caught; the request then continues as if its client were gone.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -10,14 +10,14 @@ use crate::bindings::shim_pair;
 use crate::host::{Host, Pairs, WorkerHost, WorkerRequest};
 use crate::running_task::RunningTask;
 
-/// What C holds as the host of a request: the request in progress, and the storage of what callbacks hand out.
+/// The host of a request for C: the request in progress, and the storage of values returned by callbacks.
 pub(crate) struct RequestHandle<'a> {
     pub(crate) role: Role<'a>,
     pub(crate) storage: Storage,
     pub(crate) panicked: bool,
 }
 
-/// Who handles the callbacks of a request.
+/// The handler of a request's callbacks.
 pub(crate) enum Role<'a> {
     /// A request in classic mode.
     Plain(&'a mut dyn Host),
@@ -55,7 +55,7 @@ impl RequestHandle<'_> {
     }
 }
 
-/// Buffers that stay valid while a request runs, and are reused from request to request.
+/// Buffers that stay valid while a request runs, reused from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     pub(crate) variables: Pairs,
@@ -65,7 +65,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Forgets the request and keeps the memory.
+    /// Clears the buffers but keeps their memory.
     pub(crate) fn clear(&mut self) {
         self.variables.clear();
         self.variable_views.clear();
@@ -74,7 +74,8 @@ impl Storage {
     }
 }
 
-// SAFETY: the views point into the `Pairs` beside them, which own their bytes; between requests there are no views.
+// SAFETY: the views point into the `Pairs` of the same struct, which own their bytes; between requests there are no
+// views.
 unsafe impl Send for Storage {}
 
 /// Runs `call` on the request behind `pointer`; a panic marks the request and returns `fallback`.
@@ -83,9 +84,9 @@ pub(crate) fn with_request<T>(
     fallback: T,
     call: impl FnOnce(&mut RequestHandle<'_>) -> T,
 ) -> T {
-    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps on its frame and lends to C for the duration
-    // of its call, or that `RequestHandle::into_raw` gave to C until `freed`. Callbacks of one request come one at a
-    // time on that thread, and a worker's own requests have other handles, so the borrow is the only one.
+    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps in its stack frame and lends to C for the
+    // duration of its call, or that `RequestHandle::into_raw` gave to C until `freed`. Callbacks of one request come
+    // one at a time on that thread, and the requests of a worker have other handles, so the borrow is unique.
     let request_handle = unsafe { &mut *pointer.cast::<RequestHandle<'_>>() };
     if request_handle.panicked {
         return fallback;
@@ -100,24 +101,24 @@ pub(crate) fn with_request<T>(
 }
 
 impl RequestHandle<'static> {
-    /// Hands a request of a worker to C.
+    /// Gives a request of a worker to C.
     pub(crate) fn into_raw(worker_request: Box<dyn WorkerRequest>) -> *mut c_void {
         let storage = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         Box::into_raw(Box::new(Self { role: Role::WorkerRequest(worker_request), storage, panicked: false }))
             .cast()
     }
 
-    /// Takes it back from C.
+    /// Takes the request back from C.
     ///
     /// # Safety
     ///
-    /// The pointer came from [`into_raw`](Self::into_raw) and is not used any more.
+    /// The pointer came from [`into_raw`](Self::into_raw) and is not used afterwards.
     pub(crate) unsafe fn from_raw(pointer: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
         *unsafe { Box::from_raw(pointer.cast::<Self>()) }
     }
 
-    /// Nothing of the request is left.
+    /// Drops the request, and keeps its storage for reuse.
     pub(crate) fn leave(self) {
         let Self { role, mut storage, .. } = self;
         let _ = catch_unwind(AssertUnwindSafe(|| drop(role)));
@@ -131,7 +132,7 @@ impl RequestHandle<'static> {
 }
 
 thread_local! {
-    /// The storage of requests that have ended, for later ones.
+    /// The storage of ended requests, for later ones.
     static SPARE: RefCell<Vec<Storage>> = const { RefCell::new(Vec::new()) };
 }
 

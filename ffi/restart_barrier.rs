@@ -1,29 +1,29 @@
 //! The barrier behind which OPcache restarts.
 //!
-//! A restart rewrites memory that running scripts execute from, so it may happen only while the thread that restarts is
-//! the only one inside a request. Waiting for that must not stop the server behind one slow script, so the wait is
+//! A restart rewrites memory that running scripts execute from, so it may happen only while no thread except the
+//! restarting one is inside a request. Waiting for that must not block the server on one slow script, so the wait is
 //! bounded: new requests are held back for a moment. If the running ones do not end in time, the barrier opens again,
 //! scripts run uncached (OPcache has disabled itself until it restarts), and a later request tries again.
 //!
-//! A worker is inside while it starts up. Afterwards it either uses the cache for as long as it lives, and is not
-//! waited for here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider,
-//! which never touches the cache and never delays a restart.
+//! A worker is inside while it starts up. Afterwards, it either uses the cache for its lifetime, and is not waited for
+//! here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider, which never
+//! touches the cache and never delays a restart.
 //!
-//! A task that was dispatched from the cache is inside as well, until an outsider has copied its code or, on the thread of
-//! a user, until it has ended. What is dispatched after that by requests that were held back is compiled outside of the
-//! cache. So the number of those inside falls to zero however many tasks are dispatched, and a task can be held back only
-//! where its request is.
+//! A task that was dispatched from the cache is inside as well, until an outsider has copied its code or, on a thread
+//! that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside
+//! the cache. So the number inside falls to zero however many tasks are dispatched, and a task is never held back
+//! unless its request is.
 //!
 //! ```text
 //!          restart wanted, others inside, no user               time is up
 //!   Open ─────────────────────────────────────▶ Gathering ──────────────────────▶ Open (rests)
-//!    │                                              │ nobody is inside: one is let in, alone, and wants to restart
+//!    │                                              │ no one is inside: one request enters alone and asks to restart
 //!    │                                              ▼
-//!    └──── restart wanted, nobody else inside ──▶ Exclusive ── restart done ─────▶ Open
+//!    └──── restart wanted, no others inside ────▶ Exclusive ── restart done ─────▶ Open
 //! ```
 //!
-//! Nobody is held back for longer than `GATHER_MAX` and one restart: gathering ends in one of the two, and does not begin
-//! again before the barrier has rested.
+//! No request is held back for longer than `GATHER_MAX` and one restart: gathering ends in one of the two, and does not
+//! begin again before the barrier has rested.
 //!
 //! The state machine is pure (times are arguments); [`Barrier`] is its shell.
 
@@ -31,19 +31,19 @@ use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest time for which new requests are held back so that the running ones can end.
+/// The longest time that new requests are held back for the running ones to end.
 const GATHER_MAX: Duration = Duration::from_millis(250);
 
-/// How long requests run freely after the barrier has held them back in vain; doubled after each attempt.
+/// The time that requests run freely after a failed attempt to restart; doubled after each attempt.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The longest of these pauses.
+/// The maximum of this time.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(32);
 
-/// News about restarts.
+/// A report about restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartNews {
-    /// It is time to restart: the cache is full, or a script has reset it.
+    /// A restart is needed: the cache is full, or a script has reset it.
     Wanted,
     /// The first attempt failed because scripts ran for too long. Scripts run uncached until a later attempt succeeds.
     Delayed,
@@ -59,18 +59,18 @@ pub enum RestartNews {
 pub struct OpcacheFacts {
     /// A restart is wanted.
     pub is_stale: bool,
-    /// The number of workers that use it.
+    /// The number of workers that use the cache.
     pub users: usize,
-    /// Somebody else is inside.
+    /// Another request or task is inside.
     pub is_occupied: bool,
 }
 
-/// What the calling thread is to the barrier.
+/// The relation of the calling thread to the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadPlace {
-    /// A thread that is not in a request, or that is inside.
+    /// The thread is inside a request, or in none.
     Inside,
-    /// Its worker uses the cache for as long as it lives.
+    /// Its worker uses the cache for its lifetime.
     User,
     /// Its worker does not use the cache.
     Outsider,
@@ -85,20 +85,20 @@ thread_local! {
 enum Mode {
     /// Lets them in.
     Open,
-    /// Holds them back until everybody has left, but no longer than this.
+    /// Holds them back until all requests have left, but no longer than this.
     Gathering { until: Instant },
     /// Holds them back while the thread inside restarts the cache.
     Exclusive,
 }
 
-/// The state machine: who is inside, and whether anybody may restart.
+/// The state machine: counts the requests inside, and decides when a restart may happen.
 #[derive(Debug)]
 struct BarrierState {
     inside: u32,
     users: usize,
     is_wanted: bool,
     mode: Mode,
-    /// The barrier does not gather before this moment.
+    /// The barrier does not gather before this time.
     rest_until: Option<Instant>,
     /// Failed attempts since the last restart.
     vain: u32,
@@ -119,7 +119,7 @@ impl BarrierState {
         }
     }
 
-    /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, but no longer than this.
+    /// Asks to begin a request. Returns `None` if it is inside, or the longest time to wait before asking again.
     fn enter(&mut self, now: Instant) -> Option<Duration> {
         if let Mode::Gathering { until } = self.mode
             && now >= until
@@ -133,7 +133,7 @@ impl BarrierState {
         }
         match self.mode {
             Mode::Exclusive => return Some(GATHER_MAX),
-            // Another one could be inside before the first one asks to restart.
+            // Another request could enter before the first one asks to restart.
             Mode::Gathering { until } if self.inside > 0 => return Some(until - now),
             Mode::Gathering { .. } | Mode::Open => {}
         }
@@ -141,29 +141,29 @@ impl BarrierState {
         None
     }
 
-    /// A request has ended. Returns whether waiting requests should ask again.
+    /// Records the end of a request. Returns whether waiting requests should ask again.
     fn leave(&mut self) -> bool {
         debug_assert!(self.inside > 0, "a request left that had not entered");
         self.inside -= 1;
         self.inside == 0 && self.mode != Mode::Open
     }
 
-    /// A worker that was inside has started up. Returns whether waiting requests should ask again.
+    /// Records that a worker inside has started up. Returns whether waiting requests should ask again.
     fn settle(&mut self, place: ThreadPlace) -> bool {
         self.users += usize::from(place == ThreadPlace::User);
         self.leave()
     }
 
-    /// A restart is wanted. Returns whether that is new.
+    /// Records that a restart is wanted. Returns whether that is new.
     fn note_wanted(&mut self) -> bool {
         !std::mem::replace(&mut self.is_wanted, true)
     }
 
-    /// A request that is inside wants to restart the cache. Returns whether it may.
+    /// Asks, for a request inside, to restart the cache. Returns whether it may.
     fn want_restart(&mut self, now: Instant) -> bool {
         debug_assert!(self.inside > 0, "who restarts is inside");
         if self.users > 0 {
-            // These workers stay longer than anybody can be held back.
+            // These workers stay longer than requests can be held back.
             return false;
         }
         if self.inside == 1 && self.mode != Mode::Exclusive {
@@ -185,7 +185,7 @@ impl BarrierState {
         RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
     }
 
-    /// The first one to ask after a delay reports it.
+    /// Returns true once after a delay, for the caller to report it.
     fn claim_news(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -195,7 +195,7 @@ impl BarrierState {
 ///
 /// # Progress
 ///
-/// `enter` waits for at most `GATHER_MAX` while running requests end, and for the startup of one request while the
+/// `enter` blocks for at most `GATHER_MAX` while running requests end, and for the startup of one request while the
 /// cache restarts.
 #[derive(Debug)]
 pub(crate) struct Barrier {
@@ -210,15 +210,15 @@ impl Default for Barrier {
 }
 
 impl Barrier {
-    /// Creates an open barrier with nobody inside.
+    /// Creates an open barrier with no request inside.
     pub(crate) const fn new() -> Self {
         Self { state: Mutex::new(BarrierState::new()), changed: Condvar::new() }
     }
 
-    /// Begins a request; each `enter` is followed by one `leave` on the same thread. Returns news to report.
+    /// Begins a request; each `enter` is followed by one `leave` on the same thread. Returns a report, if there is one.
     pub(crate) fn enter(&self) -> Option<RestartNews> {
         let mut state = self.lock();
-        // The clock is only read if there is somebody to wait for.
+        // The clock is read only if there is a request to wait for.
         if state.mode == Mode::Open {
             state.inside += 1;
             return None;
@@ -227,7 +227,7 @@ impl Barrier {
         while let Some(wait) = state.enter(now()) {
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
-        // Whoever opens the barrier after the first failed attempt reports it.
+        // The thread that opens the barrier after the first failed attempt reports it.
         (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartNews::Delayed)
     }
 
@@ -248,8 +248,8 @@ impl Barrier {
         }
     }
 
-    /// Something that executes from the cache is on its way to another thread; counts as inside until it is dropped. To be
-    /// called by a thread that is inside, or a user.
+    /// Counts code that executes from the cache, on its way to another thread, as inside until the pin is dropped. Must
+    /// be called by a thread that is inside or a user.
     pub(crate) fn pin(&'static self) -> CachePin {
         let mut state = self.lock();
         debug_assert_ne!(state.mode, Mode::Exclusive, "somebody uses the cache while it restarts");
@@ -257,7 +257,7 @@ impl Barrier {
         CachePin(self)
     }
 
-    /// The calling thread's worker has started up; `uses_cache` holds for as long as it lives.
+    /// Records that the calling thread's worker has started up; `uses_cache` holds for its lifetime.
     pub(crate) fn worker_started(&self, uses_cache: bool) {
         let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
         PLACE.set(place);
@@ -267,17 +267,17 @@ impl Barrier {
         }
     }
 
-    /// Whether the calling thread's worker does not use the cache because the cache waited for a restart.
+    /// Returns whether the calling thread's worker does not use the cache because the cache was waiting for a restart.
     pub(crate) fn is_outsider(&self) -> bool {
         PLACE.get() == ThreadPlace::Outsider
     }
 
-    /// A restart is wanted. Returns whether that is new.
+    /// Records that a restart is wanted. Returns whether that is new.
     pub(crate) fn note_wanted(&self) -> bool {
         self.lock().note_wanted()
     }
 
-    /// Reads the state of the cache.
+    /// Returns the state of the cache.
     pub(crate) fn cache(&self) -> OpcacheFacts {
         let state = self.lock();
         OpcacheFacts { is_stale: state.is_wanted, users: state.users, is_occupied: state.inside > 0 }
@@ -288,7 +288,7 @@ impl Barrier {
         self.lock().want_restart(now())
     }
 
-    /// Lets the others in again. Returns news to report.
+    /// Ends the exclusive phase, and lets other requests in. Returns the report.
     pub(crate) fn end_exclusive(&self) -> RestartNews {
         let news = self.lock().restart_done();
         self.changed.notify_all();
@@ -303,7 +303,7 @@ impl Barrier {
 /// The barrier of this process.
 pub(crate) static BARRIER: Barrier = Barrier::new();
 
-/// Keeps OPcache from restarting until it is dropped, on any thread.
+/// Prevents OPcache from restarting until it is dropped, on any thread.
 #[derive(Debug)]
 pub(crate) struct CachePin(&'static Barrier);
 

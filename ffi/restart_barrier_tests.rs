@@ -1,4 +1,4 @@
-//! The barrier: its machine step by step, and its shell with threads.
+//! The barrier: its state machine step by step, and its shell with threads.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -67,7 +67,7 @@ fn a_task_that_was_dispatched_from_the_cache_is_inside() {
 
 #[test]
 fn whatever_comes_and_goes_nobody_is_held_back_for_longer_than_the_time() {
-    // Requests that last for different times, each of which asks to restart, and tasks that outlive some of them.
+    // Requests of different durations, each of which asks to restart, and tasks that outlive some of them.
     let (mut state, start) = state();
     state.note_wanted();
     let mut held: Vec<Instant> = Vec::new();

@@ -5,14 +5,14 @@ use crate::task_ends::TaskEnd;
 
 /// A task on the thread that runs it.
 pub trait RunningTask {
-    /// What was dispatched.
+    /// Returns the payload of the dispatch.
     fn input(&self) -> Option<&Parcel>;
-    /// What was dispatched does not lead into OPcache's memory any more.
+    /// Records that the payload no longer refers to OPcache's memory.
     fn leave_cache(&mut self);
-    /// Its function has returned, or thrown, which `thrown` describes for a log.
+    /// Settles the task with its result, or its exception, which `thrown` describes for the log.
     fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>);
-    /// Whether it is to end.
+    /// Returns whether the task should end.
     fn is_cancelled(&self) -> bool;
-    /// Returns whether `end` is the other end of this task.
+    /// Returns whether `end` is the requester's end of this task.
     fn is_behind(&self, end: &dyn TaskEnd) -> bool;
 }

@@ -1,7 +1,7 @@
-//! Spans as scripts make them, with plain Rust types.
+//! Spans created by scripts, with plain Rust types.
 //!
-//! Promises: a script names a span by a number, and a number that means nothing to its request has no effect. Refuses:
-//! which spans are recorded, and what becomes of them, is the server's.
+//! A script identifies a span by a number; a number unknown to its request has no effect. The server decides which
+//! spans are recorded and exported.
 
 use std::any::Any;
 
@@ -10,38 +10,38 @@ use crate::called_client::{CalledClient, CalledEnd};
 /// The position of a span in its trace, for a task that continues the trace. Opaque here.
 pub type TraceSeat = Box<dyn Any + Send + Sync>;
 
-/// The role of a span, according to its script.
+/// The role of a span, as set by its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptSpanKind {
-    /// Work inside of the script.
+    /// Internal work of the script.
     Internal,
-    /// Work for a request that came in.
+    /// Handling of an incoming request.
     Server,
-    /// A request that goes out.
+    /// An outgoing request.
     Client,
-    /// A message that is sent.
+    /// An outgoing message.
     Producer,
-    /// Work for a message that came in.
+    /// Handling of an incoming message.
     Consumer,
 }
 
-/// How a span ended, according to its script.
+/// The status of a span, as set by its script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptSpanStatus {
-    /// The script does not say.
+    /// No status was set.
     Unset,
-    /// As it should.
+    /// The application set OK.
     Ok,
-    /// It failed.
+    /// The application set an error.
     Error,
 }
 
 /// An attribute that a script sets. Texts are raw bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptAttribute<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a [u8],
-    /// Its value.
+    /// The value.
     pub value: ScriptValue<'a>,
 }
 
@@ -66,24 +66,24 @@ pub enum ScriptValue<'a> {
     Texts(Vec<&'a [u8]>),
 }
 
-/// What has ended a script, or a part of it.
+/// The failure that has ended a script, or a part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptFailure<'a> {
     /// The class of the exception, or the name of PHP's constant for the error.
     pub class: &'a [u8],
     /// The message.
     pub message: &'a [u8],
-    /// Where it was thrown, without arguments.
+    /// The stack trace, without arguments.
     pub trace: &'a [u8],
-    /// It is an exception.
+    /// Whether it is an exception.
     pub is_exception: bool,
 }
 
-/// The spans of a request that has a trace. Numbers are IDs of spans; 0 stands for none.
+/// The spans of a traced request. Numbers are span IDs; 0 is none.
 pub trait ScriptSpans {
-    /// The request's own span, if it is recorded.
+    /// Returns the span of the request; 0 if it is not recorded.
     fn own(&mut self) -> u64;
-    /// Begins a span below another one, or below the request's own. Returns 0 if it is not recorded.
+    /// Begins a child of another span, or of the span of the request. Returns 0 if it is not recorded.
     fn begin(&mut self, parent: u64, name: &[u8], kind: ScriptSpanKind) -> u64;
     /// Sets an attribute.
     fn set_attribute(&mut self, span: u64, attribute: &ScriptAttribute<'_>);
@@ -91,20 +91,20 @@ pub trait ScriptSpans {
     fn add_event(&mut self, span: u64, name: &[u8], attributes: &[ScriptAttribute<'_>]);
     /// Sets the status.
     fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]);
-    /// Ends a span, which says so if it was cut off. The request's own span goes on.
+    /// Ends a span, and marks it if it was cut off. The span of the request continues.
     fn end(&mut self, span: u64, is_cut: bool);
-    /// Says what a span stands for: a call of a client.
+    /// Sets the attributes of a client call.
     fn describe(&mut self, span: u64, call: &CalledClient<'_>);
-    /// Ends the span of such a call.
+    /// Ends the span of a client call.
     fn finish(&mut self, span: u64, end: &CalledEnd<'_>);
-    /// Forgets a span: the call was none.
+    /// Drops a span that turned out not to be a call.
     fn discard(&mut self, span: u64);
-    /// What to pass on to others that a span calls, as a `traceparent`.
+    /// Returns the `traceparent` to propagate to servers called within a span.
     fn traceparent(&mut self, span: u64) -> &[u8];
     /// Returns the `tracestate` to propagate with it; empty if there is none.
     fn tracestate(&self) -> &[u8];
-    /// The position of a span, for a task that continues the trace.
+    /// Returns the position of a span, for a task that continues the trace.
     fn seat(&mut self, span: u64) -> Option<TraceSeat>;
-    /// Something has ended the script that nobody has caught.
+    /// Records an uncaught failure that has ended the script.
     fn fail(&mut self, failure: &ScriptFailure<'_>);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::bindings;
 
-/// A signal from outside.
+/// A signal sent by another process or the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGHUP.
@@ -15,23 +15,24 @@ pub enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// One that the server gives no meaning.
+    /// A signal without a meaning for the server.
     Meaningless {
-        /// Its number.
+        /// The signal number.
         number: i32,
-        /// The process that has sent it; `None` if the kernel has.
+        /// The sending process; `None` if the kernel sent it.
         sender: Option<u32>,
     },
 }
 
-/// Blocks all signals that anybody may send in the calling thread and in all threads that it starts from now on, and
-/// ignores SIGPIPE and SIGXFSZ. Called first, on the main thread; programs that PHP starts do not inherit it.
+/// Blocks all signals that other processes may send, in the calling thread and in all threads that it starts later, and
+/// ignores SIGPIPE and SIGXFSZ. Must be called on the main thread before other threads start; child processes of PHP do
+/// not inherit this.
 pub fn block() {
     // SAFETY: changes signal state only.
     unsafe { bindings::shim_signals_block() }
 }
 
-/// Sleeps until a signal arrives. Called by one thread.
+/// Sleeps until a signal arrives. Must be called by one thread only.
 pub fn wait() -> Signal {
     loop {
         if let Some(signal) = wait_for(0) {
@@ -40,24 +41,24 @@ pub fn wait() -> Signal {
     }
 }
 
-/// The same, but not for longer than this: `None` if none has arrived.
+/// Like [`wait`], but returns `None` if no signal arrives within `time`.
 pub fn wait_up_to(time: Duration) -> Option<Signal> {
     wait_for(u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1))
 }
 
-/// Returns a descriptor that is readable once SIGINT or SIGTERM has arrived, on any thread; it receives neither. They are
-/// blocked already.
+/// Returns a descriptor that is readable once SIGINT or SIGTERM is pending, on any thread; it does not consume them.
+/// They must be blocked already.
 ///
 /// # Errors
 ///
-/// When the system gives no descriptor.
+/// If the system is out of descriptors.
 pub fn stop_descriptor() -> io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, and changes nothing else.
+    // SAFETY: creates a descriptor, and changes nothing else.
     let descriptor = unsafe { bindings::shim_signals_stop_descriptor() };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and nobody else's.
+    // SAFETY: it is open, and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -1,7 +1,7 @@
-//! Spans as C uses them.
+//! Spans for C.
 //!
-//! Promises: a request without a trace, and a panic of the server's, are answered as if nothing were recorded. Refuses: what
-//! becomes of a span is the server's.
+//! For a request without a trace, and after a panic of the server, the callbacks behave as if tracing were off. The
+//! server decides which spans are exported.
 
 use std::ffi::c_void;
 use std::slice;
@@ -29,7 +29,7 @@ pub(crate) fn callbacks() -> shim_span_callbacks {
     }
 }
 
-/// Runs `call` on the spans of the request, if it has a trace.
+/// Runs `call` on the spans of the request, if it is traced.
 pub(crate) fn with_spans<T: Copy>(
     request: *mut c_void,
     fallback: T,

@@ -1,4 +1,4 @@
-//! The requester's end of tasks, as the server provides it.
+//! The requester's end of tasks, implemented by the server.
 
 use std::any::Any;
 
@@ -7,13 +7,13 @@ use crate::script_spans::TraceSeat;
 
 /// Runs tasks.
 pub trait Tasks: Send + Sync {
-    /// The longest transfer in bytes; 0 if there are no threads for tasks.
+    /// Returns the maximum size of a payload in bytes; 0 if there are no task threads.
     fn bytes_max(&self) -> u64;
-    /// Offers a task on behalf of a request.
+    /// Dispatches a task on behalf of a request.
     ///
     /// # Errors
     ///
-    /// [`TaskRefusal`] if it will not run.
+    /// A [`TaskRefusal`] if it will not run.
     fn dispatch(
         &self,
         input: Parcel,
@@ -26,33 +26,33 @@ pub trait Tasks: Send + Sync {
 pub struct TaskRequester<'a> {
     /// Its ID in logs.
     pub request_id: &'a [u8],
-    /// The span that it is in, if it has a trace.
+    /// The span that it is in, if it is traced.
     pub seat: Option<TraceSeat>,
 }
 
 /// Why a task will not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskRefusal {
-    /// As many tasks wait for a thread as may.
+    /// The maximum number of tasks is waiting for a thread.
     QueueFull(usize),
-    /// As many tasks wait and run as may.
+    /// The maximum number of tasks is in flight.
     CapReached(usize),
-    /// No thread for tasks has booted.
+    /// The boot of all task threads has failed.
     NoThread,
     /// The server is shutting down.
     Closed,
 }
 
-/// What has become of a task.
+/// The state of a task.
 #[derive(Debug)]
 pub enum TaskReading<'a> {
-    /// Nothing yet.
+    /// Not settled.
     Open,
-    /// Its result.
+    /// The result.
     Completed(&'a Parcel),
-    /// What it has thrown.
+    /// The exception.
     Failed(&'a Parcel),
-    /// It has failed without an answer, for this reason.
+    /// It has failed without a result, for this reason.
     Lost(&'a str),
     /// It was cancelled.
     Cancelled,
@@ -60,37 +60,37 @@ pub enum TaskReading<'a> {
 
 /// The requester's end of a task. Dropping it changes nothing about the task.
 pub trait TaskEnd: Send + Sync + Any {
-    /// Another end of the same task.
+    /// Returns another end of the same task.
     fn share(&self) -> Box<dyn TaskEnd>;
-    /// What has become of it; does not change once it is not open.
+    /// Returns the state of the task; does not change once it is settled.
     fn read(&self) -> TaskReading<'_>;
-    /// Cancels it. Returns false if it was settled before.
+    /// Cancels the task. Returns false if it was settled before.
     fn cancel(&self) -> bool;
-    /// Its answer is not wanted.
+    /// Detaches the task: its result is not wanted.
     fn detach(&self);
-    /// Whether the end of its request has to do with it.
+    /// Returns whether the end of its request affects the task.
     fn is_owned(&self) -> bool;
-    /// Whether it is counted as stranded and is still on its thread.
+    /// Returns whether the task is counted as stranded and still on its thread.
     fn is_stranded(&self) -> bool;
-    /// Counts it as stranded, if it has begun and is not settled.
+    /// Counts the task as stranded, if it has begun and is not settled.
     fn strand(&self);
 }
 
-/// When a [`TaskWatchEnd`] is over.
+/// The condition that ends a [`TaskWatchEnd`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskWatchMode {
-    /// When all have completed, or one has not.
+    /// All have completed, or one has ended otherwise.
     All,
-    /// When one has completed, or none has.
+    /// One has completed, or all have ended otherwise.
     Any,
-    /// When one is settled.
+    /// One is settled.
     Race,
-    /// When all have left their threads.
+    /// All have left their threads.
     Left,
 }
 
-/// Several tasks that a request waits for together.
+/// Several tasks that a request awaits together.
 pub trait TaskWatchEnd {
-    /// The index of the task that ended it; the number of tasks, or more, if none did.
+    /// Returns the index of the task that ended it; the number of tasks, or more, if none did alone.
     fn winner(&self) -> usize;
 }

@@ -1,8 +1,8 @@
-//! Tasks as C uses them: the requester's end, the running side, and the parcels that travel between them.
+//! Tasks for C: the requester's end, the running side, and the payloads passed between them.
 //!
-//! Promises: each end and each parcel that C receives is returned to the server when C gives it back, on whatever thread
-//! that happens; a panic of the server's gives the answer that ends a wait. Refuses: which task runs when, and what becomes
-//! of it, is the server's.
+//! Each end and each payload that C receives is returned to the server when C releases it, on whatever thread that
+//! happens. A panic of the server returns a value that ends a wait. The server schedules the tasks and keeps their
+//! outcomes.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +22,9 @@ use crate::view::{bytes, view};
 
 static TASKS: OnceLock<Box<dyn Tasks>> = OnceLock::new();
 
-/// Sets what runs tasks; the first call counts.
+/// Sets the implementation of tasks; the first call wins.
 pub(crate) fn set(tasks: Box<dyn Tasks>) {
-    // There is one server in a process.
+    // Called once: a process has one server.
     let _ = TASKS.set(tasks);
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn callbacks() -> shim_task_callbacks {
     }
 }
 
-/// A thin pointer for C; pointers to trait objects are wide.
+/// Returns a thin pointer for C; pointers to trait objects are wide.
 fn into_raw<T: ?Sized>(end: Box<T>) -> *mut c_void {
     Box::into_raw(Box::new(end)).cast()
 }
@@ -63,7 +63,7 @@ fn guarded<T>(fallback: T, call: impl FnOnce() -> T) -> T {
 
 /// # Safety
 ///
-/// `task` is an end that C has and has not given back.
+/// `task` is an end that C holds and has not released.
 unsafe fn end<'a>(task: *const shim_task) -> &'a dyn TaskEnd {
     // SAFETY: `dispatch` or `share` made it; it is only read.
     unsafe { &**task.cast::<Box<dyn TaskEnd>>() }
@@ -82,7 +82,7 @@ unsafe extern "C" fn dispatch(
     id: *mut u64,
     bound: *mut u64,
 ) -> shim_dispatched {
-    // SAFETY: C has given the parcel away.
+    // SAFETY: C has passed the ownership of the payload.
     let Some(input) = (unsafe { Parcel::of(input, pins_code) }) else {
         return bindings::shim_dispatched_SHIM_TASK_OFF;
     };
@@ -98,7 +98,7 @@ unsafe extern "C" fn dispatch(
     };
     let (refusal, reached) = match dispatched {
         Ok((number, end)) => {
-            // SAFETY: C's to be filled.
+            // SAFETY: an out parameter of C.
             unsafe { *task = into_raw::<dyn TaskEnd>(end).cast() };
             // SAFETY: as above.
             unsafe { *id = number };
@@ -109,19 +109,19 @@ unsafe extern "C" fn dispatch(
         Err(TaskRefusal::NoThread) => (bindings::shim_dispatched_SHIM_TASK_NO_THREAD, 0),
         Err(TaskRefusal::Closed) => (bindings::shim_dispatched_SHIM_TASK_CLOSED, 0),
     };
-    // SAFETY: C's to be filled.
+    // SAFETY: an out parameter of C.
     unsafe { *bound = reached as u64 };
     refusal
 }
 
 unsafe extern "C" fn share(task: *mut shim_task) -> *mut shim_task {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     into_raw::<dyn TaskEnd>(own.share()).cast()
 }
 
 unsafe extern "C" fn drop_task(task: *mut shim_task) {
-    // SAFETY: C gives it back.
+    // SAFETY: C releases it.
     let own = unsafe { Box::from_raw(task.cast::<Box<dyn TaskEnd>>()) };
     guarded((), || drop(own));
 }
@@ -131,7 +131,7 @@ unsafe extern "C" fn state(
     answer: *mut *const shim_parcel,
     why: *mut shim_view,
 ) -> shim_task_state {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     let (state, parcel, reason) = match guarded(TaskReading::Cancelled, || own.read()) {
         TaskReading::Open => (bindings::shim_task_state_SHIM_TASK_OPEN, None, ""),
@@ -141,41 +141,41 @@ unsafe extern "C" fn state(
         TaskReading::Cancelled => (bindings::shim_task_state_SHIM_TASK_CANCELLED, None, ""),
     };
     if let Some(parcel) = parcel {
-        // SAFETY: C's to be filled; the parcel lives as long as the task, which C holds an end of.
+        // SAFETY: an out parameter of C; the payload lives as long as the task, of which C holds an end.
         unsafe { *answer = parcel.raw.as_ptr() };
     }
-    // SAFETY: C's to be filled, with a text that lives as long as the task.
+    // SAFETY: an out parameter of C, set to a text that lives as long as the task.
     unsafe { *why = view(reason.as_bytes()) };
     state
 }
 
 unsafe extern "C" fn cancel(task: *mut shim_task) -> bool {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     guarded(false, || own.cancel())
 }
 
 unsafe extern "C" fn detach(task: *mut shim_task) {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     guarded((), || own.detach());
 }
 
 unsafe extern "C" fn is_owned(task: *mut shim_task) -> bool {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     guarded(false, || own.is_owned())
 }
 
 unsafe extern "C" fn strand(task: *mut shim_task) {
-    // SAFETY: C has it.
+    // SAFETY: C holds it.
     let own = unsafe { end(task) };
     guarded((), || own.strand());
 }
 
 /// # Safety
 ///
-/// `tasks` are `count` ends that C has, and `completion` is C's to be filled.
+/// `tasks` are `count` ends that C holds, and `completion` is an out parameter of C.
 unsafe fn watch_those(
     tasks: *const *mut shim_task,
     count: usize,
@@ -229,13 +229,13 @@ unsafe extern "C" fn watch_stranded(
 }
 
 unsafe extern "C" fn winner(watch: *mut shim_task_watch) -> usize {
-    // SAFETY: C has it; it is only read.
+    // SAFETY: C holds it; it is only read.
     let own = unsafe { &**watch.cast::<Box<dyn TaskWatchEnd>>() };
     guarded(usize::MAX, || own.winner())
 }
 
 unsafe extern "C" fn unwatch(watch: *mut shim_task_watch) {
-    // SAFETY: C gives it back.
+    // SAFETY: C releases it.
     let own = unsafe { Box::from_raw(watch.cast::<Box<dyn TaskWatchEnd>>()) };
     guarded((), || drop(own));
 }
@@ -256,7 +256,7 @@ unsafe extern "C" fn leave_cache(request: *mut c_void) {
 }
 
 unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answer: *mut shim_parcel) {
-    // SAFETY: C has given the parcel away.
+    // SAFETY: C has passed the ownership of the payload.
     let Some(answer) = (unsafe { Parcel::of(answer, false) }) else { return };
     // SAFETY: NULL, or C's struct, which is valid for this call.
     let thrown = unsafe { thrown.as_ref() };
@@ -276,7 +276,7 @@ unsafe extern "C" fn is_cancelled(request: *mut c_void) -> bool {
 }
 
 unsafe extern "C" fn is_behind(request: *mut c_void, task: *mut shim_task) -> bool {
-    // SAFETY: C keeps the end while it waits for the task.
+    // SAFETY: C holds the end while it waits for the task.
     let end = unsafe { end(task) };
     with_request(request, false, |request_handle| {
         request_handle.running_task().is_some_and(|running| running.is_behind(end))

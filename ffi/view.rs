@@ -5,7 +5,7 @@ use std::slice;
 
 use crate::bindings::shim_view;
 
-/// A view for C, valid as long as the bytes.
+/// Returns a view for C, valid as long as the bytes.
 pub(crate) fn view(bytes: &[u8]) -> shim_view {
     shim_view { bytes: bytes.as_ptr().cast::<c_char>(), length: bytes.len() }
 }

@@ -1,8 +1,8 @@
 //! The requests of a worker: starting, resuming, waiting.
 //!
-//! Promises: everything happens on the worker's thread while its script serves; each request that was started ends with
-//! [`WorkerRequest::ended`], whatever happens to it, unless the worker's host panics: what has not ended then is dropped.
-//! Refuses: the worker's host decides which request comes next, and when the worker ends.
+//! All calls are made on the worker's thread while its script serves. Each started request ends with
+//! [`WorkerRequest::ended`], whatever happens to it, unless the worker's host panics: then its unfinished requests are
+//! dropped. The worker's host decides which request comes next, and when the worker ends.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::request_handle::RequestHandle;
 use crate::restart_barrier::BARRIER;
 use crate::view::view;
 
-/// What has become of a request.
+/// The progress of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestProgress {
     /// It waits for something; its thread is free.
@@ -30,11 +30,11 @@ pub enum RequestProgress {
 /// Facts about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhpWorkerFacts {
-    /// PHP's heap.
+    /// The size of PHP's heap, in bytes.
     pub heap_bytes: usize,
-    /// A request has left memory behind that only a new boot frees, or a connection is closed that only a new boot opens.
+    /// A request has leaked memory that only a new boot frees, or a connection is closed that only a new boot reopens.
     pub tainted: bool,
-    /// The script has asked to boot again.
+    /// The script has requested a new boot.
     pub exit_scheduled: bool,
     /// Calling [`WorkerRequests::tidy`] is worthwhile now.
     pub tidy_wanted: bool,
@@ -58,7 +58,7 @@ impl WorkerRequests {
         }
     }
 
-    /// Runs a request to its end on the thread's own stack; nothing else runs meanwhile.
+    /// Runs a request to its end on the thread's own stack; no other request runs meanwhile.
     pub fn here(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) {
         let raw = request.raw();
         let request_handle = RequestHandle::into_raw(worker_request);
@@ -76,15 +76,15 @@ impl WorkerRequests {
         }
     }
 
-    /// Finds requests that can go on, without sleeping. Returns how many there are.
+    /// Finds requests that are ready, without sleeping. Returns their number.
     pub fn look(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
         let ready = unsafe { bindings::shim_look() };
         ready + completion::notify_waiters(self)
     }
 
-    /// Sleeps until a request can go on or the worker is woken, or for `longest` if that is given. Returns how many requests
-    /// can go on.
+    /// Sleeps until a request is ready or the worker is woken, at most for `longest` if that is given. Returns the
+    /// number of ready requests.
     pub fn wait(&mut self, longest: Option<Duration>) -> usize {
         let longest = longest.map_or(-1, |longest| i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX));
         // SAFETY: on the worker's thread while it serves.
@@ -92,7 +92,7 @@ impl WorkerRequests {
         ready + completion::notify_waiters(self)
     }
 
-    /// Wakes the tasks that have been cancelled; returns how many. To be called when one of this thread has been.
+    /// Wakes the cancelled tasks of this thread; returns their number. Called after a cancellation.
     pub fn wake_cancelled(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
         unsafe { bindings::shim_tasks_look() }
@@ -102,7 +102,7 @@ impl WorkerRequests {
     pub fn facts(&self) -> PhpWorkerFacts {
         let mut raw =
             shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false, tidy_wanted: false };
-        // SAFETY: on the worker's thread; `raw` is ours to be filled.
+        // SAFETY: on the worker's thread; `raw` is an out parameter.
         unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
         PhpWorkerFacts {
             heap_bytes: raw.heap_bytes,
@@ -119,18 +119,18 @@ impl WorkerRequests {
         u64::try_from(wait).ok().map(Duration::from_nanos)
     }
 
-    /// Collects the garbage that requests have left, outside any request: the output of destructors is discarded.
+    /// Collects the garbage of ended requests, outside any request: the output of destructors is discarded.
     pub fn tidy(&mut self) {
         // SAFETY: on the worker's thread while it serves, and no request is running: the same loop runs them.
         unsafe { bindings::shim_worker_tidy() }
     }
 
-    /// Whether the worker does not use OPcache because the cache waited for a restart.
+    /// Returns whether the worker does not use OPcache because the cache was waiting for a restart.
     pub fn is_outsider(&self) -> bool {
         BARRIER.is_outsider()
     }
 
-    /// The worker takes no more requests, for this reason, which its scripts can read.
+    /// Stops taking requests, for this reason, which the worker's scripts can read.
     pub fn leaves(&mut self, reason: &str) {
         // SAFETY: the text is copied.
         unsafe { bindings::shim_worker_leaves(view(reason.as_bytes())) }
@@ -150,18 +150,18 @@ impl Waker {
 }
 
 impl Interpreter {
-    /// Returns what wakes this thread's worker. It may outlive the thread.
+    /// Returns a waker of this thread's worker. It may outlive the thread.
     ///
     /// # Errors
     ///
-    /// The system's error if no descriptor is left.
+    /// If the system is out of descriptors.
     pub fn waker(&self) -> io::Result<Waker> {
         // SAFETY: on the interpreter's thread.
         let descriptor = unsafe { bindings::shim_wake_descriptor() };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: newly created, and owned by nobody else.
+        // SAFETY: newly created, without another owner.
         Ok(Waker(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
     }
 }
