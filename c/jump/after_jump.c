@@ -5,10 +5,10 @@
  * callbacks and the write of the session run before that. Here it is reset at the bottom of a request, where none of
  * these functions can be running: before its shutdown functions, and again before extensions end the request.
  *
- *   session   in_save_handler     handlers would be refused as recursive: a session file would stay locked for ever
- *             set_handler         anybody could name the user's handlers in the directive
+ *   session   in_save_handler     handlers would be refused as recursive: a session file would stay locked
+ *             set_handler         scripts could name the user's handlers in the directive
  *             session_status      a session that was not read would be written, empty
- *   standard  serialize_lock,     the session would be written with references to what somebody else had begun to write
+ *   standard  serialize_lock,     the session would contain references into an unfinished serialize() call
  *             serialize, unserialize
  *   streams   user_stream_current_filename: the same name would be refused as recursive
  *   core      in_user_include     include of URLs would be refused
@@ -20,7 +20,7 @@
  *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
  *
  * Not reset: flags of objects (running generators, heaps and arrays that are being sorted, curl handles in a callback),
- * which affect only these objects; and what soap keeps, which affects only the message of the request's next error. */
+ * which affect only these objects; and the state of soap, which affects only the message of the request's next error. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"
@@ -33,9 +33,9 @@
 
 DECLARE_LIBC(zend_objects_store_mark_destructed);
 
-/* Before the bailout: whatever ends a script this way, PHP or a debugger in its place, first marks every object of the
- * thread as destructed. In a worker that serves, these include the objects of the application and of other requests,
- * whose destructors must run. */
+/* Called before the bailout by everything that ends a script this way, PHP or a debugger in its place: marks every
+ * object of the thread as destructed. In a serving worker, these include the objects of the application and of other
+ * requests, whose destructors must still run. */
 void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
 {
     if (shim_current == NULL || !shim_own_worker.serving) {
@@ -43,8 +43,8 @@ void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *object
     }
 }
 
-/* Directly after the bailout: an output callback that was left is not called again, and the contents of its buffer are
- * sent unchanged. */
+/* Called directly after the bailout. The output callback that was interrupted is not called again; the contents of its
+ * buffer are sent unchanged. */
 void shim_output_mend(void)
 {
     if (OG(running) != NULL) {
@@ -61,8 +61,9 @@ void shim_error_handling_reset(void)
     EG(record_errors) = false;
 }
 
-/* Before the bailout: a method call stores the method that it has found in the caller's cache, and only then allocates
- * the method's own cache. If that fails, the next call from the same place would run the method without a cache. */
+/* Called before the bailout. A method call stores the method that it found in the caller's cache before it allocates
+ * the method's own cache. If that allocation fails, the next call from the same place would run the method without a
+ * cache. */
 void shim_callee_forget(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);

@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_AFTER_JUMP_H
 #define SVC_SHIM_AFTER_JUMP_H
 
-/* Resets them. May run a session's handlers, and bail out; call at the bottom of a request, whether or not there was a
+/* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
 void shim_after_jump(void);
 /* Resets error handling to the default. */

@@ -1,10 +1,10 @@
-/* Bailouts in worker mode: where they end, and what is restored.
+/* Bailouts in worker mode: where they end, and the state that is restored.
  *
  * Invariants. In worker mode, all code of scripts runs below shim_guard(). There is thus a single setjmp, in a frame
- * whose variables nobody changes, and a bailout never crosses a frame of the host. What a bailout skips and the engine
- * needs is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
- * tell the engine that it is shutting down, and the protection of the cycle collector. What extensions need is restored
- * by after_jump.c. */
+ * whose variables do not change, and a bailout never crosses a frame of the host. Engine state whose cleanup a bailout
+ * skips is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
+ * tell the engine that it is shutting down, and the protection of the cycle collector. The state of extensions is
+ * restored by after_jump.c. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/current_span.h"
@@ -60,7 +60,7 @@ static void put_back(const shim_place *place)
     EG(active_fiber) = place->fiber;
     EG(fake_scope) = place->scope;
     shim_error_handling_reset();
-    /* Not released: a destructor would run outside any request, and what the request held is not freed anyway. */
+    /* Not released: a destructor would run outside any request, and the request's memory is not freed anyway. */
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
@@ -84,7 +84,7 @@ bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
         step(argument);
         ended = true;
     } zend_end_try();
-    /* The flag is also set if the session extension or the compiler has caught the bailout on its way here. */
+    /* The flag is also set if the session extension or the compiler caught the bailout on its way here. */
     if (ended && !CG(unclean_shutdown)) {
         return true;
     }
@@ -106,7 +106,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
 {
     const shim_place here = shim_place_here();
     const bool was_quiet = is_quiet;
-    /* Throwing changes the current frame; this must not be the script's, which is not involved. */
+    /* Throwing changes the current frame: use this one instead of the script's, which is not involved. */
     zend_execute_data frame;
     zend_object *const exception = EG(exception);
     zend_object *const earlier = EG(prev_exception);
@@ -121,7 +121,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);
     if (EG(exception) != NULL) {
-        /* An error of the engine itself, which no script holds a reference to. */
+        /* Thrown by the engine; no script holds a reference to it. */
         OBJ_RELEASE(EG(exception));
     }
     is_quiet = was_quiet;

@@ -1,14 +1,14 @@
-/* Guards around everything that may run a script's code, and around engine code in the middle of a switch.
+/* Guards around all code that may run a script, and around engine code in the middle of a switch.
  *
  * PHP leaves frames by bailouts (fatal errors, memory and time limits), and some of its extensions catch a bailout,
- * clean up and go on as if nothing had happened. Promises: a bailout ends here; one that was caught further down is
- * noticed; after either, the engine is back where it was when the place was recorded, and the worker is tainted. */
+ * clean up and continue as if nothing had happened. Promises: a bailout ends here; one that was caught further down is
+ * detected. After either, the engine is back in the state in which the place was recorded, and the worker is tainted. */
 #ifndef SVC_SHIM_GUARD_H
 #define SVC_SHIM_GUARD_H
 
 #include "compat.h"
 
-/* The state of the engine before it called a request's code. */
+/* The state of the engine before it called the code of a request. */
 typedef struct shim_place {
     const void *descent;
     unsigned mutexes;
@@ -20,15 +20,15 @@ typedef struct shim_place {
     shim_scope *scope;
     zend_fiber *fiber;
     bool is_blocked;
-    /* The span that the request is in. */
+    /* The request's current span. */
     uint64_t span;
 } shim_place;
 
 shim_place shim_place_here(void);
 
-/* Runs a step that may call a script's code. Returns false if it ended by a bailout, or if a bailout was caught below
- * it; the engine is then back at `here`, and a pending exception has been dropped without running its destructor. The
- * step must keep its variables in its own frame: none of the caller's are behind the setjmp. */
+/* Runs a step that may run script code. Returns false if it ended by a bailout, or if a bailout was caught below it;
+ * the engine is then back at `here`, and a pending exception has been dropped without running its destructor. The step
+ * keeps its variables in its own frame: those of the caller are not protected by the setjmp. */
 bool shim_guard(const shim_place *here, void (*step)(void *), void *argument);
 
 /* Runs engine code that must be called while one request replaces another (a directive's handler, chdir). It may
@@ -36,7 +36,7 @@ bool shim_guard(const shim_place *here, void (*step)(void *), void *argument);
  * are dropped, and the memory limit does not apply. Returns false if it has bailed out; the worker is then tainted. */
 bool shim_quietly(void (*step)(void *), void *argument);
 
-/* Whether shim_quietly() is running, so that nothing is reported. */
+/* Whether shim_quietly() is running; errors are not reported meanwhile. */
 bool shim_is_quiet(void);
 
 #endif

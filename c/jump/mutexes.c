@@ -1,9 +1,9 @@
 /* PHP's mutexes that a bailout leaves locked.
  *
  * getenv() copies a variable while it holds the lock of the environment, and OPcache allocates while it holds the lock
- * of its memory. If memory runs out there, the bailout leaves the lock held, and every thread of the process waits for
- * it from then on. PHP need not care in a process with one request. The executable defines the functions that lock
- * before libphp does, and records which mutexes are held.
+ * of its memory. If memory runs out there, the bailout leaves the lock held, and every thread of the process then
+ * blocks on it. This does not matter to PHP in a process with one request. The executable's definitions of the locking
+ * functions precede those of libphp; they record which mutexes are held.
  *
  * Invariants. The list belongs to the thread, in locking order. After a bailout, everything locked since the place was
  * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. */
@@ -16,7 +16,7 @@ DECLARE_LIBC(tsrm_mutex_unlock);
 DECLARE_LIBC(tsrm_env_lock);
 DECLARE_LIBC(tsrm_env_unlock);
 
-/* More than PHP ever holds at once. */
+/* PHP never holds more at once. */
 enum { HELD_MAX = 16 };
 
 static __thread MUTEX_T held[HELD_MAX];

@@ -1,4 +1,4 @@
-/* The number of PHP's mutexes that this thread holds, and the release, after a bailout, of those beyond that number. */
+/* Counts PHP's mutexes that this thread holds and, after a bailout, releases those beyond a given number. */
 #ifndef SVC_SHIM_MUTEXES_H
 #define SVC_SHIM_MUTEXES_H
 

@@ -1,12 +1,12 @@
 /* The end of a stack.
  *
  * PHP checks its stack where scripts call functions, but not where the engine itself follows a structure: comparing,
- * printing, copying or serializing a structure that is nested deeply enough overflows the stack and ends the whole
+ * printing, copying or serializing a structure that is nested deeply enough overflows the stack and crashes the whole
  * process. Here, the last pages of every stack that PHP runs on are protected. PHP's own code that reaches one of them
  * bails out, as after any fatal error. For all other code, which may hold a lock or have frames that must not be
- * skipped, the page is made accessible, and the next page decides.
+ * skipped, the page is made accessible, and the next page is checked the same way.
  *
- * Promises: a fault that is not at the end of the thread's current stack is passed on to whoever handled it before. */
+ * Promises: a fault that is not at the end of the thread's current stack is passed on to the previous handler. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -23,14 +23,14 @@
 #include <unistd.h>
 #include <zend_observer.h>
 
-/* Below what the engine reserves for its own functions when a script has reached its limit
+/* The protected pages, below the reserve of the engine's own functions at a script's stack limit
  * (zend.reserved_stack_size). */
 enum { PAGES = 3 };
 
 static size_t page_size;
 static struct sigaction others;
 
-/* Code that may be left by a bailout: libphp and OPcache. */
+/* Code that a bailout may leave: libphp and OPcache. */
 enum { RANGES_MAX = 2 };
 static struct range {
     uintptr_t from;
@@ -41,7 +41,7 @@ static size_t ranges_count;
 static __thread struct {
     /* The end of the thread's own stack; NULL if no PHP runs on this thread. */
     char *end;
-    /* The current bailout comes from the end of a stack. */
+    /* Whether the current bailout comes from the end of a stack. */
     bool was_reached;
 } own;
 
@@ -98,7 +98,7 @@ static bool may_be_left(const ucontext_t *place)
     return false;
 }
 
-/* A fault that is not ours. */
+/* Passes on a fault that is not ours. */
 static void pass_on(int number, siginfo_t *info, void *place)
 {
     if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
@@ -145,7 +145,7 @@ bool shim_overflow_report(void)
     if (shim_current != NULL) {
         shim_current->fatal = true;
     }
-    /* As PHP does for an error that ends a script. */
+    /* PHP does the same for an error that ends a script. */
     if (!SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
         SG(sapi_headers).http_response_code = 500;
     }
@@ -169,7 +169,7 @@ void shim_overflow_thread_start(void)
     pthread_attr_destroy(&attributes);
 }
 
-/* The system reuses the stack for another thread. */
+/* The system reuses the stack for another thread: makes its pages accessible again. */
 void shim_overflow_thread_stop(void)
 {
     if (own.end != NULL) {
@@ -178,7 +178,7 @@ void shim_overflow_thread_stop(void)
     }
 }
 
-/* Records where the code of the library with this function is. */
+/* Records the executable segments of the library that contains this function. */
 static void add_range_of(const void *function)
 {
     Dl_info info;

@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-/* After PHP has started, before other threads start. */
+/* Call after PHP has started and before other threads start. */
 void shim_overflow_install(void);
 void shim_overflow_thread_start(void);
 void shim_overflow_thread_stop(void);
-/* After a bailout: whether it came from the end of a stack; the request is then told so. */
+/* After a bailout: returns whether it came from the end of a stack, and reports that as the request's error. */
 bool shim_overflow_report(void);
-/* The end of the stack that the thread runs on: protected pages begin below it. NULL if it is not known. */
+/* Returns the end of the stack that the thread runs on, below which the protected pages begin; NULL if it is unknown. */
 const char *shim_overflow_end(void);
 
 #endif

@@ -1,12 +1,11 @@
 /* PHP's own end of a request, and bailouts out of it.
  *
- * php_request_shutdown() takes bailouts into account where scripts' code runs, but not where objects are freed: an
- * extension that runs out of memory there (mysqlnd reads what is left of an unbuffered result) leaves everything that
- * follows undone. The thread would keep the script's functions and classes, and no script could declare them again. A
- * process of php-fpm ends in that case.
+ * php_request_shutdown() catches bailouts where script code runs, but not where objects are freed. If an extension runs
+ * out of memory there (mysqlnd reads the rest of an unbuffered result), all later steps are skipped. The thread would
+ * keep the script's functions and classes, and no script could declare them again. A php-fpm process ends in that case.
  *
- * Promises. The rest is done nevertheless, so that the thread can be freed. What the bailout has left is in an unknown
- * state, persistent connections too: the thread is spent, and the host replaces it. */
+ * Promises: the remaining steps run nevertheless, so that the thread can be freed. Because the state after the bailout
+ * is unknown, that of persistent connections included, the thread is spent, and the host replaces it. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "jump/request_shutdown.h"
@@ -23,7 +22,8 @@ bool shim_is_spent(void)
     return is_spent;
 }
 
-/* Frees the contents of all objects. What a bailout has left is not tried again: an object is marked before it is freed. */
+/* Frees the contents of all objects. An object that a bailout has interrupted is not tried again: it is marked before
+ * it is freed. */
 void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *objects, bool fast_shutdown)
 {
     volatile bool ended = false;
@@ -41,7 +41,7 @@ void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *ob
     }
 }
 
-/* What the end of the thread would free individually, after the memory of the request. */
+/* Drops the entries that the end of the thread would otherwise free one by one, after the memory of the request. */
 static void discard(void)
 {
     zend_hash_discard(EG(function_table), EG(persistent_functions_count));

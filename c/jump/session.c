@@ -1,11 +1,11 @@
-/* The session of a request that a bailout has interrupted. after_jump.c lists what it leaves in which state. */
+/* The session of a request that a bailout has interrupted. after_jump.c lists the flags and their effects. */
 #include "compat.h"
 #include "context/context.h"
 #include "jump/session.h"
 
 #include <ext/session/php_session.h>
 
-/* NULL if the extension is not loaded. */
+/* Returns NULL if the extension is not loaded. */
 static php_ps_globals *session_of_thread(void)
 {
     static const zend_module_entry *session;
@@ -20,7 +20,7 @@ static php_ps_globals *session_of_thread(void)
     return TSRMG_BULK(*entry->globals_id_ptr, php_ps_globals *);
 }
 
-/* Whether the session was interrupted, so that $_SESSION is not what should be written. */
+/* Whether the session was interrupted, so that $_SESSION must not be written. */
 static bool is_half_done(const php_ps_globals *session)
 {
     if (session->in_save_handler || (shim_current != NULL && shim_current->lost_session)) {
@@ -31,7 +31,7 @@ static bool is_half_done(const php_ps_globals *session)
            session->session_started_filename == NULL;
 }
 
-/* Closes the session without writing it; calls the user's handler for that. */
+/* Closes the session without writing it; may call the user's close handler. */
 static void let_go_of_session(php_ps_globals *session)
 {
     zend_try {
@@ -50,8 +50,8 @@ static bool is_users(const ps_module *handler)
     return handler == NULL || strcmp(handler->s_name, "user") == 0;
 }
 
-/* A bailout or an exception kept the user's handler from closing the handler that it wraps, and it is not called again.
- * Once the directive has been restored, the two have traded places. */
+/* Closes the wrapped handler if a bailout or an exception kept the user's handler from doing it; the user's handler is
+ * not called again. After the directive has been restored, `mod` and `default_mod` have traded places. */
 void shim_session_close(void *globals)
 {
     php_ps_globals *session = globals != NULL ? globals : session_of_thread();

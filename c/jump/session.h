@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* Resets the flags that a bailout has left set, and drops a session that is half open: it is closed without being
- * written. */
+/* Resets the flags that a bailout has left set, and closes a half-open session without writing it. */
 void shim_session_after_jump(void);
-/* After the session has ended: closes what a user's session handler has left open. NULL stands for the thread's. */
+/* Call after the session has ended: closes the handler that a user's session handler has left open. NULL stands for the
+ * globals of the calling thread. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
 

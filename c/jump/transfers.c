@@ -1,19 +1,19 @@
 /* Transfers by libcurl, which calls scripts in the middle of its own functions.
  *
  * A bailout out of such a callback (memory limit, time limit, fatal error) would leave libcurl in the middle of its
- * function for ever: it refuses to close what is in use, so the sockets and memory of the transfer would be held until
- * the process ends. The bailout therefore stops before it reaches libcurl, which is told to abort, and continues when
- * libcurl has returned.
+ * function for good: it refuses to close handles in use, so the transfer's sockets and memory would be held until the
+ * process ends. The bailout therefore stops before it reaches libcurl, makes libcurl abort the transfer, and continues
+ * when libcurl has returned.
  *
- * The executable defines libcurl's functions before libcurl does, and wraps PHP's callbacks. libcurl's headers are not
- * needed: the option numbers are part of its ABI.
+ * The executable's definitions precede those of libcurl, and wrap PHP's callbacks. libcurl's headers are not needed:
+ * the option numbers are part of its ABI.
  *
- * A transfer whose request has ended is ended, too, and the loop that waits for it is told by a message of its multi handle.
- * libcurl makes such a message only when a transfer ends by itself, so it is added here to what curl_multi_info_read()
- * returns.
+ * A transfer is aborted when its request has ended; the loop that waits for it receives a message of its multi handle.
+ * libcurl creates such messages only for transfers that end by themselves, so this one is added to the results of
+ * curl_multi_info_read().
  *
- * Invariant. `running` is set while libcurl itself runs, and never while a script's code does. A request that waits
- * inside of libcurl (c/hooks) takes it along: other requests run libcurl meanwhile. */
+ * Invariant. `running` is set while libcurl itself runs, and never while script code runs. A request that waits inside
+ * libcurl (c/hooks) keeps its own value: other requests run libcurl meanwhile. */
 #include "compat.h"
 #include "jump/transfers.h"
 #include "libc/libc.h"
@@ -64,8 +64,8 @@ void shim_transfer_resume(void *suspended)
 
 /* ---- PHP's callbacks ---- */
 
-/* The function that PHP passes for this option, the first time. After a bailout, the transfer receives `refusal` without
- * PHP being called. */
+/* Defines the wrapper of one callback, and the variable for the function that PHP passed first for this option. After a
+ * bailout, the transfer receives `refusal`, and PHP is not called. */
 #define CALLBACK(name, result, refusal, parameters, arguments)         \
     static result(*php_##name) parameters;                             \
     static result name parameters                                      \
@@ -129,7 +129,7 @@ static const callback callbacks_of_many[] = {
     {20014, (void **)&php_push, (void *)push},
 };
 
-/* Whether the function belongs to ext/curl: other libraries may use libcurl as well. */
+/* Whether the function belongs to ext/curl: other libraries may use libcurl too. */
 static bool is_php_s(void *function)
 {
     const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("curl"));
@@ -138,8 +138,9 @@ static bool is_php_s(void *function)
            one.dli_fbase == other.dli_fbase;
 }
 
-/* What libcurl receives instead of `value`. Ours call the function that PHP has passed first, for all handles. PHP 8.3 passes
- * another one to handles that it frees, which does nothing: it stays as it is, and leaves transfers of others alone. */
+/* Returns the function that libcurl receives instead of `value`. For all handles, the wrapper calls the function that
+ * PHP passed first. For handles that it frees, PHP 8.3 passes another function, which does nothing; it is passed on as
+ * it is, and does not affect other transfers. */
 static void *in_place_of(void *value, int option, const callback *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -189,7 +190,7 @@ DECLARE_LIBC(curl_easy_cleanup);
 /* Every type that an option accepts (long, pointer, offset) has the size of a pointer here. */
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "the value of an option must fit in a long");
 
-/* libcurl's function that sets an option, with our wrappers in place of PHP's callbacks. */
+/* Sets an option of libcurl, with our wrappers in place of PHP's callbacks. */
 #define SET_OPTION(name, handle_type, list, refusal)                                        \
     int name(handle_type *handle, int option, ...)                                          \
     {                                                                                       \
@@ -205,7 +206,7 @@ _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(vo
 SET_OPTION(curl_easy_setopt, CURL, callbacks, CURLE_FAILED_INIT)
 SET_OPTION(curl_multi_setopt, CURLM, callbacks_of_many, CURLM_INTERNAL_ERROR)
 
-/* libcurl's function that transfers. A bailout that stopped before libcurl continues from here. */
+/* Runs transfers. A bailout that was stopped in front of libcurl continues from here. */
 #define PERFORM(name, refusal, parameters, arguments) \
     int name parameters                               \
     {                                                 \
@@ -228,7 +229,7 @@ PERFORM(curl_multi_perform, CURLM_INTERNAL_ERROR, (CURLM *many, int *count), (ma
 
 /* ---- transfers without a request ---- */
 
-/* A message that is yet to be read. */
+/* A message that has not been read yet. */
 typedef struct message {
     CURLM *many;
     CURLMsg text;
@@ -236,7 +237,7 @@ typedef struct message {
 } message;
 
 static __thread message *messages;
-/* The last one that was read: libcurl's, too, are valid until the next call. */
+/* The last message that was read. It is valid until the next call, like libcurl's own. */
 static __thread CURLMsg last_read;
 static __thread shim_transfer_pair last_added;
 
@@ -249,7 +250,7 @@ static message **find(const CURLM *many, const CURL *handle)
     return link;
 }
 
-/* Those of a multi handle, or of an easy handle; NULL stands for any. */
+/* Removes the messages of a multi handle, or of an easy handle; NULL stands for any. */
 static void strike(const CURLM *many, const CURL *handle)
 {
     for (message **link; *(link = find(many, handle)) != NULL;) {
@@ -259,7 +260,7 @@ static void strike(const CURLM *many, const CURL *handle)
     }
 }
 
-/* Behind those that are there. Without memory, the loop that waits for it is not told. */
+/* Appends a message to the list. If memory is short, there is no message, and the waiting loop does not learn of the end. */
 static void leave_message(CURLM *many, CURL *handle, int result)
 {
     message *one = malloc(sizeof(*one));
@@ -346,7 +347,7 @@ shim_transfer_pair shim_transfer_last_added(void)
     return last_added;
 }
 
-/* What has ended by itself says how. */
+/* Reads and keeps libcurl's messages: a transfer that has ended by itself keeps its own result. */
 static void keep_messages(CURLM *many)
 {
     int left = 0;
@@ -367,7 +368,7 @@ void shim_transfer_abandon(shim_transfer_pair pair)
     if (*find(pair.many, pair.handle) != NULL) {
         return;
     }
-    /* libcurl calls back while it lets go of the transfer. No code of scripts runs. */
+    /* libcurl calls back while it removes the transfer. No script code runs. */
     transfer own = {.was_left = true};
     running = &own;
     (void)LIBCURL(curl_multi_remove_handle)(pair.many, pair.handle);

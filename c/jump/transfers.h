@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_TRANSFERS_H
 #define SVC_SHIM_TRANSFERS_H
 
-/* Returns the transfer that runs on this thread, which is none afterwards; NULL if there was none. */
+/* Returns the transfer that runs on this thread and clears it; NULL if none was running. */
 void *shim_transfer_suspend(void);
 void shim_transfer_resume(void *suspended);
 
@@ -12,11 +12,11 @@ typedef struct shim_transfer_pair {
     void *handle;
 } shim_transfer_pair;
 
-/* Those of the last call of curl_multi_add_handle() on this thread. */
+/* Returns the pair of the last call of curl_multi_add_handle() on this thread. */
 shim_transfer_pair shim_transfer_last_added(void);
-/* Ends the transfer, unless it has ended by itself. For libcurl, the easy handle is no longer in the multi handle; for PHP,
- * it is, until a script removes it: the multi handle has a message for its user that the transfer is done, and was aborted.
- * May wait; runs no code of scripts. */
+/* Ends the transfer, unless it has ended by itself. For libcurl, the easy handle is no longer in the multi handle; for
+ * PHP, it stays there until a script removes it: the multi handle has a message that the transfer was aborted. May
+ * wait; runs no script code. */
 void shim_transfer_abandon(shim_transfer_pair pair);
 
 #endif
