@@ -4,15 +4,15 @@
  *     -> shutdown functions -> the worker's objects are destructed (silent exit())
  *     -> fibers that are suspended inside a call of PHP are destroyed -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
- *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
- *     -> its connections are cleaned, and the next request that waits for them has its turn
- *     -> instances that it had for itself and that are kept go to the next request
- *     -> tasks that it has given up, and that cannot be stopped, are waited for -> its body is closed -> baseline
- *     -> the host has its request back
+ *     -> the remains of the request are freed, its destructors run -> its tasks are cancelled
+ *     -> its connections are reset, and the next request that waits for them gets them
+ *     -> kept instances that it owned go to the next request
+ *     -> tasks that it has abandoned and that cannot be stopped are waited for -> its body is closed -> baseline
+ *     -> the request is returned to the host
  *
- * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
- * receives is decided before anything is freed. The time limit covers everything up to the end, which is
- * the last code of a script, and restarts after the response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
+ * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. The response is decided
+ * before anything is freed. The time limit covers everything up to the last code of the script, and restarts after the
+ * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
 #include "compat.h"
 #include "connections/cleaning.h"
 #include "context/context.h"
@@ -60,7 +60,7 @@ static void call_shutdown_function(void *argument)
     shim_exception_report();
 }
 
-/* Calls each of them, whatever happened in those before it; exit() ends them all. */
+/* Calls each shutdown function, whatever happened in the previous ones; exit() skips the rest. */
 static void call_shutdown_functions(const shim_place *here)
 {
     /* A shutdown function may register another one, which is called too. */
@@ -79,10 +79,9 @@ static void call_shutdown_functions(const shim_place *here)
     }
 }
 
-/* Whether a script has ended itself with a failure and without output, while no other request's objects exist. A task has
- * no client to speak to.
- * Elsewhere, PHP ends together with such a script, and objects that it holds for long explain why in their destructors
- * (Symfony's dd()). */
+/* Whether a script has exited with a failure and without output, while no objects of other requests exist. Elsewhere,
+ * PHP ends together with such a script, and long-lived objects explain the reason in their destructors (Symfony's
+ * dd()). A task has no client to send that output to. */
 static bool should_speak(const shim_fiber *fiber)
 {
     zval length;
@@ -95,7 +94,7 @@ static bool should_speak(const shim_fiber *fiber)
 static void let_speak(shim_fiber *fiber)
 {
     (void)fiber;
-    /* Once destructed, the worker's objects are of no more use. */
+    /* Once destructed, the worker's objects are useless. */
     shim_own_worker.exit_scheduled = true;
     zend_objects_store_call_destructors(&EG(objects_store));
 }
@@ -106,7 +105,7 @@ static void take_first_request_boot(shim_fiber *fiber)
     shim_first_request_boot_take();
 }
 
-/* How many fibers are ended beyond those that exist at first: their `finally` blocks may leave others. */
+/* The number of fibers that are ended beyond those that exist at first: their `finally` blocks may leave others. */
 enum { FIBERS_MORE = 16 };
 
 static void end_fiber(shim_fiber *fiber)
@@ -140,7 +139,7 @@ static void stop_extensions(shim_fiber *fiber)
     shim_modules_end(&fiber->state.modules_started);
 }
 
-/* Without the output layer, PHP would write the output of late destructors to the server's own standard error. */
+/* Without the output layer, PHP would write the output of late destructors to the server's own stderr. */
 static void end_output(shim_fiber *fiber)
 {
     (void)fiber;
@@ -166,7 +165,7 @@ static void after_jump(shim_fiber *fiber)
     shim_after_jump();
 }
 
-/* Resets what a bailout has left set. */
+/* Resets the flags that a bailout has left set. */
 static void mend(shim_fiber *fiber, const shim_place *here)
 {
     if (fiber->context.fatal) {
@@ -174,7 +173,7 @@ static void mend(shim_fiber *fiber, const shim_place *here)
     }
 }
 
-/* Whether the script has a loop of its own, between whose requests it goes on (frankenphp_handle_request()). */
+/* Whether the script runs its own loop, and continues between requests (frankenphp_handle_request()). */
 static bool is_of_own_loop(const shim_fiber *fiber)
 {
     return !fiber->is_carried && fiber->context.owner != NULL;
@@ -218,7 +217,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
 
 /* ---- after the response ---- */
 
-/* Whatever still remains is freed at the end of the worker. */
+/* Objects that remain after these rounds are freed at the end of the worker. */
 enum { DROPS_MAX = 16 };
 
 static void drop_once(shim_fiber *fiber)
@@ -240,7 +239,7 @@ static bool holds(const shim_fiber *fiber)
            (fiber->state.executor_begun && shim_executor_holds()) || shim_loops_hold(&fiber->state.loops);
 }
 
-/* Frees what a request leaves that may have destructors. They run a script's code, which may leave more. */
+/* Frees the remains of a request that may have destructors. These run script code, which may leave further remains. */
 static void drop(shim_fiber *fiber, const shim_place *here)
 {
     for (int round = 0; holds(fiber) && round < DROPS_MAX; round++) {
@@ -283,7 +282,7 @@ static void end_globals(shim_fiber *fiber)
     }
 }
 
-/* While the request can still park. Its limit does not cover the wait. */
+/* Called while the request can still park. Its time limit does not cover the wait. */
 static void end_tasks(shim_fiber *fiber)
 {
     if (fiber->context.tasks.count > 0) {
@@ -313,8 +312,8 @@ static void release(shim_fiber *fiber, zend_object *proxy, const shim_place *her
     }
 }
 
-/* After the destructors of what the request had, which may use them, and while the request can still park. What their own
- * destructors use is made anew, a few times. */
+/* Called after the destructors of the request's other objects, which may use the instances, and while the request can
+ * still park. Instances that their own destructors create anew are closed in a limited number of rounds. */
 static void end_instances(shim_fiber *fiber, const shim_place *here)
 {
     shim_context *context = &fiber->context;
@@ -328,7 +327,7 @@ static void end_instances(shim_fiber *fiber, const shim_place *here)
     shim_own_instances_close(context);
 }
 
-/* When nothing of the request is left on their connections. */
+/* Called when nothing of the request is left on their connections. */
 static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
 {
     zend_object *proxy = NULL;
@@ -341,10 +340,10 @@ static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
-    /* Destructors have a limit of their own: the response may have taken long. */
+    /* Destructors have a time limit of their own: the response may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
     if (fiber->context.jumped) {
-        /* Its files stay open until the worker boots again, and others may be waiting for their locks. */
+        /* Its files stay open until the worker boots again; other requests may be waiting for their locks. */
         shim_locks_end(fiber, true);
     }
     (void)shim_step(here, end_superglobals, fiber);
@@ -359,17 +358,17 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
-    /* It owns nothing that its tasks could wait for. */
+    /* The request no longer owns anything that its tasks could wait for. */
     end_tasks(fiber);
     /* Its tasks, connections and instances are gone. */
     fiber->may_wait = false;
     drop(fiber, here);
-    /* What is closed may open it again. */
+    /* Closing the body may open it again. */
     for (int round = 0; SG(request_info).request_body != NULL && round < DROPS_MAX; round++) {
         (void)shim_step(here, end_body, fiber);
     }
     drop(fiber, here);
-    /* What the last destructors have used. */
+    /* The fibers that the last destructors have used. */
     end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     (void)shim_step(here, deactivate_output, fiber);
@@ -378,7 +377,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     if (fiber->state.variables.begun) {
         (void)shim_step(here, end_variables, fiber);
     }
-    /* No script's code runs from here on. */
+    /* No script code runs from here on. */
     zend_unset_timeout();
     shim_loops_reset(&fiber->state.loops);
     shim_executor_end();

@@ -1,9 +1,9 @@
 /* Applications that boot inside their first request.
  *
- * A script with its own loop may load its application only when there is a request. What the application sets up for
- * its whole life (error handlers, the time zone) would then end with this request. If the script had no error handler
- * before its first request and has one after it, the script therefore inherits what the request had. Scripts that
- * booted earlier inherit nothing: what requests change remains theirs. */
+ * A script with its own loop may load its application only when the first request arrives. The application's permanent
+ * settings (error handlers, the time zone) would then end with this request. If the script had no error handler before
+ * its first request and has one after it, the script therefore inherits these settings from the request. Scripts that
+ * booted earlier inherit nothing: changes by requests remain local to them. */
 #include "compat.h"
 #include "context/own_worker.h"
 #include "request/first_request_boot.h"
@@ -16,13 +16,13 @@ static __thread struct {
     zval zone;
 } boot;
 
-/* Before a request of the script's own loop. */
+/* Call before a request of the script's own loop. */
 void shim_first_request_boot_expect(void)
 {
     boot.expected = shim_own_worker.requests == 0 && Z_TYPE(EG(user_error_handler)) == IS_UNDEF;
 }
 
-/* At the end of the request, while what it has set up is in place. */
+/* Call at the end of the request, while its settings are in place. */
 void shim_first_request_boot_take(void)
 {
     if (!boot.expected || Z_TYPE(EG(user_error_handler)) == IS_UNDEF) {
@@ -37,7 +37,7 @@ void shim_first_request_boot_take(void)
     zval_ptr_dtor(&function);
 }
 
-/* After the request, when what the script has set up is in place. */
+/* Call after the request, when the settings of the script are in place. */
 void shim_first_request_boot_give(void)
 {
     boot.expected = false;

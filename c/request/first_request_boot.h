@@ -1,4 +1,4 @@
-/* What an application that boots inside its first request has set up. */
+/* The settings of an application that boots inside its first request. */
 #ifndef SVC_SHIM_FIRST_REQUEST_BOOT_H
 #define SVC_SHIM_FIRST_REQUEST_BOOT_H
 

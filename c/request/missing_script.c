@@ -51,14 +51,14 @@ static zend_result open_script_or_note(zend_file_handle *file)
         return SUCCESS;
     }
     if (is_there(ZSTR_VAL(file->filename))) {
-        /* The file exists: report the error that keeps PHP from opening it. */
+        /* The file exists: report the error that prevents PHP from opening it. */
         return open_script(file);
     }
     context->lacks_script = true;
     return FAILURE;
 }
 
-/* Defined before libphp's. */
+/* Takes precedence over the definition in libphp. */
 ZEND_API ZEND_COLD void zend_message_dispatcher(zend_long message, const void *data)
 {
     const bool is_noted = message == ZMSG_FAILED_REQUIRE_FOPEN && shim_current != NULL && shim_current->lacks_script;

@@ -12,8 +12,8 @@ extern __thread zend_file_handle *shim_script;
 /* Returns false if libphp does not export the function that reports such files. */
 bool shim_missing_script_prepare(void);
 
-/* If PHP would run auto_prepend_file before it opens the script, checks the script before PHP runs anything. Records in the
- * context that it is missing. */
+/* If PHP would run auto_prepend_file before it opens the script, checks the script first. Returns true if its file is
+ * missing, and records that in the context. */
 bool shim_script_is_missing(void);
 
 /* Called while extensions start, before OPcache saves the function that opens files. */

@@ -1,12 +1,11 @@
 /* The tasks that a request has dispatched, from their dispatch to the end of the request.
  *
- * A task does not outlive its request, unless it was detached: what is open when the request has ended is cancelled. A
- * task that its request has given up waiting for may hold what others need (a lock, a file) and cannot be stopped
- * inside a call; the request's end waits for such tasks, all of them together, for five seconds.
+ * A task does not outlive its request, unless it was detached: open tasks are cancelled when the request has ended. A
+ * task that its request no longer waits for may hold a lock or a file that others need, and cannot be stopped inside a
+ * call; the request's end waits up to five seconds for all such tasks together.
  *
- * Invariants. The list holds an end of each task that is not settled and not detached, and of each that is stranded; of
- * others it may. Its memory is
- * not the request's: it survives a bailout. */
+ * Invariants. The list holds a handle of each task that is not settled and not detached, and of each stranded task; it
+ * may also hold handles of other tasks. Its memory does not belong to the request: it survives a bailout. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/park.h"
@@ -19,7 +18,7 @@ enum { FIRST_SWEEP = 64 };
 
 #define STRANDED_WAIT_NS INT64_C(5000000000)
 
-/* Gives back those that the end of the request is not about; on average, each task is looked at twice. */
+/* Drops the handles that the end of the request does not need; on average, each task is examined twice. */
 static void sweep(shim_owned_tasks *tasks)
 {
     size_t kept = 0;
@@ -61,7 +60,7 @@ void shim_owned_tasks_cancel(shim_owned_tasks *tasks)
 {
     tasks->is_over = true;
     for (size_t i = 0; i < tasks->count; i++) {
-        /* Not one that was detached. */
+        /* Detached tasks are not cancelled. */
         if (shim_host.task.is_owned(tasks->list[i])) {
             (void)shim_host.task.cancel(tasks->list[i]);
         }

@@ -9,15 +9,15 @@
 
 /* Makes room for one more task, before it is dispatched. Returns false if there is no memory. */
 bool shim_owned_tasks_reserve(shim_owned_tasks *tasks);
-/* The request has dispatched a task; `task` is an end of the list's own. */
+/* Adds a dispatched task; the list owns the handle `task`. */
 void shim_owned_tasks_add(shim_owned_tasks *tasks, shim_task *task);
-/* The request is ending: cancels what is open, and lets the request dispatch no more. */
+/* The request is ending: cancels open tasks, and refuses further dispatches. */
 void shim_owned_tasks_cancel(shim_owned_tasks *tasks);
-/* Whether the end of the request waits for any of them. */
+/* Whether the end of the request waits for any of the tasks. */
 bool shim_owned_tasks_hold(const shim_owned_tasks *tasks);
-/* Waits for those that were stranded, for at most five seconds, and gives all back. */
+/* Waits for stranded tasks, for at most five seconds, and drops all handles. */
 void shim_owned_tasks_end(shim_owned_tasks *tasks);
-/* The request is lost: cancels what is open, waits for nothing, and gives all back. */
+/* The request is lost: cancels open tasks and drops all handles without waiting. */
 void shim_owned_tasks_lose(shim_owned_tasks *tasks);
 
 #endif

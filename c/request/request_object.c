@@ -1,9 +1,9 @@
-/* Svc\Request: a request as an object, bound to that request for ever.
+/* Svc\Request: a request as an object, bound to that request for good.
  *
  * Everything except the body is captured when the object is created, while the request's own state is in place, so the
- * object does not depend on which request is running when it is read. The body is read from the host on demand, and
- * before the request ends if the script keeps the object and there is enough memory. Each part is a method and, under
- * the same name, a read-only property. */
+ * object does not depend on which request is running when it is read. The body is read from the host on demand, at the
+ * latest when the request ends, provided that the script keeps the object and there is enough memory. Each part is a
+ * method and, under the same name, a read-only property. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -72,7 +72,7 @@ static void read_body(request_object *request)
     }
     shim_context *context = request->context;
     if (context == NULL) {
-        /* It was too large to be kept: see shim_object_forget(). */
+        /* The body was too large to be kept: see shim_object_forget(). */
         zend_throw_error(NULL, "The body of a request that has ended is no longer available; read it while the request is active");
         return;
     }
@@ -186,7 +186,7 @@ static int index_of(const zend_string *name)
     return -1;
 }
 
-/* All readers: the name of the method selects the part. */
+/* The function of all readers: the name of the called method selects the part. */
 ZEND_METHOD(Svc_Request, read)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -253,10 +253,10 @@ static HashTable *debug_info(zend_object *object, int *is_temporary)
     return table;
 }
 
-/* Memory left to the worker's other requests. */
+/* Memory that is left to the worker's other requests. */
 enum { SLACK = 1024 * 1024 };
 
-/* Whether a body of that size fits into the memory that PHP may use. */
+/* Whether a body of this size fits into PHP's memory limit. */
 static bool has_room_for(int64_t size)
 {
     return PG(memory_limit) <= 0 || (int64_t)zend_memory_usage(true) + size + SLACK < (int64_t)PG(memory_limit);
@@ -271,7 +271,7 @@ void shim_object_forget(shim_context *context)
     zval object;
     ZVAL_COPY_VALUE(&object, &context->object);
     ZVAL_UNDEF(&context->object);
-    /* The response is complete: keeping the object must not cost more memory than there is. */
+    /* The response is complete: keeping the object must not exceed the memory limit. */
     if (Z_REFCOUNT(object) > 1 && (context->body_length <= 0 || has_room_for(context->body_length))) {
         read_body(request);
     }

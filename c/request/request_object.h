@@ -4,7 +4,7 @@
 
 #include "context/context.h"
 
-/* The request ends: from now on, its object must not need it. */
+/* The request ends: detaches its object from it. */
 void shim_object_forget(shim_context *context);
 void shim_request_class_register(void);
 

@@ -1,10 +1,10 @@
 /* One request of a worker, from its beginning to its end, on the current stack.
  *
- * It consists of what php_request_startup and php_request_shutdown do for a request, without what they do for a thread:
- * modules stay started, code stays loaded, memory stays allocated.
+ * It runs the steps of php_request_startup and php_request_shutdown that concern a request, without those that concern
+ * the thread: modules stay started, code stays loaded, memory stays allocated.
  *
- * A bailout (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the
- * worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
+ * A bailout (fatal error, memory or time limit) ends its request (guard.c). Memory that its frames held is not freed,
+ * so the worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
 #include "connections/cleaning.h"
 #include "context/context.h"
@@ -43,8 +43,7 @@ static void start_output(void)
     }
 }
 
-/* The request gets its own references to what the boot script owns before anything from the client could cause a
- * bailout. */
+/* Gives the request its own references to the boot script's objects before input from the client could cause a bailout. */
 static void begin(shim_fiber *fiber)
 {
     if (fiber->context.is_task) {
@@ -59,7 +58,7 @@ static void begin(shim_fiber *fiber)
     fiber->may_wait = fiber->is_carried;
 }
 
-/* Takes in the request as it came, and parses its form. */
+/* Takes in the request as received, and parses its form. */
 static void take_in(shim_fiber *fiber)
 {
     shim_files files = {0};
@@ -79,7 +78,7 @@ static void take_in(shim_fiber *fiber)
     shim_superglobals_begin();
 }
 
-/* PHP's messages about the request's form go to the log. As before a normal script, no handler is called. */
+/* Sends PHP's messages about the request's form to the log. As before a normal script, no handler is called. */
 static bool take_in_unheard(shim_fiber *fiber, const shim_place *here)
 {
     zval handler;
@@ -109,17 +108,17 @@ static void call_handler(shim_fiber *fiber)
     zval_ptr_dtor(&result);
 }
 
-/* What the worker does on its own behalf, outside any request, although it runs scripts' code. */
+/* Runs the worker's own cleanup outside any request. It may run script code. */
 static void clean_up(shim_fiber *fiber)
 {
     (void)fiber;
     php_output_activate();
     php_output_set_status(PHP_OUTPUT_DISABLED);
     shim_collector_run();
-    /* There is no response for the headers that destructors have set. */
+    /* There is no response for headers that destructors have set. */
     zend_llist_clean(&SG(sapi_headers).headers);
     if (shim_own_worker.is_looping) {
-        /* What destructors have used. */
+        /* The connections that destructors have used. */
         shim_connections_end_own_stack();
     }
 }

@@ -11,7 +11,7 @@ typedef struct shim_request_handler {
     zend_fcall_info_cache cache;
 } shim_request_handler;
 extern __thread shim_request_handler shim_handler;
-/* What the tasks of this process run in the place of a handler (task/running.c). */
+/* The function that tasks of this process run instead of a handler (task/running.c). */
 extern void (*shim_run_task)(shim_fiber *fiber);
 /* Runs the request from its beginning to its end. */
 void shim_request_run(shim_fiber *fiber);

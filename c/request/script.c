@@ -27,7 +27,7 @@
 
 static __thread shim_strings own_strings;
 
-/* Starts the request. If OPcache must restart, it does so in here. */
+/* Starts the request. If OPcache must restart, it restarts in here. */
 static bool start(shim_context *context)
 {
     context->starting = true;
@@ -53,7 +53,7 @@ static void run_script(const shim_files *files)
         zend_stream_init_filename(&file, files->script);
         file.primary_script = 1;
         shim_script = &file;
-        /* PHP would change to the script's directory and back; nobody needs to go back. */
+        /* PHP would change to the script's directory and back; there is no need to change back. */
         SG(options) |= SAPI_OPTION_NO_CHDIR;
         if (files->folder != NULL) {
             VCWD_CHDIR(files->folder);
@@ -65,7 +65,7 @@ static void run_script(const shim_files *files)
         }
     } zend_end_try();
     (void)shim_overflow_report();
-    /* A bailout has left the spans that it was in. */
+    /* Drops the spans that a bailout has left open. */
     shim_current_span = 0;
     shim_script = NULL;
     zend_try {
@@ -73,7 +73,7 @@ static void run_script(const shim_files *files)
     } zend_end_try();
 }
 
-/* What a run of a script is for. */
+/* The purpose of a script's run. */
 typedef enum run_kind {
     /* A client, in classic mode. */
     RUN_FOR_CLIENT,
@@ -83,7 +83,8 @@ typedef enum run_kind {
     RUN_FOR_TASKS,
 } run_kind;
 
-/* A script that ends by exit(1) has failed as one that throws has: what it was to prepare is not there. */
+/* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are
+ * incomplete. */
 static bool has_booted(const shim_context *context)
 {
     if (context->fatal || EG(exit_status) == 0) {
@@ -135,7 +136,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
         context.fatal = true;
     }
     if (context.timed_out && context.fatal && !context.finished) {
-        /* The client is told now, not after the shutdown functions. */
+        /* The client gets the end of the response now, not after the shutdown functions. */
         shim_host.io.time_limit(host);
         context.finished = true;
     }
@@ -163,7 +164,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
     if (is_boot) {
-        /* It was the thread's only script. */
+        /* A boot script is the thread's only script. */
         free(own_strings.bytes);
         own_strings = (shim_strings){0};
     }

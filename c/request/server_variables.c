@@ -4,8 +4,8 @@
  * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
  * worker also keeps the variables of its last request, because most of them have the same value in the next one.
  *
- * Promises: both arrays contain what PHP itself would put there. Requires from the host: names consist of letters,
- * digits and underscores. */
+ * Promises: both arrays have the contents that PHP itself would give them. The host must pass names that consist of
+ * letters, digits and underscores. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -22,7 +22,7 @@
 
 /* The offset of ext/filter's globals in a thread's storage; 0 if the extension is not loaded. */
 static ts_rsrc_id filter_place;
-/* The input filter is one that we know: ext/filter's, or the default one without it. */
+/* Whether the input filter is known: ext/filter's, or the default one without that extension. */
 static bool filter_is_known;
 /* FILTER_UNSAFE_RAW, which changes nothing. */
 static zend_long filter_raw;
@@ -53,7 +53,7 @@ static bool filter_changes_nothing(void)
     return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
 }
 
-/* Lets filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
+/* Makes filter_input(INPUT_SERVER) read `array`, and takes over a reference to it. */
 static void tell_filter(zend_array *array)
 {
     if (filter_place == 0) {
@@ -67,17 +67,17 @@ static void tell_filter(zend_array *array)
 
 /* ---- the arrays ---- */
 
-/* What a variable without a value says. */
+/* Returns the value of a variable; an empty string if it has none. */
 static const shim_view *value_of(const shim_pair *pair)
 {
     static const shim_view nothing = {.bytes = "", .length = 0};
     return pair->value.bytes != NULL ? &pair->value : &nothing;
 }
 
-/* Adds the variables from `first` on to an array that may be changed. */
+/* Adds the variables from `first` on to an array that the caller owns alone. */
 static void add(zend_array *array, const shim_pairs *variables, size_t first)
 {
-    /* Room for what PHP adds. */
+    /* Leaves room for the variables that PHP adds. */
     zend_hash_extend(array, zend_hash_num_elements(array) + (uint32_t)variables->count + 8, false);
     for (size_t i = first; i < variables->count; i++) {
         const shim_pair *pair = &variables->pairs[i];
@@ -94,8 +94,9 @@ static void add(zend_array *array, const shim_pairs *variables, size_t first)
 
 enum { KEPT_BYTES_MAX = 16 * 1024 };
 
-/* Behind the variables of the process. In the worker's own memory, so it lives no longer than the boot request. Without
- * gaps, because entries are removed from its end only. Requests that are parked may share it. */
+/* The variables of the process, followed by those of the request. Allocated in the worker's own memory, so it does not
+ * outlive the boot request. Packed without gaps, because entries are removed only from its end. Parked requests may
+ * share it. */
 static __thread zend_array *kept;
 
 void shim_server_variables_forget(void)
@@ -106,7 +107,7 @@ void shim_server_variables_forget(void)
     }
 }
 
-/* One large cookie is not worth its memory. */
+/* A single large cookie is not worth its memory. */
 static bool may_keep(const shim_pairs *variables)
 {
     size_t bytes = 0;
@@ -138,7 +139,7 @@ static zend_array *duplicate_kept(void)
     return copy;
 }
 
-/* Makes `kept` an array that may be changed. */
+/* Makes `kept` an array without other references. */
 static void own_kept(void)
 {
     if (kept == NULL) {
@@ -150,8 +151,8 @@ static void own_kept(void)
     }
 }
 
-/* Whether one of the variables from `first` on is also one of the process. It would be found among those, where it would
- * outlive its request. */
+/* Whether one of the variables from `first` on has the name of a variable of the process. It would replace that entry,
+ * and outlive its request. */
 static bool replaces_any(const shim_pairs *variables, size_t first)
 {
     while (first < variables->count &&
@@ -161,8 +162,8 @@ static bool replaces_any(const shim_pairs *variables, size_t first)
     return first < variables->count;
 }
 
-/* Turns the variables of the last request into those of this one. Returns false if that is not possible. PHP may run out
- * of memory at any allocation, and then the array is a mixture of both, which the next request turns into its own. */
+/* Turns the variables of the last request into those of this one. Returns false if that is not possible. PHP may run
+ * out of memory at any allocation; the array is then a mixture of both, which the next request turns into its own. */
 static bool keep(const shim_pairs *variables)
 {
     own_kept();
@@ -195,7 +196,7 @@ static bool keep(const shim_pairs *variables)
 
 /* ---- with an unknown input filter ---- */
 
-/* As PHP itself would do it. */
+/* Adds a variable through the input filter, as PHP does. */
 static void add_filtered(zval *array, const shim_pair *pair)
 {
     size_t length = 0;
@@ -208,7 +209,7 @@ static void add_filtered(zval *array, const shim_pair *pair)
     efree(value);
 }
 
-/* Gives PHP's variable another array. */
+/* Replaces the array of PHP's variable. */
 static void begin_with(zval *array, zend_array *own)
 {
     zval_ptr_dtor_nogc(array);
@@ -220,7 +221,7 @@ void shim_server_variables_register(zval *array)
     if (shim_request_host() == NULL) {
         return;
     }
-    /* The host is finished before PHP may run out of memory and bail out. */
+    /* Finish the call to the host first: PHP may run out of memory and bail out below. */
     shim_pairs variables = {0};
     shim_host.io.variables(shim_current->host, &variables);
     if (!filter_changes_nothing()) {
@@ -250,7 +251,7 @@ void shim_server_variables_add(zend_array *array)
     }
 }
 
-/* PHP copies the answer and does not free it: the last one is kept until the next call. */
+/* Keeps the answer until the next call: PHP copies it and does not free it. */
 static char *hold(shim_view value)
 {
     static __thread char *held;

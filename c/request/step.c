@@ -1,4 +1,4 @@
-/* A step of a request of worker mode: code that may run a script's code, and may end by a bailout or an exception.
+/* A step of a request of worker mode: code that may run script code, and may end by a bailout or an exception.
  *
  * Promises: an uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
  * log; exit() is not an exception. */
@@ -13,8 +13,8 @@ static bool is_exit(const zend_object *exception)
     return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
 }
 
-/* Like zend_user_exception_handler(), which drops what the handler throws unless it is called at the bottom of the
- * stack. A handler that does not return is not called again. */
+/* Calls the user's exception handler like zend_user_exception_handler(), which drops exceptions of the handler unless
+ * it is called at the bottom of the stack. A handler that does not return is not called again. */
 static void call_exception_handler(void)
 {
     zend_object *exception = EG(exception);

@@ -1,4 +1,4 @@
-/* A step of a request: code that may run a script's code. */
+/* A step of a request: code that may run script code. */
 #ifndef SVC_SHIM_STEP_H
 #define SVC_SHIM_STEP_H
 
@@ -7,7 +7,7 @@
 
 /* Reports an uncaught exception to the script's handler or to the log; exit() is ignored. */
 void shim_exception_report(void);
-/* Runs a step of a request and reports what it throws on behalf of the request. */
+/* Runs a step of a request and reports its exceptions on behalf of the request. */
 bool shim_step(const shim_place *here, void (*step)(shim_fiber *), shim_fiber *fiber);
 
 #endif

@@ -1,7 +1,7 @@
 /* Worker mode: a script boots once per thread and serves many requests.
  *
  * The script runs as a regular PHP request and calls Svc\Worker::serve(). While it serves, the boot request is
- * suspended, and the host's loop begins requests (run.c), resumes those that have waited, and sleeps. */
+ * suspended, and the host's loop begins requests (run.c), resumes waiting ones, and sleeps. */
 #include "compat.h"
 #include "connections/cleaning.h"
 #include "context/context.h"
@@ -26,10 +26,10 @@
 /* The state of the boot request while the worker serves. */
 static __thread shim_request_state boot_state;
 
-/* Returns false if there is no memory for the boot script's own state. */
+/* Suspends the boot request. Returns false if there is no memory for the boot script's own state. */
 static bool enter(bool is_side_by_side)
 {
-    /* What is open would stay open, and locked, until a request comes. */
+    /* Open connections would stay open, and locked, until a request arrives. */
     shim_connections_end_own_stack();
     zend_unset_timeout();
     shim_state_capture();
@@ -44,7 +44,7 @@ static bool enter(bool is_side_by_side)
     return true;
 }
 
-/* Of a request that nobody resumes, what others wait for. */
+/* Releases the tasks and locks of a request that will not be resumed, because others may wait for them. */
 static void lose(shim_fiber *fiber)
 {
     shim_owned_tasks_lose(&fiber->context.tasks);
@@ -60,7 +60,7 @@ static void leave(void)
     shim_state_free(&boot_state);
     shim_state_release();
     shim_current = shim_own_worker.boot;
-    /* What the script does next has a limit, too. */
+    /* The rest of the script has a time limit, too. */
     zend_set_timeout(EG(timeout_seconds), 1);
 }
 
@@ -99,7 +99,7 @@ static bool may_serve(const char *what)
         return false;
     }
     if (shim_own_worker.over) {
-        /* The script has been told to end; one that asks again and again would block its worker. */
+        /* The worker is ending; a script that keeps asking for requests would block it. */
         zend_throw_unwind_exit();
         return false;
     }
@@ -122,7 +122,7 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
     leave();
 }
 
-/* Called as a script would call it: requests need a frame below them. */
+/* Serves tasks inside a function call: requests need a frame below them. */
 void shim_worker_serve_tasks(void)
 {
     zend_internal_function function = {
@@ -174,7 +174,7 @@ PHP_FUNCTION(frankenphp_handle_request)
     RETURN_BOOL(more);
 }
 
-/* For requests on the thread's own stack, one at a time. */
+/* The fiber record for requests on the thread's own stack, one at a time. */
 static __thread shim_fiber own_stack;
 
 static uint64_t next_serial(void)
@@ -242,11 +242,11 @@ void shim_worker_leaves(shim_view reason)
     shim_own_worker.exit_reason[length] = '\0';
 }
 
-/* The boot request is about to shut down. */
+/* The boot request is about to shut down: clears the state of the worker. */
 void shim_worker_forget(void)
 {
     if (shim_own_worker.tainted) {
-        /* As after any fatal error: no destructor runs, and nothing is freed individually. */
+        /* As after any fatal error, no destructor runs, and nothing is freed individually. */
         zend_objects_store_mark_destructed(&EG(objects_store));
         CG(unclean_shutdown) = 1;
     }

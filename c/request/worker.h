@@ -4,10 +4,10 @@
 
 #include "compat.h"
 
-/* The boot request is about to shut down. */
+/* The boot request is about to shut down: clears the state of the worker. */
 void shim_worker_forget(void);
 
-/* Serves tasks until the thread ends; the script has ended. */
+/* Serves tasks until the thread ends. Call after the script has ended. */
 void shim_worker_serve_tasks(void);
 
 /* The functions that scripts call to serve; see sapi/classes.c. */
