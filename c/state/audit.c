@@ -1,9 +1,9 @@
-/* Whether the state of each extension is known to belong to a request or to a thread, and whether the running PHP keeps
- * it where it is expected.
+/* Classifies the state of each extension as belonging to a request or to a thread, and checks that the running PHP
+ * keeps it where it is expected.
  *
- * Structs without a header are written down in the tables of parts; a build of PHP may have different ones. Tests
- * compare them with PHP's sources, member by member. Without the sources, there are their sizes and their directives:
- * the extension says where a directive's value is, and a struct that does not match is not moved. */
+ * Structs without a header are declared next to the tables of parts; a build of PHP may define them differently. Tests
+ * compare them with PHP's sources, member by member. Without the sources, their sizes and directives are compared: the
+ * extension tells where the value of a directive is stored, and a struct that does not match is not moved. */
 #include "compat.h"
 #include "context/host.h"
 #include "engine/tsrm.h"
@@ -46,7 +46,7 @@ shim_view shim_state_stray(void)
     return view_of_name(NULL);
 }
 
-/* Whether the extension requests storage of its own, as the tables say. */
+/* Whether the extension requests storage of its own, as the tables assume. */
 static bool is_loaded(const shim_part *part)
 {
     const zend_module_entry *entry = zend_hash_str_find_ptr(&module_registry, part->module, strlen(part->module));

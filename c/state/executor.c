@@ -1,6 +1,6 @@
 /* The engine's own members: error handling, and the error handlers of a request.
  *
- * A request begins with the handlers that the boot script has installed, on stacks of its own. */
+ * A request begins with the handlers that the boot script has installed, on its own stacks. */
 #include "compat.h"
 #include "state/executor.h"
 
@@ -62,7 +62,7 @@ static void write_members(const shim_executor_state *state)
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
-/* A copy of the stack, with memory of its own. */
+/* Returns a copy of the stack with its own memory. */
 static zend_stack copy_of(const zend_stack *stack)
 {
     zend_stack copy = *stack;
@@ -91,8 +91,9 @@ static void free_handlers(zend_stack *stack)
     zend_stack_destroy(stack);
 }
 
-/* The names of classes that are being loaded. A fiber that is suspended in an autoloader removes its class from the current
- * table when it is resumed, possibly in a later request, and zend_lookup_class_ex() expects that there is a table. */
+/* Returns a table for the names of classes that are being loaded. A fiber that is suspended in an autoloader removes
+ * its class from the current table when it is resumed, possibly in a later request, and zend_lookup_class_ex() requires
+ * a table. */
 static HashTable *new_table(void)
 {
     HashTable *table;
@@ -101,7 +102,7 @@ static HashTable *new_table(void)
     return table;
 }
 
-/* PHP frees the table at the end of the worker. */
+/* Gives the thread an empty table; PHP frees it at the end of the worker. */
 static void capture_autoload(void)
 {
     if (EG(in_autoload) == NULL) {
@@ -135,7 +136,7 @@ void shim_executor_begin(void)
     const zend_stack levels = copy_of(&EG(user_error_handlers_error_reporting));
     const zend_stack error_handlers = copy_of(&EG(user_error_handlers));
     const zend_stack exception_handlers = copy_of(&EG(user_exception_handlers));
-    /* From here on, nothing bails out. */
+    /* Nothing bails out from here on. */
     EG(in_autoload) = in_autoload;
     Z_TRY_ADDREF(EG(user_error_handler));
     Z_TRY_ADDREF(EG(user_exception_handler));
@@ -187,7 +188,7 @@ void shim_executor_shorten_backtrace(void)
         zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
     } ZEND_HASH_FOREACH_END();
     SHIM_WRITE_BACKTRACE(&innermost);
-    /* The frames hold what the trace refers to; a collection would run destructors in the middle of the error. */
+    /* The frames hold the values that the trace refers to; a collection would run destructors in the middle of the error. */
     const bool was_protected = gc_protect(true);
     zval_ptr_dtor(&whole);
     gc_protect(was_protected);
@@ -220,7 +221,7 @@ void shim_executor_end(void)
 {
     HashTable *in_autoload = EG(in_autoload);
     EG(in_autoload) = NULL;
-    /* A request that could not begin has the baseline's table. */
+    /* A request that could not begin uses the baseline's table. */
     if (in_autoload != NULL && in_autoload != baseline.in_autoload) {
         zend_hash_destroy(in_autoload);
         FREE_HASHTABLE(in_autoload);

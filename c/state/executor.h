@@ -19,7 +19,7 @@ typedef struct shim_executor_state {
     bool variable_width_locale;
     bool ascii_compatible_locale;
     zval fatal_backtrace;
-    /* The classes that its autoloaders are being asked for. */
+    /* The classes that the request's autoloaders are loading. */
     HashTable *in_autoload;
     /* A pending exception: a callback may have thrown before the engine waits for something. */
     zend_object *exception;
@@ -28,7 +28,7 @@ typedef struct shim_executor_state {
     shim_scope *fake_scope;
     zend_string *filename_override;
     zend_long lineno_override;
-    /* A bailout of the request has been caught by somebody. */
+    /* Whether an extension or the engine has caught a bailout of the request. */
     bool unclean_shutdown;
 } shim_executor_state;
 
@@ -37,14 +37,14 @@ void shim_executor_begin(void);
 void shim_executor_suspend(shim_executor_state *state);
 void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
-/* Puts the baseline snapshot in place, whatever is there. */
+/* Puts the baseline snapshot in place, whatever the current state. */
 void shim_executor_reset(void);
-/* The same for handlers. */
+/* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.h. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
-/* A fatal error is about to be reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
- * without a limit: for an endless recursion, that takes several times the memory that the limit allows. Only the
- * innermost frames are kept. */
+/* Call before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
+ * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
+ * frames. */
 void shim_executor_shorten_backtrace(void);
 
 #endif

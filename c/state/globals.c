@@ -1,12 +1,12 @@
 /* The structs of the engine's layers that belong to a request almost entirely, and travel as a whole.
  *
  * SAPI (headers, status, request), output (buffers), core (connection, last error, sources of the superglobals) and the
- * standard functions (shutdown functions, strtok, stat cache, ...). They also contain values of directives; these are
- * the baseline's again before a directive's handler writes there (state.c). The working directory and the state of
+ * standard functions (shutdown functions, strtok, stat cache, ...). They also contain values of directives, which are
+ * reset to the baseline before a directive's handler writes there (state.c). The working directory and the state of
  * streams (state/streams.c) travel with them.
  *
- * What the baseline snapshot points to belongs to the boot script: a request may only read it. Whatever PHP changes or
- * frees in place is left out of the snapshot, or the request receives a copy when it begins. */
+ * Memory that the baseline snapshot points to belongs to the boot script: a request may only read it. Values that PHP
+ * changes or frees in place are left out of the snapshot, or copied for each request when it begins. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/tsrm.h"
@@ -34,7 +34,7 @@ static void read_structs(shim_globals_state *state)
     state->basic = *BASIC_STRUCT;
 }
 
-/* Everything but the tables of tags and hosts whose URLs are rewritten, which belong to the directives. */
+/* Writes everything except the tables of tags and hosts whose URLs are rewritten, which belong to the directives. */
 static void write_basic(const php_basic_globals *basic)
 {
     php_basic_globals *own = BASIC_STRUCT;
@@ -94,7 +94,7 @@ static void make_core_baseline(php_core_globals *core)
     }
 }
 
-/* Everything but the table of tags, which belongs to a directive. */
+/* Clears everything except the table of tags, which belongs to a directive. */
 static void make_rewriting_baseline(url_adapt_state_ex_t *rewriting)
 {
     HashTable *tags = rewriting->tags;
@@ -142,7 +142,7 @@ static void directory_has_changed(void)
     }
 }
 
-/* Puts `next` in place; returns what was there. */
+/* Puts `next` in place and returns the previous directory. */
 static cwd_state swap_directory(cwd_state next)
 {
     cwd_state before = *shim_directory();
@@ -185,7 +185,7 @@ void shim_globals_begin(void)
 {
     const cwd_state directory = directory_of(baseline_directory);
     shim_streams_begin();
-    /* From here on, nothing is allocated. */
+    /* Nothing is allocated from here on. */
     baseline.directory = swap_directory(directory);
     zend_hash_init(&BG(putenv_ht), 1, NULL, baseline.basic.putenv_ht.pDestructor, 0);
     if (BG(ctype_string) != NULL) {
@@ -196,8 +196,7 @@ void shim_globals_begin(void)
 void shim_globals_suspend(shim_globals_state *state)
 {
     if (BG(umask) != -1) {
-        /* Requests begin with the mask that the boot script leaves: only their own masks are removed from the
-         * thread. */
+        /* Requests begin with the mask of the boot script: only their own masks are removed from the thread. */
         const bool is_boot = shim_current != NULL && shim_current->is_boot;
         state->umask = umask((mode_t)BG(umask));
         if (is_boot) {
@@ -231,7 +230,7 @@ static void free_string(zend_string **string)
     }
 }
 
-/* What output_add_rewrite_var() and session.use_trans_sid have collected. */
+/* Frees the data of output_add_rewrite_var() and session.use_trans_sid. */
 static void end_rewriting(url_adapt_state_ex_t *rewriting)
 {
     smart_str_free(&rewriting->buf);
@@ -278,9 +277,9 @@ static void end_core(void)
     }
 }
 
-/* The resource of the stream behind php://input. Scripts find that stream, and the one that it writes to, in
- * get_resources(), and may have closed it. The pointer to it is then stale, and what remains is the resource of the
- * stream that was created when the request began. */
+/* Returns the resource of the stream behind php://input. Scripts find that stream, and the one that it writes to, in
+ * get_resources(), and may have closed it. The pointer to it is then stale, and only the resource of the stream that
+ * was created at the beginning of the request remains. */
 static zend_resource *resource_of_body(const php_stream *body)
 {
     if (shim_current != NULL && shim_current->body != NULL) {
@@ -321,7 +320,7 @@ bool shim_globals_hold(void)
     return BG(user_shutdown_function_names) != NULL || BG(user_tick_functions) != NULL || FG(default_context) != NULL;
 }
 
-/* Each of them is removed from its place before it is freed. */
+/* Each value is removed from its place before it is freed. */
 void shim_globals_drop(void)
 {
     HashTable *functions = BG(user_shutdown_function_names);

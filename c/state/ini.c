@@ -1,17 +1,17 @@
 /* Directives.
  *
- * What the boot script has changed is the starting point of requests: while the worker serves, these values count as
- * unchanged. A request's changes travel with it: PHP keeps a list of changed directives, and each directive may have a
- * handler that writes its value to where it is used.
+ * The boot script's changes are the starting point of requests: while the worker serves, these values count as
+ * unchanged. A request's changes move with it: PHP keeps a list of changed directives, and each directive may have a
+ * handler that writes its value to the place where it is used.
  *
  * Handlers are code of extensions: they allocate, warn about deprecated directives, and refuse values. They are
- * therefore called without any reporting (guard.h), and only where necessary: what a handler writes into a struct that
- * travels as a whole is already there. */
+ * therefore called without any reporting (guard.h), and only where necessary: structs that move as a whole already
+ * contain the handlers' values. */
 #include "compat.h"
 #include "jump/guard.h"
 #include "state/ini.h"
 
-/* What the boot script has changed, with the previous values; PHP restores them when the boot request ends. */
+/* A change by the boot script, with the previous value, which PHP restores when the boot request ends. */
 typedef struct boot_value {
     zend_ini_entry *entry;
     zend_string *original;
@@ -62,14 +62,16 @@ void shim_ini_release(void)
 
 /* ---- handlers ---- */
 
-/* Their directives are in a struct that travels as a whole (state/own_parts.c). Those of the session extension cannot
- * be changed during a session, and its save handler is more than the directive says. */
+/* Their directives are stored in a struct that moves as a whole (state/own_parts.c). Directives of the session
+ * extension cannot be changed during a session, and its save handler has state beyond the directive. */
 static const char *const whole_modules[] = {"session", "zlib"};
 
-/* What these handlers write travels too, and they free the previous value, which may belong to the boot script. */
+/* The values that these handlers write move too, and the handlers free the previous value, which may belong to the boot
+ * script. */
 static const char *const carried[] = {"assert.callback", "open_basedir"};
 
-/* They act on the thread: the limits are set together with the rest of the request (state.c, execution_timer.c). */
+/* Their handlers act on the thread: the limits are set together with the rest of the request (state.c,
+ * execution_timer.c). */
 static const char memory_limit[] = "memory_limit", time_limit[] = "max_execution_time";
 
 static bool is_named(const zend_ini_entry *entry, const char *name)
@@ -104,7 +106,7 @@ static bool is_told(const zend_ini_entry *entry)
 static void tell(zend_ini_entry *entry, zend_string *value, int stage)
 {
     if (is_named(entry, time_limit)) {
-        /* Its handler would arm the timer. */
+        /* The handler would arm the timer. */
         EG(timeout_seconds) = value != NULL ? ZEND_ATOL(ZSTR_VAL(value)) : 0;
     } else if (is_told(entry)) {
         (void)entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage);
@@ -116,7 +118,7 @@ typedef struct changes {
     HashPosition at;
 } changes;
 
-/* A handler that has bailed out is not called again. */
+/* Calls the handlers with the values of the starting point. A handler that has bailed out is not called again. */
 static void tell_of_starting_point(void *argument)
 {
     changes *all = argument;
@@ -139,7 +141,7 @@ static void tell_of_own(void *argument)
     values *all = argument;
     while (all->next < all->state->count) {
         const shim_ini_value *own = &all->state->values[all->next++];
-        /* Not the stage of an ini_set() call, which has side effects. */
+        /* Not the stage of ini_set(), which has side effects. */
         tell(own->entry, own->value, ZEND_INI_STAGE_ACTIVATE);
     }
 }
@@ -167,7 +169,7 @@ void shim_ini_free(shim_ini_state *state)
     *state = (shim_ini_state){0};
 }
 
-/* Puts the starting point in place; returns the request's value, which the caller owns then. */
+/* Puts the starting point in place; returns the request's value, which the caller then owns. */
 static shim_ini_value take_back(zend_ini_entry *entry)
 {
     shim_ini_value own = {entry, entry->value, entry->modifiable};
@@ -182,7 +184,7 @@ static shim_ini_value take_back(zend_ini_entry *entry)
     return own;
 }
 
-/* Removes the list of the request's changes from its place, and calls the handlers. */
+/* Removes and returns the list of the request's changes, and calls the handlers. */
 static HashTable *take_modified(void)
 {
     changes all = {.modified = EG(modified_ini_directives)};

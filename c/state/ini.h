@@ -11,7 +11,7 @@ typedef struct shim_ini_value {
 } shim_ini_value;
 typedef struct shim_ini_state {
     HashTable *modified;
-    /* Allocated by malloc, and kept from wait to wait. */
+    /* Allocated by malloc, and reused by later waits. */
     shim_ini_value *values;
     uint32_t count;
     uint32_t room;
@@ -19,7 +19,7 @@ typedef struct shim_ini_state {
 
 void shim_ini_capture(void);
 void shim_ini_release(void);
-/* Makes room for what the next suspend saves. Returns false if out of memory. */
+/* Makes room for the values that the next suspend saves. Returns false if out of memory. */
 bool shim_ini_prepare(shim_ini_state *state);
 void shim_ini_free(shim_ini_state *state);
 void shim_ini_suspend(shim_ini_state *state);

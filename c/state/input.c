@@ -1,25 +1,25 @@
-/* php://input, which belongs to the request that has opened it.
+/* php://input, bound to the request that has opened it.
  *
- * PHP's stream points to the stream of the body, which ends with its request, and fetches what is missing from whichever
- * request runs. In a worker, scripts keep such streams for longer than a request (a static variable, a cycle), and other
- * requests read them. PHP's wrapper is therefore replaced by one with the same operations, but for the one that opens: the
- * stream gets operations that know whose body it is.
+ * PHP's stream points to the stream of the body, which ends with its request, and reads missing bytes from the request
+ * that is running at that moment. In a worker, scripts keep such streams for longer than a request (a static variable,
+ * a cycle), and other requests read them. PHP's wrapper is therefore replaced by a copy with another opener, whose
+ * streams get operations that know the owner of their body.
  *
- * Invariant. A stream points to a body that exists, or to none: it is emptied before its body is freed. What PHP's values
- * may still hold is never released behind their references: a stream that a script has is closed as fclose() would, and its
- * resource remains; one that PHP's own code has (SplFileObject, XMLReader) stays open, and is at its end. */
+ * Invariant. A stream points to a live body, or to none: it is emptied before its body is freed. A stream that values
+ * of PHP may still reference is never released: a stream that a script can reach is closed as fclose() would close it,
+ * and its resource remains; a stream of PHP's own code (SplFileObject, XMLReader) stays open, and is at its end. */
 #include "compat.h"
 #include "state/input.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
 
-/* As in php_fopen_wrapper.c, which has no header. */
+/* Copied from php_fopen_wrapper.c, which has no header. */
 typedef struct input {
     php_stream *body;
     zend_off_t position;
 } input;
 
-/* PHP's own, which is not exported: known since the first stream was opened. */
+/* PHP's own operations, which are not exported: set when the first stream is opened. */
 static const php_stream_ops *php_input;
 
 static bool is_ours(const php_stream *stream)
@@ -90,7 +90,7 @@ void shim_input_install(void)
     opening.stream_opener = open_php;
     wrapper = php_stream_php_wrapper;
     wrapper.wops = &opening;
-    /* In its place, so that stream_get_wrappers() lists it where it was. */
+    /* Replaces the entry in place, so that stream_get_wrappers() lists it in the same position. */
     zval *own = zend_hash_str_find(php_stream_get_url_stream_wrappers_hash_global(), ZEND_STRL("php"));
     if (own != NULL && Z_PTR_P(own) == &php_stream_php_wrapper) {
         Z_PTR_P(own) = &wrapper;
@@ -99,7 +99,7 @@ void shim_input_install(void)
 
 /* ---- the end of a request ---- */
 
-/* The stream of a resource if it is a php://input. */
+/* Returns the stream of a resource if it is a php://input; NULL otherwise. */
 static php_stream *input_of(const zend_resource *resource)
 {
     php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
@@ -114,13 +114,13 @@ void shim_input_empty(const php_stream *body)
         input *own = stream != NULL ? stream->abstract : NULL;
         if (own != NULL && own->body == body) {
             own->body = NULL;
-            /* What PHP has read ahead. */
+            /* Drops the bytes that PHP has read ahead. */
             stream->readpos = stream->writepos = 0;
         }
     } ZEND_HASH_FOREACH_END();
 }
 
-/* Whether a script may call fclose() with it: whatever else has the stream then copes with its end. */
+/* Whether a script may call fclose() with the stream; all other users of the stream then handle its end. */
 static bool is_a_scripts(const php_stream *stream)
 {
     return stream->__exposed && stream->in_free == 0 && stream->enclosing_stream == NULL &&
@@ -129,7 +129,7 @@ static bool is_a_scripts(const php_stream *stream)
 
 void shim_input_close(void)
 {
-    /* What a filter does when it is closed may open others, and move the list. */
+    /* Closing a filter may open other streams, and move the list. */
     for (uint32_t i = 0; i < EG(regular_list).nNumUsed; i++) {
         const zval *entry = ZEND_HASH_ELEMENT(&EG(regular_list), i);
         php_stream *stream = Z_TYPE_P(entry) != IS_UNDEF ? input_of(Z_PTR_P(entry)) : NULL;

@@ -1,7 +1,7 @@
-/* The per-request parts of extensions that wrap libraries, and what these libraries keep for a thread.
+/* The per-request parts of extensions that wrap libraries, and the state that these libraries keep for a thread.
  *
- * The structs are written down here as the extensions define them. If the size differs in the PHP at hand, the struct
- * stays with the thread. Functions of libraries are looked up by name, so no library is needed at link time. */
+ * The structs are declared here as the extensions define them. If the size differs in the running PHP, the struct stays
+ * with the thread. Functions of libraries are looked up by name, so no library is needed at link time. */
 #include "compat.h"
 #include "state/library_parts.h"
 #include "state/streams.h"
@@ -11,7 +11,7 @@
 
 typedef void (*function)(void);
 
-/* The library's function of that name, looked up once; NULL if it is not loaded. */
+/* Returns the library's function of this name, looked up once; NULL if the library is not loaded. */
 static function find(function *found, const char *name)
 {
     if (*found == NULL) {
@@ -30,7 +30,7 @@ typedef struct libxml_globals {
     bool entity_loader_disabled;
 } libxml_globals;
 
-/* How the list was created in which the boot script collects errors; no `dtor` if it collects none. */
+/* The settings of the list in which the boot script collects errors; `dtor` is NULL if it collects none. */
 static __thread zend_llist boot_list;
 
 static void libxml_make_baseline(void *globals)
@@ -41,8 +41,8 @@ static void libxml_make_baseline(void *globals)
     libxml->error_list = NULL;
 }
 
-/* For each thread, libxml2 knows whom it reports errors to: a function of PHP while libxml_use_internal_errors() is on.
- * That function is not exported, so libxml2 is asked for it. */
+/* Makes libxml2 report errors to PHP or not. For each thread, libxml2 stores the function that it reports errors to:
+ * one of PHP while libxml_use_internal_errors() is on. PHP does not export that function, so it is read from libxml2. */
 static void libxml_report(bool to_php)
 {
     static __thread void *reporter;
@@ -58,14 +58,15 @@ static void libxml_report(bool to_php)
     set(NULL, to_php ? reporter : NULL);
 }
 
-/* PHP writes into contexts that it is given (the name of a peer behind a proxy). */
+/* Copies the context: PHP writes into the contexts that it uses (the name of a peer behind a proxy). */
 static php_stream_context *libxml_copy_context(const zval *context)
 {
     bool is_one = Z_TYPE_P(context) == IS_RESOURCE && Z_RES_P(context)->type == php_le_stream_context();
     return is_one ? shim_context_copy(Z_RES_P(context)->ptr) : NULL;
 }
 
-/* The stand-in for a method that __call() answers is freed together with the loader. */
+/* Copies the trampoline of a loader that is served by __call(): it is freed together with the loader. Returns NULL for
+ * any other loader. */
 static zend_function *libxml_copy_method(const zend_fcall_info_cache *loader)
 {
     if (!ZEND_FCC_INITIALIZED(*loader) || (loader->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
@@ -82,7 +83,7 @@ static void libxml_begin(void *globals)
     zend_function *const method = libxml_copy_method(&libxml->entity_loader);
     zend_llist *const errors = boot_list.dtor != NULL ? emalloc(sizeof(zend_llist)) : NULL;
     php_stream_context *const context = libxml_copy_context(&libxml->stream_context);
-    /* From here on, nothing is allocated. */
+    /* Nothing is allocated from here on. */
     ZVAL_UNDEF(&libxml->stream_context);
     if (context != NULL) {
         ZVAL_RES(&libxml->stream_context, context->res);
@@ -265,7 +266,7 @@ typedef struct openssl_globals {
     SHIM_OPENSSL_MEMBERS
 } openssl_globals;
 
-/* What OpenSSL itself still keeps for the thread is moved to where openssl_error_string() would move it. */
+/* Moves the errors that OpenSSL still keeps for the thread to where openssl_error_string() would move them. */
 static void openssl_suspend(void *globals)
 {
     openssl_globals *openssl = globals;
@@ -300,7 +301,7 @@ static void openssl_end(void *globals)
 /* ---- pgsql ---- */
 
 /* pg_connect() finds an open connection by the arguments that opened it; the names of types and tables are cached by
- * number, whatever the database. */
+ * OID, whatever the database. */
 typedef struct pgsql_globals {
     zend_long num_links;
     zend_long num_persistent;
@@ -328,8 +329,8 @@ static void pgsql_begin(void *globals)
     }
 }
 
-/* The table does not count as a user of its connections. A connection that ends removes itself from the table in place,
- * which may be another request's. So none must end while its table is not in place. */
+/* Adds a reference to each connection while its table is not in place. The table itself holds no references, and a
+ * connection that ends removes itself from the current table, which may belong to another request. */
 static void pgsql_suspend(void *globals)
 {
     zval *connection;
@@ -360,7 +361,7 @@ static void pgsql_end(void *globals)
 
 /* ---- soap ---- */
 
-/* What a SOAP server or client does while its functions run code: above all, where it reports errors. */
+/* The state of a SOAP server or client while its functions run code: above all, the object that reports errors. */
 typedef struct soap_globals {
     SHIM_SOAP_ENCODINGS
     HashTable *typemap;

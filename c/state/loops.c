@@ -1,21 +1,21 @@
 /* The event loops of a request.
  *
- * Libraries that run an event loop in PHP code keep it in static properties, and expect one flow of control below it: who
- * is outside of a fiber runs the loop until what it waits for has happened. Requests that run side by side on a thread
- * would run each other's callbacks, with the superglobals and the output of whoever runs the loop, and find the fiber of
- * the loop in the middle of another request's wait. So each request has loops of its own, as in php-fpm: the static
- * properties of these classes begin as they are declared, travel with the request, and are freed at its end. What the
- * boot script has in them is its own, too.
+ * Libraries that run an event loop in PHP code keep it in static properties, and expect one flow of control below it:
+ * code outside a fiber runs the loop until the event that it waits for has happened. Requests that run side by side on
+ * a thread would run each other's callbacks, with the superglobals and the output of the request that runs the loop,
+ * and find the fiber of the loop in the middle of another request's wait. So each request has its own loops, as in
+ * php-fpm: the static properties of these classes begin as declared, move with the request, and are freed at its end.
+ * The boot script has its own loops, too.
  *
- * Invariant. While no request is active, the properties are as declared. A class is known from the first moment that a
- * request waits or ends after its first use, so a property that is not known has not been changed by another request. */
+ * Invariant. While no request is active, the properties are as declared. A class is known at the latest when a request
+ * waits or ends after using it for the first time, so no other request has changed a property that is not known. */
 #include "compat.h"
 #include "engine/collector.h"
 #include "state/loops.h"
 
 #include <stdlib.h>
 
-/* In lower case. */
+/* In lowercase. */
 static const char *const names[] = {
     "react\\async\\fibermap",
     "react\\async\\simplefiber",
@@ -31,8 +31,8 @@ typedef struct property {
 } property;
 
 static __thread struct {
-    /* The classes whose properties are in the list; how many were found but are not listed yet; and the size of the class
-     * table at the last search. */
+    /* The classes whose properties are listed; the number of classes that were found but are not listed yet; and the
+     * size of the class table at the last search. */
     bool is_listed[NAMES];
     uint32_t unlisted;
     uint32_t seen;
@@ -170,7 +170,7 @@ bool shim_loops_hold(const shim_loops_state *state)
     return i < known.count;
 }
 
-/* A reference to a property with a type knows the property, which has another value from now on. */
+/* Removes a typed property from a reference to its former value, because the property has another value from now on. */
 static void forget_source(const property *property, zend_reference *reference)
 {
     const zend_property_info *source;
@@ -182,8 +182,8 @@ static void forget_source(const property *property, zend_reference *reference)
     } ZEND_REF_FOREACH_TYPE_SOURCES_END();
 }
 
-/* What the request has left in its loops refers to itself, and may be suspended in fibers with `finally` blocks, which are
- * the request's: it is freed now, and not when PHP next looks for garbage. */
+/* Frees the values that the request has left in its loops. They form cycles, and may be suspended in fibers with
+ * `finally` blocks, which belong to the request: they are freed now, and not at the next garbage collection. */
 void shim_loops_drop(const shim_loops_state *state)
 {
     bool remains = false;

@@ -5,10 +5,10 @@
 #include "compat.h"
 
 typedef struct shim_loops_state {
-    /* Whether it has loops of its own. Requests that follow one another, as in frankenphp_handle_request(), share those
-     * of their script. */
+    /* Whether the request has its own loops. Consecutive requests, as in frankenphp_handle_request(), share those of
+     * their script. */
     bool is_own;
-    /* The values while it waits, in the order of the properties of the thread. */
+    /* The values while the request waits, in the order of the thread's properties. */
     zval *values;
     uint32_t count;
     uint32_t room;
@@ -17,12 +17,12 @@ typedef struct shim_loops_state {
 bool shim_loops_prepare(shim_loops_state *state);
 void shim_loops_suspend(shim_loops_state *state);
 void shim_loops_resume(shim_loops_state *state);
-/* Frees what the request has in them; may run scripts' code, which may leave more. */
+/* Frees the request's values in the loops. May run script code, which may leave more. */
 bool shim_loops_hold(const shim_loops_state *state);
 void shim_loops_drop(const shim_loops_state *state);
-/* Whatever is left is not freed. */
+/* Restores the declared values; remaining values are not freed. */
 void shim_loops_reset(const shim_loops_state *state);
-/* The thread serves no more requests, and its classes may end. */
+/* The thread serves no more requests, and its classes may be destroyed. */
 void shim_loops_release(void);
 void shim_loops_free(shim_loops_state *state);
 

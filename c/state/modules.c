@@ -1,4 +1,4 @@
-/* What extensions keep for a request: moves the parts of their structs that the tables name (state/part.h).
+/* The state of extensions for a request: moves the parts of their structs that the tables name (state/part.h).
  *
  * An extension's struct is found through its module entry, so no extension is needed at link time. */
 #include "compat.h"
@@ -14,13 +14,13 @@ static __thread struct {
     size_t size;
 } found[SHIM_PARTS_MAX];
 static __thread int found_count;
-/* The ranges of all parts, in the order in which they lie in the block of a request's state, back to back. */
+/* The ranges of all parts, stored contiguously in this order in the block of a request's state. */
 static __thread struct {
     char *place;
     size_t size;
 } pieces[SHIM_PARTS_MAX * SHIM_RANGES_MAX];
 static __thread int piece_count;
-/* The parts with one of two functions, in order: most have none. */
+/* The parts that have one or the other of two functions, in order: most have neither. */
 typedef struct part_list {
     int parts[SHIM_PARTS_MAX];
     int count;
@@ -29,7 +29,7 @@ static __thread part_list of_requests, of_waits, of_modules;
 static __thread char *baseline;
 static __thread size_t block_size;
 
-/* The resource ID of the part's struct, or of the pointer to it; 0 if the struct is unknown. */
+/* Returns the resource ID of the part's struct, or of the pointer to it; 0 if the struct is unknown. */
 static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
 {
     if (!shim_part_fits(part)) {
@@ -41,7 +41,7 @@ static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
     return entry->globals_size > 0 ? *entry->globals_id_ptr : 0;
 }
 
-/* Where the thread keeps the part's struct; NULL if the struct is unknown. */
+/* Returns the thread's struct of the part; NULL if the struct is unknown. */
 static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 {
     const ts_rsrc_id id = find_id(part, entry);
@@ -97,7 +97,7 @@ bool shim_modules_travel(const char *name)
     return travels;
 }
 
-/* A range of the struct; an empty one follows the last. */
+/* Returns a range of the struct; an empty one follows the last. */
 static shim_range range_of(int which, int index)
 {
     const shim_range *ranges = found[which].part->ranges;

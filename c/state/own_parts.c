@@ -97,8 +97,8 @@ static void mbstring_end(void *globals)
 }
 
 #ifdef HAVE_MBREGEX
-/* Behind a pointer in mbstring's struct. A search holds an expression of the table, which another request's expression
- * may replace, so the table belongs to the request too. */
+/* Behind a pointer in mbstring's struct. A search refers to an expression of the table, which an expression of another
+ * request may replace, so the table belongs to the request too. */
 typedef struct mb_regex_globals {
     void *default_mbctype;
     void *current_mbctype;
@@ -174,7 +174,7 @@ static void session_make_baseline(void *globals)
     ZVAL_UNDEF(&session->http_session_vars);
 }
 
-/* Handlers that the boot script has set belong to every request; each request frees its own. */
+/* Adds references to the boot script's session handlers, which every request uses; each request frees its own. */
 static void session_begin(void *globals)
 {
     php_ps_globals *session = globals;
@@ -190,7 +190,7 @@ static void session_begin(void *globals)
 /* ---- array_multisort() (the objects that it compares may run code), assert() and opendir(), parts of the standard
  * extension ---- */
 
-/* As in assert.c and dir.c, which have no headers. */
+/* Copied from assert.c and dir.c, which have no headers. */
 typedef struct assert_globals {
     zval callback;
     char *cb;
@@ -244,8 +244,7 @@ const shim_part shim_own_parts[] = {
         .begin = assert_begin,
         .end = assert_end,
     },
-    /* Reading a directory advances it for everybody who reads it: a request has no default directory until it opens
-     * one. */
+    /* Reading a directory advances it for all its readers: a request has no default directory until it opens one. */
     {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .blank = true, .end = dir_end},
     {
         .module = "date",

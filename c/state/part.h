@@ -20,20 +20,21 @@ enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8, SHIM_STACK_RANGES_MAX = 4 }
 
 typedef struct shim_part {
     const char *module;
-    /* The size of the struct, if it is known here: a struct of another size does not travel. */
+    /* The size of the struct, if it is known here: a struct of another size does not move. */
     size_t size;
-    /* Ends with the first one without a name. If one of them is elsewhere in the struct, nothing of it travels. */
+    /* Ends with the first one without a name. If one of them has another place in the struct, no part of the struct
+     * moves. */
     shim_directive directives[SHIM_DIRECTIVES_MAX];
-    /* The module entry does not describe the struct. */
+    /* Whether the module entry does not describe the struct. */
     bool hidden;
-    /* Where the part is, if the extension's struct only points to it; returns NULL if it does not. */
+    /* Returns the part, if the extension's struct only points to it; NULL if the pointer is not set. */
     void *(*inner)(void *globals);
-    /* What travels, up to the first empty range; if there is none, the whole struct. Memory that belongs to a
-     * directive's handler must not travel: the handler frees it when the directive changes. */
+    /* The ranges that move, up to the first empty one; if there is none, the whole struct. Memory that belongs to a
+     * directive's handler must not move: the handler frees it when the directive changes. */
     shim_range ranges[SHIM_RANGES_MAX];
     /* The ranges that belong to a stack (engine/stacks.h), up to the first empty one. */
     shim_range of_stack[SHIM_STACK_RANGES_MAX];
-    /* The baseline snapshot is all zeros. */
+    /* Whether the baseline snapshot is all zeros. */
     bool blank;
     /* Called with a copy of the struct, whose ranges become the baseline snapshot. */
     void (*make_baseline)(void *globals);
@@ -43,7 +44,7 @@ typedef struct shim_part {
     void (*suspend)(void *globals);
     void (*resume)(void *globals);
     void (*end)(void *globals);
-    /* The extension's own request startup and shutdown run for each request. */
+    /* Whether the extension's own request startup and shutdown run for each request. */
     bool start;
     bool stop;
 } shim_part;

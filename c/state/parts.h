@@ -6,9 +6,9 @@
 
 enum { SHIM_PARTS_MAX = 32 };
 
-/* Those of libraries come first: they are started first and stopped last. Returns NULL after the last one. */
+/* Returns a part; NULL after the last one. Those of libraries come first: they are started first and stopped last. */
 const shim_part *shim_part_at(size_t index);
-/* Whether PHP's directives confirm that the struct is the one that is written down. */
+/* Whether PHP's directives confirm the declared layout of the struct. */
 bool shim_part_fits(const shim_part *part);
 
 #endif

@@ -1,5 +1,5 @@
-/* What libc keeps for the process although each request needs its own: the environment, the locale,
- * signals and the priority of its thread. */
+/* State that libc keeps for the process although each request needs its own: the environment, the locale, signals and
+ * the priority of its thread. */
 #include "compat.h"
 #include "libc/attributes.h"
 #include "libc/environment.h"

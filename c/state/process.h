@@ -5,7 +5,7 @@
 #include "libc/attributes.h"
 #include "libc/own_signals.h"
 
-/* The first two are a list or an object of the file that they belong to. */
+/* `overlay` and `locale` are a list and an object that their own files define. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
@@ -17,7 +17,7 @@ void shim_process_capture(void);
 void shim_process_release(void);
 void shim_process_suspend(shim_process_state *state);
 void shim_process_resume(const shim_process_state *state);
-/* For a request on the thread itself: before PHP starts it, and when it is over. */
+/* For a request on the thread's own stack: call before PHP starts it, and when it has ended. */
 void shim_process_begin(void);
 void shim_process_end(void);
 

@@ -1,8 +1,8 @@
 /* The environment of the process, as $_SERVER has it.
  *
  * It is read once, into an immutable array of interned strings, so that a request gets a copy without counting a
- * reference or hashing a name. putenv() never changes the process's environment (libc/environment.c), so the array stays
- * true. */
+ * reference or hashing a name. putenv() never changes the process's environment (libc/environment.c), so the array
+ * stays valid. */
 #include "compat.h"
 #include "state/process_variables.h"
 
@@ -20,7 +20,7 @@ static bool is_left_out(const char *name, size_t length)
             return true;
         }
     }
-    /* As php_import_environment_variables() does. */
+    /* The same condition as in php_import_environment_variables(). */
     return length == 0 || memchr(name, ' ', length) != NULL || memchr(name, '.', length) != NULL ||
            memchr(name, '[', length) != NULL || (length >= 5 && memcmp(name, "HTTP_", 5) == 0);
 }

@@ -4,12 +4,12 @@
 
 #include "compat.h"
 
-/* Reads the environment. Once, before other threads of PHP start. */
+/* Reads the environment. Call once, before other threads of PHP start. */
 void shim_process_variables_read(void);
-/* A copy that the caller may change. Names that begin with HTTP_ are left out, because they would be taken for fields of a
- * request; so are those of variables that every request, task and boot script has. */
+/* Returns a copy that the caller may change. It omits names that begin with HTTP_, because they would be taken for
+ * fields of a request, and the variables that every request, task and boot script sets. */
 zend_array *shim_process_variables_copy(void);
-/* How many there are. */
+/* Returns the number of variables. */
 uint32_t shim_process_variables_count(void);
 bool shim_process_variables_have(const char *name, size_t length);
 

@@ -1,9 +1,9 @@
-/* The state of a request as a whole: its concerns in their order.
+/* The state of a request as a whole: its parts in their order.
  *
  * The order matters for directives, because their handlers write into the other structs. A request's values are
  * withdrawn after everything else has been restored to the baseline, and put in place before anything else of the
  * request's. Some handlers write more than the directive's value (a new default_charset changes the current encoding of
- * mbstring), so that is reset again. */
+ * mbstring), so the extensions' state is then reset again. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/memory_limit.h"

@@ -1,9 +1,9 @@
 /* Everything that belongs to a request, as one struct.
  *
  * In worker mode, one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
- * While no request is active, these contain the baseline snapshot: what the boot script left, without what belonged to
- * the boot request itself. A request begins on the baseline snapshot and restores it when it ends. The state of a
- * suspended request is saved here, and the baseline snapshot is in place.
+ * While no request is active, these contain the baseline snapshot: the state after the boot script, without the parts
+ * that belong to the boot request itself. A request begins on the baseline snapshot and restores it when it ends. The
+ * state of a suspended request is saved here, and the baseline snapshot is in place.
  *
  * There is one file per concern, each with the same verbs:
  *
@@ -15,11 +15,11 @@
  *   resume    saved here -> in place
  *   end       a request's own -> freed, baseline in place
  *
- * Invariants. `begin` first acquires what it needs and then puts it in place, without anything that could bail out: a
- * bailout leaves the baseline snapshot intact, and what has not begun is not ended. Saved state is allocated with
- * malloc in `prepare`, before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot bail
- * out and run no script's code; engine code that could is called through shim_quietly(). `end` may run scripts' code,
- * and is a guarded step.
+ * Invariants. `begin` first acquires everything it needs and then puts it in place, without any call that could bail
+ * out: a bailout leaves the baseline snapshot intact, and parts that have not begun are not ended. Saved state is
+ * allocated with malloc in `prepare`, before the host learns that the request waits. `suspend` and `resume` cannot
+ * fail, cannot bail out and run no script code; engine code that could is called through shim_quietly(). `end` may run
+ * script code, and is a guarded step.
  *
  * The boot request itself is suspended while its worker serves, and resumed when the worker has ended. */
 #ifndef SVC_SHIM_STATE_H
@@ -43,11 +43,11 @@ typedef struct shim_request_state {
     shim_loops_state loops;
     shim_process_state process;
     shim_timer_state timer;
-    /* Of libcurl, which the request waits in. */
+    /* The libcurl transfer that the request waits in. */
     void *transfer;
     /* Members of extensions' structs, in one block that is allocated on first use. */
     char *modules;
-    /* How far the request has begun: what has not begun is not ended. */
+    /* The parts that have begun; only these are ended. */
     bool globals_begun;
     bool executor_begun;
     int modules_begun;
@@ -59,7 +59,7 @@ void shim_state_release(void);
 bool shim_state_prepare(shim_request_state *state);
 void shim_state_suspend(shim_request_state *state);
 void shim_state_resume(shim_request_state *state);
-/* Frees what the struct itself holds. */
+/* Frees the memory that the struct owns. */
 void shim_state_free(shim_request_state *state);
 
 #endif

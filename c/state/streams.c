@@ -1,20 +1,19 @@
-/* What the streams layer keeps for a request: wrappers, filters, the default context.
+/* The state of the streams layer for a request: wrappers, filters, the default context.
  *
  * If the boot script has registered any, a request begins with a copy: scripts change these tables in place, and
- * contexts too. What a request has registered ends with it, unless the script has a loop of its own: code registers
- * wrappers and filters once, when it needs them first, and in such a script the tables of that request become the
- * script's own. */
+ * contexts too. Registrations by a request end with it, unless the script runs its own loop: code registers wrappers
+ * and filters once, at their first use, and in such a script the tables of that request become the script's own. */
 #include "compat.h"
 #include "state/streams.h"
 
-/* The boot script's filters; what is registered under a name belongs to one table. */
+/* The boot script's filters; each registered value belongs to one table. */
 static __thread HashTable *boot_filters;
 static __thread HashTable *boot_wrappers, *boot_factories;
-/* A copy of the boot script's default context; NULL if a request has none until it asks for one. */
+/* A copy of the boot script's default context; NULL if requests begin without one. */
 static __thread php_stream_context *boot_context;
 static __thread int pclose_ret;
 
-/* The tables of the last request, if they are to be the boot script's. */
+/* The tables of the last request, if they become the boot script's. */
 static __thread struct {
     bool are_there;
     HashTable *wrappers, *factories, *filters;
@@ -64,7 +63,7 @@ php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier)
     }
     php_stream_notifier *copy = php_stream_notification_alloc();
     *copy = *notifier;
-    /* It is returned only once it is complete: freeing an incomplete copy would free what belongs to the original. */
+    /* Assigned only once it is complete: freeing an incomplete copy would free values of the original. */
     SHIM_COPY_NOTIFIED(copy, notifier);
     return copy;
 }
@@ -73,7 +72,7 @@ php_stream_context *shim_context_copy(const php_stream_context *context)
 {
     php_stream_context *copy = php_stream_context_alloc();
     zval_ptr_dtor(&copy->options);
-    /* Scripts may only change what is not shared, and separate it first. */
+    /* Scripts separate shared options before they change them. */
     ZVAL_COPY(&copy->options, &context->options);
     copy->notifier = shim_notifier_copy(context->notifier);
     return copy;
@@ -86,7 +85,8 @@ static bool says_something(const php_stream_context *context)
 
 /* ---- wrappers ---- */
 
-/* PHP keeps what stream_wrapper_register() has created as a resource, and frees it when it is unregistered. */
+/* Returns the resource in which PHP keeps a wrapper of stream_wrapper_register(), and with which it is freed when it is
+ * unregistered. */
 static zend_resource *resource_of(const php_stream_wrapper *wrapper)
 {
     const int type = zend_fetch_list_dtor_id("stream factory");
@@ -144,7 +144,7 @@ static void free_table(HashTable **place)
     }
 }
 
-/* A filter in a request's copy of the boot script's table. */
+/* Frees a filter of a request's copy, unless it belongs to the boot script's table. */
 static void free_filter(zval *filter)
 {
     void *boots;
@@ -184,7 +184,7 @@ void shim_streams_begin(void)
     HashTable *const factories = copy_table(boot_factories, NULL);
     HashTable *const filters = copy_table(boot_filters, free_filter);
     php_stream_context *const context = boot_context != NULL ? shim_context_copy(boot_context) : NULL;
-    /* From here on, nothing is allocated. */
+    /* Nothing is allocated from here on. */
     FG(stream_wrappers) = wrappers;
     FG(stream_filters) = factories;
     BG(user_filter_map) = filters;
@@ -239,7 +239,7 @@ void shim_streams_give(void)
     free_wrappers(&FG(stream_wrappers));
     free_table(&FG(stream_filters));
     if (BG(user_filter_map) != NULL) {
-        /* All of them are in the other table, too: filters cannot be removed. */
+        /* All its filters are in the other table, too: filters cannot be removed. */
         kept.filters->pDestructor = BG(user_filter_map)->pDestructor;
         BG(user_filter_map)->pDestructor = NULL;
     }

@@ -1,4 +1,4 @@
-/* What the streams layer keeps; a part of the globals. */
+/* The state of the streams layer; a part of the globals. */
 #ifndef SVC_SHIM_STREAMS_H
 #define SVC_SHIM_STREAMS_H
 
@@ -11,7 +11,7 @@ typedef struct shim_streams_state {
     HashTable *stream_wrappers;
     HashTable *stream_filters;
     HashTable *wrapper_errors;
-    /* php_network_gethostbyname() frees it first, and an answer may still be written into it. */
+    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into it. */
     char *tmp_host_buf;
     size_t tmp_host_buf_len;
 } shim_streams_state;
@@ -23,15 +23,16 @@ void shim_streams_suspend(shim_streams_state *state);
 void shim_streams_resume(const shim_streams_state *state);
 /* Keeps the wrappers and filters for shim_streams_give(), or frees them. */
 void shim_streams_end(bool keeps);
-/* Puts those of the last request, if they were kept, in the place of the boot script's, which is in place. */
+/* Replaces the boot script's wrappers and filters, which must be in place, with those of the last request, if they were
+ * kept. */
 void shim_streams_give(void);
-/* Puts the baseline snapshot in place, whatever is there. */
+/* Puts the baseline snapshot in place, whatever the current state. */
 void shim_streams_reset(void);
-/* Scripts cannot close it. */
+/* Prevents scripts from closing the stream. */
 void shim_keep_open(php_stream *stream);
-/* A context with the same options and the same notifier: changes of one do not affect the other. */
+/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
 php_stream_context *shim_context_copy(const php_stream_context *context);
-/* A notifier that calls the same callback; NULL for NULL. */
+/* Returns a notifier that calls the same callback; NULL for NULL. */
 php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 #endif

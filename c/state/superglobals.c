@@ -1,9 +1,9 @@
 /* $_GET, $_POST, $_COOKIE, $_FILES, $_SERVER, $_ENV, $_REQUEST and $_SESSION.
  *
  * Scripts reach them through their entries in the symbol table, so these are rebound at each switch. All of them are
- * built when the request begins: the engine would build some only when it compiles a file that names them, and a
- * worker's files have been compiled before. $_ENV begins as the boot script left it, because loaders of .env files
- * write to it. */
+ * built when the request begins: the engine would build some of them only when it compiles a file that names them, and
+ * a worker's files are already compiled. $_ENV begins as the boot script left it, because loaders of .env files write
+ * to it. */
 #include "compat.h"
 #include "jump/guard.h"
 #include "state/process_variables.h"
@@ -36,7 +36,7 @@ static zend_string *key_of(const char *name)
     return known != NULL ? zend_string_copy(known->name) : zend_string_init(name, strlen(name), 0);
 }
 
-/* Whether the engine builds it later, when it compiles a file that names it. */
+/* Prevents the engine from building it when it compiles a file that names it. */
 static void disarm(zend_string *name)
 {
     zend_auto_global *known = zend_hash_find_ptr(CG(auto_globals), name);
@@ -45,10 +45,10 @@ static void disarm(zend_string *name)
     }
 }
 
-/* An array may contain itself by a reference. */
+/* Limits the recursion: an array may contain itself by a reference. */
 enum { LEVELS_MAX = 16 };
 
-/* A copy without references: what one request wrote through a reference would be visible to all. */
+/* Copies a value without references: a write through a reference by one request would be visible to all. */
 static void copy_without_references(zval *copy, const zval *value, int level)
 {
     ZVAL_DEREF(value);
@@ -173,7 +173,7 @@ void shim_superglobals_suspend(shim_superglobals_state *state)
     ZVAL_UNDEF(&session);
 }
 
-/* The entries exist: whatever ran meanwhile has left them there, when it was suspended or ended. */
+/* The entries exist: the previously active request has left them there when it was suspended or ended. */
 void shim_superglobals_resume(shim_superglobals_state *state)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
@@ -202,14 +202,14 @@ void shim_superglobals_end(void)
 
 /* ---- without superglobals ---- */
 
-/* The part of $_SERVER that describes the server and not the request, beside the environment of the process. */
+/* The variables of $_SERVER that describe the server and not the request, in addition to the environment of the process. */
 static const char *const of_server[] = {
     "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
 };
 
 static zend_auto_global_callback hidden[SHIM_SUPERGLOBALS];
 
-/* Lets PHP build the array, for filter_input() and Svc\Request, and gives scripts another one. */
+/* Lets PHP build the array, for filter_input() and Svc\Request, and gives scripts a different one. */
 static bool build_hidden(zend_string *name)
 {
     int index = 0;

@@ -1,4 +1,4 @@
-/* What scripts reach through the symbol table. */
+/* The superglobals of a request. */
 #ifndef SVC_SHIM_SUPERGLOBALS_H
 #define SVC_SHIM_SUPERGLOBALS_H
 
@@ -11,7 +11,7 @@ typedef struct shim_superglobals_state {
     zval session;
 } shim_superglobals_state;
 
-/* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
+/* Leaves the superglobals empty for scripts, in both modes. Call once, while extensions start. */
 void shim_superglobals_hide(void);
 void shim_superglobals_capture(void);
 void shim_superglobals_release(void);
@@ -21,7 +21,7 @@ bool shim_superglobals_prepare(void);
 void shim_superglobals_suspend(shim_superglobals_state *state);
 void shim_superglobals_resume(shim_superglobals_state *state);
 void shim_superglobals_end(void);
-/* While the worker serves. */
+/* Whether the name is that of a superglobal. Call while the worker serves. */
 bool shim_is_superglobal(const zend_string *name);
 
 #endif

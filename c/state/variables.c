@@ -1,14 +1,14 @@
 /* The global variables of a task.
  *
- * Requests of a worker share the worker's global variables, as they share its static ones: the application that has booted
- * lives in them. A task has no application around it: it begins with the variables that the entry file has left, and what
- * it adds or changes ends with it. Each task has a symbol table of its own, which is in place while the task runs. The
- * superglobals are entries of that table, too; superglobals.c looks after their values. */
+ * Requests of a worker share the worker's global variables, like its static ones: the booted application is stored in
+ * them. A task has no application around it: it begins with the variables that the entry file has left, and its
+ * additions and changes end with it. Each task has its own symbol table, which is in place while the task runs. The
+ * superglobals are entries of that table, too; superglobals.c manages their values. */
 #include "compat.h"
 #include "state/superglobals.h"
 #include "state/variables.h"
 
-/* In place between tasks, and here while a task's own table is in place. */
+/* The baseline's table: in place between tasks, and stored here while a task's own table is in place. */
 static __thread HashTable baseline;
 
 static void put_in_place(const HashTable *table)
@@ -25,7 +25,7 @@ void shim_variables_begin(shim_variables_state *state)
     ZEND_HASH_FOREACH_STR_KEY_VAL(&EG(symbol_table), name, value) {
         zval copy;
         if (Z_TYPE_P(value) == IS_INDIRECT) {
-            /* $_SESSION, whose value is in another place. */
+            /* $_SESSION, whose value is stored elsewhere. */
             ZVAL_COPY_VALUE(&copy, value);
         } else {
             ZVAL_COPY_DEREF(&copy, value);
@@ -54,7 +54,8 @@ void shim_variables_resume(shim_variables_state *state)
     }
 }
 
-/* The last one that is no superglobal: what was made last is freed first, as at the end of a script. */
+/* Returns the name of the last variable that is not a superglobal: the newest one is freed first, as at the end of a
+ * script. */
 static zend_string *last_name(void)
 {
     zend_string *name;
