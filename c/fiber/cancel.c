@@ -1,8 +1,8 @@
-/* Tasks that have been cancelled, on the thread that runs them.
+/* Cancelled tasks, on the thread that runs them.
  *
- * The host knows which tasks are cancelled; here, each task finds out for itself. One that executes instructions is
- * interrupted (task/running.c), one that is parked is woken, and one that is inside a call finds out when it parks or
- * executes instructions again. */
+ * The host knows which tasks are cancelled; here, each task finds out for itself. A task that executes instructions is
+ * interrupted (task/running.c), a parked one is woken, and one inside a call finds out when it parks or executes
+ * instructions again. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -11,7 +11,7 @@
 #include "libc/clock.h"
 #include "shim.h"
 
-/* The tasks of this thread that are parked. */
+/* The parked tasks of this thread. */
 static __thread shim_fiber *parked;
 
 static bool notice(shim_context *context)

@@ -1,4 +1,4 @@
-/* Tasks that have been cancelled. */
+/* Cancelled tasks. */
 #ifndef SVC_SHIM_CANCEL_H
 #define SVC_SHIM_CANCEL_H
 
@@ -8,9 +8,9 @@
 
 /* Whether the current request is a task that has been cancelled. */
 bool shim_is_cancelled(void);
-/* Throws what a script gets where its task waits after it was cancelled. */
+/* Throws the exception for a wait of a cancelled task. */
 extern void (*shim_throw_cancelled)(void);
-/* A request parks, and goes on: only a parked one is woken by shim_tasks_look. */
+/* Call when a request parks and when it continues: shim_tasks_look wakes only parked ones. */
 void shim_cancel_watch(shim_fiber *fiber);
 void shim_cancel_unwatch(shim_fiber *fiber);
 

@@ -1,15 +1,16 @@
-/* Requests on stacks of their own.
+/* Requests on their own stacks.
  *
- * The stack belongs to a carrier, which is the shim's own, is reused from request to request, and is not a PHP object. To
- * scripts, a request is what {main} is elsewhere: Fiber::getCurrent() is null, Fiber::suspend() throws, and fibers that
- * they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they suspend it and
- * expect a loop below to resume it; where none is, they run the loop (Revolt's DriverSuspension::suspend()).
+ * The stack belongs to a carrier, which the shim owns and reuses from request to request, and which is not a PHP
+ * object. To scripts, a request is what {main} is elsewhere: Fiber::getCurrent() is null, Fiber::suspend() throws, and
+ * fibers that they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they
+ * suspend it and expect a loop below to resume it; where there is none, they run the loop (Revolt's
+ * DriverSuspension::suspend()).
  *
- * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits; that
- * fiber has a caller, so PHP does not let scripts resume it. A carrier returns to the loop when its request waits, when
- * nothing of the request is left, or for good. In each case, the host has been told that the request ended if and only
- * if it has ended, and has it back if and only if nothing of it is left. If the loop is lost, the host gets back those
- * that have not ended. */
+ * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits;
+ * that fiber has a caller, so PHP does not let scripts resume it. A carrier returns to the loop when its request waits,
+ * when nothing of the request is left, or when the carrier ends. In each case, the end of the request has been reported
+ * to the host if and only if it has ended, and the request is back with the host if and only if nothing of it is left.
+ * If the loop is lost, unfinished requests are returned to the host. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -25,7 +26,7 @@
 #include "shim.h"
 #include "state/state.h"
 
-/* Carriers without a request; the last one to be returned is the first one to be reused. */
+/* Carriers without a request; the most recently returned one is reused first. */
 static __thread shim_fiber *idle;
 static __thread unsigned idle_count;
 /* Beyond this number, carriers end with their request. */
@@ -34,8 +35,8 @@ enum { IDLE_MAX = 64 };
 /* Carriers with a request, from its beginning to its end. */
 static __thread shim_fiber *busy;
 
-/* A request has the same stack for what scripts call as in a php-fpm process (zend.max_allowed_stack_size), and as much
- * again for what the engine does below without checking. Memory is committed as it is used. */
+/* A request has the same stack for the calls of scripts as in a php-fpm process (zend.max_allowed_stack_size), and the
+ * same again for calls of the engine below, which are not checked. Memory is committed as it is used. */
 enum { STACK_SIZE = 16 * 1024 * 1024 };
 
 static void switch_to(zend_fiber_context *context)
@@ -130,7 +131,7 @@ static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
     ZVAL_NULL(&transfer->value);
 }
 
-/* May run out of memory; what has been allocated by then is freed at the end of the worker. */
+/* Allocates the stacks. May run out of memory; memory that has been allocated by then is freed at the end of the worker. */
 static void build(void *argument)
 {
     shim_fiber *fiber = argument;
@@ -174,7 +175,7 @@ static void run(shim_fiber *fiber)
     shim_current = before;
 }
 
-/* The host's request does not go on; the host is told so, unless it has been already. */
+/* Gives up the host's request, which will not continue, and reports that to the host unless its end was already reported. */
 static void give_up(shim_fiber *fiber)
 {
     void *host = fiber->context.host;
@@ -271,7 +272,7 @@ void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
     if (busy != NULL) {
         shim_own_worker.tainted = true;
     }
-    /* First of all of them: what they have started is theirs, and may be among them. */
+    /* Return all requests to the host first: one may own another's task. */
     for (shim_fiber *fiber = busy; fiber != NULL; fiber = fiber->next_busy) {
         if (fiber->phase == SHIM_PHASE_PARKED) {
             fiber->stop_waiting(fiber);
@@ -279,7 +280,7 @@ void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
         fiber->context.host = NULL;
         shim_fiber_let_go(fiber);
     }
-    /* Their stacks stay: nobody knows who refers to them. */
+    /* Their stacks stay allocated: they may still be referenced. */
     for (; busy != NULL; busy = busy->next_busy) {
         lose(busy);
     }

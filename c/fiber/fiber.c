@@ -1,5 +1,4 @@
-/* A request's fiber, apart from its stack: to the host, it is a request, which is returned to the host when nothing of it
- * is left. */
+/* A request's fiber, apart from its stack. The host sees it as a request, which is returned when nothing of it is left. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/fiber.h"

@@ -1,4 +1,4 @@
-/* Corrections of PHP's class Fiber: memory that it would not free, or free twice. */
+/* Corrections of PHP's class Fiber: memory that it would leak, or free twice. */
 #include "compat.h"
 #include "engine/stacks.h"
 #include "fiber/fiber_class.h"
@@ -7,9 +7,10 @@
 static zend_object_free_obj_t php_free_fiber;
 static zend_object_dtor_obj_t php_destroy_fiber;
 
-/* A frame that handles an exception may destroy a suspended fiber, whose `finally` block throws another exception. The frame
- * would then continue at an opcode of the fiber, and free variables that it does not have: unlike
- * zend_objects_destroy_object(), zend_fiber_object_destroy() does not restore the opcode. */
+/* Destroys a fiber and restores the opcode of a pending exception. A frame that handles an exception may destroy a
+ * suspended fiber, whose `finally` block throws another exception. The frame would then continue at an opcode of the
+ * fiber, and free variables that it does not have: unlike zend_objects_destroy_object(), zend_fiber_object_destroy()
+ * does not restore the opcode. */
 static void destroy_fiber(zend_object *object)
 {
     const zend_op *opline = EG(opline_before_exception);
@@ -20,8 +21,8 @@ static void destroy_fiber(zend_object *object)
     }
 }
 
-/* After a fatal error, PHP runs no destructors, but the destructor of a fiber is what frees its stack. The contents of
- * the stack are left alone, like everything else that the script held. */
+/* Frees a fiber and, after a fatal error, its stack. PHP then runs no destructors, although the destructor of a fiber
+ * is what frees its stack. The values on the stack are not released, like everything else that the script held. */
 static void free_fiber(zend_object *object)
 {
     zend_fiber *fiber = (zend_fiber *)object;

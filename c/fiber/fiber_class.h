@@ -1,4 +1,4 @@
-/* PHP's class Fiber where it affects requests. */
+/* The parts of PHP's class Fiber that affect requests. */
 #ifndef SVC_SHIM_FIBER_CLASS_H
 #define SVC_SHIM_FIBER_CLASS_H
 

@@ -1,12 +1,12 @@
-/* What the cycle collector learns about the variables of a script's fiber.
+/* The variables of a script's fiber, as reported to the cycle collector.
  *
  * A function that includes a file shares one symbol table with the frame of the file. PHP reports the symbol tables of
  * a fiber to the collector once per frame, so these variables count twice: values that are also referenced elsewhere
  * look like garbage, and are destructed and freed while in use. Here, the symbol table of a frame is hidden from PHP if
  * the next outer frame has the same one.
  *
- * Promises: nothing remains hidden after PHP has looked, even after a bailout. The table that PHP returns is never one
- * that hides others. */
+ * Promises: nothing remains hidden after PHP has reported, even after a bailout. The table that PHP returns never hides
+ * other tables. */
 #include "compat.h"
 #include "fiber/fiber_variables.h"
 
@@ -19,7 +19,7 @@ static zend_array *hidden(void)
     return (zend_array *)&zend_empty_array;
 }
 
-/* The next outer frame of the script: the one whose symbol table an included file shares. */
+/* Returns the next outer frame of the script, whose symbol table an included file shares. */
 static zend_execute_data *outer(const zend_execute_data *frame)
 {
     zend_execute_data *next = frame->prev_execute_data;
@@ -35,7 +35,8 @@ static bool has_table(const zend_execute_data *frame)
            (ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) != 0;
 }
 
-/* PHP skips the frame of a generator that is not running: the generator reports its own variables. */
+/* Whether PHP reports the frame. It skips that of a generator that is not running: the generator reports its own
+ * variables. */
 static bool is_told(const zend_execute_data *frame)
 {
     if ((ZEND_CALL_INFO(frame) & ZEND_CALL_GENERATOR) == 0) {

@@ -1,4 +1,4 @@
-/* What the cycle collector learns about the variables of a script's fiber. */
+/* The variables of a script's fiber, as reported to the cycle collector. */
 #ifndef SVC_SHIM_FIBER_VARIABLES_H
 #define SVC_SHIM_FIBER_VARIABLES_H
 

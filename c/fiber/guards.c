@@ -1,21 +1,23 @@
-/* What the engine notes in objects about the calls that a stack is inside of.
+/* The engine's marks in objects for the calls that a stack is inside of.
  *
- * While `__get('a')` of an object runs, a guard in the object says so, and whoever reads `a` meanwhile reaches the property
- * itself instead of calling the method again. This is meant for the method, that is, for one stack. Where the stack stops in
- * the middle, another one finds the guard: the request of another client, or the next request if a script's own fiber
- * stays suspended. So a stack that stops takes its guards with it, and puts them back when it continues.
+ * While `__get('a')` of an object runs, a guard in the object records it, and code that reads `a` meanwhile reaches the
+ * property itself instead of calling the method again. This is meant for the method, that is, for one stack. If the
+ * stack is suspended inside the method, another stack finds the guard: that of another client's request, or of the next
+ * request if a script's own fiber stays suspended. So a suspended stack takes its guards along, and restores them when
+ * it continues.
  *
- * Where. A guard lies beside the object's properties: with the name of its property as long as one suffices, or in a table.
- * The engine gives the first kind another name as soon as the guard is down, and the C frame that will clear it knows only
- * its address: so the object gets a table first, in which names and addresses remain.
+ * Where. A guard lies beside the object's properties: with the name of its property while one guard suffices, or in a
+ * table. The engine renames a guard of the first kind as soon as it is cleared, and the C frame that will clear it
+ * knows only its address: so the object gets a table first, in which names and addresses remain.
  *
- * Whose. All guards that are up belong to the running stack and those that have resumed it, as the others have taken theirs
- * with them. The frames say which objects to look at: a guard is up as long as the frame of its method is there.
+ * Whose. All guards that are set belong to the running stack and to those that have resumed it, because the others have
+ * taken theirs along. The frames tell which objects to examine: a guard is set as long as the frame of its method
+ * exists.
  *
- * Marks against recursion (engine/marking.c) cannot be found in that way: a stack that has left some must not stop. A
- * script's fiber cannot be kept from it; as long as it is suspended, no request of the thread parks. The exception is the most
- * frequent case: json_encode() that has got to an object that serializes itself by way of arrays only. From what it was given,
- * a single path of marks then leads to that object, and what is on it is lifted, too. */
+ * Marks against recursion (engine/marking.c) cannot be found in that way: a stack that has left some must not be
+ * suspended. A script's fiber cannot be prevented from it; while it is suspended, no request of the thread parks. The
+ * exception is the most frequent case: json_encode() of an object that serializes itself and was reached through arrays
+ * only. From the argument, a single path of marks then leads to that object, and the marks on it are lifted, too. */
 #include "compat.h"
 #include "engine/marking.h"
 #include "engine/memory_limit.h"
@@ -28,7 +30,7 @@ typedef struct shim_guard {
     uint32_t held;
 } shim_guard;
 
-/* Frames of one request that are looked at: whoever is in more of them does not stop. */
+/* The number of frames that are examined; a request with more of them is not suspended. */
 enum { FRAMES_MAX = 16 * 1024 };
 
 /* ---- one stack ---- */
@@ -49,7 +51,7 @@ static bool add(shim_guards *guards, uint32_t *bits, uint32_t mask)
     return true;
 }
 
-/* Asks for the guard of another name than the one that is up: the engine then makes a table. */
+/* Requests the guard of a different name than the one that is set, so that the engine creates a table. */
 static void make_table(zend_object *object, const zval *guard)
 {
     zend_string *other = Z_STRLEN_P(guard) > 0 ? ZSTR_EMPTY_ALLOC() : ZSTR_CHAR('0');
@@ -69,7 +71,7 @@ static bool lift_from(shim_guards *guards, zend_object *object)
     }
     void *address;
     ZEND_HASH_FOREACH_PTR(Z_ARRVAL_P(guard), address) {
-        /* The lowest bit says that it is the first guard of the object. */
+        /* The lowest bit marks the first guard of the object. */
         uint32_t *bits = (uint32_t *)((uintptr_t)address & ~(uintptr_t)1);
         if ((*bits & SHIM_GUARD_MASK) != 0 && !add(guards, bits, SHIM_GUARD_MASK)) {
             return false;
@@ -78,7 +80,7 @@ static bool lift_from(shim_guards *guards, zend_object *object)
     return true;
 }
 
-/* The object that the frame runs in, if it can have guards. */
+/* Returns the object that the frame runs in, if it can have guards; NULL otherwise. */
 static zend_object *guarded(const zend_execute_data *frame)
 {
     const bool has_object = frame->func != NULL && Z_TYPE(frame->This) == IS_OBJECT;
@@ -101,7 +103,7 @@ static bool is_marked(const zval *value)
     return (GC_TYPE_INFO(Z_OBJ_P(value)) & ARRAY_MASK) != 0 || (bits != NULL && (*bits & SHIM_JSON_MASK) != 0);
 }
 
-/* The only marked value in the array; NULL if there is none, or another one. */
+/* Returns the only marked value in the array; NULL if there is none, or more than one. */
 static zval *marked_in(HashTable *array, size_t *elements)
 {
     zval *found = NULL, *value;
@@ -121,8 +123,8 @@ static zval *marked_in(HashTable *array, size_t *elements)
     return found;
 }
 
-/* Whether the frame is that of json_encode(), which calls `above`, and all of its marks are known; lifts them into `guards`
- * if that is not NULL. */
+/* Whether the frame is that of json_encode(), which calls `above`, and all of its marks are known. Lifts them into
+ * `guards` unless that is NULL. */
 static bool are_known(const zend_execute_data *frame, const zend_execute_data *above, shim_guards *guards)
 {
     const bool is_encoding = shim_frame_encodes(frame) && above != NULL && above->func != NULL &&
@@ -155,7 +157,7 @@ bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
             shim_guards_put_back(guards);
             return false;
         }
-        /* Those that are not known stay: a request does not stop there, and a fiber that does is remembered. */
+        /* Unknown marks stay: a request is not suspended there, and a fiber that suspends itself is remembered. */
         if (shim_frame_encodes(frame) && are_known(frame, above, NULL)) {
             (void)are_known(frame, above, guards);
         }
@@ -188,7 +190,7 @@ typedef struct suspended_stack {
     bool has_marked;
 } suspended_stack;
 
-/* Those of this thread that hold guards or have left marks; nearly always none. */
+/* The suspended stacks of this thread that hold guards or have left marks; nearly always none. */
 static __thread suspended_stack *stacks;
 static __thread size_t marking_count;
 
@@ -229,7 +231,7 @@ static void let_go(suspended_stack *stack)
     free(stack);
 }
 
-/* The bottom of the stack that is left by Fiber::suspend(); NULL if it is left for another reason. */
+/* Returns the bottom of a stack that Fiber::suspend() leaves; NULL if it is left for another reason. */
 static const zend_execute_data *suspended_bottom(const zend_fiber_context *from)
 {
     const zend_fiber *active = EG(active_fiber);
@@ -242,7 +244,7 @@ static void put_aside(const zend_fiber_context *context, const zend_execute_data
 {
     shim_guards guards = {0};
     const bool has_marked = marks(bottom);
-    /* If that fails, they stay up: as without svc. */
+    /* If lifting fails, the guards stay set, as they do without svc. */
     (void)shim_guards_lift(&guards, bottom);
     suspended_stack *stack = has_marked || guards.count > 0 ? malloc(sizeof(*stack)) : NULL;
     if (stack == NULL) {

@@ -1,4 +1,4 @@
-/* What the engine notes in objects about the calls that a stack is inside of. */
+/* The engine's marks in objects for the calls that a stack is inside of. */
 #ifndef SVC_SHIM_GUARDS_H
 #define SVC_SHIM_GUARDS_H
 
@@ -6,22 +6,22 @@
 
 #include <stdbool.h>
 
-/* The guards of the magic methods that a stack is inside of, while it is not running. */
+/* The guards of the magic methods that a stack is inside of, while the stack is not running. */
 typedef struct shim_guards {
     struct shim_guard *list;
     size_t count;
     size_t room;
 } shim_guards;
 
-/* Takes the guards away that the running stack holds, from its innermost frame out to `bottom`. Returns false if there is no
- * memory for them or too many frames; then all are in place. */
+/* Lifts the guards that the running stack has set, from its innermost frame out to `bottom`. Returns false if there is
+ * no memory for them or there are too many frames; then all guards are in place. */
 bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom);
 void shim_guards_put_back(shim_guards *guards);
 void shim_guards_free(shim_guards *guards);
-/* Whether there are marks on values that somebody else would take for his own: a function that leaves them calls what runs,
- * or a fiber of a script that is suspended. */
+/* Whether values carry marks that another stack would mistake for its own: left by a function further out on the
+ * running stack, or by a suspended fiber of a script. */
 bool shim_values_are_marked(const zend_execute_data *bottom);
-/* Has the fibers of scripts take theirs with them. After PHP has started. */
+/* Makes suspended fibers of scripts take their guards along. Call after PHP has started. */
 void shim_guards_follow_fibers(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include "engine/stacks.h"
 #include "fiber/left_fibers.h"
 
-/* Functions that only call, and keep their state in their own frame. */
+/* Functions that only make a call, and keep their state in their own frame. */
 static const shim_function_names caller_names[] = {
     {NULL, "array_filter array_map array_reduce call_user_func call_user_func_array forward_static_call "
            "forward_static_call_array"},
@@ -22,7 +22,7 @@ static const shim_function_names suspending_names[] = {{"fiber", "suspend"}};
 static shim_function_set callers;
 static shim_function_set suspending;
 
-/* Whether the frame is at a call that goes through the zend_execute_ex() of a debugger or profiler. */
+/* Whether the frame is at a call that runs through the zend_execute_ex() of a debugger or profiler. */
 static bool is_at_call(const zend_execute_data *frame)
 {
     if (zend_execute_ex == execute_ex || frame == NULL || frame->func == NULL || !ZEND_USER_CODE(frame->func->type) ||
@@ -39,7 +39,8 @@ static bool is_at_call(const zend_execute_data *frame)
     }
 }
 
-/* Whether the engine has called the frame in the middle of an operation. `bottom` is the frame below the fiber's first. */
+/* Whether the engine has called the frame in the middle of an operation. `bottom` is the frame below the fiber's first
+ * one. */
 static bool is_called_by_engine(const zend_execute_data *frame, const zend_execute_data *bottom)
 {
     const zend_execute_data *caller = frame->prev_execute_data;
@@ -49,7 +50,8 @@ static bool is_called_by_engine(const zend_execute_data *frame, const zend_execu
            !(caller != NULL && caller->func != NULL && shim_function_set_has(&callers, caller->func));
 }
 
-/* The engine suspends the fiber in which it calls destructors of garbage: that one is not the script's. */
+/* Whether a script suspended the fiber inside a call of PHP or the engine. The fiber in which the engine calls
+ * destructors of garbage does not count: the engine suspends it, not the script. */
 static bool is_inside_call(const zend_fiber *fiber)
 {
     const zend_execute_data *frame = fiber->execute_data, *bottom = fiber->stack_bottom;

@@ -1,8 +1,8 @@
 /* The only place where a request waits without blocking its thread.
  *
  * A request waits for a set: descriptors (epoll), a moment (a heap of timers), and completions, which the host reports.
- * Any of them ends the wait, and the whole wait is taken down before the request goes on. The thread itself sleeps only
- * in shim_wait(), which the host's wake-ups also end, both for new requests and for completions. Nothing is polled: no
+ * Any of them ends the wait, and the whole wait is taken down before the request continues. The thread itself sleeps
+ * only in shim_wait(), which the host's wake-ups for new requests and for completions also end. Nothing is polled: no
  * thread wakes up unless a wait is over. */
 #include "compat.h"
 #include "context/context.h"
@@ -38,15 +38,15 @@ enum { EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
-/* Nobody waits for these, and no request holds a lock on them. */
+/* No request waits for these descriptors, and none holds a lock on them. */
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
-/* Here, a thread waits. */
+/* Blocks the thread. */
 DECLARE_LIBC(poll);
 DECLARE_LIBC(read);
 DECLARE_LIBC(write);
 
-/* The epoll data of the thread's own descriptor, which wakes no request. */
+/* The epoll data of the thread's own descriptor, which does not wake a request. */
 enum { NOBODY = 0 };
 
 static __thread struct {
@@ -112,7 +112,8 @@ void shim_reactor_close(void)
     shim_waiters_close();
 }
 
-/* A child has copies of everything that its parent waits for, and shares the parent's epoll: it creates its own. */
+/* Forgets the parent's waits in a child, which has copies of the watched descriptors and shares the parent's epoll: it
+ * creates its own. */
 static void forget_in_child(void)
 {
     reactor.is_open = false;
@@ -138,8 +139,8 @@ static void stop_waiting(shim_fiber *fiber)
     shim_waiter_remove(fiber);
 }
 
-/* Starts watching the descriptors of the request's set. Returns false if the request must not wait; `woken` then says
- * why. */
+/* Starts watching the descriptors of the request's set. Returns false if the request must not wait; `woken` then holds
+ * the reason. */
 static bool watch_all(shim_fiber *fiber)
 {
     const shim_wait_set *set = fiber->wait_set;
@@ -163,12 +164,12 @@ static bool watch_all(shim_fiber *fiber)
     return true;
 }
 
-/* Starts waiting for each member of the request's set. Returns false if the request must not wait; `woken` then says
- * why. */
+/* Starts waiting for each member of the request's set. Returns false if the request must not wait; `woken` then holds
+ * the reason. */
 static bool enlist(shim_fiber *fiber)
 {
     fiber->woken = (shim_woken){.by = SHIM_NEVER_PARKED};
-    /* So that a watch that has not been added can be removed. */
+    /* Makes watches that have not been added safe to remove. */
     for (unsigned i = 0; i < fiber->wait_set->watch_count; i++) {
         fiber->wait_set->watches[i].fiber = NULL;
     }
@@ -185,7 +186,7 @@ static bool enlist(shim_fiber *fiber)
     return watch_all(fiber) && (fiber->deadline == 0 || shim_timer_add(fiber));
 }
 
-/* Whether nothing would ever end the wait. */
+/* Whether no event would ever end the wait. */
 static bool is_endless(const shim_wait_set *set)
 {
     unsigned i = 0;
@@ -213,7 +214,7 @@ static void suspend(shim_fiber *fiber)
     if (fiber->context.owner != NULL) {
         shim_host.worker.resumes(fiber->context.owner);
     }
-    /* This comes first: the execution timer may fire as soon as it is armed. */
+    /* Set first: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
 }
@@ -249,7 +250,7 @@ shim_woken shim_park(const shim_wait_set *set)
     fiber->phase = SHIM_PHASE_RUNNING;
     fiber->wait_set = NULL;
     if (fiber->woken.by == SHIM_WOKEN_BY_CANCEL) {
-        /* If what waited does not end, its script is interrupted. */
+        /* If the call that waited does not return, its script is interrupted. */
         zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
     }
     return fiber->woken;
@@ -267,7 +268,7 @@ static bool is_any_complete(const shim_wait_set *set)
     return false;
 }
 
-/* Sleeps until the thread is woken, for at most `time_ms`, and has the host look at what is complete. */
+/* Sleeps until the thread is woken, for at most `time_ms`, and lets the host process completions. */
 static void sleep_here(int time_ms)
 {
     struct pollfd wake = {.fd = reactor.wake, .events = POLLIN};
@@ -292,7 +293,7 @@ shim_woken_by shim_block(const shim_wait_set *set)
     for (unsigned i = 0; i < set->completion_count; i++) {
         (void)shim_host.completion.wait(set->completions[i], number);
     }
-    /* The signal of the time limit may come after the look at what it sets, and before the sleep. */
+    /* The signal of the time limit may arrive after the check of its flag and before the sleep: the deadline covers that. */
     const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
     const int64_t deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
     while (by == SHIM_NEVER_PARKED) {
@@ -310,7 +311,7 @@ shim_woken_by shim_block(const shim_wait_set *set)
         shim_host.completion.stop_waiting(set->completions[i]);
     }
     shim_waiter_release(number);
-    /* It may have been woken for something else too. */
+    /* The thread may have been woken for another reason too: ring again. */
     const uint64_t once = 1;
     ssize_t size = LIBC(write)(reactor.wake, &once, sizeof(once));
     (void)size;
@@ -337,7 +338,7 @@ bool shim_park_briefly(int64_t *pause, shim_wait_purpose purpose)
     return by == SHIM_WOKEN_BY_TIME || by == SHIM_WOKEN_BY_CANCEL;
 }
 
-/* How long the thread may sleep, in nanoseconds; negative means indefinitely. */
+/* Returns how long the thread may sleep, in nanoseconds; negative means indefinitely. */
 static int64_t sleep_time(void)
 {
     if (shim_ready_count() > 0) {
@@ -363,7 +364,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
         if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
             return count;
         }
-        /* An old kernel, or a sandbox that does not know the system call. */
+        /* An old kernel, or a sandbox without this system call. */
         __atomic_store_n(&is_coarse, 1, __ATOMIC_RELAXED);
     }
 #endif
@@ -371,7 +372,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
     return epoll_wait(reactor.poller, events, EVENTS, time_ms > INT_MAX ? INT_MAX : (int)time_ms);
 }
 
-/* Wakes the requests whose wait ends within `time`. */
+/* Wakes the requests whose wait ends within `time`. Returns how many. */
 static size_t wake_within(int64_t time)
 {
     struct epoll_event events[EVENTS];

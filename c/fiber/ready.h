@@ -8,7 +8,7 @@
 
 /* Ends the wait of a parked request, whatever else it was waiting for. */
 void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);
-/* Returns NULL if no request is ready. */
+/* Removes and returns the request that has been ready for the longest time; NULL if there is none. */
 shim_fiber *shim_ready_pop(void);
 size_t shim_ready_count(void);
 

@@ -1,9 +1,9 @@
-/* How long a script wants to wait, and until when that is. */
+/* Timeouts of scripts, and their deadlines. */
 #include "compat.h"
 #include "fiber/timeout.h"
 #include "libc/clock.h"
 
-/* Beyond any limit, and far below the range of the number. */
+/* Longer than any limit, and far below the range of int64_t in nanoseconds. */
 #define SECONDS_MAX 31536000.0
 
 int64_t shim_deadline_after(double seconds)

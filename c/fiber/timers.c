@@ -1,4 +1,4 @@
-/* Requests that wait for a moment: a binary heap, earliest first. */
+/* Requests that wait for a deadline: a binary heap, earliest first. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/timers.h"

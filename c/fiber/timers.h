@@ -1,4 +1,4 @@
-/* Requests that wait for a moment. */
+/* Requests that wait for a deadline. */
 #ifndef SVC_SHIM_TIMERS_H
 #define SVC_SHIM_TIMERS_H
 
@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* Waits for the fiber's deadline. Returns false if out of memory. */
+/* Adds the fiber's deadline. Returns false if out of memory. */
 bool shim_timer_add(shim_fiber *fiber);
-/* Harmless if the fiber is not waiting for a moment. */
+/* Removes the fiber's deadline; harmless if it has none. */
 void shim_timer_remove(shim_fiber *fiber);
-/* The fiber with the earliest moment; NULL if none waits for one. */
+/* Returns the fiber with the earliest deadline; NULL if there is none. */
 shim_fiber *shim_timer_first(void);
 void shim_timers_close(void);
 

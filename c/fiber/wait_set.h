@@ -1,4 +1,4 @@
-/* What a request waits for: descriptors, a moment, and completions, in one set. */
+/* The events that a request waits for: descriptors, a deadline, and completions, in one set. */
 #ifndef SVC_SHIM_WAIT_SET_H
 #define SVC_SHIM_WAIT_SET_H
 
@@ -13,19 +13,19 @@ typedef struct shim_watch {
     int descriptor;
     /* poll() events. */
     short events;
-    /* Whoever waits goes on with what the descriptor belongs to: a script must not close that. */
+    /* Whether the waiting call continues to use the descriptor's object, which a script therefore must not close. */
     bool is_in_use;
-    /* The waiting fiber, and the other watches of the same descriptor; NULL while nobody waits. Used by watches.c. */
+    /* The waiting fiber, and the other watches of the same descriptor; NULL while there is no wait. Used by watches.c. */
     struct shim_fiber *fiber;
     struct shim_watch *next;
     struct shim_watch *previous;
 } shim_watch;
 
-/* What a wait is for, as far as it matters to who waits for the one that waits (owners/turns.h). */
+/* The purpose of a wait, as far as it matters to requests that wait for the waiting one (owners/turns.h). */
 typedef enum shim_wait_purpose {
-    /* Something outside of the thread: a server, a program, a file. */
+    /* An event outside of the thread: a server, a program, a file. */
     SHIM_WAITS_FOR_OTHERS = 0,
-    /* A moment; the script pauses. */
+    /* A deadline; the script pauses. */
     SHIM_WAITS_FOR_TIME,
     /* Its own client. */
     SHIM_WAITS_FOR_CLIENT,
@@ -37,8 +37,8 @@ typedef enum shim_wait_purpose {
     SHIM_WAITS_FOR_TURN,
 } shim_wait_purpose;
 
-/* Any member ends the wait; whatever else is ready at that moment is still ready for the next wait. The set and its
- * arrays belong to the caller of shim_park(), which may keep them on its stack: they are used until shim_park()
+/* Any member ends the wait; other members that are ready at that moment are still ready for the next wait. The set and
+ * its arrays belong to the caller of shim_park(), which may keep them on its stack: they are used until shim_park()
  * returns. The same descriptor may occur more than once in a set, and in the sets of several requests; a completion is
  * in one set at a time. */
 typedef struct shim_wait_set {
@@ -48,17 +48,18 @@ typedef struct shim_wait_set {
     unsigned completion_count;
     /* On the monotonic clock, in nanoseconds; 0 if there is none. */
     int64_t deadline;
-    /* The request's time limit does not end the wait. */
+    /* Whether the wait may outlast the request's time limit. */
     bool is_unlimited;
-    /* Something on the same thread ends the wait too, by shim_wake() (owners/turns.c). */
+    /* Whether the request also waits for its turn, which another request of the thread announces by shim_wake()
+     * (owners/turns.c). */
     bool awaits_turn;
     shim_wait_purpose purpose;
 } shim_wait_set;
 
-/* What ended a wait. */
+/* The event that ended a wait. */
 typedef enum shim_woken_by {
-    /* Nothing: the request could not wait without blocking its thread, or nothing would have ended the wait. The caller
-     * has to block. */
+    /* No event: the request could not wait without blocking its thread, or no event would have ended the wait. The
+     * caller has to block. */
     SHIM_NEVER_PARKED = 0,
     SHIM_WOKEN_BY_DESCRIPTOR,
     SHIM_WOKEN_BY_TIME,
@@ -75,7 +76,7 @@ typedef struct shim_woken {
     shim_woken_by by;
     /* The index of the watch or of the completion. */
     unsigned member;
-    /* There was no wait: the watch is of a file that epoll does not support, and that is always ready. */
+    /* Whether there was no wait because the watch is of a file that epoll does not support, and that is always ready. */
     bool is_file;
 } shim_woken;
 

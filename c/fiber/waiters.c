@@ -1,12 +1,13 @@
 /* Requests that wait for completions.
  *
- * A completion belongs to the host, with everything that threads share about it. Here, each request that waits for
- * completions has a number, which is passed to the host with each of them. Whoever completes one passes the number on,
- * and the host passes its group back, on the thread of the request. Numbers are reused, so the host may pass back a number
- * late, when it belongs to another request or to none. Whoever is notified therefore checks what is complete.
+ * A completion belongs to the host, with all state that threads share about it. Here, each request that waits for
+ * completions has a number, which is passed to the host with each of them. The completing thread passes the number on,
+ * and the host passes its group back on the request's thread. Numbers are reused, so the host may pass a number back
+ * late, when it belongs to another request or to none. A notified request therefore checks which completions are
+ * complete.
  *
- * There are as many numbers as requests wait: a request that found none would have to block its thread, on which what it
- * waits for may be about to run. */
+ * There is a number for each waiting request: a request without one would have to block its thread, on which the task
+ * that it waits for may be about to run. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/fiber.h"
@@ -19,9 +20,9 @@
 enum { ROOM_FIRST = 64 };
 
 static __thread struct {
-    /* Indexed by number; NULL where a thread blocks, and where the number is free. */
+    /* Indexed by number; NULL if the thread blocks under the number, or if the number is free. */
     shim_fiber **fibers;
-    /* The numbers that are free; the last one is the next. */
+    /* The free numbers; the last one is used next. */
     uint32_t *free;
     uint32_t free_count;
     uint32_t room;
@@ -81,7 +82,7 @@ static void give_number_back(shim_fiber *fiber)
     shim_waiter_release(number);
 }
 
-/* Tells the first `count` completions, and releases the number. */
+/* Stops waiting for the first `count` completions, and releases the number. */
 static void leave(shim_fiber *fiber, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

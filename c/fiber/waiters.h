@@ -8,7 +8,7 @@
 
 typedef enum shim_waits {
     SHIM_WAITS_FOR_ALL,
-    /* One of them is complete, so there is no wait. */
+    /* One of the completions is complete, so there is no wait. */
     SHIM_WAITS_NO_MORE,
     /* Out of memory. */
     SHIM_WAITS_REFUSED,
@@ -19,12 +19,12 @@ typedef enum shim_waits {
 shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
 /* Stops waiting; harmless if the request is not waiting. */
 void shim_waiter_remove(shim_fiber *fiber);
-/* A number of a thread that blocks; nobody is notified under it. Returns false if out of memory. */
+/* Reserves a number for a thread that blocks; its notifications wake no request. Returns false if out of memory. */
 bool shim_waiter_reserve(uint32_t *number);
 void shim_waiter_release(uint32_t number);
-/* The thread waits no more. */
+/* The thread waits no more: frees the list. */
 void shim_waiters_close(void);
-/* In the child of a fork(): the waits belong to its parent. */
+/* Call in the child of a fork(): the waits belong to its parent. */
 void shim_waiters_forget(void);
 
 #endif

@@ -1,7 +1,7 @@
-/* Which requests wait for which descriptors.
+/* Requests that wait for descriptors.
  *
- * epoll knows each descriptor once, however many requests wait for it, with the union of their events. It reports once,
- * and is then told what the remaining requests wait for. */
+ * epoll has one entry per descriptor, whatever the number of requests that wait for it, with the union of their events.
+ * It reports once, and is then armed again for the remaining requests. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/ready.h"
@@ -50,7 +50,7 @@ bool shim_watches_any(void)
     return own.count > 0;
 }
 
-/* Returns NULL if nobody waits for the descriptor. */
+/* Returns NULL if no request waits for the descriptor. */
 static watched *watched_of(int descriptor)
 {
     bool is_there = descriptor >= 0 && (size_t)descriptor < own.room;
@@ -120,7 +120,7 @@ static void wake(const shim_watch *watch, shim_woken_by by)
     shim_wake(fiber, by, (unsigned)(watch - fiber->wait_set->watches));
 }
 
-/* The descriptor has been closed, or refers to another file by now. */
+/* Wakes all requests that wait for a descriptor that has been closed, or refers to another file by now. */
 static void wake_watchers_of(int descriptor)
 {
     for (watched *watched = watched_of(descriptor); watched != NULL; watched = watched_of(descriptor)) {
@@ -173,7 +173,7 @@ shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch)
     return SHIM_WATCHED;
 }
 
-/* The next watch of another request; waking a request removes all its watches. */
+/* Returns the next watch of another request; waking a request removes all its watches. */
 static shim_watch *next_of_others(const shim_watch *watch)
 {
     shim_watch *next = watch->next;

@@ -1,4 +1,4 @@
-/* Which requests wait for which descriptors; used by park.c, which wakes them. */
+/* Requests that wait for descriptors; used by park.c, which wakes them. */
 #ifndef SVC_SHIM_WATCHES_H
 #define SVC_SHIM_WATCHES_H
 
@@ -6,10 +6,10 @@
 
 #include <sys/epoll.h>
 
-/* Sets the epoll of the thread, with which all watched descriptors are registered. */
+/* Sets the thread's epoll descriptor, at which all watched descriptors are registered. */
 void shim_watches_open(int poller);
 void shim_watches_close(void);
-/* Like close, in the child of a fork(), which must not change what its parent waits for. */
+/* Closes in the child of a fork(), without changing the waits of its parent. */
 void shim_watches_forget(void);
 bool shim_watches_any(void);
 
@@ -25,13 +25,13 @@ typedef enum shim_watched {
 
 /* Makes the request wait for the events of the watch. */
 shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch);
-/* Stops waiting; harmless if nobody waits. */
+/* Stops waiting; harmless if there is no wait. */
 void shim_watch_remove(shim_watch *watch);
-/* Whether a request waits for it in a call that uses it. */
+/* Whether a request waits for the descriptor in a call that continues to use it. */
 bool shim_watches_use(int descriptor);
-/* The descriptor is about to be closed: wakes the requests that wait for it. */
+/* Call before the descriptor is closed: wakes the requests that wait for it. */
 void shim_watches_closed(int descriptor);
-/* Wakes the requests that wait for what epoll reports. */
+/* Wakes the requests that wait for the reported events. */
 void shim_watches_wake(const struct epoll_event *event);
 
 #endif
