@@ -1,7 +1,7 @@
 /* The bottom frame of a request.
  *
- * Scripts see it in their backtraces as Svc\Worker::request(), and the engine names it in its messages. Nobody can call
- * it. */
+ * Scripts see it in their backtraces as Svc\Worker::request(), and the engine names it in its messages. Scripts cannot
+ * call it. */
 #include "compat.h"
 #include "engine/bottom.h"
 

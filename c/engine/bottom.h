@@ -5,7 +5,7 @@
 #include "compat.h"
 
 void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
-/* Initializes `frame` as that frame, and makes it the current one. */
+/* Initializes `frame` as the bottom frame, and makes it the current one. */
 void shim_bottom_enter(zend_execute_data *frame);
 
 #endif

@@ -1,18 +1,18 @@
 /* When PHP's cycle collector runs in worker mode.
  *
  * A collection frees the garbage of the whole thread, and calls the destructors of objects that other requests have
- * left. Inside a request, these destructors would print into its page, write to its session and read its superglobals.
+ * left. Inside a request, these destructors would write to its output and its session, and read its superglobals.
  * Collections that the engine starts by itself are therefore postponed until no request is active. A request that fills
- * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles(), and the end
- * of a request whose own instance of something refers to itself (instances/own_instances.c).
+ * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles(), and the
+ * end of a request whose own instance is part of a cycle (instances/own_instances.c).
  *
- * An idle worker also collects if there are new roots since the last collection, so that a call of gc_collect_cycles() finds
- * mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time, and there is a pause
- * between them, because most requests leave a root that is no garbage.
+ * An idle worker also collects if there are new roots since the last collection, so that a call of gc_collect_cycles()
+ * finds mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time, and there
+ * is a pause between them, because most requests leave a root that is not garbage.
  *
- * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
- * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
- * memory beyond the script's limit.
+ * While the collector marks, the reference counts of all visited values are wrong, and its own memory is allocated like
+ * the script's: running out of memory there would leave the counts wrong. The collector may therefore use some memory
+ * beyond the script's limit.
  *
  * Promises: no request is suspended while a collection runs. */
 #include "compat.h"
@@ -24,25 +24,25 @@
 
 #include <zend_gc.h>
 
-/* PHP's own values: the number of roots that trigger a collection, the step by which that number adapts, and how much a
- * collection must find for the number not to rise. */
+/* PHP's own values: the number of roots that trigger a collection, the step by which that number adapts, and the number
+ * of values that a collection must free to keep the number from rising. */
 enum { ROOTS = 10001, ROOTS_STEP = 10000, ROOTS_MAX = 1000000000, WORTHWHILE = 100 };
 /* Collections are not postponed beyond this number of roots. */
 enum { ROOTS_OF_ONE = 50000 };
 
 static __thread struct {
     bool is_running;
-    /* A bailout has left the running collection. The engine believes that it still runs, and would start no other
-     * one. */
+    /* Whether a bailout has left the running collection. The engine believes that it still runs, and would not start
+     * another one. */
     bool was_left;
     uint32_t threshold;
-    /* How many roots the last collection has left, when it ended, and how long it took. */
+    /* The number of roots that the last collection has left, the time of its end, and its duration. */
     uint32_t alive;
     int64_t ended_at;
     int64_t took;
 } collector;
 
-/* Lists of the contents of a few objects; the roots themselves are not on PHP's heap. */
+/* For lists of the contents of a few objects; the roots themselves are not on PHP's heap. */
 enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
 /* The divisor of the time that an idle thread may spend on collections. */

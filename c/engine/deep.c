@@ -1,20 +1,21 @@
 /* Freeing structures of any depth.
  *
  * PHP frees the contents of objects and arrays by recursion, without checking the stack: a list of some ten thousand
- * links overflows a stack that is nearly full. Every such recursion passes through two functions, which the executable
- * defines before libphp does. Beyond a certain depth, they put what is to be freed on a list, and the outermost call
- * processes the list. Only the order changes in which the links of a very long chain are destructed.
+ * links overflows a stack that is nearly full. Every such recursion passes through two functions, whose definitions in
+ * the executable precede those of libphp. Beyond a certain depth, they put values on a list instead of freeing them,
+ * and the outermost call processes the list. Only the order changes in which the links of a very long chain are
+ * destructed.
  *
  * Invariants. Everything on the list has exactly one reference, the list's, so that neither the collector nor a
  * destructor that runs meanwhile can free it. Each stack (of a thread or a fiber) has its own outermost call. None of
- * this state is on a stack: a bailout may skip the outermost call, which is noticed when something is freed from above
+ * this state is on a stack: a bailout may skip the outermost call, which is detected when a value is freed from above
  * its position. */
 #include "compat.h"
 #include "engine/deep.h"
 
 #include <dlfcn.h>
 
-/* How much stack one recursion may use before the rest is postponed. */
+/* The stack space that one recursion may use before the rest is postponed. */
 enum { STACK_MAX = 128 * 1024, ROOM_AT_FIRST = 256 };
 
 /* The stack position of the outermost call on the current stack; NULL if nothing is being freed on it. */
@@ -49,7 +50,7 @@ static zend_never_inline void work_off(size_t down_to)
 {
     while (later.count > down_to) {
         zend_refcounted *counted = later.list[--later.count];
-        /* A destructor may have obtained it through a weak reference. */
+        /* A destructor may have obtained a reference through a weak reference. */
         if (GC_TYPE(counted) == IS_ARRAY) {
             free_array((zend_array *)counted);
         } else if (GC_DELREF(counted) == 0) {
@@ -58,7 +59,7 @@ static zend_never_inline void work_off(size_t down_to)
     }
 }
 
-/* At the end of the outermost call, which began with this many entries on the list. */
+/* Ends the outermost call, which began with this many entries on the list. */
 static void end(size_t before)
 {
     if (UNEXPECTED(later.count > before)) {
@@ -67,14 +68,14 @@ static void end(size_t before)
     top = NULL;
 }
 
-/* Whether no call below is freeing: if the current position is above the outermost call's, a bailout has skipped that
- * call. */
+/* Whether this is the outermost call that frees: if the current position is above the recorded one, a bailout has
+ * skipped that call. */
 static bool is_outermost(const char *here)
 {
     return top == NULL || here > top;
 }
 
-/* Whether the recursion has become so deep that the rest is postponed. */
+/* Postpones the rest if the recursion has become too deep. Returns whether it did. */
 static bool is_put_off(zend_refcounted *counted, const char *here)
 {
     return UNEXPECTED(top - here > STACK_MAX) && put_off(counted);
@@ -89,7 +90,7 @@ void ZEND_FASTCALL zend_objects_store_del(zend_object *object)
         free_object(object);
         end(before);
     } else if (GC_TYPE(object) != IS_OBJECT || !is_put_off((zend_refcounted *)object, here)) {
-        /* What the collector has already freed is no longer an object, and its memory remains only for a while. */
+        /* An object that the collector has already freed is no longer valid; its memory remains only for a while. */
         free_object(object);
     }
 }

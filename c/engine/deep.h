@@ -5,10 +5,11 @@
 #include <stdbool.h>
 
 bool shim_deep_install(void);
-/* The outermost call that frees on the current stack, and how it is restored after a bailout or a switch. */
+/* Returns the outermost call that frees on the current stack; shim_descent_return_to() restores it after a bailout or a
+ * switch. */
 const void *shim_descent_here(void);
 void shim_descent_return_to(const void *descent);
-/* PHP's heap is about to be destroyed, with everything that is still to be freed. */
+/* Call before PHP's heap is destroyed, with all postponed values. */
 void shim_descent_forget(void);
 void shim_descent_stop(void);
 

@@ -1,8 +1,9 @@
-/* Exceptions as the engine sees them, and chains of them that are circles.
+/* Exceptions as the engine sees them, and circular chains of them.
  *
- * `new` only makes chains that end. unserialize() and reflection write whatever a script has asked for into `previous`, a
- * circle too. PHP adds what is thrown on the way to the end of such a chain, which it looks for without an end, in C: no
- * time limit interrupts it. The function that does so is therefore defined here, before libphp's. */
+ * `new` only creates chains that end. unserialize() and reflection write any value that a script supplies into
+ * `previous`, a circle too. PHP appends a newly thrown exception at the end of such a chain, and searches for the end
+ * in C without a bound: no time limit interrupts it. The executable's definition of the function that does so therefore
+ * precedes that of libphp. */
 #include "compat.h"
 #include "engine/exception.h"
 
@@ -36,8 +37,8 @@ static zend_object *nth(zend_object *exception, size_t n)
     return exception;
 }
 
-/* The length of the circle that the chain runs into; 0 if it ends, and `count` is its length then. One of the two that are
- * compared waits at places that lie twice as far apart each time, as R. P. Brent has it. */
+/* Returns the length of the circle that the chain runs into; 0 if it ends, and `count` is then its length. Uses R. P.
+ * Brent's algorithm: the waiting pointer moves at distances that double each time. */
 static size_t circle(zend_object *exception, size_t *count)
 {
     zend_object *waits = exception, *walks = shim_exception_previous(exception);
@@ -72,7 +73,7 @@ size_t shim_exception_chain(zend_object *exception)
     return before + length;
 }
 
-/* What unwinds a script is no exception. */
+/* The objects that unwind a script for exit() are not Throwable. */
 static bool is_endless(zend_object *exception)
 {
     size_t count;

@@ -1,15 +1,15 @@
 /* The timer behind max_execution_time and set_time_limit().
  *
  * For each request, Zend creates a timer, arms it, disarms it and deletes it: four system calls, for a limit that
- * hardly any request comes near. Here, a thread keeps one timer from its first request to its end, and a limit in the
+ * hardly any request approaches. Here, a thread keeps one timer from its first request to its end, and a limit in the
  * distant future is only recorded, not passed to the kernel. A watcher (the one-second scan of the pool) reads it, and
  * arms the timer when the limit is near. The timer never fires early, so no system call of a script is interrupted
  * needlessly. If the watcher has not looked recently, limits are passed to the kernel immediately.
  *
  * A limit fires once. Zend ends the script at its next instruction, and until the thread gets there, nothing interrupts
- * it again: PHP waits for streams in calls that it restarts after each interruption, with their full timeout. What runs
- * after the script has a limit of the same length, starting when the first one took effect. Until then, the expired
- * limit stays recorded, so that the watcher sees a thread that does not react to it.
+ * it again: PHP waits for streams in calls that it restarts after each interruption, with their full timeout. Code that
+ * runs after the script has a limit of the same length, starting when the first one took effect. Until then, the
+ * expired limit stays recorded, so that the watcher sees a thread that does not react to it.
  *
  * States of a limit (`word`): none; OWED, which the watcher may change to MOVING; KERNEL. Only the thread itself leaves
  * OWED and KERNEL in other ways, and only the watcher leaves MOVING, after one system call. */
@@ -34,29 +34,29 @@ static const int64_t NEAR = 4 * SECOND;
 static const int64_t LATELY = 2 * SECOND;
 /* A thread that executes instructions would have reacted to its limit long before this. */
 static const int64_t GRACE = SECOND / 4;
-/* How often a thread that waits for a lock is interrupted once its limit has expired. */
+/* The interval at which a thread that waits for a lock is interrupted once its limit has expired. */
 static const int64_t INSISTENCE = SECOND / 10;
 
 enum holder { NONE = 0, OWED = 1, KERNEL = 2, MOVING = 3 };
 
 struct shim_timer {
-    /* This thread runs PHP; its timer may be created before its first request. */
+    /* Whether this thread runs PHP; its timer may be created before its first request. */
     bool wanted;
     bool exists;
     timer_t timer;
     void *value;
-    /* When the limit expires, on the monotonic clock in nanoseconds, times four, plus who takes care of it; 0 if there
-     * is none. */
+    /* The time at which the limit expires, on the monotonic clock in nanoseconds, times four, plus its holder; 0 if
+     * there is none. */
     uint64_t word;
     /* The host's number of the request that the limit belongs to; changes only while there is no limit. */
     uint64_t request;
-    /* The recorded limit has interrupted its thread. Owned by the thread. */
+    /* Whether the recorded limit has interrupted its thread. Owned by the thread. */
     volatile bool fired;
-    /* The thread waits where a single interruption may come a moment too early. Owned by the thread. */
+    /* Whether the thread waits in a call for which a single interruption may come too early. Owned by the thread. */
     volatile bool insists;
-    /* The limit is replaced instead of removed. Owned by the thread. */
+    /* Whether the limit is replaced instead of removed. Owned by the thread. */
     bool is_held;
-    /* When the watcher last looked. Owned by the watcher. */
+    /* The time at which the watcher last looked. Owned by the watcher. */
     int64_t looked_at;
 };
 
@@ -83,9 +83,9 @@ static int tell_kernel(timer_t timer, int64_t wait)
     return LIBC(timer_settime)(timer, 0, &later, NULL);
 }
 
-/* ---- on the thread itself, including the handler of its signal ---- */
+/* ---- on the thread itself, including its signal handler ---- */
 
-/* Removes the limit; the kernel may still have the timer armed. Returns what the limit was. */
+/* Removes the limit and returns it; the kernel's timer may still be armed. */
 static uint64_t take_limit(void)
 {
     own.fired = false;
@@ -100,7 +100,7 @@ static uint64_t take_limit(void)
     }
 }
 
-/* Release: pairs with the watcher's acquire; publishes whose limit it is, and that the timer exists. */
+/* Release: pairs with the watcher's acquire; publishes the limit's request, and that the timer exists. */
 static void write_limit(int64_t deadline, enum holder holder)
 {
     __atomic_store_n(&own.request, shim_current != NULL ? shim_current->number : 0, __ATOMIC_RELEASE);
@@ -259,7 +259,7 @@ void shim_timer_resume(const shim_timer_state *state)
 {
     if (own.exists && state->deadline > 0) {
         if (state->timed_out) {
-            /* It has fired. */
+            /* The limit has fired. */
             write_limit(state->deadline, KERNEL);
             own.fired = true;
         } else {
@@ -287,7 +287,7 @@ uint64_t shim_timer_look(shim_timer *timer)
     int64_t wait = deadline_of(word) - now;
     if (holder_of(word) == KERNEL && wait < -GRACE) {
         uint64_t request = __atomic_load_n(&timer->request, __ATOMIC_ACQUIRE);
-        /* The owner of the limit was written before the limit: if the limit is unchanged, so is its request. */
+        /* The request was written before the limit: if the limit is unchanged, so is its request. */
         return word == __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE) ? request : 0;
     }
     if (holder_of(word) != OWED || wait >= NEAR) {

@@ -10,7 +10,7 @@ typedef struct shim_function_key {
     const zend_class_entry *class;
 } shim_function_key;
 
-/* Open addressing; the key, or the empty place where it belongs. */
+/* Open addressing: returns the key, or its empty place. */
 static shim_function_key *find_key(const shim_function_set *set, const zend_function *function)
 {
     size_t i = ((uintptr_t)function->common.function_name >> 4) % set->room;
@@ -56,7 +56,7 @@ static void add_row(shim_function_set *set, const shim_function_names *row)
 
 void shim_function_set_fill(shim_function_set *set, const shim_function_names *rows, size_t count)
 {
-    /* At least half of it stays empty. */
+    /* At least half of the table stays empty. */
     set->room = 2 * count_words(rows, count);
     set->keys = pecalloc(set->room, sizeof(*set->keys), true);
     for (size_t i = 0; i < count; i++) {

@@ -1,10 +1,9 @@
-/* Whether a thread executes instructions of a script, and whether its time limit has expired while it does not.
+/* Checks whether a thread executes instructions of a script, and whether its time limit has expired while it does not.
  *
- * Zend checks a flag of each thread at every backward jump and call of a script. Whoever sets the flag gets an answer
- * almost immediately from a thread that executes instructions, and none from one that is inside a system call or an
- * internal function.
+ * Zend checks a flag of each thread at every backward jump and call of a script. If the flag is set, a thread that
+ * executes instructions answers almost immediately; a thread inside a system call or an internal function does not.
  *
- * Promises: asking has no effect on the script. Others may hear of interrupts, too, and throw. */
+ * Promises: asking has no effect on the script. Other users of the interrupt are called too, and may throw. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"

@@ -1,12 +1,12 @@
 /* Loading of code, which the engine can do for only one request at a time.
  *
  * The compiler and the linking of classes keep their position in variables of the thread, as a stack of nested files.
- * While a class is being autoloaded, the engine tells everybody else that the class does not exist. Both may call a
- * script's code (error handlers, stream wrappers, autoloaders), and if a request waited there, another one would run in
+ * While a class is being autoloaded, the engine reports to all other code that the class does not exist. Both may call
+ * script code (error handlers, stream wrappers, autoloaders), and if a request waited there, another one would run in
  * between. A request that waits while it loads code therefore blocks its thread.
  *
  * The same holds for class constants: the first access evaluates a constant, which may call error handlers, and the
- * engine marks the constant meanwhile. Another request that found the mark would be told that the constant refers to
+ * engine marks the constant meanwhile. Another request that found the mark would get an error: the constant refers to
  * itself. */
 #include "compat.h"
 #include "context/own_worker.h"
@@ -34,7 +34,7 @@ static load begin_load(void)
     return (load){.stack = stack, .outer = stack->loads++};
 }
 
-/* Also ends the loads inside of it that a bailout has skipped. */
+/* Ends the load, and the loads inside it that a bailout has skipped. */
 static void end_load(load ended)
 {
     ended.stack->loads = ended.outer;
@@ -76,10 +76,10 @@ zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zen
     return value;
 }
 
-/* The engine's own, which is private to it. */
+/* The engine's own flag, which is private to it. */
 enum { VISITED = 0x80 };
 
-/* No constant is being evaluated any more. */
+/* Removes the marks of all constants: no evaluation is in progress. */
 static void forget_constants(void)
 {
     zend_class_entry *class;
@@ -90,7 +90,7 @@ static void forget_constants(void)
         HashTable *constants = &class->constants_table;
         if (ZEND_MAP_PTR(class->mutable_data) != NULL) {
             const zend_class_mutable_data *own = ZEND_MAP_PTR_GET_IMM(class->mutable_data);
-            /* Classes without a table of their own have no evaluated constants yet. */
+            /* Classes without their own table have no evaluated constants yet. */
             if (own == NULL || own->constants_table == NULL) {
                 continue;
             }
@@ -154,7 +154,7 @@ static void forget_loads_of(const shim_stack *stack)
 
 static zif_handler php_opcache_compile_file;
 
-/* A function of PHP has caught a bailout, and its script continues: the engine is not shutting down. */
+/* Continues after a function of PHP has caught a bailout: the engine is not shutting down. */
 static void go_on_after_jump(void)
 {
     shim_own_worker.tainted = true;
@@ -162,8 +162,8 @@ static void go_on_after_jump(void)
     shim_collector_unprotect();
 }
 
-/* OPcache compiles without calling the engine's hook, and if the compiler bails out, it tells the script that compiling
- * failed. */
+/* OPcache compiles without calling the engine's hook, and if the compiler bails out, reports to the script that
+ * compiling has failed. */
 static ZEND_FUNCTION(guarded_opcache_compile_file)
 {
     const bool was_unclean = CG(unclean_shutdown);

@@ -4,14 +4,14 @@
 
 #include <stdbool.h>
 
-/* Before PHP starts. Returns false if libphp lacks what is needed. */
+/* Call before PHP starts. Returns false if libphp lacks a required function. */
 bool shim_loading_prepare(void);
 void shim_loading_install(void);
 /* Whether the running request is loading code, and so cannot be suspended. */
 bool shim_is_loading(void);
-/* A request begins; loads in progress around it are not its own. */
+/* Call when a request begins: loads in progress around it do not belong to it. */
 void shim_loading_begin(void);
-/* The loads in progress have ended by a bailout. */
+/* Call after a bailout, which has ended the loads in progress. */
 void shim_loading_forget(void);
 
 #endif

@@ -1,14 +1,15 @@
-/* Pages of mapped files that somebody else has cut off.
+/* Pages of mapped files that another process or request has truncated.
  *
  * A thread that reads a page of a mapped file beyond the end of the file receives SIGBUS, which ends the process.
- * libc/mapping.c keeps libraries that can do without from mapping files. The others may still lose one: a font, a
- * database of an extension, the index of SQLite's write-ahead log, truncated by a request or by a program beside the
- * server. The handler lets the access succeed: the file of a mapping that is shared for writing is extended again, so
- * that all processes that share it see the same; any other mapping gets empty pages from there to its end. What the
- * library makes of them is not to be trusted, so the request ends with a fatal error as soon as the call returns.
+ * libc/mapping.c prevents libraries from mapping files where they do not depend on it. The other mappings may still
+ * lose a page: a font, a database of an extension, the index of SQLite's write-ahead log, truncated by a request or by
+ * another program. The handler lets the access succeed: the file of a mapping that is shared for writing is extended
+ * again, so that all processes that share it see the same contents; any other mapping gets empty pages from there to
+ * its end. The library's results are not trustworthy then, so the request ends with a fatal error as soon as the call
+ * returns.
  *
- * Promises: the handler calls the kernel and nothing else. A fault of another kind is passed on to the handler before:
- * broken memory, a mapping of code, memory without a file, or a shared file that no descriptor is open for. */
+ * Promises: the handler calls the kernel and nothing else. It passes other faults on to the previous handler: broken
+ * memory, a mapping of code, memory without a file, or a shared file without an open descriptor. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/lost_pages.h"
@@ -39,7 +40,7 @@ typedef struct mapping {
     uint64_t inode;
 } mapping;
 
-/* ---- what is mapped there ---- */
+/* ---- the mapping at an address ---- */
 
 static uint64_t read_number(const char **at, unsigned base)
 {
@@ -83,7 +84,7 @@ static mapping read_line(const char *at)
 
 static bool look_up(uintptr_t address, mapping *found)
 {
-    /* Stacks of handlers are small. */
+    /* Signal stacks are small. */
     char text[512], line[128];
     size_t length = 0;
     ssize_t got;
@@ -92,7 +93,7 @@ static bool look_up(uintptr_t address, mapping *found)
     while (descriptor >= 0 && !is_found && (got = syscall(SYS_read, descriptor, text, sizeof(text))) > 0) {
         for (ssize_t i = 0; i < got && !is_found; i++) {
             if (text[i] != '\n') {
-                /* What follows is the name. */
+                /* The rest of the line is the name. */
                 length += length < sizeof(line) - 1;
                 line[length - 1] = text[i];
                 continue;
@@ -109,9 +110,9 @@ static bool look_up(uintptr_t address, mapping *found)
     return is_found;
 }
 
-/* ---- what is done about it ---- */
+/* ---- the repair ---- */
 
-/* The library that maps a file for writing keeps it open. */
+/* Extends the file of a mapping through a descriptor: a library that maps a file for writing keeps it open. */
 static bool extend(const mapping *map, uint64_t length)
 {
     for (int descriptor = 0, misses = 0; misses < 4096; descriptor++) {

@@ -1,17 +1,17 @@
 /* Marks that the engine leaves on values while it walks them.
  *
- * What prints, encodes, compares or sorts values marks each array and object that it is inside of (GC_PROTECTED, the
- * guards ZEND_GUARD_RECURSION_*, the locks of ArrayObject and SplHeap), and so notices one that contains itself. It calls a
- * script's code in between: __debugInfo(), jsonSerialize(), __toString(), getters, callbacks. A mark says "somebody is in
- * here", and not who: whatever else meets it takes the value for one that contains itself. Only the C frames know what they
- * have marked, but what they belong to is known: the functions listed here, by the files of php-src that mark, and the
- * opcodes that compare.
+ * Functions that print, encode, compare or sort values mark each array and object that they are inside of
+ * (GC_PROTECTED, the guards ZEND_GUARD_RECURSION_*, the locks of ArrayObject and SplHeap), and so detect one that
+ * contains itself. In between, they call script code: __debugInfo(), jsonSerialize(), __toString(), getters, callbacks.
+ * A mark does not record its owner: any other function that finds it takes the value for one that contains itself. Only
+ * the C frames know the values that they have marked, but the functions are known: those listed here, by the files of
+ * php-src that mark, and the opcodes that compare.
  *
  * Functions that mark only private copies are not listed (array_walk_recursive() in ext/standard/array.c, filters in
  * ext/filter/filter.c), nor are functions that call no script while values are marked (count() with COUNT_RECURSIVE,
- * compact(), array_merge_recursive()). ext/soap/php_encoding.c calls only the functions of a type map while it marks, and
- * Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A test
- * compares the files named here with those that mark. */
+ * compact(), array_merge_recursive()). ext/soap/php_encoding.c calls only the functions of a type map while it marks,
+ * and Zend/zend_constants.c only an error handler, without whose mark a deprecation is not reported a second time. A
+ * test compares the files named here with those that mark. */
 #include "compat.h"
 #include "engine/function_set.h"
 #include "engine/marking.h"
@@ -21,7 +21,7 @@
 static const shim_function_names marking_names[] = {
     /* Zend/zend.c */
     {NULL, "print_r debug_print_backtrace"},
-    /* Zend/zend_builtin_functions.c: define(), which calls nothing. */
+    /* Zend/zend_builtin_functions.c: define(), which calls no script */
     /* Zend/zend_exceptions.c */
     {"exception", "__tostring"},
     {"error", "__tostring"},

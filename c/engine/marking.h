@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* Whether what this frame executes leaves marks on values until it returns. */
+/* Whether the code that this frame executes leaves marks on values until it returns. */
 bool shim_frame_marks(const zend_execute_data *frame);
-/* Whether it is json_encode(). */
+/* Whether it is the frame of json_encode(). */
 bool shim_frame_encodes(const zend_execute_data *frame);
-/* After PHP has started. */
+/* Call after PHP has started. */
 void shim_marking_install(void);
 
 #endif

@@ -2,13 +2,13 @@
  *
  * PHP has one block per thread for the results of a match. Each user records in a local variable whether the block was
  * in use, and restores that at its end. This is correct only if uses end in the reverse order of their beginnings.
- * While a callback of one of them waits (of a replacement, or __toString() below preg_grep()), others begin and end:
- * one whose expression is too large for the block frees it, although another one is about to read it. The same happens
+ * While a callback of one use waits (of a replacement, or __toString() below preg_grep()), others begin and end: one
+ * whose expression is too large for the block frees it, although another one is about to read it. The same happens
  * between a script's own fibers, and a bailout leaves the block marked as in use.
  *
  * In a worker, the block is therefore marked as in use before the boot script runs, so that each call allocates its own
- * from the request's heap, and restores what it found. This costs a few nanoseconds per match, and leaves nothing that
- * waits or bailouts could put out of step. */
+ * from the request's heap, and restores the mark that it found. This costs a few nanoseconds per match, and leaves no
+ * state that waits or bailouts could corrupt. */
 #include "compat.h"
 #include "engine/matching.h"
 

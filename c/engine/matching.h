@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* PHP has started the boot request: from now on, requests of this thread match without the shared memory. Returns false
- * if out of memory. */
+/* Call after PHP has started the boot request: from now on, requests of this thread match without the shared memory.
+ * Returns false if out of memory. */
 bool shim_matching_begin(void);
-/* The boot request has ended. */
+/* Call after the boot request has ended. */
 void shim_matching_end(void);
 
 #endif

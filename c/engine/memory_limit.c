@@ -1,6 +1,6 @@
 /* The memory limit of a worker's requests.
  *
- * The heap belongs to the thread, and so does the limit that it enforces: the limit is set for whichever request runs.
+ * The heap belongs to the thread, and so does the limit that it enforces: the limit is set for the running request.
  * Memory that bailouts have left allocated belongs to no request, and is added to the limit. */
 #include "compat.h"
 #include "engine/memory_limit.h"
@@ -26,14 +26,14 @@ void shim_memory_limit_apply(void)
     shim_memory_limit_extend(0);
 }
 
-/* Whether the heap uses so much of the limit that little would be left. */
+/* Whether the heap uses more than half of the limit. */
 static bool is_heap_large(void)
 {
     return PG(memory_limit) > 0 && zend_memory_usage(true) > (size_t)PG(memory_limit) / 2;
 }
 
-/* What the error itself used beyond the limit is free again, in small pieces, which the heap keeps until it is asked
- * for them. */
+/* Measures the memory that a bailout has left behind. Memory that the error itself used beyond the limit is free again,
+ * in small pieces, which the heap keeps until it is asked to release them. */
 void shim_memory_limit_after_jump(void)
 {
     if (is_heap_large()) {

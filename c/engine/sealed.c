@@ -1,10 +1,10 @@
-/* Classes of which only svc makes objects.
+/* Classes that only svc instantiates.
  *
- * A private constructor keeps scripts from `new`, and nothing else: PDO, mysqli and pgsql make objects of any class that
- * they are given the name of, PDO::FETCH_CLASSTYPE takes that name from a row, and none of them looks at the constructor
- * unless there is one to call. All of them, and unserialize(), reflection and the rest of the engine, make objects by
- * object_init_ex(), which refuses abstract classes. These classes therefore say that they are abstract, and their objects
- * are made without that function: a method finds what svc has put there. */
+ * A private constructor prevents `new`, and nothing else: PDO, mysqli and pgsql create objects of any class that they
+ * are given the name of, PDO::FETCH_CLASSTYPE takes that name from a row, and none of them checks the constructor
+ * unless there is one to call. All of them, and unserialize(), reflection and the rest of the engine, create objects by
+ * object_init_ex(), which refuses abstract classes. These classes are therefore flagged as abstract, and their objects
+ * are created without that function: methods always find the state that svc has set. */
 #include "compat.h"
 #include "engine/sealed.h"
 
@@ -21,7 +21,7 @@ zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry 
     zend_class_entry entry;
     INIT_CLASS_ENTRY_EX(entry, name, strlen(name), methods);
     zend_class_entry *class = zend_register_internal_class(&entry);
-    /* Implicitly: as if it had a method without a body. Nothing but isAbstract() tells. */
+    /* Implicitly abstract, as if it had a method without a body. Only isAbstract() reveals it. */
     class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_IMPLICIT_ABSTRACT_CLASS | ZEND_ACC_NO_DYNAMIC_PROPERTIES |
                        ZEND_ACC_NOT_SERIALIZABLE;
     class->create_object = create != NULL ? create : create_plain;

@@ -9,7 +9,7 @@
 #include <zend_globals.h>
 #include <zend_language_scanner.h>
 
-/* Parts of extensions' structs. A saved block holds them back to back. */
+/* Parts of extensions' structs. A saved block stores them back to back. */
 enum { PARTS_MAX = 16, BLOCK_MAX = 512 };
 
 static struct {
@@ -20,7 +20,7 @@ static struct {
 static size_t part_count;
 static size_t block_size;
 
-/* The engine's own. */
+/* The engine's own variables. */
 typedef struct calls {
     /* The family of usort() */
     zend_fcall_info compare;
@@ -44,8 +44,8 @@ typedef struct calls {
     bool in_user_include;
 } calls;
 
-/* The compiler and the linker. Members that are not listed belong to the thread, such as the tables of classes, or have no
- * value while a script runs. */
+/* The members of the compiler and the linker. Members that are not listed belong to the thread, such as the tables of
+ * classes, or have no value while a script runs. */
 #define COMPILER_MEMBERS(DO) \
     DO(loop_var_stack) DO(active_class_entry) DO(compiled_filename) DO(zend_lineno) DO(active_op_array) DO(in_compilation) \
     DO(skip_shebang) DO(increment_lineno) DO(encoding_declared) DO(doc_comment) DO(extra_fn_flags) DO(compiler_options) \
@@ -62,7 +62,7 @@ typedef struct compilation {
 } compilation;
 
 typedef struct shim_saved {
-    /* No call is in progress: `calls` and `block` have no value. */
+    /* Whether no call is in progress: `calls` and `block` have no value. */
     bool is_at_rest;
     calls calls;
     /* NULL until the stack is left while it loads code. */
@@ -71,13 +71,13 @@ typedef struct shim_saved {
     char block[];
 } shim_saved;
 
-/* Where contexts keep their record. */
+/* The slot in which contexts keep their record. */
 static int place = -1;
 
 static __thread shim_stack own;
 static __thread shim_stack *first;
 static __thread size_t script_fibers;
-/* Stands in for a record that could not be allocated. */
+/* A placeholder for a record that could not be allocated. */
 static __thread shim_stack spare;
 
 static void ignore(const shim_stack *lost_stack)
@@ -327,8 +327,8 @@ static bool is_there(const void *handler)
     return i < OG(handlers).top;
 }
 
-/* A script that uses output buffers while a callback runs ends with a fatal error (php_output_lock_error()), which frees all
- * handlers. So does a lack of memory. */
+/* Drops suspended fibers whose output handler no longer exists. A script that uses output buffers while a callback runs
+ * ends with a fatal error (php_output_lock_error()), which frees all handlers. So does a lack of memory. */
 void shim_stacks_drop_without_output(void)
 {
     shim_stack *next = NULL;
@@ -383,7 +383,7 @@ static void leave_stack(shim_stack *stack, bool is_at_rest)
     }
 }
 
-/* `is_at_rest` is the state of the stack that runs until now. */
+/* `is_at_rest` is the state of the stack that has been running until now. */
 static void enter_stack(shim_stack *stack, bool is_at_rest)
 {
     stack->output_before = OG(running);

@@ -20,44 +20,45 @@
 typedef struct shim_stack {
     /* NULL for the thread's own stack. */
     zend_fiber_context *context;
-    /* The request that ran when it was last left; 0 for a boot script. */
+    /* The request that was running when the stack was last left; 0 for a boot script. */
     uint64_t left_by;
-    /* The outermost call on it that frees an object or array (engine/deep.c). */
+    /* The outermost call on the stack that frees an object or array (engine/deep.c). */
     const void *descent;
-    /* How many loads of code are in progress on it (engine/loading.c). */
+    /* The number of loads of code in progress on the stack (engine/loading.c). */
     unsigned loads;
-    /* The output handler whose callback is on it, and the one that was running when it was last entered. */
+    /* The output handler whose callback is on the stack, and the one that was running when the stack was last entered. */
     const void *output;
     const void *output_before;
     struct shim_saved *saved;
-    /* The neighbours among those of the thread. */
+    /* The neighbours among the stacks of the thread. */
     struct shim_stack *next;
     struct shim_stack *previous;
 } shim_stack;
 
-/* The stack's record; NULL if there was no memory for it. */
+/* Returns the stack's record; NULL if there was no memory for it. */
 shim_stack *shim_stack_of(const zend_fiber_context *context);
-/* The running stack's record, or a stand-in; never NULL. */
+/* Returns the running stack's record, or a placeholder; never NULL. */
 shim_stack *shim_stack_now(void);
 /* Called when a stack is destroyed in the middle of a load. Set by engine/loading.c. */
 extern void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack);
-/* The head of the list of the thread's stacks, without its own. */
+/* Returns the head of the list of the thread's stacks, without its own. */
 shim_stack *shim_stack_first(void);
-/* How many of these stacks are fibers of scripts. */
+/* Returns the number of these stacks that are fibers of scripts. */
 size_t shim_stacks_of_scripts(void);
-/* The script's fiber that has suspended itself on this stack (Fiber::suspend()); NULL if it runs, has resumed another one or
- * is parked, or if the stack is no fiber of a script. */
+/* Returns the script's fiber that has suspended itself on this stack (Fiber::suspend()); NULL if it runs, has resumed
+ * another one or is parked, or if the stack does not belong to a fiber of a script. */
 zend_fiber *shim_stack_suspended(const shim_stack *stack);
-/* Frees the stack of a suspended fiber, and nothing that is on it. */
+/* Frees the stack of a suspended fiber without releasing the values on it. */
 void shim_stack_drop(zend_fiber *suspended);
 /* After a bailout: drops fibers that are inside a callback of an output handler that PHP has freed. */
 void shim_stacks_drop_without_output(void);
-/* Frees all records. The PHP heap is about to be destroyed, with all stacks but the thread's own, or the thread ends. */
+/* Frees all records. Call before the PHP heap is destroyed, with all stacks but the thread's own, or at the end of the
+ * thread. */
 void shim_stacks_forget(void);
-/* Adds `size` bytes of a thread's struct to the variables that belong to a stack; they are zero while no call is in progress.
- * After PHP has started, before other threads run it. */
+/* Adds `size` bytes of a thread's struct to the variables that belong to a stack; they are zero while no call is in
+ * progress. Call after PHP has started, before other threads run it. */
 void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
-/* After PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
+/* Call after PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* Where extensions keep their per-thread state.
+/* The per-thread state of extensions.
  *
  * Most extensions declare it in their module entry; some (filter, assert(), the default directory handle) do not. All
- * of them request it from TSRM while they start. The executable defines that function before libphp does, and records
- * who has requested how much. */
+ * of them request it from TSRM while they start. The executable's definition of that function precedes that of libphp,
+ * and records the module and the size of each request. */
 #include "compat.h"
 #include "engine/tsrm.h"
 #include "libc/libc.h"
@@ -21,7 +21,7 @@ static struct {
 } places[PLACES_MAX];
 static size_t places_count;
 
-/* Only used while PHP starts, on one thread. */
+/* Called only while PHP starts, on one thread. */
 static void note(const zend_module_entry *module, size_t size, ts_rsrc_id id)
 {
     if (places_count < PLACES_MAX) {
@@ -41,8 +41,8 @@ ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts
     return result;
 }
 
-/* The structs of the engine itself, and from PHP 8.5 on, those of OPcache, which has become part of it. Most declare
- * where they are; that of the working directory does not, but no other one has its size. */
+/* Records the structs of the engine itself and, from PHP 8.5 on, those of OPcache, which has become part of it. Most
+ * declare their offset; that of the working directory does not, but no other one has its size. */
 static size_t directory_offset;
 
 ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)

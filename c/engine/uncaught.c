@@ -1,10 +1,10 @@
 /* Exceptions that a script has not caught, at the moment when PHP reports them.
  *
- * PHP turns the exception into the text of an error, and only the text reaches the error callback. The function that does
- * so is therefore defined here, before libphp's. Where no function of a script is being executed any more (in destructors
- * at its end, in shutdown functions, in callbacks of the output), PHP reports what these have thrown from within the file
- * of that function, and libphp may be linked so that such a call does not come here: the function that reports then is
- * defined here, too. */
+ * PHP turns the exception into the text of an error, and only the text reaches the error callback. The executable's
+ * definition of the function that does so therefore precedes that of libphp. When no function of a script is executing
+ * (in destructors at its end, in shutdown functions, in callbacks of the output), PHP reports their exceptions from
+ * within the file of that function, and libphp may be linked so that such a call does not reach this definition: the
+ * function that throws is therefore defined here, too. */
 #include "compat.h"
 #include "engine/uncaught.h"
 
@@ -18,7 +18,7 @@ typedef void (*throw_fn)(zend_object *);
 static report_fn next_report;
 static throw_fn next_throw;
 
-/* The exception that was told of and is being reported: of the two functions, both may see it. Only its address is used. */
+/* The exception that was passed on and is being reported: both functions may see it. Only its address is used. */
 static __thread const zend_object *told;
 
 static void tell(zend_object *exception)
@@ -44,8 +44,8 @@ ZEND_COLD zend_result zend_exception_error(zend_object *exception, int severity)
     return next_report(exception, severity);
 }
 
-/* The exception that PHP reports as soon as it is thrown (or, with NULL, as it has left all functions): nobody is there to
- * catch it. NULL if there is none. */
+/* Returns the exception that PHP reports as soon as it is thrown (or, with NULL, after it has left all functions),
+ * because no code can catch it. NULL if there is none. */
 static zend_object *reported_at_once(zend_object *exception)
 {
     if (EG(current_execute_data) != NULL || Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
@@ -62,7 +62,7 @@ static zend_object *reported_at_once(zend_object *exception)
 ZEND_COLD void zend_throw_exception_internal(zend_object *exception)
 {
     if (shim_on_uncaught != NULL) {
-        /* A new thread may get here before its startup returns to the shim. */
+        /* A new thread may arrive here before its startup returns to the shim. */
         ZEND_TSRMLS_CACHE_UPDATE();
         zend_object *reported = reported_at_once(exception);
         if (reported != NULL) {

@@ -4,10 +4,11 @@
 
 #include "compat.h"
 
-/* Called before PHP reports the exception; must not run a script's code. NULL if nobody wants to know. */
+/* Called before PHP reports the exception; must not run script code. NULL if it is unused. */
 extern void (*shim_on_uncaught)(zend_object *exception);
 
-/* Whether somebody was told of the exception that PHP is reporting now; asked once for each. */
+/* Whether shim_on_uncaught was called for the exception that PHP is reporting now. Clears the record: call once per
+ * report. */
 bool shim_uncaught_was_told(void);
 /* Returns false if libphp does not export the functions. */
 bool shim_uncaught_prepare(void);
