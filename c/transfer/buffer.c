@@ -5,7 +5,7 @@ enum { ROOM_AT_FIRST = 256 };
 
 bool shim_buffer_grow(shim_buffer *buffer, size_t size)
 {
-    /* Never more than the bound, so no sum below overflows. */
+    /* The length never exceeds the bound, so no sum below overflows. */
     if (size > buffer->bytes_max - buffer->length) {
         return false;
     }

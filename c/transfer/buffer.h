@@ -4,7 +4,7 @@
 
 #include "compat.h"
 
-/* Its memory is the request's. length <= room, and length <= bytes_max. */
+/* Its memory belongs to the request. length <= room, and length <= bytes_max. */
 typedef struct shim_buffer {
     char *bytes;
     size_t length;
@@ -12,7 +12,7 @@ typedef struct shim_buffer {
     size_t bytes_max;
 } shim_buffer;
 
-/* Enlarges the buffer for `size` more bytes. Returns false if they exceed its bound: nothing is thrown then. */
+/* Enlarges the buffer for `size` more bytes. Returns false if they exceed its bound; throws nothing. */
 bool shim_buffer_grow(shim_buffer *buffer, size_t size);
 void shim_buffer_free(shim_buffer *buffer);
 

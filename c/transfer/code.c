@@ -1,8 +1,8 @@
 /* Closures on their way to another thread.
  *
- * What OPcache holds is the same in all threads, and is sent as an address. Any other function belongs to its thread: its
- * references are counted without atomics. It is sent as bytes, and the other thread makes a function of its own. Functions
- * of PHP itself, and static methods, are sent by name. Classes are always found by name. */
+ * Functions in OPcache's memory are the same in all threads, and are sent as an address. Any other function belongs to
+ * its thread: its references are counted without atomics. It is sent as bytes, and the other thread makes its own
+ * function. Functions of PHP itself, and static methods, are sent by name. Classes are always found by name. */
 #include "opcache/cache.h"
 #include "transfer/code.h"
 #include "transfer/code_copy.h"
@@ -28,13 +28,14 @@ static void pack_string(shim_packer *packer, const zend_string *string)
     shim_pack_bytes(packer, ZSTR_VAL(string), ZSTR_LEN(string));
 }
 
-/* An empty name: no class. */
+/* Packs the name of a class; an empty one for NULL. */
 static void pack_class(shim_packer *packer, const zend_class_entry *class)
 {
     pack_string(packer, class != NULL ? class->name : ZSTR_EMPTY_ALLOC());
 }
 
-/* Closures that were made from a method by name have its scope, but are no closures in the source. */
+/* Whether the function is sent by name. Closures that were made from a method by name have its scope, but are not
+ * closures in the source. */
 static bool is_by_name(const shim_closure *closure)
 {
     return closure->function->type == ZEND_INTERNAL_FUNCTION ||
@@ -44,7 +45,8 @@ static bool is_by_name(const shim_closure *closure)
 
 /* ---- packing ---- */
 
-/* What a static variable begins with is lost if the function has run, and what declared it is gone. */
+/* Refuses a function without an image. The initial value of a static variable is lost if the function has run and its
+ * declaring function or file is gone. */
 static void refuse_image(const zend_op_array *code, const zend_string *lost)
 {
     if (lost != NULL) {
@@ -74,7 +76,7 @@ static bool pack_image(shim_packer *packer, const zend_op_array *code)
     return is_whole;
 }
 
-/* Both sides walk through the same opcodes. Returns the next one that binds a captured variable, or NULL. */
+/* Returns the next opcode that binds a captured variable, or NULL. Both sides walk through the same opcodes. */
 static const zend_op *next_captured(const zend_op_array *code, const zend_op *after)
 {
     const zend_op *end = code->opcodes + code->last;
@@ -92,7 +94,7 @@ static Bucket *bucket_of(HashTable *variables, const zend_op *opline)
     return (Bucket *)((char *)variables->arData + (opline->extended_value & ~flags));
 }
 
-/* An arrow function may have captured a variable that was not defined. */
+/* Packs the captured variables. An arrow function may have captured a variable that was not defined. */
 static bool pack_captured(shim_packer *packer, const zend_op_array *code)
 {
     HashTable *variables = ZEND_MAP_PTR_GET(code->static_variables_ptr);
@@ -176,7 +178,8 @@ static bool unpack_class(shim_unpacker *unpacker, zend_class_entry **class)
     return true;
 }
 
-/* A function of this thread's own with what another one does. It relies on nothing: its handlers are the general ones. */
+/* Returns a copy of a function that belongs to this thread. It makes no assumptions about called functions: its
+ * handlers are the generic ones. */
 static zend_op_array *copy_of(const zend_op_array *code, zend_class_entry *scope)
 {
     shim_buffer image = {.bytes_max = UINT32_MAX};
@@ -192,9 +195,9 @@ static zend_op_array *copy_of(const zend_op_array *code, zend_class_entry *scope
     return copy;
 }
 
-/* A function that is no closure in the source needs one that stands for it: machine code for others does not release the
- * closure that it was called through. Such a one shares the static variables of its function, so where there are any, the
- * closure is made from a copy. */
+/* Makes the closure. A function that is not a closure in the source needs a fake closure: machine code for such
+ * functions does not release the closure that it was called through. A fake closure shares the static variables of its
+ * function, so the closure is made from a copy if there are any. */
 static bool make_closure(zval *closure, zend_function *function, zend_class_entry *scope, zend_class_entry *called_scope)
 {
     const bool is_user = function->type == ZEND_USER_FUNCTION, is_closure = (function->common.fn_flags & ZEND_ACC_CLOSURE) != 0;
@@ -246,8 +249,8 @@ static zend_op_array *unpack_image(shim_unpacker *unpacker, zend_class_entry *sc
     return code;
 }
 
-/* OPcache's functions rely on the others of their file. This thread may have others: from another version of it. And a
- * thread that does without the cache must not keep anything of it, not even a literal in a static property. */
+/* Unpacks a function of OPcache. It relies on the other functions of its file, of which this thread may have another
+ * version. A thread that runs without the cache must not keep any part of it, not even a literal in a static property. */
 static zend_op_array *unpack_address(shim_unpacker *unpacker, zend_class_entry *scope)
 {
     uint64_t address, map_ptrs;

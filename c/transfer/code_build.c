@@ -1,5 +1,5 @@
-/* Makes a function from its image: what code_image.c has written, in the same order. An image comes from this process and
- * is whole, so nothing is checked. */
+/* Makes a function from its image: reads what code_image.c has written, in the same order. An image comes from this
+ * process and is complete, so nothing is checked. */
 #include "transfer/code_build.h"
 #include "transfer/code_image.h"
 
@@ -10,7 +10,7 @@
 
 typedef struct reader {
     const char *at;
-    /* Where the next function and the next run-time cache go. */
+    /* The places of the next function and of the next run-time cache. */
     zend_op_array *function;
     char *cache;
     zend_class_entry *scope;
@@ -48,7 +48,7 @@ static void *take_copy(reader *reader, size_t size)
 
 /* ---- values ---- */
 
-/* Interned, as the compiler's strings are: the engine expects the hash of a name to be known. */
+/* Returns an interned string, like the compiler's: the engine expects the hash of a name to be computed. */
 static zend_string *take_string(reader *reader)
 {
     const uint32_t length = take_number(reader);
@@ -90,7 +90,7 @@ static void take_array(reader *reader, zval *value)
     ZVAL_ARR(value, array);
 }
 
-/* Returns what follows the tree. */
+/* Reads a tree into `memory`; returns the first byte after it. */
 static char *take_tree(reader *reader, char *memory)
 {
     zend_ast *ast = (zend_ast *)memory;
@@ -227,7 +227,7 @@ static void take_attributes(reader *reader, zend_op_array *code)
     }
 }
 
-/* The slots have the places that the opcodes know: in a new table, that is their order. */
+/* Reads the static variables. The opcodes know the positions of their slots: in a new table, these are in order. */
 static void take_statics(reader *reader, zend_op_array *code)
 {
     const uint32_t count = take_number(reader);

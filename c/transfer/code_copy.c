@@ -1,21 +1,21 @@
 /* Functions that this thread has made from images.
  *
- * They are kept, because a function that is made anew for each task would begin with cold caches, and would take the time
- * of a compilation. What a closure, a generator, a frame or the table of functions uses of a copy is counted by the
- * engine (zend_op_array.refcount), always on this thread, so a copy can be freed once nothing but this file counts. */
+ * They are kept, because a function that is made anew for each task would begin with cold caches, and would take the
+ * time of a compilation. The engine counts the closures, generators, frames and table entries that use a copy
+ * (zend_op_array.refcount), always on this thread, so a copy can be freed once only this file holds references. */
 #include "transfer/code_build.h"
 #include "transfer/code_copy.h"
 
-/* Copies that nothing uses are freed when there are more than this. */
+/* Unused copies are freed when there are more than this. */
 enum { COPIES_MAX = 64 };
 
-/* The newest first. */
+/* A copy; the list begins with the newest one. */
 typedef struct copy {
     struct copy *next;
     zend_ulong hash;
     zend_class_entry *scope;
     zend_op_array *code;
-    /* What it was made from: two functions may have the same hash. */
+    /* The image that it was made from: two functions may have the same hash. */
     zend_string *image;
 } copy;
 
@@ -84,7 +84,7 @@ zend_op_array *shim_code_copy(shim_view image, zend_class_entry *scope)
     *made = (copy){.hash = hash, .scope = scope};
     made->image = zend_string_init(image.bytes, image.length, false);
     made->code = shim_code_build(image, scope);
-    /* Only once it is whole: running out of memory jumps out of here. */
+    /* Linked only once it is complete: running out of memory jumps out of here. */
     made->next = copies;
     copies = made;
     if (++count > COPIES_MAX) {

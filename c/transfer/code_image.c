@@ -1,4 +1,4 @@
-/* Writes a function as bytes: what the compiler made of its source, without anything that belongs to a thread.
+/* Writes a function as bytes: the compiler's output for its source, without any data that belongs to a thread.
  *
  * Handlers, run-time caches, scopes and map pointers are left out; the reader makes its own. A constant is addressed
  * relative to its opcode, as if all literals followed all opcodes. */
@@ -15,7 +15,7 @@ static bool put_number(shim_buffer *image, uint32_t number)
     return shim_buffer_put(image, &number, sizeof(number));
 }
 
-/* NULL is a string too. */
+/* Writes a string, which may be NULL. */
 static bool put_string(shim_buffer *image, const zend_string *string)
 {
     if (string == NULL) {
@@ -46,7 +46,7 @@ static bool is_leaf(const zend_ast *ast)
     return ast->kind == ZEND_AST_ZVAL || ast->kind == ZEND_AST_CONSTANT;
 }
 
-/* The children of a list follow its head; those of any other node follow a shorter one. */
+/* Returns the children of a node. Those of a list follow its head; those of any other node follow a shorter one. */
 static zend_ast **children_of(zend_ast *ast, uint32_t *count)
 {
     if (zend_ast_is_list(ast)) {
@@ -57,7 +57,8 @@ static zend_ast **children_of(zend_ast *ast, uint32_t *count)
     return ast->child;
 }
 
-/* In memory, as PHP's own copies of a tree are laid out. 0: it contains a node that is no expression. */
+/* Returns the size of the tree in memory, in the layout of PHP's own copies; 0 if it contains a node that is not an
+ * expression. */
 static size_t size_of_tree(zend_ast *ast)
 {
     if (is_leaf(ast)) {
@@ -140,7 +141,7 @@ static bool put_literals(shim_buffer *image, const zend_op_array *code)
     return fits;
 }
 
-/* Where a constant would be if the literals followed the opcodes. */
+/* Returns the offset of a constant if the literals followed the opcodes. */
 static uint32_t move_constant(const zend_op_array *code, uint32_t index, const zval *constant)
 {
     const size_t at = shim_image_literals_at(code->last) + sizeof(zval) * (size_t)(constant - code->literals);
@@ -216,8 +217,8 @@ static bool put_attributes(shim_buffer *image, HashTable *attributes)
     return fits;
 }
 
-/* A static variable begins as it was declared. A closure's own table contains what it has become: a reference once the
- * code has run. What an opcode initializes begins with NULL. */
+/* Writes the declared value of a static variable. A closure's own table contains the current value: a reference once
+ * the code has run. A variable that an opcode initializes begins with NULL. */
 static bool put_static(shim_buffer *image, const zend_op_array *code, uint32_t index, const zend_string **lost)
 {
     const Bucket *bucket = &code->static_variables->arData[index];
@@ -236,7 +237,7 @@ static bool put_static(shim_buffer *image, const zend_op_array *code, uint32_t i
     if (put_value(image, &bucket->val)) {
         return true;
     }
-    /* No constant: a captured variable that is never read has lost its opcode. */
+    /* Not a constant: a captured variable that is never read has lost its opcode. */
     image->length = before;
     return shim_buffer_put_byte(image, SHIM_IMAGE_NULL);
 }
@@ -254,7 +255,7 @@ static bool put_head(shim_buffer *image, const zend_op_array *code)
 {
     const uint32_t left_out = ZEND_ACC_IMMUTABLE | ZEND_ACC_HEAP_RT_CACHE | ZEND_ACC_FAKE_CLOSURE | ZEND_ACC_PRELOADED;
     shim_image_function head;
-    /* Images are compared, padding included. */
+    /* Images are compared bytewise, padding included. */
     memset(&head, 0, sizeof(head));
     head.fn_flags = code->fn_flags & ~left_out;
     head.arguments = code->num_args;

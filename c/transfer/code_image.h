@@ -1,19 +1,19 @@
-/* A function as bytes, which another thread makes a function of its own from. */
+/* A function as bytes, from which another thread makes its own function. */
 #ifndef SVC_SHIM_CODE_IMAGE_H
 #define SVC_SHIM_CODE_IMAGE_H
 
 #include "compat.h"
 #include "transfer/buffer.h"
 
-/* What an image begins with. An image is only read by the process that has written it, so it is in the machine's order. */
+/* The head of an image. Only the process that has written an image reads it, so it is in the machine's byte order. */
 typedef struct shim_image_head {
-    /* The function and all that are declared in it. */
+    /* The function and all functions declared in it. */
     uint32_t functions;
     /* The run-time caches of all of them, each in whole words. */
     uint32_t cache_bytes;
 } shim_image_head;
 
-/* What a function in an image begins with. */
+/* The head of a function in an image. */
 typedef struct shim_image_function {
     uint32_t fn_flags;
     uint32_t arguments;
@@ -32,7 +32,7 @@ typedef struct shim_image_function {
     bool has_statics;
 } shim_image_function;
 
-/* A value in an image: its type, then what the type needs. */
+/* A value in an image: its type, then the data of the type. */
 typedef enum shim_image_type {
     SHIM_IMAGE_UNDEF = IS_UNDEF,
     SHIM_IMAGE_NULL = IS_NULL,
@@ -46,7 +46,7 @@ typedef enum shim_image_type {
     SHIM_IMAGE_EXPRESSION = IS_CONSTANT_AST,
 } shim_image_type;
 
-/* Opcodes and literals are one allocation, as the compiler leaves them; this is where the literals begin. */
+/* Returns the offset of the literals: opcodes and literals are one allocation, as the compiler leaves them. */
 static inline size_t shim_image_literals_at(uint32_t opcodes)
 {
     return ZEND_MM_ALIGNED_SIZE_EX(sizeof(zend_op) * opcodes, 16);
@@ -57,8 +57,9 @@ static inline uint32_t shim_image_arg_infos(uint32_t arguments, uint32_t fn_flag
     return arguments + ((fn_flags & ZEND_ACC_VARIADIC) != 0) + ((fn_flags & ZEND_ACC_HAS_RETURN_TYPE) != 0);
 }
 
-/* Appends the image of a function, or of a closure's: the variables that it captures are NULL in it. Returns false if it
- * contains what cannot be copied; `lost` is then the static variable whose declared value is not known, or NULL. */
+/* Appends the image of a function, or of a closure's: the variables that it captures are NULL in it. Returns false if
+ * it contains a value that cannot be copied; `lost` is then the static variable whose declared value is not known, or
+ * NULL. */
 bool shim_image_write(shim_buffer *image, const zend_op_array *code, const zend_string **lost);
 
 #endif

@@ -1,9 +1,9 @@
-/* What a function expects of the thread that runs it, because the compiler or OPcache has seen it in the same file.
+/* The requirements of a function on the thread that runs it, because the compiler or OPcache saw it in the same file.
  *
- * ZEND_INIT_FCALL calls a function that is known to exist, and reserves the stack that this very function takes. A thread
- * that has not loaded the file may not have the function, and one that has loaded another version of the file has another
- * one. OPcache also relies on the types that functions and classes of the same file promise. Other opcodes find what they
- * name when they run. */
+ * ZEND_INIT_FCALL calls a function that is known to exist, and reserves the stack that this very function takes. A
+ * thread that has not loaded the file may not have the function, and one that has loaded another version of the file
+ * has a different function. OPcache also relies on the declared types of functions and classes of the same file. Other
+ * opcodes look up names when they run. */
 #include "transfer/code_needs.h"
 #include "transfer/code_walk.h"
 #include "transfer/exceptions.h"
@@ -17,23 +17,23 @@ static zend_function *function_of(const zend_op *opline)
     return zend_hash_find_ptr(EG(function_table), Z_STR_P(RT_CONSTANT(opline, opline->op2)));
 }
 
-/* Which function it is: that of all threads that have it from OPcache. */
+/* Returns the identity of a function, which is the same in all threads that have it from OPcache. */
 static uint64_t identity_of(const zend_function *function)
 {
     return function != NULL && function->type == ZEND_USER_FUNCTION ? (uintptr_t)function->op_array.opcodes : 0;
 }
 
-/* No two threads have this in common. */
+/* An identity that never compares equal. */
 enum { NOBODY = 1 };
 
-/* Which version of a class it is: by its first own method. 0: one of PHP's own, or none. */
+/* Returns the identity of a class version, given by the first method that it declares. 0: a class of PHP's own, or none. */
 static uint64_t identity_of_class(const zend_class_entry *class)
 {
     const zend_function *method;
     if (class == NULL || class->type != ZEND_USER_CLASS) {
         return 0;
     }
-    /* PHP 8.3 has no way to read a table that is const. */
+    /* PHP 8.3 has no macro that reads a const table. */
     HashTable *methods = (HashTable *)&class->function_table;
     ZEND_HASH_MAP_FOREACH_PTR(methods, method) {
         if (method->type == ZEND_USER_FUNCTION && method->common.scope == class) {
@@ -45,8 +45,8 @@ static uint64_t identity_of_class(const zend_class_entry *class)
 
 /* ---- the walk ---- */
 
-/* Both sides walk in the same order. A function of the code: what opcodes call, and by which names it may know classes: its
- * literals (in lower case) and the types of its parameters. */
+/* Visits the dependencies of a function, in the same order on both sides: the functions that opcodes call, and the
+ * names by which the code may know classes: its literals (in lowercase) and the types of its parameters. */
 typedef struct needs_visitor {
     bool (*call)(const zend_op *opline, void *context);
     bool (*class)(const zend_op_array *code, const zend_class_entry *class, void *context);
@@ -103,7 +103,7 @@ static bool pack_call(const zend_op *opline, void *packer)
     return true;
 }
 
-/* Of classes in other files the code knows nothing: 0. */
+/* Packs 0 for a class of another file: the code relies only on classes of its own file. */
 static bool pack_class(const zend_op_array *code, const zend_class_entry *class, void *packer)
 {
     const bool is_known = class != NULL && class->type == ZEND_USER_CLASS && class->info.user.filename != NULL &&
@@ -164,7 +164,7 @@ static bool check_call(const zend_op *opline, void *context)
     return compare(check, fits ? identity_of(function) : NOBODY, expected);
 }
 
-/* A class that the thread has not loaded yet may come from another version of the file. */
+/* Compares a class. One that the thread has not loaded yet may come from another version of the file. */
 static bool check_class(const zend_op_array *code, const zend_class_entry *class, void *context)
 {
     uint64_t expected;
@@ -185,7 +185,7 @@ shim_needs shim_needs_check(shim_unpacker *unpacker, const zend_op_array *code, 
 
 /* ---- adapting ---- */
 
-/* The call that an opcode begins is made by the first one on the same level that is one. */
+/* Returns the opcode of the call that `init` begins: the first call opcode on the same level. */
 static zend_op *call_of(const zend_op_array *code, const zend_op *init)
 {
     uint32_t level = 0;
@@ -228,7 +228,7 @@ static bool adapt_call(const zend_op_array *code, const zend_op *opline, void *c
     zend_op *init = (zend_op *)opline;
     init->op1.num = MAX(init->op1.num, zend_vm_calc_used_stack(init->extended_value, function));
     zend_op *call = call_of(code, opline);
-    /* The general one: the others are for a kind of function. */
+    /* The generic opcode: the others require a certain kind of function. */
     if (call != NULL && call->opcode != ZEND_CALLABLE_CONVERT && call->opcode != ZEND_DO_FCALL) {
         call->opcode = ZEND_DO_FCALL;
         ZEND_VM_SET_OPCODE_HANDLER(call);

@@ -1,4 +1,5 @@
-/* What a closure of this thread was made from: it is declared in a function, a method, or a file that still runs. */
+/* The function that a closure of this thread was made from: it is declared in a function, a method, or a file that is
+ * still running. */
 #include "transfer/code_origin.h"
 
 static const zend_op_array *find_in(const zend_op_array *outer, const zend_op_array *code)

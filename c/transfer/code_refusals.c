@@ -1,5 +1,5 @@
-/* Closures that cannot run as a task: because of what they hold, or because a thread that has not loaded their file could
- * not run them. */
+/* Closures that cannot run as a task: because of the values that they hold, or because a thread that has not loaded
+ * their file could not run them. */
 #include "transfer/code_refusals.h"
 #include "transfer/code_walk.h"
 #include "transfer/exceptions.h"
@@ -20,7 +20,7 @@ void shim_code_refuse(const char *format, ...)
 shim_closure shim_closure_of(zend_object *object)
 {
     shim_closure closure = {0};
-    /* A closure has no other handler, and it neither fails nor throws. */
+    /* Closures have this handler only, and it neither fails nor throws. */
     (void)object->handlers->get_closure(object, &closure.called_scope, &closure.function, &closure.self, true);
     closure.scope = closure.function->common.scope;
     return closure;
@@ -34,7 +34,7 @@ zend_function *shim_closure_named(zend_class_entry *scope, const zend_string *na
     return function;
 }
 
-/* ---- what it is bound to ---- */
+/* ---- its bindings ---- */
 
 static bool is_anonymous(const zend_class_entry *class)
 {
@@ -54,7 +54,7 @@ static bool is_binding_refused(const shim_closure *closure)
     return false;
 }
 
-/* A method that does not exist has a function made for the call, which passes it on. */
+/* Whether the function was made for one call of an undefined method, which it passes on to __call() or __callStatic(). */
 static bool is_trampoline(const shim_closure *closure)
 {
     if (closure->function->type == ZEND_USER_FUNCTION) {
@@ -68,7 +68,7 @@ static bool is_trampoline(const shim_closure *closure)
 
 static const char *name_of_parameter(const zend_function *function, uint32_t index)
 {
-    /* The two kinds of functions spell the names of their parameters differently. */
+    /* Internal functions store the names of their parameters in a different type. */
     return function->type == ZEND_USER_FUNCTION ? ZSTR_VAL(function->common.arg_info[index].name)
                                                 : ((const zend_internal_arg_info *)function->common.arg_info)[index].name;
 }

@@ -1,4 +1,4 @@
-/* What the opcodes of a function say about it. */
+/* Facts about a function that its opcodes reveal. */
 #include "transfer/code_walk.h"
 
 static uint32_t slot_of(const zend_op *opline)
@@ -7,7 +7,7 @@ static uint32_t slot_of(const zend_op *opline)
     return (opline->extended_value & ~flags) / (uint32_t)sizeof(Bucket);
 }
 
-/* A captured variable that is never read may have lost its opcode: then its value is of no use. */
+/* Returns the kind of a slot. A captured variable that is never read may have lost its opcode: its value is unused then. */
 shim_static_kind shim_static_kind_of(const zend_op_array *code, uint32_t index)
 {
     for (uint32_t i = 0; i < code->last; i++) {

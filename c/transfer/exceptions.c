@@ -1,4 +1,4 @@
-/* The exceptions of tasks: Svc\Async\Exception and those below it. */
+/* The exceptions of tasks: Svc\Async\Exception and its subclasses. */
 #include "transfer/exceptions.h"
 
 #include <ext/spl/spl_exceptions.h>
@@ -13,7 +13,7 @@ void shim_transfer_throw(const char *message)
     if (EG(exception) != NULL && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))) {
         return;
     }
-    /* The engine makes what is thrown already the new one's previous. */
+    /* The engine sets an exception that is already thrown as the new one's previous. */
     zend_throw_exception(shim_transfer_exception, message, 0);
 }
 

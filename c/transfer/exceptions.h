@@ -1,4 +1,4 @@
-/* The exceptions of tasks: Svc\Async\Exception and those below it. */
+/* The exceptions of tasks: Svc\Async\Exception and its subclasses. */
 #ifndef SVC_SHIM_EXCEPTIONS_H
 #define SVC_SHIM_EXCEPTIONS_H
 
@@ -11,17 +11,17 @@ extern zend_class_entry *shim_async_exception, *shim_rejected_exception, *shim_t
 void shim_async_exceptions_register(void);
 
 /* Throws a TransferException. An exception that is already thrown becomes its previous; exit() and the end of a fiber
- * take precedence: then nothing changes. */
+ * take precedence, and nothing changes. */
 void shim_transfer_throw(const char *message);
-/* Throws a TaskException. `previous` may be NULL; its reference becomes the exception's. */
+/* Throws a TaskException. `previous` may be NULL; takes over its reference. */
 void shim_task_exception_throw(shim_view message, zend_long code, shim_view class_name, shim_view trace, zend_object *previous);
-/* Throws a CancelledException in the task that runs. */
+/* Throws a CancelledException in the running task. */
 void shim_cancelled_throw(void);
-/* Throws an AggregateException. `errors` is an array, key => Throwable; its reference becomes the exception's. */
+/* Throws an AggregateException. `errors` is an array, key => Throwable; takes over its reference. */
 void shim_aggregate_exception_throw(zend_array *errors);
-/* A copy of an exception's trace in which calls have no arguments. */
+/* Returns a copy of an exception's trace without the arguments of calls. */
 HashTable *shim_trace_without_arguments(HashTable *trace);
-/* The same of an exception's properties. */
+/* Returns a copy of an exception's properties whose trace has no arguments. */
 HashTable *shim_exception_without_arguments(HashTable *properties);
 
 #endif

@@ -1,14 +1,14 @@
-/* What a task has thrown, on its way to who awaits it.
+/* The exception of a task, on its way to the awaiting request.
  *
- * A failure is: class, message, code, trace, and whether a parcel with the object follows. That one is a transfer of its
- * own, so that an object that turns out not to cross leaves nothing behind. */
+ * A failure is: class, message, code, trace, and whether a parcel with the object follows. The object is a separate
+ * transfer, so that one that cannot cross leaves nothing behind. */
 #include "engine/exception.h"
 #include "transfer/exceptions.h"
 #include "transfer/failure.h"
 
 #include <zend_smart_str.h>
 
-/* A text never fills the transfer: something is always told. */
+/* Packs a text, shortened so that it never fills the transfer: the rest of the failure always fits. */
 static void put_text(shim_packer *packer, const char *text, size_t length)
 {
     shim_pack_bytes(packer, text, MIN(length, packer->out.bytes_max / 4));
@@ -24,7 +24,7 @@ static bool is_end(const zend_object *thrown)
     return zend_is_unwind_exit(thrown) || zend_is_graceful_exit(thrown);
 }
 
-/* The trace as getTraceAsString() has it, without the arguments of calls. */
+/* Returns the trace in the form of getTraceAsString(), without the arguments of calls. */
 static zend_string *trace_of(zend_object *exception)
 {
     zval *trace = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_TRACE));
@@ -49,8 +49,8 @@ static void put_head(shim_packer *packer, zend_object *exception)
     zend_string_release(trace);
 }
 
-/* Codes that are no numbers, as those of PDO: PHP drops them when it wakes an exception up. For each of the chain, its
- * code, or null for a number. */
+/* Packs the codes that are not numbers, such as those of PDO: PHP drops them when it wakes an exception up. For each
+ * exception of the chain, its code, or null for a number. */
 static bool pack_codes(shim_packer *packer, zend_object *exception)
 {
     const size_t count = shim_exception_chain(exception);
@@ -98,7 +98,7 @@ static void restore_codes(zend_object *exception, HashTable *codes)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* A transfer with the object and its chain; NULL if it cannot cross. */
+/* Returns a transfer with the object and its chain; NULL if it cannot cross. */
 static shim_parcel *pack_original(zend_object *exception, size_t bytes_max)
 {
     shim_packer packer;
@@ -112,7 +112,7 @@ static shim_parcel *pack_original(zend_object *exception, size_t bytes_max)
     return shim_packer_finish(&packer);
 }
 
-/* Whether what is thrown has been dropped; the end of a fiber is not. */
+/* Drops a thrown exception, but not the end of a fiber. Returns whether none is left. */
 static bool drop_thrown(void)
 {
     if (EG(exception) == NULL) {
@@ -150,7 +150,7 @@ void shim_pack_failure_text(shim_packer *packer, shim_view message)
     shim_pack_bytes(packer, NULL, 0);
 }
 
-/* The object; NULL if it cannot be unpacked here, and NULL with an exception if the thread's fiber is to end. */
+/* Returns the object; NULL if it cannot be unpacked here, and NULL with an exception if the thread's fiber is to end. */
 static zend_object *unpack_original(shim_view bytes)
 {
     shim_unpacker unpacker;

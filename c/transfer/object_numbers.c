@@ -1,7 +1,7 @@
-/* Which objects and references a transfer contains already, counted as PHP's serializer does. */
+/* The objects and references that a transfer already contains, counted like PHP's serializer counts them. */
 #include "transfer/object_numbers.h"
 
-/* PHP's, so that handlers of extensions may go on with it. */
+/* Copied from PHP, so that handlers of extensions can continue the count. */
 struct php_serialize_data {
     HashTable ht;
     uint32_t n;
@@ -10,7 +10,7 @@ struct php_serialize_data {
 shim_script_texts shim_script_texts_lend(php_serialize_data_t written, php_unserialize_data_t read)
 {
     const shim_script_texts before = {.serialize = BG(serialize), .unserialize = BG(unserialize), .lock = BG(serialize_lock)};
-    /* At this level, neither frees what it was lent. */
+    /* At this level, PHP does not free the lent state. */
     BG(serialize).data = written;
     BG(serialize).level = written != NULL;
     BG(unserialize).data = read;
@@ -26,7 +26,7 @@ void shim_script_texts_end(const shim_script_texts *before)
     BG(serialize_lock) = before->lock;
 }
 
-/* Never PHP's own state: another text may be in the making further out, or in another fiber. */
+/* Never uses PHP's own state: another text may be in progress further out, or in another fiber. */
 php_serialize_data_t shim_object_numbers_begin(void)
 {
     BG(serialize_lock)++;
@@ -42,7 +42,7 @@ void shim_object_numbers_end(php_serialize_data_t written)
     BG(serialize_lock)--;
 }
 
-/* Whether nobody else can hold the object, so that it cannot occur again. */
+/* Whether there is no other reference to the object, so that it cannot occur again. */
 static bool is_sole(zval *value)
 {
     const zend_object *object = Z_OBJ_P(value);
@@ -72,7 +72,7 @@ zend_long shim_object_number(php_serialize_data_t written, zval *value, bool is_
     zval number;
     ZVAL_LONG(&number, written->n);
     zend_hash_index_add_new(&written->ht, key, &number);
-    /* Held, so that its address is not another one's meanwhile. */
+    /* Referenced, so that its address is not reused meanwhile. */
     zend_hash_index_add_new(&written->ht, key + 1, value);
     Z_ADDREF_P(value);
     return 0;

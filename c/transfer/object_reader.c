@@ -1,4 +1,4 @@
-/* Objects on the other side: PHP's own unserializer, once all that the text names has been loaded. */
+/* Objects on the receiving side: PHP's own unserializer, after all names in the text have been loaded. */
 #include "transfer/exceptions.h"
 #include "transfer/object_numbers.h"
 #include "transfer/object_reader.h"
@@ -40,7 +40,7 @@ static void fail_case(shim_view class_name, shim_view name)
     smart_str_free(&message);
 }
 
-/* The class of that name; NULL with an exception. May run autoloaders. */
+/* Returns the class with this name; NULL with an exception. May run autoloaders. */
 static zend_class_entry *load(shim_view name)
 {
     zend_string *string = zend_string_init(name.bytes, name.length, false);
@@ -70,7 +70,7 @@ zend_object *shim_object_load_case(shim_view class_name, shim_view name)
     return NULL;
 }
 
-/* Loads what a text names, so that PHP's unserializer finds all of it. */
+/* Loads the classes and cases that a text names, so that PHP's unserializer finds them. */
 static bool load_all(shim_view names)
 {
     shim_view name;
@@ -94,14 +94,14 @@ static bool load_all(shim_view names)
 static bool unserialize(php_unserialize_data_t *objects, shim_view text, zval *value)
 {
     const unsigned char *at = (const unsigned char *)text.bytes, *end = at + text.length;
-    /* Never PHP's own state: another text may be read further out, or in another fiber. */
+    /* Never uses PHP's own state: another text may be read further out, or in another fiber. */
     BG(serialize_lock)++;
     if (*objects == NULL) {
         *objects = php_var_unserialize_init();
         php_var_unserialize_set_max_depth(*objects, 0);
     }
     BG(serialize_lock)--;
-    /* PHP remembers where objects are; this place stays. */
+    /* PHP remembers the addresses of objects; this one stays valid. */
     zval *place = var_tmp_var(objects);
     const shim_script_texts before = shim_script_texts_lend(NULL, *objects);
     const bool is_read = php_var_unserialize(place, &at, end, objects) && at == end;
@@ -117,7 +117,7 @@ static bool unserialize(php_unserialize_data_t *objects, shim_view text, zval *v
     return true;
 }
 
-/* More than PHP's unserializer takes of the stack for one level; some 230 bytes if it is optimized. */
+/* More than the stack that PHP's unserializer takes for one level; some 230 bytes if it is optimized. */
 #if ZEND_DEBUG || defined(__SANITIZE_ADDRESS__)
 enum { LEVEL_BYTES = 2048 };
 #else

@@ -1,4 +1,4 @@
-/* Which objects cannot cross, whatever they contain. */
+/* Objects that cannot cross, whatever they contain. */
 #include "transfer/object_refusals.h"
 
 #include <ext/standard/php_incomplete_class.h>

@@ -1,7 +1,7 @@
-/* Objects with __sleep(): which properties they name, with the rules and the warnings of serialize(). */
+/* Objects with __sleep(): the properties that they name, with the rules and the warnings of serialize(). */
 #include "transfer/object_sleep.h"
 
-/* Copies the property of that (mangled) name, if there is one. An uninitialized one is left out. */
+/* Copies the property with this (mangled) name, if there is one. An uninitialized one is left out. */
 static bool copy_property(HashTable *to, HashTable *from, zend_string *name, zend_object *object)
 {
     zval *value = zend_hash_find(from, name);

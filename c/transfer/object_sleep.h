@@ -4,8 +4,8 @@
 
 #include "compat.h"
 
-/* Calls __sleep(), and returns the properties that it has named; the caller releases them. NULL, with or without an exception,
- * if it has returned none: the object is then null, as in serialize(). */
+/* Calls __sleep(), and returns the named properties; the caller releases them. NULL, with or without an exception, if
+ * it has returned none: the object is then null, as in serialize(). */
 HashTable *shim_object_sleep(zend_object *object, zend_function *sleep);
 
 #endif

@@ -1,14 +1,14 @@
 /* Objects in PHP's own format, which PHP's own unserializer reads on the other side.
  *
- * What PHP's serializer does not do: it refuses resources instead of writing 0, names the place of what it refuses, checks
- * the bound before it copies, writes floats exactly whatever serialize_precision is, and leaves the arguments of calls
- * out of exceptions' traces. And it says which classes the other side has to load, so that none is incomplete there.
+ * Unlike PHP's serializer, it refuses resources instead of writing 0, names the place of a refused value, checks the
+ * bound before it copies, writes floats exactly whatever serialize_precision is, and leaves the arguments of calls out
+ * of exceptions' traces. It also lists the classes that the other side has to load, so that none is incomplete there.
  *
- * An object is: length of the text (eight bytes), its depth (four bytes), the text, two guard bytes, and the names of classes
- * (`Class`) and cases (`Enum:Case`) that no earlier object of the transfer has named.
+ * An object is: length of the text (eight bytes), its depth (four bytes), the text, two guard bytes, and the names of
+ * classes (`Class`) and cases (`Enum:Case`) that no earlier object of the transfer has named.
  *
- * Numbers. Both sides count the values of all texts of a transfer, so that an object that occurs again is written as the
- * number of its first occurrence. A text must not be dropped once it has been begun. */
+ * Numbers. Both sides count the values of all texts of a transfer, so that an object that occurs again is written as
+ * the number of its first occurrence. A text must not be dropped once it has been begun. */
 #include "transfer/exceptions.h"
 #include "transfer/object_numbers.h"
 #include "transfer/object_refusals.h"
@@ -29,7 +29,7 @@ typedef struct writer {
 
 static bool write_value(writer *writer, const shim_place *place, zval *value, bool is_shared);
 
-/* A script's code that has run meanwhile may have changed what is being counted. */
+/* Refuses an object whose number of properties has changed: script code that ran meanwhile may have changed it. */
 static bool check_count(const shim_place *place, uint32_t count, uint32_t written)
 {
     if (count == written) {
@@ -44,8 +44,8 @@ static zval *without_sole_reference(zval *value)
     return Z_ISREF_P(value) && Z_REFCOUNT_P(value) == 1 ? Z_REFVAL_P(value) : value;
 }
 
-/* The elements of an array or the properties of an object, without the braces' class. `kind` is the places of them. The
- * table is held by the caller. */
+/* Writes the elements of an array or the properties of an object, without the class in front of the braces. `kind` is
+ * the kind of their places. The caller holds the table. */
 static bool write_table(writer *writer, const shim_place *outer, shim_place_kind kind, HashTable *table, const HashTable *self)
 {
     const uint32_t count = zend_array_count(table);
@@ -114,7 +114,7 @@ static bool write_custom(writer *writer, const shim_place *place, zend_object *o
     size_t length = 0;
     zval value;
     ZVAL_OBJ(&value, object);
-    /* What it serializes itself may occur elsewhere. */
+    /* Values that it serializes itself may occur elsewhere. */
     const shim_script_texts before = shim_script_texts_lend(writer->written, NULL);
     const int result =
         object->ce->serialize(&value, &text, &length, (zend_serialize_data *)writer->written);
@@ -167,7 +167,7 @@ static zval *declared_property(zend_object *object, int index, zend_string **nam
     return Z_TYPE_P(value) != IS_UNDEF ? value : NULL;
 }
 
-/* Without building the table of properties. */
+/* Writes the object without building the table of properties. */
 static bool write_plain(writer *writer, const shim_place *outer, zend_object *object)
 {
     shim_place place = {.outer = outer, .kind = SHIM_PLACE_PROPERTY};
@@ -196,7 +196,7 @@ static bool write_properties(writer *writer, const shim_place *place, zend_objec
 {
     zval value;
     ZVAL_OBJ(&value, object);
-    /* Initializes a lazy object, if its class does not say otherwise. */
+    /* Initializes a lazy object, unless its class prevents it. */
     HashTable *properties = zend_get_properties_for(&value, ZEND_PROP_PURPOSE_SERIALIZE);
     if (EG(exception) != NULL) {
         zend_release_properties(properties);
@@ -318,7 +318,7 @@ bool shim_object_write(shim_object_texts *objects, shim_buffer *out, const shim_
     const size_t head = out->length;
     zval value;
     ZVAL_OBJ(&value, object);
-    /* The array around it may be met again. */
+    /* The surrounding array may occur again. */
     return finish(&writer, place, head,
                   shim_text_put(&writer.text, place, room, sizeof(room)) && write_value(&writer, place, &value, true));
 }

@@ -8,16 +8,16 @@
 
 #include <ext/standard/php_var.h>
 
-/* What the objects of one transfer have in common. */
+/* State that the objects of one transfer share. */
 typedef struct shim_object_texts {
     /* The objects and references that have been written, by number; NULL before the first object. */
     php_serialize_data_t written;
-    /* The classes and cases that the other side has been told to load; NULL likewise. */
+    /* The classes and cases that earlier texts have named for the other side to load; NULL before the first object. */
     HashTable *told;
 } shim_object_texts;
 
 void shim_object_texts_end(shim_object_texts *objects);
-/* Writes an object that is no enum case. Returns false if an exception is thrown. */
+/* Writes an object that is not an enum case. Returns false if an exception is thrown. */
 bool shim_object_write(shim_object_texts *objects, shim_buffer *out, const shim_place *place, zend_object *object);
 
 #endif

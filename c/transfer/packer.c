@@ -106,7 +106,7 @@ static bool pack_hash(shim_packer *packer, shim_place *place, HashTable *array)
     return true;
 }
 
-/* `is_behind_reference`: only through a reference an array comes to contain itself. */
+/* `is_behind_reference`: an array can only contain itself through a reference. */
 static bool pack_array(shim_packer *packer, const shim_place *outer, HashTable *array, bool is_behind_reference)
 {
     if (array->nNumOfElements == 0 && array->nNextFreeElement == ZEND_LONG_MIN) {
@@ -121,7 +121,7 @@ static bool pack_array(shim_packer *packer, const shim_place *outer, HashTable *
         return false;
     }
     shim_place place = {.outer = outer, .kind = SHIM_PLACE_ELEMENT, .array = array};
-    /* A script's code that runs meanwhile changes a copy. */
+    /* Script code that runs meanwhile changes a copy. */
     const bool is_counted = !(GC_FLAGS(array) & GC_IMMUTABLE);
     if (is_counted) {
         GC_ADDREF(array);

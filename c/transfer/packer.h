@@ -7,8 +7,8 @@
 #include "transfer/object_text.h"
 #include "transfer/parcel.h"
 
-/* Lives on the caller's stack, from begin to finish or abandon. Its memory is the request's until it is finished, so that
- * a bailout leaks nothing.
+/* Lives on the caller's stack, from begin to finish or abandon. Its memory belongs to the request until it is finished,
+ * so that a bailout leaks nothing.
  *
  * Objects keep their identity across all values of a packer. Once a value has been refused, the packer can only be
  * abandoned. */
@@ -20,12 +20,13 @@ typedef struct shim_packer {
 } shim_packer;
 
 void shim_packer_begin(shim_packer *packer, size_t bytes_max);
-/* Returns false if an exception is thrown: a TransferException that names `place` (such as "argument 2") and what is
- * inside of it, or exit(). May run a script's code (__serialize, __sleep), which may suspend its fiber or bail out. */
+/* Packs a value. Returns false if an exception is thrown: a TransferException that names `place` (such as "argument 2")
+ * and the position inside it, or exit(). May run script code (__serialize, __sleep), which may suspend its fiber or
+ * bail out. */
 bool shim_pack_value(shim_packer *packer, const char *place, zval *value);
 void shim_pack_number(shim_packer *packer, uint64_t number);
 void shim_pack_bytes(shim_packer *packer, const char *bytes, size_t length);
-/* How many bytes have been packed so far. */
+/* Returns the number of bytes packed so far. */
 size_t shim_packer_length(const shim_packer *packer);
 /* Ends the packer. Returns the parcel, which the caller owns; NULL with an exception if it is too long or there is no
  * memory. */

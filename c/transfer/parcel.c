@@ -1,4 +1,4 @@
-/* Parcels, as others have to give them back. */
+/* The release of parcels, for their other owners. */
 #include "compat.h"
 #include "shim.h"
 #include "transfer/parcel.h"

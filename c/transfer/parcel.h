@@ -6,14 +6,14 @@
 
 #include <stddef.h>
 
-/* What one thread has packed and another one unpacks: one block of malloc(), freed by free() on any thread. Only
- * transfer/unpacker.c reads it. */
+/* A transfer that one thread has packed and another one unpacks: one block of malloc(), freed by free() on any thread.
+ * Only transfer/unpacker.c reads it. */
 struct shim_parcel {
     size_t length;
     char bytes[];
 };
 
-/* What a value begins with. A length or a count is a varint: seven bits a byte, the lowest first. */
+/* The first byte of a value. A length or a count is a varint: seven bits a byte, the lowest first. */
 typedef enum shim_tag {
     SHIM_TAG_NULL,
     SHIM_TAG_FALSE,
@@ -41,7 +41,7 @@ typedef enum shim_tag {
     SHIM_TAG_BYTES,
 } shim_tag;
 
-/* What follows an object's text: PHP's unserializer reads as far as it finds digits. */
+/* Guard bytes after an object's text: PHP's unserializer reads on while it finds digits. */
 enum { SHIM_OBJECT_GUARD = 2 };
 
 #endif

@@ -1,10 +1,10 @@
-/* Where in what is being packed a value is: for the messages of refusals. */
+/* The position of a value within the packed data, for the messages of refusals. */
 #include "transfer/exceptions.h"
 #include "transfer/place.h"
 
 #include <zend_smart_str.h>
 
-/* How much of a path, and of a key, a message repeats. */
+/* The number of frames of a path, and of bytes of a key, that a message repeats. */
 enum { FRAMES_MAX = 16, KEY_MAX = 64 };
 
 static void append_key(smart_str *text, const char *key, size_t length)
@@ -40,7 +40,8 @@ static void append_frame(smart_str *text, const shim_place *place)
     }
 }
 
-/* The frames that a message names, from the outside: those up to the first that is of an object's own making. */
+/* Collects the frames that a message names, from the outside: those up to the first one that an object's own
+ * serialization has created. */
 static size_t frames_of(const shim_place *place, const shim_place **frames)
 {
     size_t count = 0, named = 0;

@@ -1,15 +1,15 @@
-/* Where in what is being packed a value is: for the messages of refusals. */
+/* The position of a value within the packed data, for the messages of refusals. */
 #ifndef SVC_SHIM_PLACE_H
 #define SVC_SHIM_PLACE_H
 
 #include "compat.h"
 
 typedef enum shim_place_kind {
-    /* The value that the caller has passed, and named. */
+    /* The value that the caller has passed and named. */
     SHIM_PLACE_ROOT,
     SHIM_PLACE_ELEMENT,
     SHIM_PLACE_PROPERTY,
-    /* Something that an object's own serialization has returned: it has the place of the object. */
+    /* A value that an object's own serialization has returned: it has the place of the object. */
     SHIM_PLACE_INSIDE,
 } shim_place_kind;
 
@@ -26,13 +26,13 @@ typedef struct shim_place {
     const HashTable *array;
 } shim_place;
 
-/* Throws a TransferException: the place, and why. An exception that is already thrown becomes its previous. */
+/* Throws a TransferException with the place and the reason. An exception that is already thrown becomes its previous. */
 void shim_place_refuse(const shim_place *place, const char *why);
-/* The same without what is inside of the value that the caller has named. */
+/* Throws likewise, but names only the caller's value, without the position inside it. */
 void shim_place_refuse_whole(const shim_place *place, const char *why);
-/* The same for what does not fit. Returns false. */
+/* Throws likewise for a value that does not fit. Returns false. */
 bool shim_place_refuse_size(const shim_place *place, size_t bytes_max);
-/* Whether the array is being packed already, further out. */
+/* Whether the array is already being packed, further out. */
 bool shim_place_is_within(const shim_place *place, const HashTable *array);
 
 #endif

@@ -12,7 +12,7 @@ typedef struct shim_reader {
 
 void shim_reader_throw(void);
 
-/* Throws a TransferException: the bytes are not what was packed. Returns false. */
+/* Throws a TransferException: the bytes are damaged. Returns false. */
 static inline bool shim_reader_fail(void)
 {
     shim_reader_throw();
@@ -40,7 +40,7 @@ static inline bool shim_reader_get_byte(shim_reader *reader, unsigned char *byte
 }
 
 bool shim_reader_get_varint(shim_reader *reader, uint64_t *number);
-/* A length, and a view of as many bytes. */
+/* Reads a length, and a view of that many bytes. */
 bool shim_reader_get_view(shim_reader *reader, shim_view *view);
 
 #endif

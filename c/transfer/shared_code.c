@@ -1,19 +1,20 @@
 /* Functions in the memory that OPcache shares between threads.
  *
- * That a function has no reference count is not enough: if OPcache's memory is full, or is a cache of files only, a
+ * A missing reference count is not sufficient evidence: if OPcache's memory is full, or is a cache of files only, a
  * script has none either, but lives in the memory of its request. Shared memory is recognized by its mapping, which is
  * MAP_SHARED and stays until the process ends.
  *
- * A closure contains a copy of its function's struct, in which the run-time cache and the static variables are its own.
+ * A closure contains a copy of its function's struct, in which only the run-time cache and the static variables differ.
  * The struct itself is found in front of its opcodes: OPcache writes a script from one end to the other, each struct
- * before what it points to. */
+ * before the data that it points to. */
 #include "transfer/shared_code.h"
 
 #include <pthread.h>
 
 enum {
     MAPPINGS_MAX = 32,
-    /* How far in front of its opcodes a struct is searched for. In between are its literals and static variables. */
+    /* The distance in front of the opcodes within which a struct is searched for. In between are its literals and
+     * static variables. */
     REACH = 4 << 20,
 };
 
@@ -24,7 +25,8 @@ static struct {
 static size_t mapping_count;
 static pthread_once_t is_read = PTHREAD_ONCE_INIT;
 
-/* OPcache has mapped its memory before the first thread runs a script. Parts of it may have rights of their own. */
+/* Reads the shared mappings. OPcache has mapped its memory before the first thread runs a script. Parts of it may have
+ * different access rights. */
 static void read_mappings(void)
 {
     FILE *file = fopen("/proc/self/maps", "re");
@@ -43,7 +45,7 @@ static void read_mappings(void)
     }
 }
 
-/* Where the shared mapping with that address begins; 0 if there is none. */
+/* Returns the start of the shared mapping with this address; 0 if there is none. */
 static uintptr_t mapping_of(const void *address)
 {
     pthread_once(&is_read, read_mappings);
@@ -55,7 +57,7 @@ static uintptr_t mapping_of(const void *address)
     return 0;
 }
 
-/* Everything that a closure's copy has in common with the function. */
+/* Compares all members that a closure's copy has in common with the function. */
 static bool is_origin(const zend_op_array *origin, const zend_op_array *code)
 {
     return origin->opcodes == code->opcodes && origin->type == ZEND_USER_FUNCTION && origin->refcount == NULL &&
@@ -81,7 +83,8 @@ zend_op_array *shim_shared_code(const zend_op_array *code)
     const uintptr_t nearest = opcodes - sizeof(*code);
     const uintptr_t farthest = nearest - begin > REACH ? nearest - REACH : begin;
     for (uintptr_t at = nearest; at >= farthest; at -= sizeof(void *)) {
-        /* Other threads may be writing what is in front of the function: one word at a time is read, until it fits. */
+        /* Other threads may be writing to the memory in front of the function: one word at a time is read, until it
+         * matches. */
         const zend_op *const *word = (const zend_op *const *)(at + offsetof(zend_op_array, opcodes));
         if (__atomic_load_n(word, __ATOMIC_RELAXED) == code->opcodes && is_origin((const zend_op_array *)at, code)) {
             return (zend_op_array *)at;
@@ -95,7 +98,8 @@ size_t shim_shared_map_ptrs(void)
     return CG(map_ptr_last);
 }
 
-/* A thread that has never loaded the script may not have room yet for what it keeps of the script's functions. */
+/* Makes room for the thread's own data of the script's functions: a thread that has never loaded the script may have
+ * none yet. */
 void shim_shared_map_ptrs_extend(size_t last)
 {
     zend_map_ptr_extend(last);

@@ -1,4 +1,4 @@
-/* How much of the current stack is left. */
+/* The space that is left on the current stack. */
 #ifndef SVC_SHIM_STACK_H
 #define SVC_SHIM_STACK_H
 
@@ -7,11 +7,11 @@
 
 #include <zend_call_stack.h>
 
-/* Left to what a recursion calls at its end, where PHP does not keep a reserve of its own. */
+/* Reserved for the calls at the end of a recursion, where PHP does not keep a reserve of its own. */
 enum { SHIM_STACK_RESERVE = 64 * 1024 };
 
-/* How much of the stack a recursion may still use: up to where PHP stops scripts, or, if it is told not to
- * (zend.max_allowed_stack_size), up to the end. */
+/* Returns the stack space that a recursion may still use: up to the point where PHP stops scripts, or, if that is
+ * disabled (zend.max_allowed_stack_size), up to the end. */
 static inline size_t shim_stack_left(void)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -25,13 +25,13 @@ static inline size_t shim_stack_left(void)
     return here > limit ? here - limit : 0;
 }
 
-/* Whether a recursion should go no deeper. */
+/* Whether a recursion must not go deeper. */
 static inline bool shim_stack_is_short(void)
 {
     return UNEXPECTED(shim_stack_left() == 0);
 }
 
-/* How many levels of a recursion by PHP's own code fit, each of which takes that many bytes. */
+/* Returns how many levels of a recursion in PHP's own code fit, at this number of bytes each. */
 static inline size_t shim_stack_levels(size_t bytes)
 {
     return shim_stack_left() / bytes;

@@ -1,6 +1,6 @@
 /* One transfer on its way in.
  *
- * Promises: whatever the bytes are, nothing outside of them is read, and no memory is asked for beyond what they can
+ * Promises: whatever the bytes are, nothing outside of them is read, and no more memory is allocated than they can
  * fill. */
 #include "transfer/exceptions.h"
 #include "transfer/object_reader.h"
@@ -23,7 +23,7 @@ static bool unpack(shim_unpacker *unpacker, zval *value);
 
 static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *value);
 
-/* The head of an array: each of its elements takes a byte at least. */
+/* Reads the head of an array: each of its elements takes at least one byte. */
 static bool get_array_head(shim_unpacker *unpacker, zend_long *next, uint32_t *count)
 {
     uint64_t number;
