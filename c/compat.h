@@ -1,11 +1,11 @@
-/* The only place that knows about differences between PHP versions. Supported: 8.3 to 8.5. */
+/* All differences between PHP versions, and nowhere else. Supported: 8.3 to 8.5. */
 #ifndef SVC_SHIM_COMPAT_H
 #define SVC_SHIM_COMPAT_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-/* As libphp is built: php_basic_globals then has one more member. */
+/* libphp is built with it: php_basic_globals then has one more member. */
 #ifndef _REENTRANT
 #define _REENTRANT 1
 #endif
@@ -96,7 +96,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_IS_LAZY(object) ((void)(object), false)
 #endif
 
-/* 8.4: the guard of an object is also for recursion, and for the hooks of properties. */
+/* 8.4: the guard of an object also protects from recursion, and serves the hooks of properties. */
 #if PHP_VERSION_ID >= 80400
 #define SHIM_GUARD(slot) Z_GUARD_P(slot)
 #define SHIM_GUARD_MASK ZEND_GUARD_PROPERTY_MASK

@@ -63,7 +63,7 @@ typedef struct shim_log {
     shim_view context;
     shim_view file;
     uint32_t line;
-    /* The span that the script is in; 0 if it is in none of its own. */
+    /* The script's current span; 0 if it has begun none. */
     uint64_t span;
 } shim_log;
 
@@ -79,45 +79,45 @@ typedef struct shim_head {
 
 /* The callbacks for a request. Filled by the host, valid for the life of the process. `request` is the host's pointer
  * that was passed to shim_run. An entry that the host leaves NULL gets a default: output is accepted and discarded,
- * nothing can be read, and questions are answered with no. */
+ * nothing can be read, and predicates return false. */
 
-/* Reading a request, and writing its response. */
+/* The input and output of a request. */
 typedef struct shim_io_callbacks {
-    /* Writes output. Returns false if nobody reads it any more. */
+    /* Writes output. Returns false if the client has disconnected. */
     bool (*write)(void *request, shim_view output);
-    /* The script wants its output to reach the client now. Returns false if nobody reads it any more. */
+    /* Sends the output so far to the client now. Returns false if the client has disconnected. */
     bool (*flush)(void *request);
-    /* Status and header fields; once, before the first output. */
+    /* Sends status and header fields; called once, before the first output. */
     void (*send_head)(void *request, const shim_head *head);
-    /* An informational response (1xx). */
+    /* Sends an informational response (1xx). */
     void (*send_interim)(void *request, const shim_head *head);
-    /* The response ends here, although the script goes on. */
+    /* Ends the response, although the script continues. */
     void (*finish)(void *request);
-    /* max_execution_time has ended the script: the response ends here, but shutdown functions still run. */
+    /* Ends the response because max_execution_time has ended the script; shutdown functions still run. */
     void (*time_limit)(void *request);
     /* Whether the client has disconnected. */
     bool (*is_gone)(void *request);
-    /* Whether output would block the thread until its reader has made room. */
+    /* Whether output would block the thread until the client has read more. */
     bool (*is_crowded)(void *request);
     /* Copies up to `size` bytes of the body to `buffer`; returns the number of bytes, 0 at the end of the body. */
     size_t (*read_body)(void *request, char *buffer, size_t size);
     /* Copies up to `size` bytes of the body, starting at `offset`; does not move the position of read_body. */
     size_t (*read_body_at)(void *request, char *buffer, size_t size, uint64_t offset);
-    /* The variables of $_SERVER; their names consist of letters, digits and underscores. */
+    /* Fills in the variables of $_SERVER; their names consist of letters, digits and underscores. */
     void (*variables)(void *request, shim_pairs *out);
-    /* The header fields of the request, as received. */
+    /* Fills in the header fields of the request, as received. */
     void (*fields)(void *request, shim_pairs *out);
-    /* Path and query, as received. */
+    /* Fills in path and query, as received. */
     void (*target)(void *request, shim_view *out);
-    /* The address of the client. */
+    /* Fills in the address of the client. */
     void (*client)(void *request, shim_view *out);
-    /* The ID of the request in logs. */
+    /* Fills in the ID of the request in logs. */
     void (*request_id)(void *request, shim_view *out);
-    /* One log record; `request` is NULL outside requests. */
+    /* Writes one log record; `request` is NULL outside requests. */
     void (*log)(void *request, const shim_log *record);
 } shim_io_callbacks;
 
-/* Calls that a request can wait in without blocking its thread. */
+/* Hooked calls, in which a request can wait without blocking its thread. */
 typedef enum shim_hook {
     SHIM_HOOK_SLEEP = 0,
     SHIM_HOOK_NET,
@@ -125,7 +125,7 @@ typedef enum shim_hook {
     SHIM_HOOK_PROCESS,
 } shim_hook;
 
-/* Why it blocks its thread nevertheless. */
+/* The reason why a hooked call blocks its thread nevertheless. */
 typedef enum shim_obstacle {
     SHIM_NO_OBSTACLE = 0,
     /* The engine does not allow a switch. */
@@ -136,72 +136,73 @@ typedef enum shim_obstacle {
     SHIM_OBSTACLE_COLLECTING,
     /* An output handler runs. */
     SHIM_OBSTACLE_OUTPUT,
-    /* A function that marks values against recursion calls what would wait. */
+    /* A function that marks values against recursion is running. */
     SHIM_OBSTACLE_MARKS,
-    /* Something that a wait needs could not be had. */
+    /* A resource that the wait needs is unavailable. */
     SHIM_OBSTACLE_MEMORY,
-    /* As many helper threads are busy as there may be. */
+    /* All permitted helper threads are busy. */
     SHIM_OBSTACLE_HELPERS,
 } shim_obstacle;
 
-/* Worker mode: the loop that serves, and the life of each request. */
+/* Worker mode: the serving loop, and the life of each request. */
 typedef struct shim_worker_callbacks {
-    /* The boot script of the worker `boot` is ready for requests. The host starts them with shim_request_start, resumes
-     * them with shim_fiber_resume, sleeps with shim_wait, and returns once the worker ends and no request is left. */
+    /* Serves requests: the boot script of the worker `boot` is ready for them. The host starts them with
+     * shim_request_start, resumes them with shim_fiber_resume, sleeps with shim_wait, and returns once the worker ends
+     * and no request is left. */
     void (*serve)(void *boot);
-    /* The same for one request at a time: waits for a request and runs it with shim_request_here. Returns false if the
-     * worker ends. */
+    /* Serves one request at a time: waits for a request and runs it with shim_request_here. Returns false if the worker
+     * ends. */
     bool (*serve_one)(void *boot);
-    /* The response of the request has ended, and nothing is added to it. What the request leaves is freed now, which
-     * may run scripts' code and may wait: `parks` and `resumes` may follow. In classic mode, shim_run tells the outcome
-     * by returning; this comes first if it will be long. */
+    /* The response of the request is complete. The remains of the request are freed now, which may run script code and
+     * may wait: `parks` and `resumes` may follow. In classic mode, shim_run reports the outcome by returning; this is
+     * called first if the cleanup will take long. */
     void (*ended)(void *request, int outcome);
-    /* Nothing of the request is left. `request` belongs to the host again, and C does not use it any more. */
+    /* The request is completely freed. `request` belongs to the host again, and C no longer uses it. */
     void (*freed)(void *request);
-    /* From now on, the request waits without blocking its thread; and it goes on. */
+    /* The request begins to wait without blocking its thread (`parks`), and continues (`resumes`). */
     void (*parks)(void *request);
     void (*resumes)(void *request);
-    /* A call of the request that has a hook waits and blocks its thread. */
+    /* A hooked call of the request waits and blocks its thread. */
     void (*blocks)(void *request, shim_hook hook, shim_obstacle obstacle);
     /* The request has waited for a connection that another request of its thread owned. */
     void (*waited_for_connection)(void *request, uint64_t microseconds);
 } shim_worker_callbacks;
 
-/* The two ends of a completion: something that one thread says once, and that a request of another thread may wait for.
- * Both ends belong to the host, and each is given back once. Either may be given back first, and both may outlive the
+/* The two ends of a completion: a one-shot event that one thread reports, and that a request of another thread may wait
+ * for. Both ends belong to the host, and each is released once. Either may be released first, and both may outlive the
  * thread that created them. */
 typedef struct shim_completion shim_completion;
 typedef struct shim_completer shim_completer;
 
-/* Requests that wait for completions have numbers. Those whose numbers leave the same remainder are notified together. */
+/* Requests that wait for completions have numbers. Those whose numbers are equal modulo this are notified together. */
 #define SHIM_WAITER_GROUPS 256
 
-/* Completions. Whatever a thread writes before it completes one is visible to whoever finds it complete. */
+/* Completions. All writes of a thread before it completes one are visible to a thread that finds it complete. */
 typedef struct shim_completion_callbacks {
-    /* Creates one that requests of the calling thread can wait for. Returns false if its requests cannot wait. */
+    /* Creates a completion that requests of the calling thread can wait for. Returns false if its requests cannot wait. */
     bool (*make)(shim_completion **completion, shim_completer **completer);
-    /* Completes it, or reports that it never will be. Gives the completer back. On any thread; wait-free, except for
-     * one write to the descriptor that wakes a thread. */
+    /* Completes it, or reports that it will never complete. Releases the completer. On any thread; wait-free, except
+     * for one write to the descriptor that wakes a thread. */
     void (*complete)(shim_completer *completer);
-    /* The others are called on the thread that created it.
+    /* The other callbacks are called on the thread that created the completion.
      *
-     * From now on, the waiter with this number waits for it; once it is complete, shim_waiters_notify is called with
-     * the group of that number. It has one waiter at a time. Returns false if it is complete. */
+     * Makes the waiter with this number wait for it; once it is complete, shim_waiters_notify is called with the group
+     * of that number. It has one waiter at a time. Returns false if it is already complete. */
     bool (*wait)(shim_completion *completion, uint32_t waiter);
-    /* Calls shim_waiters_notify for those whose completions are complete. */
+    /* Calls shim_waiters_notify for the waiters whose completions are complete. */
     void (*look)(void);
-    /* Nobody waits for it any more. The host may still notify the waiter once. */
+    /* Ends the wait. The host may still notify the waiter once. */
     void (*stop_waiting)(shim_completion *completion);
     bool (*is_complete)(shim_completion *completion);
-    /* Gives it back: from now on, nobody wants to know when it is complete. */
+    /* Releases the completion. */
     void (*drop)(shim_completion *completion);
 } shim_completion_callbacks;
 
-/* Threads that do what blocks, while those who want it done wait for a completion. */
+/* Helper threads, which run blocking calls while requests wait for a completion. */
 typedef struct shim_helper_callbacks {
-    /* Has `job` called with this data, exactly once: on a helper thread and with `runs`, or without `runs` if it is not to
-     * be done: before this returns, because as many jobs wait as may; or later, because the server ends. On any
-     * thread. A thread that is started for it inherits what threads inherit from the calling one. */
+    /* Calls `job` with this data exactly once: on a helper thread and with `runs`, or without `runs` to cancel it:
+     * before this returns, because the queue is full; or later, because the server ends. On any thread. A thread that
+     * is started for it inherits the attributes that threads inherit from the calling one. */
     void (*run)(void (*job)(void *data, bool runs), void *data);
 } shim_helper_callbacks;
 
@@ -213,7 +214,7 @@ typedef enum shim_scalar_type {
     SHIM_SCALAR_TEXT,
 } shim_scalar_type;
 
-/* A value; its type says which member counts. Filled by C. */
+/* A value; its type selects the member. Filled by C. */
 typedef struct shim_scalar {
     /* An integer, or a boolean as 0 or 1. */
     int64_t integer;
@@ -221,12 +222,12 @@ typedef struct shim_scalar {
     shim_view text;
 } shim_scalar;
 
-/* What a script says about a span. Filled by C. */
+/* An attribute of a span, set by a script. Filled by C. */
 typedef struct shim_attribute {
     shim_view name;
     shim_scalar_type type;
     bool is_list;
-    /* One value, or those of the list. */
+    /* One value, or the values of the list. */
     const shim_scalar *values;
     size_t count;
 } shim_attribute;
@@ -245,114 +246,111 @@ typedef enum shim_span_status {
     SHIM_SPAN_ERROR,
 } shim_span_status;
 
-/* Spans: parts of a request that are recorded. The host keeps them, and numbers them; a number is never used again. What is
- * done to a span that has ended, or that belongs to another request, has no effect. */
+/* Spans: recorded parts of a request. The host keeps them, and numbers them; a number is never reused. Calls for a span
+ * that has ended, or that belongs to another request, have no effect. */
 typedef struct shim_span_callbacks {
-    /* The request's own span; 0 if the request is not recorded. */
+    /* Returns the request's own span; 0 if the request is not recorded. */
     uint64_t (*own)(void *request);
-    /* Begins a span below `parent`, or below the request's own if that is 0. Returns its number; 0 if it is not
-     * recorded. */
+    /* Begins a span below `parent`, or below the request's own if that is 0. Returns its number; 0 if it is not recorded. */
     uint64_t (*begin)(void *request, uint64_t parent, shim_view name, shim_span_kind kind);
     void (*set_attribute)(void *request, uint64_t span, const shim_attribute *attribute);
     void (*add_event)(void *request, uint64_t span, shim_view name, const shim_attribute *attributes, size_t count);
     void (*set_status)(void *request, uint64_t span, shim_span_status status, shim_view description);
-    /* Ends it, because it is over, or because what it stands for was broken off; the host ends those that are left when the
-     * request has ended. */
+    /* Ends the span, complete or cut short (`is_cut`); the host ends the remaining spans when the request has ended. */
     void (*end)(void *request, uint64_t span, bool is_cut);
-    /* What to pass on to others: the `traceparent` of the span, or of the request if that is 0. Empty without a trace. */
+    /* Fills in the `traceparent` to propagate: that of the span, or of the request if that is 0. Empty without a trace. */
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
-    /* The `tracestate` of the request's trace, within the limits of W3C Trace Context. Empty if there is none. */
+    /* Fills in the `tracestate` of the request's trace, within the limits of W3C Trace Context. Empty if there is none. */
     void (*tracestate)(void *request, shim_view *out);
-    /* An exception that nobody has caught, or a fatal error: its class, its message, and where it was. */
+    /* Records an uncaught exception or a fatal error: its class, its message, and its position. */
     void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
 } shim_span_callbacks;
 
 typedef enum shim_client_kind {
     SHIM_CLIENT_SQL = 0,
-    /* A store that understands commands. */
+    /* A store with commands (Redis, Memcached). */
     SHIM_CLIENT_STORE,
     SHIM_CLIENT_HTTP,
 } shim_client_kind;
 
-/* A call of a database, of a store, or over HTTP. Filled by C; what is not known is empty, or 0. */
+/* A call of a database, of a store, or over HTTP. Filled by C; unknown members are empty, or 0. */
 typedef struct shim_client_call {
     shim_client_kind kind;
-    /* The database, as PHP's extensions call it. */
+    /* The database, as named by PHP's extensions. */
     shim_view system;
-    /* The command; empty if the text says it. */
+    /* The command; empty if the text contains it. */
     shim_view operation;
     /* The query, or the URL. */
     shim_view text;
-    /* The text has placeholders for values. */
+    /* Whether the text has placeholders for values. */
     bool is_prepared;
-    /* The server takes a backslash in a value for what it is not by default. */
+    /* Whether the server does not treat a backslash in a value as it does by default. */
     bool has_other_backslash;
     /* PDO's data source without the name of its driver, or libpq's parameters. */
     shim_view source;
-    /* The server, or its socket, its port, and the database there, unless the source says it. */
+    /* The server, or its socket, its port, and the database there, unless the source contains them. */
     shim_view host;
     uint16_t port;
     shim_view database;
 } shim_client_call;
 
-/* How such a call has ended. Filled by C. */
+/* The end of such a call. Filled by C. */
 typedef struct shim_client_end {
     shim_client_kind kind;
     bool failed;
-    /* The script has left it in the middle. */
+    /* Whether the script has abandoned the call. */
     bool is_cut;
-    /* What failed: a code of the client, or the class of an exception. */
+    /* The error: a code of the client, or the class of an exception. */
     shim_view error;
-    /* The code that the database has answered with. */
+    /* The code in the database's answer. */
     shim_view code;
     /* The status of a response, the method of its request, and their version of HTTP: 10, 11, 20 or 30. */
     uint16_t status;
     shim_view method;
     uint16_t version;
-    /* Queries that have taken as long are slow, in milliseconds. */
+    /* The threshold of slow queries in milliseconds. */
     uint32_t slow_ms;
 } shim_client_end;
 
 /* Spans of such calls, for the plugin `apm`. */
 typedef struct shim_client_callbacks {
-    /* What the span that has begun stands for. Said again, it replaces what was said before. */
+    /* Describes the call of a span that has begun. A later description replaces an earlier one. */
     void (*describe)(void *request, uint64_t span, const shim_client_call *call);
     /* Ends the span. */
     void (*finish)(void *request, uint64_t span, const shim_client_end *end);
-    /* The call was none: the span is not recorded. */
+    /* Discards the span, which is not recorded: there was no call. */
     void (*discard)(void *request, uint64_t span);
 } shim_client_callbacks;
 
 /* Restarts of OPcache. */
 typedef struct shim_restart_callbacks {
-    /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
-     * out until shim_run has called `done`. */
+    /* OPcache is about to restart: returns whether the calling thread is the only one inside a request; other threads
+     * are then kept out until shim_run has called `done`. */
     bool (*may_begin)(void);
     void (*done)(void);
-    /* OPcache has been told to restart, or has decided to. On any PHP thread, which may hold OPcache's lock. */
+    /* OPcache will restart, by its own decision or on request. On any PHP thread, which may hold OPcache's lock. */
     void (*wanted)(void);
-    /* The worker of the calling thread has started up; it uses OPcache's memory, or does not, for as long as it
-     * lives. */
+    /* The worker of the calling thread has started up; it uses OPcache's memory, or does not, for its whole life. */
     void (*worker_started)(bool uses_cache);
 } shim_restart_callbacks;
 
-/* A block of bytes that one thread packs and another unpacks: a task with its arguments, or what became of it. */
+/* A block of bytes that one thread packs and another unpacks: a task with its arguments, or its answer. */
 typedef struct shim_parcel shim_parcel;
 
-/* The requester's end of a task. It belongs to the host, and each end is given back once. */
+/* The requester's handle of a task. It belongs to the host, and each handle is released once. */
 typedef struct shim_task shim_task;
 
-/* Several tasks that a request waits for together; belongs to the host, and is given back once. */
+/* Several tasks that a request waits for together; belongs to the host, and is released once. */
 typedef struct shim_task_watch shim_task_watch;
 
-/* What becomes of a task that is offered. */
+/* The result of offering a task. */
 typedef enum shim_dispatched {
     SHIM_TASK_DISPATCHED = 0,
     /* There are no threads for tasks. */
     SHIM_TASK_OFF,
-    /* As many tasks wait for a thread as may. */
+    /* The queue of tasks is full. */
     SHIM_TASK_QUEUE_FULL,
-    /* As many tasks wait and run as may. */
+    /* The limit of waiting and running tasks together is reached. */
     SHIM_TASK_CAP_REACHED,
     /* No thread for tasks has booted. */
     SHIM_TASK_NO_THREAD,
@@ -360,69 +358,68 @@ typedef enum shim_dispatched {
     SHIM_TASK_CLOSED,
 } shim_dispatched;
 
-/* What has become of a task. */
+/* The state of a task. */
 typedef enum shim_task_state {
     SHIM_TASK_OPEN = 0,
     /* The answer is its result. */
     SHIM_TASK_COMPLETED,
-    /* The answer is what it has thrown. */
+    /* The answer is its exception. */
     SHIM_TASK_FAILED,
-    /* It has failed without an answer; the host says why. */
+    /* It has failed without an answer; the host reports the reason. */
     SHIM_TASK_LOST,
     SHIM_TASK_CANCELLED,
 } shim_task_state;
 
-/* When a watch is over. */
+/* The condition that ends a watch. */
 typedef enum shim_watch_mode {
-    /* When all have completed, or one has not. */
+    /* All tasks have completed, or one has not. */
     SHIM_WATCH_ALL = 0,
-    /* When one has completed, or none has. */
+    /* One task has completed, or none has. */
     SHIM_WATCH_ANY,
-    /* When one is settled. */
+    /* One task is settled. */
     SHIM_WATCH_RACE,
 } shim_watch_mode;
 
-/* Tasks: closures that run on threads of their own. The functions that take a `task` may be called on any thread. */
+/* Tasks: closures that run on separate threads. The functions that take a `task` may be called on any thread. */
 typedef struct shim_task_callbacks {
-    /* The longest transfer in bytes; 0 if there are no threads for tasks. */
+    /* Returns the longest transfer in bytes; 0 if there are no threads for tasks. */
     uint64_t (*bytes_max)(void);
-    /* Offers a task, on behalf of a request, which may be NULL, and the span that it is in. The host takes the parcel in
-     * any case. With `pins_code`, OPcache must not restart before nothing of the task is left, or it leaves the cache.
-     * Fills `task` and `id`, or the bound that was reached. */
+    /* Offers a task, on behalf of a request, which may be NULL, and its current span. The host takes the parcel in any
+     * case. With `pins_code`, OPcache must not restart before the task is freed or calls leave_cache. Fills in `task`
+     * and `id`, or the bound that was reached. */
     shim_dispatched (*dispatch)(void *request, uint64_t span, shim_parcel *input, bool pins_code, shim_task **task,
                                 uint64_t *id, uint64_t *bound);
-    /* Another end of the same task. */
+    /* Returns another handle of the same task. */
     shim_task *(*share)(shim_task *task);
-    /* Gives an end back; the task itself goes on. */
+    /* Releases a handle; the task itself continues. */
     void (*drop)(shim_task *task);
-    /* What has become of it; it does not change once it is not open. Fills the answer, or why it was lost; both are
-     * valid until the end is given back. */
+    /* Returns the state of the task, which no longer changes once it is not open. Fills in the answer, or the reason of
+     * the loss; both are valid until the handle is released. */
     shim_task_state (*state)(shim_task *task, const shim_parcel **answer, shim_view *why);
-    /* Returns whether it will not complete: false if it was settled before. */
+    /* Cancels the task. Returns whether it will not complete: false if it was settled before. */
     bool (*cancel)(shim_task *task);
-    /* Its answer is not wanted; a failure is logged. */
+    /* Discards the future answer; a failure is logged. */
     void (*detach)(shim_task *task);
-    /* Whether the end of its request is about it: it is open and not detached, or stranded and still on its thread. */
+    /* Whether the end of the request concerns the task: it is open and not detached, or stranded and still on its thread. */
     bool (*is_owned)(shim_task *task);
-    /* Counts it as stranded, if it has begun and is not settled. */
+    /* Counts the task as stranded, if it has begun and is not settled. */
     void (*strand)(shim_task *task);
-    /* Creates a completion that is complete once the watch is over, on the calling thread. NULL if its requests cannot
+    /* Creates a completion that completes once the watch is over, on the calling thread. NULL if its requests cannot
      * wait. */
     shim_task_watch *(*watch)(shim_task *const *tasks, size_t count, shim_watch_mode mode, shim_completion **completion);
-    /* The same, over once those of the tasks that were counted as stranded have left their threads; NULL if there are
-     * none. */
+    /* Creates a watch that is over once the stranded tasks among them have left their threads; NULL if there are none. */
     shim_task_watch *(*watch_stranded)(shim_task *const *tasks, size_t count, shim_completion **completion);
-    /* The index of the task that ended the watch; the number of tasks if none did. */
+    /* Returns the index of the task that ended the watch; the number of tasks if none did. */
     size_t (*winner)(shim_task_watch *watch);
     void (*unwatch)(shim_task_watch *watch);
     /* The following are for the running side: `request` is a task of this thread.
      *
-     * The parcel that was dispatched; valid until nothing of the request is left. */
+     * Returns the dispatched parcel; valid until the request is completely freed. */
     const shim_parcel *(*input)(void *request);
-    /* The parcel does not lead into OPcache's memory any more, which may restart as far as this task is concerned. */
+    /* The parcel no longer points into OPcache's memory, which may restart as far as this task is concerned. */
     void (*leave_cache)(void *request);
-    /* The task has returned (`thrown` is NULL), or thrown, which `thrown` describes for a log. The host takes the
-     * parcel. */
+    /* Settles the task, which has returned (`thrown` is NULL), or thrown; `thrown` then describes the exception for a
+     * log. The host takes the parcel. */
     void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);
     bool (*is_cancelled)(void *request);
     /* Whether the request runs the task. */
@@ -442,7 +439,7 @@ typedef struct shim_callbacks {
     shim_task_callbacks task;
 } shim_callbacks;
 
-/* The options that PHP is started with. Filled by the host; only read during shim_startup, except for `callbacks`. */
+/* The options for starting PHP. Filled by the host; only read during shim_startup, except for `callbacks`. */
 typedef struct shim_options {
     const shim_callbacks *callbacks;
     /* Values that php.ini may override. */
@@ -450,7 +447,7 @@ typedef struct shim_options {
     size_t ini_defaults_count;
     /* Lines in php.ini's syntax; they override php.ini. */
     shim_view ini_overrides;
-    /* Variables that are there while PHP starts, unless the process has them. */
+    /* Environment variables that are set while PHP starts, unless the process has them. */
     const shim_pair *environment;
     size_t environment_count;
     /* The path of the command-line PHP of the same build, for PHP_BINARY; empty if there is none. */
@@ -463,14 +460,14 @@ typedef struct shim_options {
     uint32_t hooks;
     /* Whether requests may be recorded. */
     bool traces;
-    /* Whether calls of databases, stores and HTTP servers are observed, whether those over HTTP pass the trace on, and
-     * how long a slow query takes at least. */
+    /* Whether calls of databases, stores and HTTP servers are observed, whether those over HTTP propagate the trace,
+     * and the threshold of slow queries. */
     bool observes_clients;
     bool propagates;
     uint32_t slow_query_ms;
 } shim_options;
 
-/* Facts about the PHP that is linked. Filled by C; views of static storage. */
+/* Facts about the linked PHP. Filled by C; views of static storage. */
 typedef struct shim_facts {
     shim_view version;
     bool zts;
@@ -478,14 +475,14 @@ typedef struct shim_facts {
     bool zend_signals;
     bool max_execution_timers;
     bool opcache_enabled;
-    /* The system lets each thread have its own file mode mask; otherwise, umask() affects the whole process. */
+    /* Whether the system gives each thread its own file mode mask; otherwise, umask() affects the whole process. */
     bool umask_per_thread;
     shim_view ini_path;
 } shim_facts;
 
 /* One request. Filled by the host, valid until shim_run returns. */
 typedef struct shim_request {
-    /* The host's number for it, unique among the requests of its thread; 0 if nobody waits for its response. */
+    /* The host's number for it, unique among the requests of its thread; 0 if there is no client. */
     uint64_t number;
     shim_view method;
     /* The script's name and the rest of the path, decoded, without the query. Extensions that route by it
@@ -499,12 +496,13 @@ typedef struct shim_request {
     shim_view cookies;
     bool has_cookies;
     shim_view authorization;
-    /* The script's absolute path, as SCRIPT_FILENAME has it. */
+    /* The script's absolute path, as in SCRIPT_FILENAME. */
     shim_view script;
-    /* The file behind that path, without links. It is what runs: OPcache would go on to run a link's former target. */
+    /* The file behind that path, without links. PHP runs this path: given the link, OPcache would continue to run its
+     * former target. */
     shim_view script_file;
-    /* The folder of `script` without links, if there are any in that path. The script runs there. PHP's cache of resolved
-     * paths may lead to where the links have led before. */
+    /* The folder of `script` without links, if that path contains any. The script runs there. PHP's cache of resolved
+     * paths may still contain former targets of the links. */
     shim_view folder;
     int64_t content_length;
     /* 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2. */
@@ -513,7 +511,7 @@ typedef struct shim_request {
     double time;
 } shim_request;
 
-/* How a script has ended. */
+/* The outcome of a script. */
 typedef enum shim_outcome {
     /* It ran to its end, or called exit(). */
     SHIM_COMPLETE = 0,
@@ -539,51 +537,52 @@ void shim_facts_read(shim_facts *facts);
  * shim_startup. */
 shim_view shim_ini_scanned(void);
 
-/* Where PHP looks for php.ini, and for further ini files, unless its environment names other places: two directories, or
- * nothing. */
+/* The directories in which PHP looks for php.ini, and for further ini files, unless its environment names other places:
+ * two directories, or empty views. */
 void shim_ini_places(shim_view *first, shim_view *further);
 
 /* Fills in the name and the version of an extension; false after the last one. Call after shim_startup. */
 bool shim_extension_read(size_t index, shim_view *name, shim_view *version);
 
-/* PHP, or an extension, has a directive of this name. Call after shim_startup. */
+/* Whether PHP or an extension has a directive with this name. Call after shim_startup. */
 bool shim_ini_knows(shim_view name);
 
-/* The path of a library whose calls should wait in a fiber and do not arrive at the hooks; empty after the last one. Call
- * after shim_startup. */
+/* Returns the path of a library whose calls should wait in a fiber and do not reach the hooks; empty after the last
+ * one. Call after shim_startup. */
 shim_view shim_library_out_of_reach(size_t index);
 
-/* Shuts PHP down. All other threads have called shim_thread_stop. */
+/* Shuts PHP down. Call after all other threads have called shim_thread_stop. */
 void shim_shutdown(void);
-/* Requests and workers that start from now on run the code that is on disk: OPcache is emptied, and threads forget where
- * paths lead. On the thread that has called shim_startup. */
+/* Makes requests and workers that start from now on run the code on disk: empties OPcache, and makes threads forget
+ * resolved paths. On the thread that called shim_startup. */
 void shim_code_renew(void);
 
 /* Prepares the calling thread for shim_run. */
 void shim_thread_start(void);
 
-/* Frees what shim_thread_start and the thread's requests have left behind. */
+/* Frees the remains of shim_thread_start and the thread's requests. */
 void shim_thread_stop(void);
 
 /* Runs one request from startup to shutdown. */
 shim_outcome shim_run(const shim_request *request, void *host);
-/* Whether a request of this thread has not been shut down to its end: the thread runs no more, and is replaced. */
+/* Whether a request of this thread has not been shut down completely: the thread runs no more requests, and is replaced. */
 bool shim_is_spent(void);
 
 /* Finds out whether a thread executes instructions of a script. Owned by C, one per thread; created on the thread after
- * shim_thread_start, and stopped there before shim_thread_stop, while nobody uses it. NULL if out of memory. */
+ * shim_thread_start, and stopped there before shim_thread_stop, when no other thread uses it. NULL if out of memory. */
 typedef struct shim_interrupter shim_interrupter;
 shim_interrupter *shim_interrupter_start(void);
 void shim_interrupter_stop(shim_interrupter *interrupter);
 
-/* Asks the thread; forgets earlier answers. On any thread. */
+/* Asks the thread; clears earlier answers. On any thread. */
 void shim_interrupter_ask(shim_interrupter *interrupter);
 
 /* Whether the last question has been answered. A thread that executes instructions answers at once; one that is inside
  * a system call or an internal function does not. */
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
-/* A task of the thread has been cancelled: if it executes instructions, it notices. On any thread. */
+/* Interrupts the thread after one of its tasks has been cancelled, so that a task that executes instructions finds out.
+ * On any thread. */
 void shim_interrupter_poke(shim_interrupter *interrupter);
 
 /* Call about once a second, from one other thread at a time: the caller then watches the time limit of the thread's
@@ -601,8 +600,9 @@ typedef struct shim_worker_info {
     double started;
 } shim_worker_info;
 
-/* Runs the script of a worker, from startup to shutdown; it calls Svc\Worker::serve() or frankenphp_handle_request().
- * Until it returns, the functions below may be called inside `serve` and `serve_one`, on the same thread. */
+/* Runs the script of a worker, from startup to shutdown; the script calls Svc\Worker::serve() or
+ * frankenphp_handle_request(). Until it returns, the functions below may be called inside `serve` and `serve_one`, on
+ * the same thread. */
 shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info);
 
 /* Runs the script of a thread for tasks, if `request` names one, and then `serve`. */
@@ -611,20 +611,20 @@ shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const 
 /* Frees a parcel. On any thread. */
 void shim_parcel_free(shim_parcel *parcel);
 
-/* Tasks of this thread may have been cancelled: wakes those that wait. Returns how many. */
+/* Call after tasks of this thread may have been cancelled: wakes the waiting ones. Returns how many. */
 size_t shim_tasks_look(void);
 
-/* The worker takes no more requests, for the reason that Svc\Worker::exitReason() returns. At most 15 bytes of `reason`
- * are kept. */
+/* Makes the worker take no more requests, for the reason that Svc\Worker::exitReason() returns. At most 15 bytes of
+ * `reason` are kept. */
 void shim_worker_leaves(shim_view reason);
 
-/* What has become of a request. */
+/* The progress of a request. */
 typedef enum shim_progress {
-    /* There was none to resume. */
+    /* There was no request to resume. */
     SHIM_NOTHING = 0,
     /* It waits; its thread is free. */
     SHIM_WAITS = 1,
-    /* It has ended and nothing of it is left; its host has been told. */
+    /* It has ended and is completely freed; the host has been notified. */
     SHIM_ENDED = 2,
 } shim_progress;
 
@@ -638,14 +638,14 @@ void shim_request_here(const shim_request *request, void *host);
 /* Resumes the request that has been ready for the longest time. */
 shim_progress shim_fiber_resume(void);
 
-/* Finds out which requests have become ready, without sleeping. Returns how many are ready. */
+/* Finds out which requests have become ready, without sleeping. Returns the number of ready requests. */
 size_t shim_look(void);
 
-/* The same, but if none is ready, sleeps until one is, until the worker's descriptor is written to, or for `longest`
- * nanoseconds; a negative `longest` means indefinitely. */
+/* Does the same, but if none is ready, sleeps until one is, until the worker's descriptor is written to, or for
+ * `longest` nanoseconds; a negative `longest` means indefinitely. */
 size_t shim_wait(int64_t longest);
 
-/* Something that a waiter of this group waits for, or has waited for, may be complete. Returns how many requests can go on.
+/* A completion of a waiter in this group, current or former, may be complete. Returns how many requests can continue.
  * Call after shim_look and shim_wait, which consume the thread's wake-ups. */
 size_t shim_waiters_notify(uint32_t group);
 
@@ -653,36 +653,37 @@ size_t shim_waiters_notify(uint32_t group);
  * -1 if the system has no descriptor left. */
 int shim_wake_descriptor(void);
 
-/* What the host needs to know about the worker of the calling thread. Filled by C. */
+/* Facts about the worker of the calling thread. Filled by C. */
 typedef struct shim_worker_facts {
-    /* PHP's heap. */
+    /* The size of PHP's heap. */
     size_t heap_bytes;
-    /* A request has left memory behind that only a new boot frees, or a connection is closed that only a new boot opens. */
+    /* A request has left memory behind that only a new boot frees, or a connection has been closed that only a new boot
+     * opens. */
     bool tainted;
     /* Svc\Worker::scheduleExit() has been called. */
     bool exit_scheduled;
-    /* There is so much possible garbage that shim_worker_tidy() should be called while no request runs. */
+    /* There is enough possible garbage that shim_worker_tidy() should be called while no request runs. */
     bool tidy_wanted;
 } shim_worker_facts;
 void shim_worker_facts_read(shim_worker_facts *facts);
 
 /* Collects garbage outside any request: destructors run, and their output is discarded. Call between requests. */
 void shim_worker_tidy(void);
-/* In how many nanoseconds an idle worker should call shim_worker_tidy(); negative if there is no reason to. */
+/* Returns in how many nanoseconds an idle worker should call shim_worker_tidy(); negative if there is no reason to. */
 int64_t shim_worker_idle_wait(void);
 
-/* The name of an extension whose per-thread state has not been classified as belonging to a request or to the thread;
- * empty if there is none. For tests. */
+/* Returns the name of an extension whose per-thread state has not been classified as belonging to a request or to the
+ * thread; empty if there is none. For tests. */
 shim_view shim_state_stray(void);
 
-/* An extension that is known to keep state for a request, but in a different form in this PHP: that state stays with
+/* An extension that is known to keep state for a request, but in a different layout in this PHP: that state stays with
  * the thread. Filled by C. */
 typedef struct shim_unfit {
     shim_view extension;
-    /* The headers that the shim was compiled with differ as well: they belong to another PHP. */
+    /* Whether the headers that the shim was compiled with differ as well: they belong to another PHP. */
     bool has_header;
 } shim_unfit;
-/* The entry with this index; returns false after the last one. */
+/* Fills in the entry with this index; returns false after the last one. */
 bool shim_state_unfit(size_t index, shim_unfit *unfit);
 
 /* A part of an extension's struct that travels with requests. Filled by C, for tests. */
@@ -692,22 +693,22 @@ typedef struct shim_span {
     size_t offset;
     size_t size;
 } shim_span;
-/* The entry with this index; returns false after the last one. */
+/* Fills in the entry with this index; returns false after the last one. */
 bool shim_state_span(size_t index, shim_span *span);
 
-/* Blocks the signals that anybody may send, those without a meaning included, in the calling thread and all threads that it
- * starts, and ignores SIGPIPE and SIGXFSZ. */
+/* Blocks the signals that any process may send, including those without a defined meaning, in the calling thread and
+ * all threads that it starts, and ignores SIGPIPE and SIGXFSZ. */
 void shim_signals_block(void);
 
-/* Waits for one of the blocked signals, and returns its number and the process that has sent it, or 0 if it was none;
- * returns 0 after that many milliseconds, unless those are 0, and when a child has ended. */
+/* Waits for one of the blocked signals. Returns its number, and fills in the process that has sent it, or 0 if there is
+ * none. Returns 0 after `milliseconds`, unless those are 0, and when a child has ended. */
 int shim_signals_wait(uint32_t milliseconds, int *sender);
 
-/* A descriptor that is readable while a SIGINT or SIGTERM waits to be received; -1 if the system has none. The caller closes
- * it. */
+/* Returns a descriptor that is readable while a SIGINT or SIGTERM is pending; -1 if the system has none. The caller
+ * closes it. */
 int shim_signals_stop_descriptor(void);
 
-/* What OPcache says of its memory. Hits and misses count from its start or last restart. Filled by C. */
+/* OPcache's report of its memory. Hits and misses count from its start or last restart. Filled by C. */
 typedef struct shim_opcache {
     uint64_t used_bytes;
     uint64_t free_bytes;
@@ -716,7 +717,7 @@ typedef struct shim_opcache {
     uint64_t hits;
     uint64_t misses;
 } shim_opcache;
-/* Called on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
+/* Call on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
 bool shim_opcache_read(shim_opcache *out);
 
 /* Ends the process at once with `status`, without running exit handlers: threads may still be running PHP. */
