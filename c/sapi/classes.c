@@ -36,7 +36,7 @@ static bool is_worker(void)
     return true;
 }
 
-/* Ends the worker once its requests have ended; it then boots again. */
+/* Ends the worker once its requests have ended; it is then booted again. */
 ZEND_METHOD(Svc_Worker, scheduleExit)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -79,7 +79,7 @@ ZEND_METHOD(Svc_Worker, memoryUsage)
     RETURN_LONG((zend_long)zend_memory_usage(false));
 }
 
-/* Why the worker is about to end: scheduled, max_memory or error; null while it is not. */
+/* Returns the reason why the worker is about to end: scheduled, max_memory or error; null while it is not. */
 ZEND_METHOD(Svc_Worker, exitReason)
 {
     ZEND_PARSE_PARAMETERS_NONE();

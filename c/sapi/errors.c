@@ -45,15 +45,15 @@ void shim_log_message(const char *message, int priority)
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
-/* Whether the error ends its script by a bailout in a worker whose other requests go on: PHP is kept from bailing out,
- * and the shim does so itself. */
+/* Whether the error ends its script by a bailout in a worker whose other requests continue: PHP is prevented from
+ * bailing out, and the shim does so itself. */
 static bool is_ours_to_jump(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
     return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
 }
 
-/* An error in the compiler, which only PHP can clean up: it bails out without another message. No script's code runs
+/* Bails out after an error in the compiler, which only PHP can clean up, without another message. No script code runs
  * meanwhile. */
 static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
@@ -71,7 +71,7 @@ static void jump_from_compiler(int type, zend_string *file, const uint32_t line,
     PG(log_errors) = logs;
 }
 
-/* The limit has expired in what follows the output, where PHP goes on after each bailout: the client is told now. */
+/* Ends the response if the limit has expired after the end of the output, where PHP continues after each bailout. */
 static void tell_late_limit(shim_context *context)
 {
     if (context->timed_out && !context->finished && context->host != NULL && (OG(flags) & PHP_OUTPUT_ACTIVATED) == 0) {
@@ -90,7 +90,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         .line = line,
         .span = shim_current_span,
     };
-    /* A new thread reads the directives again, and may complain about one before its startup returns to the shim. */
+    /* A new thread reads the directives again, and may report errors in them before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
     if (shim_is_quiet()) {
         if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
@@ -102,7 +102,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_current->fatal = true;
         shim_execution_timer_taken();
         tell_late_limit(shim_current);
-        /* Those of exceptions do not bail out. */
+        /* Errors that report exceptions do not bail out. */
         shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
     }
     shim_executor_shorten_backtrace();
@@ -133,8 +133,8 @@ static bool is_left_to_script(int type)
         && (EG(user_error_handler_error_reporting) & type) != 0 && EG(error_handling) == EH_NORMAL;
 }
 
-/* PHP reports each error here before it calls the error callback. That need not be ours: a debugger may have replaced
- * it for the duration of the request, and what it displays is a fatal error all the same. */
+/* PHP reports each error here before it calls the error callback. That may not be ours: a debugger may have replaced it
+ * for the duration of the request, and the errors that it displays are fatal too. */
 static void note_error(int type, zend_string *file, uint32_t line, zend_string *message)
 {
     (void)file;

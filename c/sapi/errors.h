@@ -3,7 +3,7 @@
 #define SVC_SHIM_ERRORS_H
 
 void shim_log_message(const char *message, int priority);
-/* After all extensions have started. */
+/* Call after all extensions have started. */
 void shim_errors_install(void);
 
 #endif

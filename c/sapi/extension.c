@@ -1,4 +1,4 @@
-/* The extension `svc`: what it registers when PHP starts, and its part of the end of each request.
+/* The extension `svc`: its registrations when PHP starts, and its part of the end of each request.
  *
  * The name. Up to PHP 8.4, OPcache works only under SAPI names that it knows, and it checks the name once, while
  * extensions start. The SAPI module is therefore called `svc` (for php-svc.ini, PHP_SAPI and php_sapi_name()), has a
@@ -36,8 +36,9 @@ static PHP_MINIT_FUNCTION(svc)
     return SUCCESS;
 }
 
-/* If there was no output, PHP would call the callback of header_register_callback() after extensions have ended their
- * request, although it may use what they have freed. A bailout must not keep the others from their shutdown. */
+/* Calls the callback of header_register_callback(). If there was no output, PHP would call it after extensions have
+ * ended their request, although it may use values that they have freed. A bailout must not prevent the other
+ * extensions' shutdown. */
 static void send_head_by_callback(void)
 {
     if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
@@ -47,7 +48,8 @@ static void send_head_by_callback(void)
     }
 }
 
-/* In classic mode; in worker mode, requests end them (request/ending.c). Destructors have been called. */
+/* Closes the request's own instances in classic mode; in worker mode, requests do it (request/ending.c). Destructors
+ * have been called. */
 static void end_instances(void)
 {
     shim_context *context = shim_current;
@@ -68,7 +70,7 @@ static void end_instances(void)
     shim_own_instances_free(context);
 }
 
-/* Extensions end a request in the reverse order of their startup: this one before session does. */
+/* Extensions end a request in the reverse order of their startup: this one before the session extension. */
 static PHP_RSHUTDOWN_FUNCTION(svc)
 {
     (void)type;
@@ -82,7 +84,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
     return SUCCESS;
 }
 
-/* After all extensions have ended the request. */
+/* Called after all extensions have ended the request. */
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);

@@ -5,7 +5,7 @@
 #include "compat.h"
 
 extern zend_module_entry shim_module;
-/* Before PHP starts: superglobals are to be empty for scripts. */
+/* Set before PHP starts: superglobals are empty for scripts. */
 extern bool shim_superglobals_hidden;
 
 #endif

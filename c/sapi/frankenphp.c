@@ -1,5 +1,5 @@
-/* Compatibility with FrankenPHP, beyond other names for svc's functions: log records with a level and data of their
- * own. frankenphp_handle_request() is in worker.c. */
+/* Compatibility with FrankenPHP, beyond aliases of svc's functions: log records with their own level and data.
+ * frankenphp_handle_request() is in request/worker.c. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/current_span.h"
@@ -13,7 +13,7 @@
 /* The levels of Go's log/slog; a value in between counts as the lower one. */
 enum { LEVEL_DEBUG = -4, LEVEL_INFO = 0, LEVEL_WARN = 4, LEVEL_ERROR = 8 };
 
-/* What JSON cannot express is null. json_last_error() keeps referring to what the script has done. */
+/* Encodes a value; parts that JSON cannot express become null. json_last_error() keeps the script's own error. */
 static void put_json(smart_str *json, zval *value)
 {
     const int options = PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_INVALID_UTF8_SUBSTITUTE | PHP_JSON_PRESERVE_ZERO_FRACTION;

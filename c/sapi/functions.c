@@ -119,7 +119,7 @@ const zend_function_entry shim_functions[] = {
     PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
     PHP_FE(apache_response_headers, arginfo_array)
     PHP_FE(headers_send, arginfo_headers_send)
-    /* FrankenPHP's names for them, and FrankenPHP's own. */
+    /* FrankenPHP's aliases, and its own functions. */
     PHP_FALIAS(frankenphp_finish_request, svc_finish_request, arginfo_bool)
     PHP_FALIAS(frankenphp_request_headers, getallheaders, arginfo_array)
     PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)

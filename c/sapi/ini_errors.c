@@ -1,6 +1,6 @@
-/* What PHP says about the syntax of ini files: it prints that to standard error, and goes on without the rest of the file.
+/* PHP's messages about the syntax of ini files: it prints them to stderr, and continues without the rest of the file.
  *
- * Promises: while PHP starts, such a line becomes a record of the log, and everything else that is printed there passes. */
+ * Promises: while PHP starts, such a line becomes a log record, and all other output to stderr passes. */
 #include "compat.h"
 #include "sapi/errors.h"
 #include "sapi/ini_errors.h"
@@ -8,7 +8,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
-/* What such a line begins with. PHP prints nothing else that begins like this, with two spaces. */
+/* The prefix of such a line. PHP prints no other lines with this prefix, which ends with two spaces. */
 static const char mark[] = "PHP:  ";
 
 static FILE *standard_error;
@@ -42,7 +42,7 @@ bool shim_ini_errors_begin(void)
     if (stream == NULL) {
         return false;
     }
-    /* A call prints a line, which arrives in one piece. */
+    /* Line-buffered: each call prints a line, which arrives as a whole. */
     (void)setvbuf(stream, NULL, _IOLBF, (size_t)2 * MAXPATHLEN);
     standard_error = stderr;
     stderr = stream;
@@ -51,7 +51,7 @@ bool shim_ini_errors_begin(void)
 
 void shim_ini_errors_end(void)
 {
-    /* An extension may have kept the stream. */
+    /* An extension may have kept a pointer to the stream. */
     (void)fflush(stderr);
     stderr = standard_error;
 }

@@ -54,7 +54,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Exported by libphp, but declared in none of its headers. */
+/* Exported by libphp, but not declared in its headers. */
 extern char *php_ini_opened_path;
 extern char *php_ini_scanned_files;
 
@@ -72,8 +72,8 @@ static void set_ini_defaults(HashTable *configuration)
     }
 }
 
-/* Without an output layer (after a fatal error in an output callback), PHP writes to stdio's standard output, which is
- * where the server's log goes. */
+/* Without an output layer (after a fatal error in an output callback), PHP writes to stdout of stdio, where the
+ * server's log goes: discards that output. */
 static void silence_stdio(void)
 {
     FILE *nowhere = fopen("/dev/null", "we");
@@ -82,8 +82,8 @@ static void silence_stdio(void)
     }
 }
 
-/* PHP reads from its environment where its ini files are. Only this thread sees these variables, and only during the
- * start, so that programs of scripts do not take them for theirs. */
+/* Sets the variables that tell PHP where its ini files are. Only this thread sees them, and only while PHP starts, so
+ * that programs of scripts do not inherit them. */
 static void lend_environment(const shim_pair *entries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -140,10 +140,10 @@ const char *shim_startup(const shim_options *options)
     }
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_children_install();
-    /* Copies the module and resets some members, so what follows is set on the original. */
+    /* Copies the module and resets some members, so the following ones are set on the original. */
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = ini_overrides;
-    /* PHP copies it, and takes no path that it cannot execute. */
+    /* PHP copies the path, and ignores one that it cannot execute. */
     char *const command_line = strndup(options->command_line.bytes, options->command_line.length);
     shim_sapi.executable_location = command_line != NULL && command_line[0] != '\0' ? command_line : NULL;
     shim_sapi.ini_defaults = set_ini_defaults;
@@ -172,7 +172,7 @@ const char *shim_startup(const shim_options *options)
             return "PHP has no free resource handle; load fewer extensions";
         }
     }
-    /* Before connections, so that whoever is observed has its connection by then. */
+    /* Before connections, so that the connection of an observed call is known by then. */
     if (options->observes_clients && !shim_apm_install(options, shim_trace_place())) {
         return "out of memory";
     }
@@ -276,7 +276,7 @@ void shim_shutdown(void)
 }
 
 /* Gives precedence to I/O threads: a PHP thread that wakes up does not preempt one of them in the middle of a request
- * (SCHED_BATCH does not preempt). Some sandboxes refuse the call, and then it is slower. */
+ * (SCHED_BATCH does not preempt). Some sandboxes refuse the call; requests are slower then. */
 static void give_way_to_io(void)
 {
     const struct sched_param none = {0};
@@ -289,7 +289,7 @@ void shim_thread_start(void)
     shim_execution_timer_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
-    /* PHP only inspects the locale on the thread that starts it. */
+    /* PHP inspects the locale only on the thread that starts it. */
     zend_update_current_locale();
     shim_cache_thread_start();
     shim_umask_thread_start();

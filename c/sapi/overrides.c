@@ -1,4 +1,4 @@
-/* PHP functions with replacements that know more. */
+/* PHP functions with replacements that use the host's knowledge. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -12,7 +12,7 @@ static zif_handler php_getenv_handler;
 static zif_handler php_connection_aborted_handler;
 static zif_handler php_connection_status_handler;
 
-/* PHP only notices that a client has disconnected when output fails. The host knows earlier. */
+/* Records a disconnect. PHP only detects it when output fails; the host knows earlier. */
 static void look_for_client(void)
 {
     if (shim_request_host() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
@@ -43,8 +43,9 @@ static void merge_variable(const char *name, size_t length, const char *value, v
     zend_symtable_str_update(Z_ARRVAL_P((zval *)array), name, length, &text);
 }
 
-/* Without a name, getenv() reads the process's array without calling libc or the SAPI. The variables that the request has
- * set, and those that describe it, are added here, so that the list agrees with the call for each name. */
+/* Adds the request's variables to the list. Without a name, getenv() reads the process's array without calling libc or
+ * the SAPI. The variables that the request has set, and those that describe it, are added here, so that the list agrees
+ * with the call for each name. */
 static ZEND_FUNCTION(getenv_with_overlay)
 {
     php_getenv_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -71,12 +72,12 @@ static ZEND_FUNCTION(umask_that_asks)
 
 static zif_handler php_chdir_handler;
 
-/* More than the names of directories can need; Zend's heap grows in chunks of 2 MiB. */
+/* More than the names of directories need; Zend's heap grows in chunks of 2 MiB. */
 enum { ROOM_FOR_NAMES = 4 << 20 };
 
 /* OPcache's chdir() frees the name that it has stored before it allocates the next one: a bailout in between would
- * leave it with a freed name. It may therefore exceed the memory limit, within bounds, because its warnings may run a
- * script's code. */
+ * leave it with a freed name. It may therefore exceed the memory limit, within bounds, because its warnings may run
+ * script code. */
 static ZEND_FUNCTION(chdir_with_room)
 {
     shim_memory_limit_extend(ROOM_FOR_NAMES);

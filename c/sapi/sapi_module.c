@@ -26,8 +26,8 @@ static void connection_aborted(void)
 {
     shim_current->refused = true;
     if (shim_own_worker.host != NULL) {
-        /* A bailout would leave the worker's other requests with whatever this one had half finished. The script goes
-         * on, and connection_aborted() tells it. */
+        /* A bailout would leave a half-finished operation of this request to the worker's other requests. The script
+         * continues, and connection_aborted() reports the disconnect. */
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
         php_output_set_status(PHP_OUTPUT_DISABLED);
         return;
@@ -36,11 +36,11 @@ static void connection_aborted(void)
     php_handle_aborted_connection();
 }
 
-/* How much a fiber hands over at once: less than the host holds in one piece, so that a long output waits here, where
- * the thread is free meanwhile, and not inside the host. Not much less, so that a page is handed over in one piece. */
+/* The bytes that a fiber writes at once: less than the host buffers in one piece, so that a long output waits here,
+ * where the thread is free meanwhile, and not inside the host. Not much less, so that a page is written in one piece. */
 #define FIBER_WRITE_MAX ((size_t)1024 * 1024)
 
-/* Lets other requests of the worker run while the client of this one has not read enough of its output. */
+/* Lets other requests of the worker run while the client of this one reads too slowly. */
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
@@ -130,12 +130,12 @@ static int send_headers(sapi_headers_struct *headers)
 
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 
-/* PHP itself refuses line breaks and NUL bytes. RFC 9110, section 5.5, allows no other control characters either, and clients
- * and proxies reject a response that has one. */
+/* Whether a field has a control character. PHP itself refuses line breaks and NUL bytes. RFC 9110, section 5.5, allows
+ * no other control characters either, and clients and proxies reject a response that has one. */
 static bool has_control_character(const char *bytes, size_t length)
 {
     size_t place = 0;
-    /* Eight bytes at a time: the highest bit of a byte says that it is below a space, or 0x7f. Tabs are sorted out below. */
+    /* Eight bytes at a time: the highest bit of a byte is set if it is below a space, or 0x7f. Tabs are excluded below. */
     for (uint64_t word; length - place >= sizeof(word); place += sizeof(word)) {
         memcpy(&word, bytes + place, sizeof(word));
         const uint64_t deleted = word ^ (EACH_BYTE * 0x7f);
@@ -159,7 +159,7 @@ static bool is_of_type(const sapi_header_struct *header)
     return header->header_len >= sizeof(name) - 1 && strncasecmp(header->header, name, sizeof(name) - 1) == 0;
 }
 
-/* The response has the default type unless another Content-Type has been set. */
+/* Restores the default type unless another Content-Type has been set. */
 static void forget_refused_type(const sapi_headers_struct *headers)
 {
     zend_llist_position position;
@@ -215,7 +215,7 @@ static char *read_cookies(void)
     if (shim_current == NULL || shim_current->request == NULL || !shim_current->request->has_cookies) {
         return NULL;
     }
-    /* PHP keeps the pointer and does not free it. */
+    /* PHP keeps the pointer, and does not free the string. */
     const shim_view *cookies = &shim_current->request->cookies;
     return estrndup(cookies->bytes, cookies->length);
 }

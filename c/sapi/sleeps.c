@@ -1,8 +1,8 @@
-/* sleep(), usleep(), time_nanosleep() and time_sleep_until(): where the hook is in effect, the request gives up its thread
- * as Svc\sleep() does.
+/* sleep(), usleep(), time_nanosleep() and time_sleep_until(): if the hook is in effect, the request yields its thread
+ * as in Svc\sleep().
  *
- * They are hooked as functions of PHP, not of libc: a library that pauses may hold a lock, as SQLite does while it waits
- * for another process. PHP's own functions check the arguments, and pause where a request cannot wait. */
+ * They are hooked as functions of PHP, not of libc: a library that pauses may hold a lock, as SQLite does while it
+ * waits for another process. PHP's own functions check the arguments, and pause if a request cannot wait. */
 #include "compat.h"
 #include "context/context.h"
 #include "hooks/descriptor_wait.h"
@@ -19,8 +19,8 @@ static zif_handler php_usleep_handler;
 static zif_handler php_time_nanosleep_handler;
 static zif_handler php_time_sleep_until_handler;
 
-/* Returns false if PHP has to pause. Otherwise the pause is over, or the request is: an interrupt ends its script, and a
- * task that has been cancelled is told at once. */
+/* Returns false if PHP has to pause. Otherwise the pause is over, or the request has ended: an interrupt ends its
+ * script, and a cancelled task gets its exception at once. */
 static bool sleep_in_fiber(int64_t seconds, int64_t nanoseconds)
 {
     const shim_waited waited = shim_hooked_wait(
@@ -43,7 +43,7 @@ static ZEND_FUNCTION(sleep_in_fiber)
     ZEND_PARSE_PARAMETERS_START(1, 1)
         Z_PARAM_LONG(seconds)
     ZEND_PARSE_PARAMETERS_END();
-    /* PHP passes an unsigned int on. */
+    /* PHP passes the value on as an unsigned int. */
     if (seconds > 0 && seconds <= UINT_MAX && sleep_in_fiber(seconds, 0)) {
         RETURN_LONG(0);
     }

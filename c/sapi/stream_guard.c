@@ -38,13 +38,13 @@ static void keep_own_open(void)
     }
 }
 
-/* Whether the stream has a descriptor, and asking for it changes nothing. */
+/* Whether the stream has a descriptor, and reading it has no side effects. */
 static bool is_plain(const php_stream *stream)
 {
     return php_stream_is(stream, PHP_STREAM_IS_STDIO) || strstr(stream->ops->label, "socket") != NULL;
 }
 
-/* Whether another request of the thread waits for a lock on it, or in a call that goes on with it. */
+/* Whether another request of the thread waits for a lock on the stream, or in a call that continues to use it. */
 static bool is_waited_for(php_stream *stream)
 {
     int descriptor = -1;
@@ -64,7 +64,7 @@ static bool may_close(const zend_execute_data *call)
     }
     php_stream *stream = Z_RES_VAL_P(argument);
     keep_own_open();
-    /* Closing an inner stream closes the outer one. */
+    /* Closing an inner stream also closes the outer one. */
     php_stream *outer = stream->enclosing_stream != NULL ? stream->enclosing_stream : stream;
     if ((outer->flags & PHP_STREAM_FLAG_NO_FCLOSE) == 0 && !is_waited_for(stream)) {
         return true;
@@ -95,7 +95,7 @@ static zif_handler handler_of(const char *name)
     return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.handler : NULL;
 }
 
-/* Functions with other names (gzclose) are the same function. */
+/* Replaces the handler under all its names (gzclose). */
 static void replace(zif_handler handler, zif_handler guarded)
 {
     zend_function *function;

@@ -1,8 +1,8 @@
 /* The tasks of a request of classic mode, when it ends; those of worker mode are in request/ending.c.
  *
  * PHP has called the shutdown functions and destructors, and has flushed the output. If a task is stranded, its request
- * waits, so the client has its response first, and others the session; what else the request holds is freed after the
- * wait. */
+ * waits; the client has its response before the wait, and the session is available to other requests. The request's
+ * other resources are freed after the wait. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"

@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_TASKS_END_H
 #define SVC_SHIM_TASKS_END_H
 
-/* The script has ended, with its destructors, and its output is flushed. */
+/* Call after the script and its destructors have ended, and its output has been flushed. */
 void shim_tasks_end(void);
 
 #endif

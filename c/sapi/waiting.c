@@ -66,11 +66,11 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
         zend_argument_value_error(1, "must be a stream with a file descriptor");
         RETURN_THROWS();
     }
-    /* The cast has put there what a TLS session has decrypted, which the descriptor does not indicate. */
+    /* Casting the stream has buffered bytes that a TLS session has decrypted, which the descriptor does not indicate. */
     if (events == POLLIN && has_bytes(stream)) {
         RETURN_TRUE;
     }
-    /* In most cases the stream is ready already, or the caller does not want to wait. */
+    /* In most cases the stream is already ready, or the caller does not want to wait. */
     struct pollfd look = {.fd = descriptor, .events = events};
     if (poll(&look, 1, 0) != 0) {
         RETURN_TRUE;
@@ -84,7 +84,7 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     if (woken != SHIM_NEVER_PARKED) {
         RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
     }
-    /* Casting the stream may have run a script's code, for longer than the timeout. */
+    /* Casting the stream may have run script code, for longer than the timeout. */
     const int64_t left = is_forever ? -1 : deadline - shim_now();
     const int64_t left_ms = is_forever ? -1 : left > 0 ? (left + 999999) / 1000000 : 0;
     RETURN_BOOL(poll(&look, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0);
