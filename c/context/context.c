@@ -1,6 +1,6 @@
 /* The request that runs on the current thread.
  *
- * Everything that PHP calls checks here first whether a request is active, and which one. */
+ * Every function that PHP calls checks here first whether a request is active, and which one. */
 #include "compat.h"
 #include "context/context.h"
 

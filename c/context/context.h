@@ -10,9 +10,9 @@ typedef struct shim_owned_tasks {
     shim_task **list;
     size_t count;
     size_t room;
-    /* How many there may be before those that are settled are given back. */
+    /* The number of tasks at which settled ones are released. */
     size_t sweep_at;
-    /* The request is ending: it dispatches no more. */
+    /* Whether the request is ending: it dispatches no more tasks. */
     bool is_over;
 } shim_owned_tasks;
 
@@ -22,21 +22,21 @@ typedef struct shim_own_instances {
     shim_own_instance *list;
     size_t count;
     size_t room;
-    /* The request is ending: it makes no more. */
+    /* Whether the request is ending: it creates no more instances. */
     bool is_over;
 } shim_own_instances;
 
-/* The request that runs on the current thread, or NULL between requests. In classic mode, shim_run's frame owns it; in
- * worker mode, its fiber does. */
+/* The request that runs on the current thread, or NULL between requests. Owned by the frame of shim_run in classic
+ * mode, and by its fiber in worker mode. */
 typedef struct shim_context {
     /* NULL once the response has ended. */
     void *host;
-    /* The same pointer, valid until nothing of the request is left and its destructors have run. */
+    /* The same pointer, valid until the request is completely freed and its destructors have run. */
     void *owner;
     const shim_request *request;
     /* The number by which the host identifies the request. */
     uint64_t number;
-    /* In worker mode, its place in the order in which the requests of its thread have begun; 0 for a boot script. */
+    /* In worker mode, its serial number among the requests of its thread; 0 for a boot script. */
     uint64_t serial;
     /* Time of arrival, as Unix time. */
     double time;
@@ -45,7 +45,7 @@ typedef struct shim_context {
     zend_resource *body;
     /* svc_finish_request() has ended the response; later output is discarded. */
     bool finished;
-    /* The host reported that nobody reads the response any more. */
+    /* The host reported that the client has disconnected. */
     bool refused;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
@@ -55,26 +55,26 @@ typedef struct shim_context {
     volatile bool timed_out;
     /* The signal that the request has sent to itself, and that ends it (libc/own_signals.c); 0 if there is none. */
     volatile int ending_signal;
-    /* A library has read a page of a mapped file that somebody else has cut off (engine/lost_pages.c). */
+    /* A library has read a page of a mapped file that was truncated meanwhile (engine/lost_pages.c). */
     volatile bool has_lost_pages;
     /* The request ended without its session lock, so its session data must not be written. */
     bool lost_session;
-    /* Inside php_request_startup, where OPcache restarts. */
+    /* PHP is inside php_request_startup, where OPcache restarts. */
     bool starting;
     /* This thread performs the restart; see opcache/lock.c. */
     bool restarting;
-    /* The boot script of a worker: it lives as long as the worker and serves no client itself. */
+    /* The boot script of a worker: it lives as long as the worker, and serves no client itself. */
     bool is_boot;
     /* The request has ended by exit(). */
     bool exited;
     /* One of the request's steps has ended by a bailout. */
     bool jumped;
-    /* A task; the host is asked whether it has been cancelled, and `is_cancelled` remembers. */
+    /* Whether it is a task; `is_cancelled` keeps the host's answer once the task is cancelled. */
     bool is_task;
     bool is_cancelled;
-    /* Since when, on the monotonic clock. */
+    /* The time at which the cancellation was noticed, on the monotonic clock. */
     int64_t cancelled_at;
-    /* A wait of C code has been cut short, whose script has yet to be told. */
+    /* A wait in C code has been cut short, and the script has not got its exception yet. */
     bool owes_cancelled;
     /* It has started processes, and may not have waited for them (process/own_children.c). */
     bool has_children;
@@ -88,16 +88,16 @@ typedef struct shim_context {
 
 extern __thread shim_context *shim_current;
 
-/* The host of the current request; NULL if there is no request, or if its outcome has already been reported. */
+/* Returns the host of the current request; NULL if there is no request, or if its outcome has already been reported. */
 static inline void *shim_request_host(void)
 {
     return shim_current != NULL ? shim_current->host : NULL;
 }
 
-/* How the request ends, by what has happened to it so far. */
+/* Returns the outcome of the request, given its flags so far. */
 shim_outcome shim_outcome_of(const shim_context *context);
 
-/* A request has forked this process (process/children.c). */
+/* Whether this process was forked by a request (process/children.c). */
 extern bool shim_is_child;
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* 0 if the script is in none of its own. Each fiber has its own value (trace/span_fibers.c). */
+/* 0 if the script has begun no span. Each fiber has its own value (trace/span_fibers.c). */
 extern __thread uint64_t shim_current_span;
 
 #endif

@@ -9,18 +9,18 @@ typedef struct shim_worker {
     /* The host of the boot request; NULL if this thread is not a worker. */
     void *host;
     shim_context *boot;
-    /* The thread serves tasks. */
+    /* Whether the thread serves tasks. */
     bool is_for_tasks;
     /* The boot script has called serve(): requests may begin. */
     bool serving;
-    /* It does not return to the script between requests. */
+    /* Whether it serves all requests without returning to the script in between. */
     bool is_looping;
-    /* A request has ended by a bailout. What it left behind is not freed until the boot request ends. */
+    /* Whether a request has ended by a bailout. Its remains are not freed until the boot request ends. */
     bool tainted;
-    /* A connection that the script refers to had to be closed, and does not open again. */
+    /* Whether a connection that the script refers to had to be closed, and does not open again. */
     bool has_lost_connection;
     bool exit_scheduled;
-    /* The script has been told that the worker serves no more requests. */
+    /* Whether the script has learned that the worker serves no more requests. */
     bool over;
     char exit_reason[16];
     shim_worker_info info;
