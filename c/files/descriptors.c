@@ -1,7 +1,7 @@
-/* What requests do with descriptors: close(), fcntl() and flock(), defined before libc's.
+/* Descriptor calls of requests: close(), fcntl() and flock(), which replace those of libc.
  *
- * Requests that wait for a descriptor are told that it is closed; locks on OPcache's own file are answered immediately
- * (opcache/lock.c); waiting for a lock on any other file can park the request (locks.c). Everything else passes through
+ * Requests that wait for a descriptor are woken when it is closed; locks on OPcache's own file are answered immediately
+ * (opcache/lock.c); waiting for a lock on any other file can park the request (locks.c). All other calls pass through
  * unchanged. */
 #include "compat.h"
 #include "fiber/fiber.h"
@@ -18,8 +18,8 @@
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
 
-/* epoll silently drops a descriptor that is closed, unless somebody has a duplicate, and the number may be reused for
- * another file immediately. */
+/* epoll silently drops a closed descriptor, unless a duplicate exists, and the number may be reused for another file
+ * immediately. */
 int close(int descriptor)
 {
     shim_file_lock lock;

@@ -1,9 +1,9 @@
 /* Locks on files that PHP waits for: flock(), and the lock commands of fcntl() (descriptors.c).
  *
  * In a request that can wait without blocking its thread, they try, pause and try again: a session file that is locked
- * by another request of the same thread is released only when that request goes on. Everywhere else they block as
- * usual, except for a lock held by a request of the same thread, which would never be released. Waiting for a lock ends
- * at the time limit of the request, even where the session extension would start waiting again. */
+ * by another request of the same thread is released only when that request continues. Otherwise they block as usual,
+ * except for a lock held by a request of the same thread, which would never be released. Waiting for a lock ends at the
+ * time limit of the request, even where the session extension would start waiting again. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -37,8 +37,8 @@ bool shim_is_over(void)
     return is_past_limit() || shim_is_cancelled();
 }
 
-/* Whether the session extension is what waits: in one of its own functions, or on its own account before there is a
- * script. Only PHP's own frames are around it. */
+/* Whether the session extension is waiting: in one of its functions, or on its own while the current frame is not a
+ * script's. */
 bool shim_waits_for_session(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);
@@ -53,10 +53,10 @@ bool shim_waits_for_session(void)
     return strcmp(module->name, "session") == 0 || (strcmp(module->name, "svc") == 0 && shim_session_is_active());
 }
 
-/* The request's time limit has expired or its task was cancelled, and it does not have the lock. The caller is told that
- * the wait was interrupted. At the time limit, the script ends when that call returns; a cancelled task gets an exception,
- * so that it does not go on without the lock. The session extension, however, would start waiting again, and after any
- * other error it would go on, so its script is ended here. */
+/* Gives up waiting, because the request's time limit has expired or its task was cancelled: reports an interrupted wait
+ * to the caller. At the time limit, the script ends when that call returns; a cancelled task gets an exception, so that
+ * it does not continue without the lock. The session extension, however, would start waiting again, and after any other
+ * error it would continue, so its script is ended here. */
 int shim_give_up(void)
 {
     if (shim_waits_for_session()) {
@@ -73,7 +73,7 @@ int shim_give_up(void)
     return -1;
 }
 
-/* Requests that are parked while they wait for a lock, each on its own stack. */
+/* Parked requests that wait for a lock, each on its own stack. */
 typedef struct lock_wait {
     int descriptor;
     shim_fiber *fiber;
@@ -108,7 +108,7 @@ static bool is_same(const shim_file_lock *one, const shim_file_lock *other)
     return one->device == other->device && one->inode == other->inode;
 }
 
-/* A request of this thread is about to give a lock on the file back: who waits for it tries again. */
+/* Wakes the requests of this thread that wait for a lock which another one is about to release: they try again. */
 static void wake_waiters(int descriptor)
 {
     shim_file_lock lock;
@@ -193,8 +193,8 @@ static bool holds_lock(const shim_fiber *fiber, const shim_file_lock *lock)
     return false;
 }
 
-/* Whether another request of this thread holds a lock on the same file. Blocking the thread would keep that request
- * from going on. */
+/* Whether another request of this thread holds a lock on the same file. Blocking the thread would prevent that request
+ * from continuing. */
 static bool is_held_beside(int descriptor)
 {
     shim_file_lock wanted, held;
@@ -221,7 +221,7 @@ static pthread_mutex_t outside_mutex = PTHREAD_MUTEX_INITIALIZER;
 static outside_wait *outside_waits;
 static unsigned outside_count;
 
-/* NULL if it cannot be told. */
+/* Returns NULL if the request cannot be notified. */
 static outside_wait *wait_outside(const shim_file_lock *lock, shim_completion **completion)
 {
     outside_wait *wait = holds_lock(NULL, lock) ? NULL : malloc(sizeof(*wait));
@@ -234,14 +234,14 @@ static outside_wait *wait_outside(const shim_file_lock *lock, shim_completion **
     pthread_mutex_lock(&outside_mutex);
     wait->next = outside_waits;
     outside_waits = wait;
-    /* Relaxed: who misses it has it tried again in a moment. */
+    /* Relaxed: a thread that misses it lets the waiter try again after its pause. */
     __atomic_fetch_add(&outside_count, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&outside_mutex);
     return wait;
 }
 
-/* Takes those out that wait for the lock, or the one that waits no more, and tells them. That one may have been told, and be
- * freed: its address may be that of a new one, which then tries once more than it has to. */
+/* Removes the waits for the lock, or the single wait that is given up, and completes them. That one may already have
+ * been completed and freed: its address may belong to a new one, which then tries once more than necessary. */
 static void end_outside(const shim_file_lock *lock, const outside_wait *one)
 {
     pthread_mutex_lock(&outside_mutex);
@@ -317,7 +317,7 @@ static int refuse(void)
 {
     static const char why[] = "Lock is held by a request that is suspended on the same thread";
     if (shim_waits_for_session()) {
-        /* It would go on without the lock. */
+        /* The session extension would continue without the lock. */
         shim_current->lost_session = true;
         zend_error_noreturn(E_ERROR, why);
     }
@@ -336,7 +336,7 @@ static int flock_here(int descriptor, int operation)
         return result;
     }
     if (shim_is_over()) {
-        /* Nothing would interrupt the wait any more. */
+        /* The wait could no longer be interrupted. */
         return shim_give_up();
     }
     if (is_held_beside(descriptor)) {
@@ -352,7 +352,8 @@ static int flock_here(int descriptor, int operation)
     return result != 0 && error == EINTR ? shim_give_up() : result;
 }
 
-/* The session extension would go on without its lock. A request that owns nothing keeps nobody from a connection. */
+/* Whether the wait may be refused. The session extension would continue without its lock. A request that owns no
+ * connection blocks no other request. */
 static bool may_be_refused(void)
 {
     return shim_running->has_owned && EG(current_execute_data) != NULL && EG(exception) == NULL && !shim_waits_for_session();
@@ -372,7 +373,7 @@ static int wait_for_file(int descriptor, int operation)
         if (result == 0 || errno != EWOULDBLOCK) {
             return result;
         }
-        /* A task that was cancelled may have a lock that is free, but waits for none. */
+        /* A cancelled task may take a free lock, but waits for none. */
         if (shim_is_over()) {
             return shim_give_up();
         }
@@ -399,7 +400,7 @@ int shim_lock_file(int descriptor, int operation)
     }
     if (result == 0 && shim_running != NULL) {
         if ((operation & LOCK_UN) != 0) {
-            /* The kernel has it back already; who waits tries as soon as this request waits. */
+            /* The kernel has already released it; the waiting requests try again as soon as this one waits. */
             shim_lock_strike(descriptor);
         } else {
             note_lock(descriptor, shim_running);
@@ -408,7 +409,7 @@ int shim_lock_file(int descriptor, int operation)
     return result;
 }
 
-/* Blocks the thread; the caller handles interruptions, and restarts the wait or does not. */
+/* Blocks the thread; the caller handles interruptions, and may restart the wait. */
 static int lock_record_here(int descriptor, int command, void *lock, int (*call)(int, int, ...))
 {
     shim_execution_timer_insists(true);
@@ -444,7 +445,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
     }
 }
 
-/* The mutex may have an owner that does not exist there, and the waits are those of the parent's threads. */
+/* The mutex may have an owner that does not exist in the child, and the waits belong to the parent's threads. */
 static void forget_outside(void)
 {
     __atomic_store_n(&outside_count, 0, __ATOMIC_RELAXED);

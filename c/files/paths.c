@@ -1,12 +1,12 @@
-/* Files by name, as php-fpm looks for them.
+/* Files by name, looked up as in php-fpm.
  *
- * A thread-safe PHP has a working directory for each request. It resolves each path against it, link by link and from its
- * cache of resolved paths, before it asks the system about the file. That costs system calls, acts on a link's former
- * target for as long as the cache has it, and takes `link/..` for the folder of the link. Here, the system resolves the
- * path, as it does for php-fpm; all that is added to a relative one is the request's working directory in front.
+ * A thread-safe PHP has a working directory for each request. It resolves each path against it, link by link and from
+ * its cache of resolved paths, before it passes the path to the system. That costs system calls, uses a link's former
+ * target while the cache contains it, and takes `link/..` for the folder of the link. Here, the system resolves the
+ * path, as in php-fpm; a relative one only gets the request's working directory as a prefix.
  *
- * realpath() is for the cache to answer. A thread-safe PHP asks the system afterwards whether the file exists, every time;
- * php-fpm's PHP does not, since the path has just been resolved. */
+ * realpath() still uses the cache. Afterwards, a thread-safe PHP checks with the system whether the file exists, every
+ * time; the PHP of php-fpm does not, since the path has just been resolved. */
 #include "compat.h"
 #include "context/context.h"
 #include "files/paths.h"
@@ -76,7 +76,7 @@ static bool is_resolved(void)
     return handler == realpath_function || handler == get_real_path_method;
 }
 
-/* These definitions take precedence over libphp's. */
+/* These definitions take precedence over those of libphp. */
 
 CWD_API int virtual_access(const char *path, int mode)
 {
@@ -192,8 +192,8 @@ CWD_API int virtual_chown(const char *path, uid_t owner, gid_t group, int is_of_
     return is_of_link ? lchown(name, owner, group) : chown(name, owner, group);
 }
 
-/* PHP and its extensions pass these paths to libc, which would resolve them against the working directory of the process. The
- * functions below take precedence over libc's, on threads that run a request. */
+/* PHP and its extensions pass these paths to libc, which would resolve them against the working directory of the
+ * process. The functions below take precedence over those of libc, on threads that run a request. */
 static const char *of_the_request(const char *path, path_room *room)
 {
     return shim_current != NULL ? from_the_root(path, room) : path;
