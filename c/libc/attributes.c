@@ -1,10 +1,10 @@
-/* What scripts would change of the process or of its threads for all requests (posix, pcntl, proc_nice()).
+/* Attributes of the process or of its threads that scripts would change for all requests (posix, pcntl, proc_nice()).
  *
- * Identity, session, process group, namespaces and resource limits belong to the process: a request that changed them
- * would change them for everybody and for good. The calls are refused with EPERM, as the kernel refuses them to an
- * unprivileged user. Priority and processors belong to a thread. A request may change those of its own thread as far as
- * they can be restored, which they are when it ends, and while it lets others use the thread. A forked child is another
- * process and may change everything. */
+ * Identity, session, process group, namespaces and resource limits belong to the process: a change by one request would
+ * affect all requests permanently. The calls fail with EPERM, as the kernel refuses them to an unprivileged user.
+ * Priority and CPU affinity belong to a thread. A request may change those of its own thread as far as they can be
+ * restored, which happens when it ends, and while other requests use the thread. A forked child is another process and
+ * may change everything. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
@@ -109,7 +109,7 @@ int setpgid(pid_t pid, pid_t group)
 
 /* ---- the thread ---- */
 
-/* What the thread had before the request has changed it. */
+/* The attributes of the thread before the request has changed them. */
 static __thread struct {
     bool has_priority;
     int priority;
@@ -119,7 +119,7 @@ static __thread struct {
 
 typedef enum whose { OWN_THREAD, ANOTHER_THREAD, ANOTHER_PROCESS } whose;
 
-/* For its script, the request is the process. */
+/* Returns the owner of an ID. To its script, the request is the process. */
 static whose whose_is(id_t id)
 {
     const int error = errno;
@@ -133,7 +133,7 @@ static whose whose_is(id_t id)
     return whose;
 }
 
-/* Whether the thread may have a higher priority than it has: by a capability, or by its limit. */
+/* Whether the thread may raise its priority to this one: by a capability, or by its limit. */
 static bool may_restore(int priority)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -178,7 +178,7 @@ int setpriority(__priority_which_t which, id_t who, int priority)
 /* Called by proc_nice(). */
 int nice(int increment)
 {
-    /* -1 may be a priority; the kernel cuts off what is out of bounds. */
+    /* -1 is a valid priority; the kernel clamps values that are out of bounds. */
     errno = 0;
     const int now = getpriority(PRIO_PROCESS, 0);
     if (errno != 0 || setpriority(PRIO_PROCESS, 0, now + MAX(-40, MIN(increment, 40))) != 0) {
@@ -224,7 +224,7 @@ void shim_attributes_end(void)
     }
 }
 
-/* A request that has waited goes on with any processor. */
+/* Saves the priority and restores the thread's attributes. A request continues on any processor after a wait. */
 void shim_attributes_suspend(shim_attributes_state *state)
 {
     *state = (shim_attributes_state){.has_priority = before.has_priority};

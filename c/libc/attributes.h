@@ -1,10 +1,10 @@
-/* What the process and its threads are to the system. */
+/* Attributes of the process and its threads. */
 #ifndef SVC_SHIM_ATTRIBUTES_H
 #define SVC_SHIM_ATTRIBUTES_H
 
 #include <stdbool.h>
 
-/* What a request has changed of its thread, while another one runs on it. */
+/* The request's changes of its thread, while another request runs on it. */
 typedef struct shim_attributes_state {
     bool has_priority;
     int priority;

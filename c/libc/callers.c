@@ -1,9 +1,9 @@
-/* Which libraries wait for sockets, pipes and names in a way that a request can be suspended in.
+/* The libraries whose waits for sockets, pipes and names can suspend a request.
  *
- * A function that comes before libc's is called by everything that is loaded. Some libraries hold a mutex while they
- * wait, or keep in a variable of the thread what a second caller would overwrite: a request that were suspended inside
- * them would block or confuse the next one. Those named here were read and do neither; all others wait as they always
- * did. docs/hooks.md repeats the list.
+ * All loaded code calls the replacement of a libc function. Some libraries hold a mutex while they wait, or keep state
+ * in a variable of the thread that a second caller would overwrite: a request suspended inside them would block or
+ * confuse the next one. The source of the libraries listed here was reviewed, and they do neither; all others wait as
+ * they do without svc. docs/hooks.md repeats the list.
  *
  * Invariants. Ranges are only added: PHP unloads an extension when its process ends, if at all. A range is complete
  * before its number is published. */
@@ -16,9 +16,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Beginnings of file names. */
+/* Prefixes of file names. */
 static const char *const libraries[] = {"libcurl", "libhashkit.so", "libmemcached", "libphp", "libpq.so"};
-/* Names of extensions that PHP loads; bundled ones are there in case that PHP was built with them shared. */
+/* Names of extensions that PHP loads; bundled ones are listed in case PHP was built with them shared. */
 static const char *const extensions[] = {
     "curl.so",  "ftp.so",    "memcached.so", "mysqli.so", "mysqlnd.so", "openssl.so",   "pdo_mysql.so", "pdo_pgsql.so",
     "pgsql.so", "posix.so", "redis.so",     "relay.so",  "soap.so",    "sockets.so",

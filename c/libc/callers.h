@@ -1,14 +1,14 @@
-/* Which libraries wait for sockets, pipes and names in a way that a request can be suspended in. */
+/* The libraries whose waits for sockets, pipes and names can suspend a request. */
 #ifndef SVC_SHIM_CALLERS_H
 #define SVC_SHIM_CALLERS_H
 
 #include <stdbool.h>
 
-/* Looks for those that have been loaded since. On any thread; called after each dlopen(). */
+/* Looks for such libraries that have been loaded since the last call. On any thread; called after each dlopen(). */
 void shim_callers_look(void);
-/* Whether the code at this address belongs to one of them. On any thread, takes no lock. */
+/* Whether the code at this address belongs to such a library. On any thread; takes no lock. */
 bool shim_caller_is_known(const void *address);
-/* Whether the library in this file is one of them. */
+/* Whether the library in this file is such a library. */
 bool shim_library_is_known(const char *path);
 
 #endif

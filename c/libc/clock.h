@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* In nanoseconds. */
+/* Returns the time in nanoseconds. */
 static inline int64_t shim_now(void)
 {
     struct timespec now;

@@ -1,4 +1,4 @@
-/* Which descriptors are the server's own. */
+/* The range of the server's own descriptors. */
 #ifndef SVC_SHIM_DESCRIPTOR_MIN_H
 #define SVC_SHIM_DESCRIPTOR_MIN_H
 

@@ -1,10 +1,10 @@
 /* The environment of a request.
  *
- * PHP's putenv() calls libc's, which changes the environment of the process. The executable defines these functions
- * before libc does (libc.c): on a thread that runs a request, putenv, setenv and unsetenv write to an overlay of the
- * request, and getenv reads the overlay first; on any other thread they are libc's own. In worker mode, the overlay of
- * the boot script is below that of a request. Child processes receive the overlay in their environment (programs.c) and
- * in no other way: command lines can be read by everybody. */
+ * PHP's putenv() calls that of libc, which changes the environment of the process. The executable's definitions of
+ * these functions precede those of libc (libc.c): on a thread that runs a request, putenv, setenv and unsetenv write to
+ * an overlay of the request, and getenv reads the overlay first; on any other thread they are libc's own. In worker
+ * mode, the overlay of the boot script is below that of a request. Child processes receive the overlay in their
+ * environment (programs.c) and in no other way: command lines are readable by all users. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/environment.h"
@@ -17,13 +17,13 @@
 typedef struct overlay_entry {
     struct overlay_entry *next;
     size_t name_length;
-    /* NULL means unset. Otherwise points behind the name, in the same block. */
+    /* NULL means unset. Otherwise points past the name, in the same block. */
     const char *value;
     char name[];
 } overlay_entry;
 
 static __thread overlay_entry *overlay;
-/* What the boot script of this worker has set. */
+/* The variables that the boot script of this worker has set. */
 static __thread overlay_entry *boot_overlay;
 
 DECLARE_LIBC(getenv);
@@ -108,9 +108,9 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
     }
 }
 
-/* ---- defined before libc's ---- */
+/* ---- replacements of libc functions ---- */
 
-/* A child forked by PHP is a process of its own (children.c). */
+/* Whether the environment is that of a request. A child forked by PHP is a separate process (children.c). */
 static bool is_a_requests_own(void)
 {
     return shim_current != NULL && !shim_is_child;

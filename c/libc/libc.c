@@ -1,8 +1,8 @@
 /* The executable's replacements of libc functions.
  *
- * Some of libc's functions have to behave differently in a PHP server; libc_names.h lists them and says where they are
- * defined. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
- * preference to libc's. PHP would exempt its extensions from that, OPcache among them, because it loads them with
+ * Some of libc's functions have to behave differently in a PHP server; libc_names.h lists them with the files that
+ * define them. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
+ * preference to that of libc. PHP would exempt its extensions from that, including OPcache, because it loads them with
  * RTLD_DEEPBIND. */
 #include "compat.h"
 #include "libc/callers.h"
@@ -12,8 +12,8 @@
 
 DECLARE_LIBC(dlopen);
 
-/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Callable on any thread, at any
- * time. */
+/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
+ * at any time. */
 void *shim_libc(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
@@ -47,14 +47,15 @@ void *dlopen(const char *path, int mode)
     return library;
 }
 
-/* The names that the executable defines before libc. The build script makes the linker export each of them. */
+/* The names whose definitions in the executable precede those of libc. The build script makes the linker export each of
+ * them. */
 static const char *const names[] = {
 #define SHIM_LIBC_NAME(name) #name,
 #include "libc/libc_names.h"
 #undef SHIM_LIBC_NAME
 };
 
-/* Whether the dynamic linker finds them in the executable; returns the first one that it does not find. */
+/* Returns the first name that the dynamic linker does not find in the executable; NULL if it finds all of them. */
 const char *shim_libc_hidden(void)
 {
     Dl_info own;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 void *shim_libc(void **slot, const char *name);
-/* The same for a function of a library that comes with libphp, or later with an extension; `files` are the names that the
- * library may have. NULL means that it is not loaded, so that nobody calls the function. */
+/* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
+ * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
 /* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
  * them. */

@@ -1,5 +1,5 @@
-/* Functions that the executable defines before libc, libphp, libcurl and libpq, by the file that defines them. A list, to
- * be included where it is needed. */
+/* Functions whose definitions in the executable precede those of libc, libphp, libcurl and libpq, by the file that
+ * defines them. Included once per use of the list. */
 /* apm/pgsql_calls.c */
 SHIM_LIBC_NAME(PQclear)
 /* connections/libpq.c */

@@ -1,6 +1,6 @@
 /* The locale of a request.
  *
- * PHP's setlocale() calls libc's, which changes the locale of the process. On a thread that runs a request, the
+ * PHP's setlocale() calls that of libc, which changes the locale of the process. On a thread that runs a request, the
  * executable's definition builds a locale object for the thread (uselocale), which all of libc's locale functions
  * honour; on any other thread it is libc's own. In worker mode, a request starts with the locale that the boot script
  * has set. */
@@ -15,7 +15,7 @@
 DECLARE_LIBC(setlocale);
 
 static __thread locale_t own_locale;
-/* What the boot script of this worker has set. */
+/* The locale that the boot script of this worker has set. */
 static __thread locale_t boot_locale;
 
 static locale_t base_locale(void)
@@ -48,7 +48,7 @@ static const char *locale_name(locale_t locale, int category)
     return nl_langinfo_l(NL_LOCALE_NAME(category), locale);
 }
 
-/* The answer to setlocale(LC_ALL, NULL): one name, or `LC_CTYPE=...;LC_NUMERIC=...` if the categories differ. */
+/* Returns the answer to setlocale(LC_ALL, NULL): one name, or `LC_CTYPE=...;LC_NUMERIC=...` if the categories differ. */
 static char *all_names(locale_t locale)
 {
     static __thread char text[1024];

@@ -1,10 +1,11 @@
-/* Files that are mapped into memory: mmap(), defined before libc's.
+/* Files that are mapped into memory: a replacement of mmap().
  *
  * A process that reads a page of a mapped file beyond its present end receives SIGBUS. Under php-fpm, a file that one
- * request truncates while another one reads it costs one process; here, it would be all requests. PHP maps the plain
- * files that readfile(), fpassthru(), copy() and their kin read, and SQLite maps databases (PRAGMA mmap_size): both read
- * them like any other file if the system does not map them, so it never does. Mappings that have no such fallback remain
- * (SQLite's index of a write-ahead log, fonts, databases of extensions); jump/lost_pages.c makes up for what they lose. */
+ * request truncates while another one reads it costs one process; here, it would cost all requests. PHP maps the plain
+ * files that readfile(), fpassthru(), copy() and similar functions read, and SQLite maps databases (PRAGMA mmap_size):
+ * both fall back to reading if the system cannot map them, so the call always fails for them. Mappings without such a
+ * fallback remain (SQLite's index of a write-ahead log, fonts, databases of extensions); engine/lost_pages.c replaces
+ * their lost pages. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
@@ -16,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Whether code at this address belongs to a library that reads a file where it cannot map it. */
+/* Whether code at this address belongs to a library that reads a file if it cannot map it. */
 static bool can_read_instead(const void *caller)
 {
     static const char *const libraries[] = {"libphp", "libsqlite3"};
@@ -36,13 +37,13 @@ static bool can_read_instead(const void *caller)
 
 static void *map(void *address, size_t length, int protection, int flags, int descriptor, off_t offset, const void *caller)
 {
-    /* Only what is written through the mapping needs one. */
+    /* Mappings for writing or for code have no fallback. */
     const bool is_reader = descriptor >= 0 && (flags & MAP_ANONYMOUS) == 0 && (protection & (PROT_WRITE | PROT_EXEC)) == 0;
     if (is_reader && shim_current != NULL && can_read_instead(caller)) {
         errno = ENODEV;
         return MAP_FAILED;
     }
-    /* Not libc's: the dynamic linker and the allocator map memory before a name can be looked up. */
+    /* Not through libc: the dynamic linker and the allocator map memory before a name can be looked up. */
     return (void *)syscall(SYS_mmap, address, length, protection, flags, descriptor, offset);
 }
 

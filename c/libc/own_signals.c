@@ -1,16 +1,17 @@
-/* The signals of a request: for its script, the request is the process.
+/* The signals of a request: to its script, the request is the process.
  *
- * The kernel keeps dispositions of signals for a process, and the default of most ends it. A script that sends itself a
- * signal (posix_kill(getmypid(), …), pcntl_alarm()), installs a handler (pcntl_signal()) or resets one when it ends means
- * one process of php-fpm; here, it would be every request. On a thread that runs PHP, the functions below are therefore
- * defined before libc's. Dispositions and masks are recorded for the thread and never reach the kernel. A signal that a
- * request sends to its process never leaves its thread: kill() does what the signal does there. A handler runs at once,
- * which is when POSIX has it run. Where the default action would end the process, the request ends as after a fatal error.
+ * The kernel keeps signal dispositions per process, and the default action of most signals ends it. A script that sends
+ * itself a signal (posix_kill(getmypid(), …), pcntl_alarm()), installs a handler (pcntl_signal()) or resets one when it
+ * ends affects one process of php-fpm; here, it would affect every request. On a thread that runs PHP, the functions
+ * below therefore take precedence over those of libc. Dispositions and masks are recorded for the thread and never
+ * reach the kernel. A signal that a request sends to its process never leaves its thread: kill() performs the signal's
+ * action there. A handler runs at once, as POSIX requires. Where the default action would end the process, the request
+ * ends as after a fatal error.
  *
- * Signals from outside, which are blocked on all threads (process/signals.c), reach no request.
+ * Signals from outside, which are blocked on all threads (process/signals.c), do not reach requests.
  *
- * Who owns what: handlers belong to the thread, as pcntl keeps its table; the mask, pending signals and the alarm
- * belong to the request, and so does the signal that ends it (context.h). */
+ * Ownership: handlers belong to the thread, like pcntl's table; the mask, pending signals and the alarm belong to the
+ * request, and so does the signal that ends it (context.h). */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/clock.h"
@@ -31,7 +32,7 @@ DECLARE_LIBC(timer_create);
 DECLARE_LIBC(timer_delete);
 DECLARE_LIBC(timer_settime);
 
-/* Sets of signals as the kernel has them. */
+/* Signal sets in the kernel's form. */
 typedef uint64_t signals;
 
 enum { SIGNAL_MAX = 64 };
@@ -56,22 +57,22 @@ static void write_signals(signals bits, sigset_t *set)
     memcpy(set, &bits, sizeof(bits));
 }
 
-/* What changes of a mask do reach the kernel: PHP's time limit, and a signal that libraries block while they write, and
- * that svc ignores. */
+/* Returns the signals whose mask changes do reach the kernel: that of PHP's time limit, and one that libraries block
+ * while they write, and that svc ignores. */
 static signals passed_on(void)
 {
     return bit(SIGRTMIN) | bit(SIGPIPE);
 }
 
-/* Read and written by the handler of the alarm, too. */
+/* Also read and written by the handler of the alarm. */
 static __thread struct {
-    /* By number, made when the first one is set. */
+    /* Indexed by number; allocated when the first one is set. */
     struct sigaction *actions;
     volatile signals blocked;
     volatile signals pending;
     bool has_timer;
     timer_t timer;
-    /* When the alarm goes off; 0 if there is none. */
+    /* The time at which the alarm goes off; 0 if there is none. */
     volatile int64_t alarm_at;
 } own;
 
@@ -80,7 +81,7 @@ bool shim_own_signals_apply(void)
     return shim_current != NULL && !shim_is_child;
 }
 
-/* ---- what a signal does ---- */
+/* ---- the action of a signal ---- */
 
 static bool stops_by_default(int number)
 {
@@ -98,7 +99,7 @@ static const struct sigaction *action_of(int number)
     return own.actions != NULL ? &own.actions[number] : &none;
 }
 
-/* Callable in a handler. */
+/* Async-signal-safe. */
 static void take_effect(int number, siginfo_t *info, void *place)
 {
     const struct sigaction *action = action_of(number);
@@ -123,7 +124,7 @@ static void take_effect(int number, siginfo_t *info, void *place)
     }
 }
 
-/* Callable in a handler. */
+/* Async-signal-safe. */
 static void arrive(int number, siginfo_t *info, void *place)
 {
     if (number != SIGKILL && (own.blocked & bit(number)) != 0) {
@@ -235,7 +236,7 @@ int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const
     return result;
 }
 
-/* Only what the request has sent itself can arrive. Defined before libc's. */
+/* Only signals that the request has sent itself can arrive. Replaces libc's function. */
 int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
     if (!shim_own_signals_apply()) {
@@ -245,7 +246,7 @@ int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
     sigemptyset(&none);
     int number = take_pending(signals_of(set));
     if (number == 0) {
-        /* Interrupted by the alarm, and by the time limit. */
+        /* The alarm and the time limit interrupt it. */
         const int result = LIBC(sigtimedwait)(&none, NULL, timeout);
         number = take_pending(signals_of(set));
         if (number == 0) {
@@ -258,13 +259,13 @@ int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
     return number;
 }
 
-/* Defined before libc's. */
+/* Replaces libc's function. */
 int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 {
     return sigtimedwait(set, info, NULL);
 }
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static bool is_own_process(pid_t pid)
 {
@@ -275,7 +276,7 @@ static bool is_own_process(pid_t pid)
     return is_own;
 }
 
-/* Defined before libc's; called by posix_kill() and proc_terminate(). */
+/* Replaces libc's function; called by posix_kill() and proc_terminate(). */
 int kill(pid_t pid, int number)
 {
     if (!shim_own_signals_apply() || number < 1 || number > SIGNAL_MAX) {
@@ -285,7 +286,7 @@ int kill(pid_t pid, int number)
     if (!is_group && !is_own_process(pid)) {
         return LIBC(kill)(pid, number);
     }
-    /* The group has other processes than the request, and a request cannot be stopped to be continued. */
+    /* The group has other processes than the request, and a request cannot be stopped and continued. */
     if (is_group || (stops_by_default(number) && (number == SIGSTOP || action_of(number)->sa_handler == SIG_DFL))) {
         errno = EPERM;
         return -1;
@@ -299,7 +300,7 @@ int kill(pid_t pid, int number)
 
 static void on_alarm(int number, siginfo_t *info, void *place)
 {
-    /* Others may send the signal, too, and a timer that was set anew may have sent it before. */
+    /* Other processes may send the signal, too, and a timer that was reset may have sent it before. */
     const bool is_ours = info->si_code == SI_TIMER && info->si_value.sival_ptr == &own;
     if (!is_ours || own.alarm_at == 0 || own.alarm_at > shim_now() || shim_current == NULL) {
         return;
@@ -333,7 +334,7 @@ static void set_alarm(int64_t at)
     }
 }
 
-/* Defined before libc's. */
+/* Replaces libc's function. */
 unsigned alarm(unsigned seconds)
 {
     if (!shim_own_signals_apply()) {
@@ -378,7 +379,7 @@ void shim_own_signals_become(void)
     own.has_timer = false;
     own.alarm_at = 0;
     for (int number = 1; number <= SIGNAL_MAX; number++) {
-        /* Where the server differs from the default. */
+        /* The signals whose disposition in the server is not the default. */
         const bool is_ours = number == SIGALRM || number == SIGXFSZ;
         if (is_ours || action_of(number)->sa_handler != SIG_DFL) {
             (void)LIBC(sigaction)(number, action_of(number), NULL);
@@ -417,7 +418,7 @@ void shim_signal_by_default(int number, const siginfo_t *info)
         uint64_t mask;
     } by_default = {0};
     (void)syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
-    /* A fault occurs again on its own; a signal has to be sent again. */
+    /* A fault occurs again by itself; a signal must be sent again. */
     if (info->si_code <= 0) {
         (void)syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number);
     }

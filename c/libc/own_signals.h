@@ -6,33 +6,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a request has set, while another one runs on its thread. */
+/* The request's settings, while another request runs on its thread. */
 typedef struct shim_own_signals_state {
-    /* When its alarm goes off, on the monotonic clock; 0 if it has none. */
+    /* The time at which its alarm goes off, on the monotonic clock; 0 if it has none. */
     int64_t alarm_at;
-    /* Its mask, and what has arrived in spite of it: sets of signals as the kernel has them. */
+    /* Its mask, and the signals that have arrived meanwhile although blocked, in the kernel's form. */
     uint64_t blocked;
     uint64_t pending;
 } shim_own_signals_state;
 
-/* Before there are threads that run PHP. */
+/* Call before threads run PHP. */
 void shim_own_signals_install(void);
 void shim_own_signals_thread_stop(void);
 
-/* Whether dispositions and masks of signals that the calling code sets are those of a request. */
+/* Whether the dispositions and masks of signals that the calling code sets belong to a request. */
 bool shim_own_signals_apply(void);
 int shim_own_sigaction(int number, const struct sigaction *action, struct sigaction *old);
 int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old);
 
-/* The number of the signal that ends the current request, which is told only once; 0 if there is none. */
+/* Returns the number of the signal that ends the current request, once; 0 if there is none. */
 int shim_own_signal_take(void);
 
 void shim_own_signals_suspend(shim_own_signals_state *state);
 void shim_own_signals_resume(const shim_own_signals_state *state);
 void shim_own_signals_end(void);
-/* Restores the default action, which a fault, or a signal that was sent, then takes once its handler returns. */
+/* Restores the default action, which a fault, or a signal that was sent, triggers once its handler returns. */
 void shim_signal_by_default(int number, const siginfo_t *info);
-/* In a forked child: what was the request's becomes the process's. */
+/* Call in a forked child: makes the request's settings the process's. */
 void shim_own_signals_become(void);
 
 #endif

@@ -1,9 +1,9 @@
-/* Whether the calls of libraries arrive at the functions that come before libc's.
+/* Checks whether the calls of libraries reach the replacements of libc functions.
  *
- * Usually the dynamic linker sees to that. A library may have a function of that name itself, however, or may have been
- * linked so that it prefers libc's. This reads what the linker has written into each known library: where a name leads. A
- * name that is resolved with its first call leads into the library itself until then, and will be resolved in the usual
- * order. */
+ * Usually the dynamic linker takes care of that. However, a library may contain a function with such a name itself, or
+ * may have been linked so that it prefers that of libc. This reads the addresses that the linker has written into each
+ * known library for a name. A name that is resolved at its first call points into the library itself until then, and
+ * will be resolved in the usual order. */
 #include "compat.h"
 #include "libc/callers.h"
 #include "libc/reach.h"
@@ -20,13 +20,13 @@ static const char *const names[] = {
 #undef SHIM_LIBC_NAME
 };
 
-/* What is looked for: the library with this index among those out of reach. */
+/* The search parameter: the library with this index among those out of reach. */
 typedef struct search {
     size_t index;
     const char *path;
 } search;
 
-/* The parts of a library that the dynamic linker works with. */
+/* The parts of a library that the dynamic linker uses. */
 typedef struct linking {
     uintptr_t base;
     const ElfW(Sym) *symbols;
@@ -47,7 +47,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* The functions of the engine, of libcurl and of libpq are defined once more; libc's are not. */
+/* Whether the function belongs to the engine, libcurl or libpq: these are defined a second time, unlike those of libc. */
 static bool is_engine(const char *name)
 {
     return strncmp(name, "zend_", 5) == 0 || strncmp(name, "ts_", 3) == 0 || strncmp(name, "tsrm_", 5) == 0 ||
@@ -72,7 +72,7 @@ static bool leads_astray(const linking *library, const ElfW(Rela) *entry)
     return file != NULL && file != (const void *)library->base && file != file_of((const void *)is_ours);
 }
 
-/* Calls of a function that the library has itself need not go through the linker. */
+/* Whether the library defines such a function itself: its calls may then bypass the linker. */
 static bool has_its_own(const struct dl_phdr_info *info)
 {
     void *library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
@@ -106,7 +106,7 @@ static bool read_linking(const struct dl_phdr_info *info, linking *library)
             entry = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         }
     }
-    /* The linker has made addresses of the offsets in the file. */
+    /* The linker has turned the offsets in the file into addresses. */
     for (; entry != NULL && entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
         case DT_SYMTAB:

@@ -1,4 +1,4 @@
-/* System calls that PHP makes for every request although their result is known.
+/* System calls that PHP makes for every request although their result is known in advance.
  *
  * For each request, Zend installs a handler that is already installed, unblocks a signal that is not blocked, and asks
  * for the process ID. On a thread that runs PHP, the executable's definitions answer these calls without the kernel,
@@ -31,8 +31,8 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         return shim_own_sigaction(number, action, old);
     }
     if (number == SIGRTMIN && action == NULL) {
-        /* Zend's handler passes a signal that is not its timer's on to the one before. A thread that is later than another
-         * would be told that it is itself. */
+        /* Zend's handler passes signals of other timers on to the previous handler. A thread that installs it later
+         * than another would otherwise get Zend's own handler as the previous one. */
         if (old != NULL) {
             *old = (struct sigaction){.sa_handler = SIG_DFL};
         }
@@ -49,11 +49,11 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         return 0;
     }
     if (known && shim_own_signals_apply()) {
-        /* A script's. */
+        /* A handler of a script. */
         return shim_own_sigaction(number, action, old);
     }
     int result = LIBC(sigaction)(number, action, old);
-    /* Every PHP thread installs the same handler; the first one records it. */
+    /* All PHP threads install the same handler; the first one records it. */
     int expected = 0;
     static int writing;
     if (result == 0 &&
@@ -72,7 +72,7 @@ static bool is_rtmin_only(const sigset_t *set)
     return memcmp(set, &only, sizeof(uint64_t)) == 0;
 }
 
-/* PHP unblocks the signal with either function. */
+/* PHP unblocks the signal with either of the two functions. */
 static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old)
 {
     bool unblocks = shim_current != NULL && how == SIG_UNBLOCK && set != NULL && old == NULL && is_rtmin_only(set);

@@ -1,10 +1,10 @@
 /* The file mode mask and the working directory, which the threads of a process share, but requests must not.
  *
- * Each thread has its own if the system lets threads detach from the process's (unshare(CLONE_FS)). Containers often
- * forbid that, and the host is then told. PHP's own chdir() is virtual and per request anyway. The mask is not
+ * Each thread has its own if the system lets threads detach from those of the process (unshare(CLONE_FS)). Containers
+ * often forbid that, which shim_facts reports. PHP's own chdir() is virtual and per request anyway. The mask is not
  * emulated, because libc also opens files itself (fopen), where an emulated mask would not apply. But PHP reads the
- * mask by setting another one for a moment, which would affect files of other requests; where the mask is shared, its
- * value is therefore recorded. */
+ * mask by briefly setting another one, which would affect files of other requests; if the mask is shared, its value is
+ * therefore recorded. */
 #include "compat.h"
 #include "libc/libc.h"
 #include "libc/umask.h"
@@ -18,7 +18,7 @@ DECLARE_LIBC(pthread_join);
 DECLARE_LIBC(umask);
 
 static bool own_umask;
-/* The mask, if it is the process's. */
+/* The mask of the process, if threads share it. */
 static mode_t shared_umask;
 
 static void *try_to_leave(void *unused)
@@ -27,8 +27,8 @@ static void *try_to_leave(void *unused)
     return (void *)(intptr_t)(unshare(CLONE_FS) == 0);
 }
 
-/* On a short-lived thread: the calling thread shares its mask with threads that do not run PHP, and must go on doing
- * so. */
+/* Tries it on a short-lived thread: the calling thread shares its mask with threads that do not run PHP, and must
+ * continue to do so. */
 void shim_umask_install(void)
 {
     pthread_t thread;
@@ -40,7 +40,7 @@ void shim_umask_install(void)
     (void)umask(LIBC(umask)(077));
 }
 
-/* Defined before libc's. */
+/* Replaces libc's function. */
 mode_t umask(mode_t mask)
 {
     mode_t before = LIBC(umask)(mask);

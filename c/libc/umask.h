@@ -8,7 +8,7 @@
 void shim_umask_install(void);
 /* Whether the system lets each thread have its own umask. */
 bool shim_has_own_umask(void);
-/* If not: the mask that all share. */
+/* Returns the mask that all threads share if they have none of their own. */
 mode_t shim_shared_umask(void);
 void shim_umask_thread_start(void);
 
