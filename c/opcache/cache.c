@@ -1,14 +1,15 @@
-/* What OPcache keeps for a request, and which workers use its memory.
+/* OPcache's state for a request, and the workers that use its memory.
  *
  * OPcache decides at request startup whether it serves a request. A worker starts up once and lives long, so its
- * requests are given here what they would have received: the time of day, with which OPcache decides whether scripts on
- * disk have changed, and the cache itself, if an earlier request has disabled it with ini_set('opcache.enable', 0).
+ * requests get here the values that they would have received: the time of day, with which OPcache decides whether
+ * scripts on disk have changed, and the cache itself, if an earlier request has disabled it with
+ * ini_set('opcache.enable', 0).
  *
  * A thread that started up while OPcache waits for a restart is not served before its next startup, and does not touch
- * the shared memory until then, so it does not delay the restart. The host is told which workers these are.
+ * the shared memory until then, so it does not delay the restart. The host is notified which workers these are.
  *
- * OPcache installs no header for its struct. The struct is found through its directives, and the two members that
- * matter through what changes them; a member that is not found is left alone. */
+ * OPcache installs no header for its struct. The struct is found through its directives, and the two relevant members
+ * through operations that change them; a member that is not found is left alone. */
 #include "compat.h"
 #include "context/host.h"
 #include "context/own_worker.h"
@@ -31,7 +32,7 @@ static ts_rsrc_id globals_id;
 static zend_long memory;
 
 static ZEND_INI_MH((*next_on_enable));
-/* Whether the cache serves this thread, apart from what its request has asked for. */
+/* Whether the cache serves this thread, apart from its request's own setting. */
 static __thread bool is_served;
 
 static zend_ini_entry *directive(const char *name, size_t length)
@@ -46,7 +47,8 @@ static char *globals(void)
 
 /* ---- the request's own setting ---- */
 
-/* OPcache says "till the end of request" and means the startup of the next one. */
+/* Restores the effective setting at the end of a worker's request: OPcache's "till the end of request" lasts until the
+ * next request startup, which these requests do not have. */
 static ZEND_INI_MH(on_enable)
 {
     int result = next_on_enable(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
@@ -80,7 +82,7 @@ static size_t find_in_use(zend_ini_entry *entry)
 
 /* ---- the time ---- */
 
-/* Located behind the values of the directives. */
+/* Returns the offset at which to look for the time, behind the values of the directives. */
 static size_t end_of_directives(void)
 {
     size_t end = 0;
@@ -94,7 +96,7 @@ static size_t end_of_directives(void)
     return (end + 2 * sizeof(zend_long) - 1) & ~(sizeof(zend_long) - 1);
 }
 
-/* A request has just started up: the first word that contains its time. */
+/* Returns the offset of the first word that contains the time of the request, which has just started up. */
 static size_t find_time(void)
 {
     time_t now = (time_t)sapi_get_request_time();
@@ -109,9 +111,9 @@ static size_t find_time(void)
     return 0;
 }
 
-/* OPcache trusts what any thread has found on disk for opcache.revalidate_freq seconds. A worker keeps for its life what
- * it loads, so one that starts because code has changed would keep the old code if that was looked at just before. It
- * therefore looks for itself, until what was found before its start has expired. */
+/* Makes OPcache check each file, until results from before this worker's start have expired. OPcache trusts the check
+ * of any thread for opcache.revalidate_freq seconds. A worker keeps the code that it loads for its whole life, so one
+ * that starts because code has changed would keep the old code if it was checked just before. */
 static __thread time_t started_at;
 
 static void look_at_each_file(time_t now)
@@ -147,9 +149,9 @@ void shim_cache_begin(double time)
 
 /* ---- the memory ---- */
 
-/* A thread's structs receive the values of the directives when the thread starts. PHP 8.5 takes that for a change of
- * this directive, and refuses it because the cache already exists. The thread would then believe that the cache has no
- * bytes, restart it for the first wasted byte, and divide by zero. */
+/* Finds the size of the cache. A thread's structs receive the values of the directives when the thread starts. PHP 8.5
+ * takes that for a change of this directive, and refuses it because the cache already exists. The thread would then
+ * believe that the cache has no bytes, restart it for the first wasted byte, and divide by zero. */
 static void find_memory(void)
 {
     zend_ini_entry *entry = directive(ZEND_STRL("opcache.memory_consumption"));
@@ -177,7 +179,7 @@ static void find_frequency(void)
 /* ---- restarts ---- */
 
 /* OPcache announces a restart before it acts, and while it holds its lock. A request that starts up in between would
- * not see the restart, so the host is told when the lock is released. */
+ * not see the restart, so the host is notified when the lock is released. */
 static __thread bool is_scheduling;
 
 static void on_schedule(int reason)
@@ -221,11 +223,12 @@ static void hear_of_restarts(void)
 
 /* ---- reloads ---- */
 
-/* How often code has been renewed, and the count that this thread has seen. */
+/* The number of renewals of code, and the number that this thread has seen. */
 static unsigned renewals;
 static __thread unsigned known_renewals;
 
-/* Each thread caches resolved paths, and so the release that a link leads to, for realpath_cache_ttl seconds. */
+/* Clears the thread's cache of resolved paths, which keeps the target of a link to a release for realpath_cache_ttl
+ * seconds. */
 static void forget_paths(void)
 {
     const unsigned now = __atomic_load_n(&renewals, __ATOMIC_ACQUIRE);
@@ -235,8 +238,8 @@ static void forget_paths(void)
     }
 }
 
-/* The first request that starts up alone empties the cache; requests that start up before do not use it. If a restart is
- * pending already, opcache_reset() does nothing, which is enough. */
+/* The first request that starts up alone empties the cache; requests that start up earlier do not use it. If a restart
+ * is already pending, opcache_reset() does nothing, which is enough. */
 void shim_code_renew(void)
 {
     __atomic_fetch_add(&renewals, 1, __ATOMIC_RELEASE);
@@ -247,7 +250,7 @@ void shim_code_renew(void)
     zval result;
     zend_execute_data frame = {0};
     char *path = SG(request_info).path_translated;
-    /* opcache.restrict_api applies to scripts. */
+    /* opcache.restrict_api is meant for scripts. */
     SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
     ZVAL_FALSE(&result);
     handler(&frame, &result);

@@ -1,21 +1,21 @@
-/* OPcache, as a worker and its requests see it. */
+/* OPcache, from the view of a worker and its requests. */
 #ifndef SVC_SHIM_CACHE_H
 #define SVC_SHIM_CACHE_H
 
 #include <stdbool.h>
 
-/* After all extensions have started. */
+/* Call after all extensions have started. */
 void shim_cache_install(void);
-/* PHP's structs exist for this thread. */
+/* Call once PHP's structs exist for this thread. */
 void shim_cache_thread_start(void);
-/* php_request_startup has run. */
+/* Call after php_request_startup. */
 void shim_cache_started(bool is_boot);
-/* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not: OPcache
- * restarts while it lives. */
+/* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not:
+ * OPcache restarts during its life. */
 bool shim_cache_is_used(void);
-/* This thread releases OPcache's lock. */
+/* Call when this thread releases OPcache's lock. */
 void shim_cache_unlocked(void);
-/* A request of a worker begins; `time` is when it arrived. */
+/* Call when a request of a worker begins; `time` is its time of arrival. */
 void shim_cache_begin(double time);
 
 #endif

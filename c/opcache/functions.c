@@ -1,4 +1,4 @@
-/* OPcache's own functions, found where the extension lists them: disable_functions takes them from scripts only. */
+/* OPcache's own functions, found in the extension's list: disable_functions hides them from scripts only. */
 #include "opcache/functions.h"
 
 zif_handler shim_opcache_function(const char *name)

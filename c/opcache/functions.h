@@ -4,7 +4,7 @@
 
 #include "compat.h"
 
-/* NULL if there is none. */
+/* Returns the handler of the function; NULL if there is none. */
 zif_handler shim_opcache_function(const char *name);
 
 #endif

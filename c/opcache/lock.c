@@ -1,14 +1,14 @@
 /* OPcache restarts (memory or hash table full, opcache_reset()) behind a barrier.
  *
  * A restart rewrites the shared memory that running scripts execute from. OPcache uses a record lock to find out
- * whether anybody still reads it (F_GETLK on byte 1 of its lock file). Record locks belong to processes, not threads,
- * so within one process the answer would always be "nobody". The question is answered here instead, for the threads of
- * this process: "nobody" only if the host has made the calling thread the only one inside a request and keeps the
- * others out until the request has started. Otherwise, OPcache is told that somebody reads, and asks again in a later
- * request.
+ * whether there are readers (F_GETLK on byte 1 of its lock file). Record locks belong to processes, not threads, so
+ * within one process the answer would always be that there are none. The call is answered here instead, for the threads
+ * of this process: there are no readers only if the host has made the calling thread the only one inside a request and
+ * keeps the others out until the request has started. Otherwise, the answer is that there is a reader, and OPcache asks
+ * again in a later request.
  *
- * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and opcache.so, and asks
- * here first. */
+ * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and opcache.so, and calls
+ * this file first. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -47,7 +47,7 @@ static bool is_restart_question(int command, const struct flock *lock)
 bool shim_opcache_answers(int descriptor, int command, void *argument)
 {
     if ((command == F_SETLK || command == F_SETLKW) && is_opcache_lock(descriptor)) {
-        /* No other process uses this file, and between threads OPcache uses a mutex. */
+        /* No other process uses this file, and OPcache uses a mutex between threads. */
         if (((const struct flock *)argument)->l_type == F_UNLCK) {
             shim_cache_unlocked();
         }

@@ -1,8 +1,8 @@
-/* What OPcache says of its memory.
+/* OPcache's report of its memory.
  *
- * Promises: only the thread that started PHP reads it, which runs no script: nothing here can meet a request's memory limit,
- * exception or destructor. Its counters are in shared memory, where others change them meanwhile: each is read as a whole,
- * and they need not be of one moment. */
+ * Promises: only the thread that started PHP reads it, which runs no script: no code here can hit a request's memory
+ * limit, exception or destructor. Its counters are in shared memory, where other threads change them meanwhile: each is
+ * read atomically, but they are not a consistent snapshot. */
 #include "compat.h"
 #include "opcache/functions.h"
 #include "shim.h"
@@ -61,7 +61,7 @@ bool shim_opcache_read(shim_opcache *out)
     }
     zval result;
     char *path = SG(request_info).path_translated;
-    /* opcache.restrict_api applies to scripts. */
+    /* opcache.restrict_api is meant for scripts. */
     SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
     ZVAL_FALSE(&result);
     call(handler, &result);
