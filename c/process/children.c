@@ -1,10 +1,11 @@
-/* Child processes that a request forks (pcntl_fork), and that go on running PHP.
+/* Child processes that a request forks (pcntl_fork), and that continue to run PHP.
  *
  * Such a child is a copy of the server with a single thread: nothing sends its response, writes its log or enforces its
- * time limit, and it must not touch what it shares with its parent (connections, OPcache's memory). It is therefore
- * detached immediately. Its request no longer has a client or a host; the server's descriptors are closed; changes of
- * the environment affect the child's process; it compiles scripts for itself; and it waits by blocking its thread. When
- * its script ends, the process ends too, after shutdown functions and destructors: it never returns to the host's loop.
+ * time limit, and it must not use resources that it shares with its parent (connections, OPcache's memory). It is
+ * therefore detached immediately. Its request no longer has a client or a host; the server's descriptors are closed;
+ * changes of the environment affect the child's process; it compiles scripts for itself; and it waits by blocking its
+ * thread. When its script ends, the process ends too, after shutdown functions and destructors: it never returns to the
+ * host's loop.
  *
  * Between requests, fork() is refused: there is no script whose end would end the child. */
 #include "compat.h"
@@ -38,10 +39,10 @@ typedef struct log_line {
     size_t length;
 } log_line;
 
-/* Views have no end that PHP's snprintf() would stop at. */
+/* Appends a view, which is not terminated as PHP's snprintf() would require. */
 static void append(log_line *line, const char *before, shim_view what, size_t length_max)
 {
-    /* The end of the line has its place. */
+    /* Leaves room for the line feed. */
     const size_t room = sizeof(line->text) - 1 - line->length, gap = strlen(before);
     size_t length = MIN(what.length, length_max);
     if (length == 0 || room <= gap) {
@@ -75,7 +76,7 @@ static void write_log(void *request, const shim_log *record)
 
 /* ---- the fork ---- */
 
-/* Below DESCRIPTOR_MIN are the server's listening sockets, and whatever else was open before PHP started. */
+/* Descriptors below DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP started. */
 enum { EARLY_MAX = 64 };
 
 static struct {
@@ -90,7 +91,7 @@ static void note_early_descriptors(void)
     for (int descriptor = STDERR_FILENO + 1; descriptor < DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
         int flags = fcntl(descriptor, F_GETFD);
         struct stat file;
-        /* Without the flag, the descriptor was inherited and is not the server's. */
+        /* Without the flag, the descriptor was inherited and does not belong to the server. */
         if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fstat(descriptor, &file) == 0) {
             early[early_count].descriptor = descriptor;
             early[early_count].device = file.st_dev;
@@ -123,7 +124,7 @@ static void close_server_descriptors(void)
     }
 }
 
-/* In the child, where PHP's locks (see below) and libc's are free. */
+/* Detaches the child, in which PHP's locks (see below) and those of libc are free. */
 static void become_child(void)
 {
     tsrm_env_unlock();
@@ -136,19 +137,19 @@ static void become_child(void)
     shim_environment_become();
     shim_own_signals_become();
     shim_execution_timer_forget();
-    /* Its boot script ends where it would serve. */
+    /* Its boot script ends instead of serving again. */
     shim_own_worker.over = true;
 }
 
 void shim_children_install(void)
 {
     note_early_descriptors();
-    /* PHP holds this lock briefly around each getenv(); a child could inherit it locked by another thread. */
+    /* PHP holds this lock briefly around each getenv(); a child could inherit it while another thread holds it. */
     pthread_atfork(tsrm_env_lock, tsrm_env_unlock, become_child);
 }
 
-/* OPcache's memory also belongs to the parent, and its locks work between threads. Scripts that are already compiled
- * remain in use. In this stage, OPcache's handlers do not object. */
+/* Disables OPcache: its memory also belongs to the parent, and its locks work between threads only. Scripts that are
+ * already compiled remain in use. At this stage, OPcache's handlers do not object. */
 static void leave_opcache(void)
 {
     static const char *const directives[] = {"opcache.enable", "opcache.jit"};
@@ -161,7 +162,7 @@ static void leave_opcache(void)
     }
 }
 
-/* Defined before libc's; called by pcntl_fork(). */
+/* Replaces libc's function; called by pcntl_fork(). */
 pid_t fork(void)
 {
     if (shim_current == NULL && shim_own_worker.serving) {

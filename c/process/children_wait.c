@@ -1,11 +1,11 @@
-/* Waiting for processes that a request has started: waitpid() and its kin, defined before libc's, for proc_close(), pclose()
- * and pcntl.
+/* Waiting for processes that a request has started: replacements of waitpid() and related functions, for proc_close(),
+ * pclose() and pcntl.
  *
- * The descriptor of a process is ready when the process has ended, so that a request can wait for it as for any other. A
- * request that is over waits no more: its program goes on, and what it leaves behind when it ends is collected later.
+ * The descriptor of a process becomes ready when the process ends, so that a request can wait for it as for any other.
+ * A request that has ended stops waiting: its program continues, and is reaped later.
  *
- * A request that waits for any child waits for its own. The kernel would give it the children of all requests, whose
- * status these would then wait for in vain. */
+ * A request that waits for any child waits for its own ones. The kernel would return the children of all requests,
+ * whose status those would then never receive. */
 #include "compat.h"
 #include "context/context.h"
 #include "hooks/hooked_wait.h"
@@ -30,7 +30,7 @@ DECLARE_LIBC(waitid);
 
 /* ---- one child ---- */
 
-/* Without the hook. What has been collected for the request is told as the kernel would have told it. */
+/* Waits without the hook. A status that was collected for the request is returned as the kernel would have returned it. */
 static pid_t take(pid_t pid, int *status, int options, struct rusage *usage)
 {
     int own = 0;
@@ -78,8 +78,8 @@ static bool is_any(pid_t pid)
     return (pid <= 0) && shim_current != NULL && !shim_is_child;
 }
 
-/* A call that asks for one child without waiting: returns its ID if there is something to tell, 0 if not yet, and -1 if it
- * does not exist. */
+/* A call that checks one child without waiting: returns its ID if there is a status to report, 0 if not yet, and -1 if
+ * it does not exist. */
 typedef struct question {
     pid_t (*ask)(const struct question *question, pid_t pid);
     int options;
@@ -119,7 +119,7 @@ static pid_t ask_waitid(const question *question, pid_t pid)
     return info.si_pid;
 }
 
-/* Until one of them has ended. Returns false with errno set if the call is to return. */
+/* Waits until one of the children has ended. Returns false with errno set if the call must return. */
 static bool wait_for_one_of(const pid_t *pids, size_t count, const void *caller)
 {
     const int set = epoll_create1(EPOLL_CLOEXEC);
@@ -220,7 +220,7 @@ pid_t waitpid(pid_t pid, int *status, int options)
     return wait_like_wait4(pid, status, options, NULL, SHIM_CALLER);
 }
 
-/* wait(), which is also what variables are called. */
+/* wait(); the name is also that of variables. */
 pid_t shim_wait_for_any(int *status) __asm__("wait");
 
 pid_t shim_wait_for_any(int *status)

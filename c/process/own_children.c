@@ -1,16 +1,16 @@
 /* The processes that requests have started (proc_open, popen, exec, pcntl_fork), by their IDs.
  *
- * The server is the parent of all of them. The system keeps an entry for a process that has ended until its parent asks
- * for its status. A script need not ask, and when one process of php-fpm ends, its children become somebody else's. Here,
- * a request that ends leaves its children to the server, whose main thread collects them when it is told that one has
- * ended (process/signals.c). It asks for those processes only, never for any that has ended: others are still waited for.
+ * The server is the parent of all of them. The system keeps an entry for a process that has ended until its parent
+ * reads its status. A script need not do that, and when a process of php-fpm ends, its children get another parent.
+ * Here, a request that ends leaves its children to the server, whose main thread reaps them when it learns that one has
+ * ended (process/signals.c). It waits for those processes only, never for any that has ended: requests still wait for
+ * the others.
  *
- * A variable may outlive its request and ask for the status later (proc_close() of a worker's static variable), so that
- * of the last children is kept.
+ * A variable may outlive its request and read the status later (proc_close() of a worker's static variable), so the
+ * status of the last children is kept.
  *
- * Invariants. A process is in the list from its start until its status was received. An entry without an owner belongs to
- * the server. The system gives an ID to another process only after the status was received, so no entry is another
- * process's. */
+ * Invariants. A process is in the list from its start until its status was received. An entry without an owner belongs
+ * to the server. The system reuses an ID only after the status was received, so no entry stands for another process. */
 #include "compat.h"
 #include "libc/libc.h"
 #include "process/own_children.h"
@@ -65,7 +65,7 @@ static void drop_oldest(void)
     }
 }
 
-/* If it has ended. */
+/* Reaps the child if it has ended and has no owner. */
 static void collect(child *entry)
 {
     if (entry->owner == NULL && !entry->was_collected && LIBC(waitpid)(entry->pid, &entry->status, WNOHANG) != 0) {
@@ -81,7 +81,7 @@ void shim_child_started(pid_t pid)
     }
     child *entry = malloc(sizeof(*entry));
     if (entry == NULL) {
-        /* It stays in the system's table if its request does not wait for it. */
+        /* The child stays in the system's table if its request does not wait for it. */
         return;
     }
     *entry = (child){.pid = pid, .owner = shim_current};

@@ -2,7 +2,7 @@
  *
  * However PHP starts a program (proc_open, exec, shell_exec, popen, system, passthru, mail), the program receives the
  * request's environment (environment.c) and an empty signal mask; the server's mask blocks the control signals. PHP
- * itself uses posix_spawn and popen. libc's popen only knows the environment of the process, so there is a replacement
+ * itself uses posix_spawn and popen. libc's popen only uses the environment of the process, so there is a replacement
  * here, with the matching pclose.
  *
  * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
@@ -36,7 +36,8 @@ DECLARE_LIBC(posix_spawnp);
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                            char *const[], char *const[]);
 
-/* Adds an empty signal mask to the caller's attributes, and the default for a signal that the server ignores. */
+/* Starts a program with an empty signal mask in the caller's attributes, and the default action for a signal that the
+ * server ignores. */
 static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
@@ -103,7 +104,7 @@ typedef struct program {
 } program;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Shared by all threads: a library may close on one thread what it has opened on another. */
+/* Shared by all threads: a library may close on one thread a program that it has opened on another. */
 static program *programs;
 
 static bool is_mode(const char *mode, bool *reads)
@@ -144,21 +145,21 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
     return result;
 }
 
-/* The largest pipe that the kernel gives to everybody. */
+/* The largest pipe that the kernel gives to unprivileged processes. */
 enum { PRINTED_MAX = 1 << 20 };
 
 static bool open_program(program *program, const char *command, bool reads)
 {
     int ends[2];
-    /* Our end is close-on-exec whatever the mode says. libc's would not be, so a program of another thread's request
-     * could inherit it, and this program would never see the end of its input. */
+    /* Our end is close-on-exec whatever the mode. libc's would not be, so a program of another thread's request could
+     * inherit it, and this program would never see the end of its input. */
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }
     int own = reads ? ends[0] : ends[1];
     int other = reads ? ends[1] : ends[0];
     if (!reads && shim_hook_is_on(SHIM_HOOK_PROCESS)) {
-        /* What is printed goes through stdio, which no hook sees: mail() would block while its message is taken. */
+        /* Output is written through stdio, which no hook sees: mail() would block until the program has read its message. */
         (void)fcntl(own, F_SETPIPE_SZ, PRINTED_MAX);
     }
     program->pipe = fdopen(own, reads ? "r" : "w");
@@ -239,7 +240,7 @@ int pclose(FILE *pipe)
 
 static pid_t server;
 
-/* Also in a child of vfork(), which cannot be told apart. */
+/* Also true in a child of vfork(), which cannot be distinguished. */
 static bool is_the_server(void)
 {
     return shim_current != NULL && (pid_t)syscall(SYS_getpid) == server;
@@ -280,8 +281,8 @@ static void unlock_programs(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The child must not keep the pipes of other threads' programs: these would not see the end of their input before the
- * child ends. */
+/* Closes the pipes of other threads' programs in the child: otherwise these would not see the end of their input before
+ * the child ends. */
 static void keep_own_programs(void)
 {
     for (const program *program = programs; program != NULL; program = program->next) {

@@ -1,11 +1,11 @@
-/* The signals of the server: which ones it knows, and who receives them.
+/* The server's signals, and the thread that receives them.
  *
- * The default action of most signals ends the process. All of those that somebody could send, and that svc gives no
- * meaning, are blocked on all threads together with the three that control the server, and one thread takes them in. Left
- * as they are: what the processor raises (SIGSEGV and its kin), what an operator sends to get a core dump (SIGQUIT,
- * SIGABRT), what stops and continues at a terminal (SIGTSTP, SIGCONT), and what the system ignores. PHP threads unblock
- * the signal of PHP's time limit and that of an alarm for themselves. What a request sends to its own process does not
- * get here (libc/own_signals.c). */
+ * The default action of most signals ends the process. All signals that a process could send, and that have no meaning
+ * for svc, are blocked on all threads together with the three that control the server, and one thread receives them.
+ * Not blocked are the signals that the processor raises (SIGSEGV and others), that an operator sends to get a core dump
+ * (SIGQUIT, SIGABRT), that stop and continue at a terminal (SIGTSTP, SIGCONT), and that the system ignores. PHP threads
+ * unblock the signal of PHP's time limit and that of an alarm for themselves. Signals that a request sends to its own
+ * process do not arrive here (libc/own_signals.c). */
 #include "compat.h"
 #include "process/own_children.h"
 #include "shim.h"
@@ -34,7 +34,7 @@ static void unblock_in_child(void)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* libc has two signals for itself, which no mask blocks, and sets them up when it first needs them. */
+/* libc uses two signals internally, which no mask blocks, and installs their handlers on first use. */
 static void ignore_signals_of_libc(void)
 {
     const struct {
