@@ -1,11 +1,11 @@
-/* What the parcel of a failed task begins with. */
+/* The first number in the parcel of a failed task. */
 #ifndef SVC_SHIM_ANSWER_H
 #define SVC_SHIM_ANSWER_H
 
 typedef enum shim_answer_kind {
-    /* What its function has thrown: a TaskException. */
+    /* An exception of its function: a TaskException. */
     SHIM_ANSWER_FAILURE = 0,
-    /* Something could not be sent: a TransferException. */
+    /* A value that could not be sent: a TransferException. */
     SHIM_ANSWER_TRANSFER,
 } shim_answer_kind;
 

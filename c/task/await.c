@@ -1,7 +1,7 @@
-/* Waiting for tasks, and what they have answered.
+/* Waiting for tasks, and unpacking their answers.
  *
  * The host watches all tasks of a wait and completes one completion, so that a wait for a thousand tasks is a wait for
- * one thing. A request of worker mode and a task park; a request of classic mode blocks its thread. */
+ * one event. A request of worker mode and a task park; a request of classic mode blocks its thread. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -76,7 +76,7 @@ shim_task_state shim_state_of(const task_object *object)
     return shim_host.task.state(object->task, &answer, &why);
 }
 
-/* Takes the exception that has just been thrown as the task's answer. */
+/* Keeps the exception that has just been thrown as the task's answer. */
 static bool keep_failure(task_object *object)
 {
     if (EG(exception) != NULL && object->failure == NULL && !zend_is_unwind_exit(EG(exception)) &&
@@ -94,7 +94,7 @@ static bool unpack_result(task_object *object, const shim_parcel *parcel)
     zval result;
     ZVAL_UNDEF(&result);
     bool is_whole = shim_unpack_value(&unpacker, &result);
-    /* Here, objects wake up. */
+    /* Calls __unserialize and __wakeup of the objects. */
     is_whole = shim_unpacker_end(&unpacker) && is_whole && EG(exception) == NULL;
     if (is_whole && Z_ISUNDEF(object->result)) {
         ZVAL_COPY_VALUE(&object->result, &result);
@@ -104,7 +104,8 @@ static bool unpack_result(task_object *object, const shim_parcel *parcel)
     return is_whole;
 }
 
-/* What was thrown is a TaskException: throws in its place what the task's thread has thrown on its own account. */
+/* Replaces a thrown TaskException by the TransferException that the task's thread has thrown: its previous exception,
+ * or a new one with its message. */
 static void throw_transfer(void)
 {
     zend_object *failure = EG(exception);

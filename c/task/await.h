@@ -1,4 +1,4 @@
-/* Waiting for tasks, and what they have answered. */
+/* Waiting for tasks, and unpacking their answers. */
 #ifndef SVC_SHIM_AWAIT_H
 #define SVC_SHIM_AWAIT_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* How a wait for tasks has ended. */
+/* The outcome of a wait for tasks. */
 typedef enum shim_awaited {
     SHIM_AWAITED,
     SHIM_AWAIT_TIMED_OUT,
@@ -18,9 +18,9 @@ typedef enum shim_awaited {
 
 /* Waits until a watch of this mode is over. `winner` is the index of the task that ended it, or `count`. */
 shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode mode, int64_t deadline, size_t *winner);
-/* What has become of a task, without waiting. */
+/* Returns the state of a task, without waiting. */
 shim_task_state shim_state_of(const task_object *object);
-/* The answer of a task that is settled. Returns false if it is an exception: it is thrown. */
+/* Returns the answer of a settled task. Returns false if it is an exception, which is thrown. */
 bool shim_answer(task_object *object, zval *result);
 
 #endif

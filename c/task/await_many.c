@@ -1,7 +1,7 @@
 /* Awaiting one task, or several together.
  *
- * The iterable is read to its end before anything is awaited; one deadline covers the whole call. Only a timeout cancels:
- * what is not settled when a call returns or throws goes on, until its request ends. */
+ * The iterable is read to its end before any task is awaited; one deadline covers the whole call. Only a timeout
+ * cancels: tasks that are open when a call returns or throws continue until their request ends. */
 #include "compat.h"
 #include "context/host.h"
 #include "task/await.h"
@@ -10,7 +10,8 @@
 
 #include <ext/spl/spl_iterators.h>
 
-/* The tasks of one call, by key. Both arrays are the request's memory: a bailout frees them with the worker. */
+/* The tasks of one call, by key. Both arrays are allocated from the request's memory: a bailout leaves them to the end
+ * of the worker. */
 typedef struct task_list {
     /* key => Svc\Task, in order. */
     zval objects;
@@ -129,8 +130,8 @@ static void throw_timeout(void)
     zend_throw_exception(shim_timeout_exception, "The timeout has passed before the tasks were settled", 0);
 }
 
-/* Cancels what is open, for all who await it, but not what has been detached. The losers of an any or a race may hold up
- * the end of the request. */
+/* Cancels open tasks, for all requests and tasks that await them, except detached ones. The losers of await_any() or
+ * await_race() may delay the end of the request. */
 static void give_up(shim_task *const *ends, uint32_t count, bool strands)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -153,7 +154,7 @@ void shim_await_one(zval *result, task_object *task, int64_t deadline)
     }
     if (shim_state_of(task) == SHIM_TASK_OPEN) {
         size_t winner;
-        /* Awaiting may end with the last reference to the object. */
+        /* The last reference to the object may be released during the wait. */
         GC_ADDREF(&task->std);
         const shim_awaited awaited = shim_await(&task->task, 1, SHIM_WATCH_RACE, deadline, &winner);
         if (awaited == SHIM_AWAIT_TIMED_OUT) {
@@ -190,7 +191,7 @@ static void answer_all(zval *result, task_list *list)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* The task with this index in the order of the list, and its key. */
+/* Returns the task with this index in the order of the list, and its key. */
 static task_object *nth(const task_list *list, size_t wanted, zval *key)
 {
     zend_ulong index;

@@ -6,9 +6,10 @@
 #include "shim.h"
 #include "task/task_object.h"
 
-/* Task::await(): its answer, or an exception. */
+/* Implements Task::await(): returns its answer, or throws an exception. */
 void shim_await_one(zval *result, task_object *task, int64_t deadline);
-/* await_all(), await_any() and await_race(), by mode. `key` is the reference that receives the winner's key, or NULL. */
+/* Implements await_all(), await_any() and await_race(), by mode. `key` is the reference that receives the winner's key,
+ * or NULL. */
 void shim_await_many(zval *result, zval *tasks, shim_watch_mode mode, int64_t deadline, zval *key);
 
 #endif

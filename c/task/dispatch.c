@@ -91,14 +91,14 @@ bool shim_dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t c
     if (parcel == NULL) {
         return false;
     }
-    /* What was packed may have run a script's code, and time has passed. */
+    /* Packing may have run script code, and taken time. */
     if (EG(exception) != NULL || !shim_owned_tasks_reserve(&shim_current->tasks)) {
         free(parcel);
         return EG(exception) != NULL ? false : reject("Out of memory");
     }
     shim_task *end = NULL;
     uint64_t id = 0, bound = 0;
-    /* Before the task exists: making the object may run out of memory. */
+    /* Created before the task exists: creating the object may run out of memory. */
     shim_sealed_make(task, shim_class_task);
     const shim_dispatched dispatched =
         shim_host.task.dispatch(shim_current->host, shim_current_span, parcel, shim_code_is_shared(closure), &end, &id, &bound);

@@ -1,4 +1,4 @@
-/* The functions and methods of the async pool: their parameters, and what they answer. */
+/* The functions and methods of the async pool: their parameters and results. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -28,7 +28,7 @@ ZEND_NAMED_FUNCTION(shim_async)
     }
 }
 
-/* The last parameters of await_any() and await_race(). */
+/* Parses the parameters of await_any() and await_race(), and waits. */
 static void await_first(INTERNAL_FUNCTION_PARAMETERS, shim_watch_mode mode)
 {
     zval *tasks, *key = NULL;

@@ -1,7 +1,7 @@
-/* The running side of a task: what its fiber does in the place of a request's handler.
+/* The running side of a task: the code that its fiber runs instead of a request's handler.
  *
- * Invariants. A task is settled here if its function returns or throws; whatever else ends it (a fatal error, the loss of
- * its thread), the host settles it. What the function has thrown is the task's answer and is reported to nobody else. */
+ * Invariants. A task is settled here if its function returns or throws; in all other cases (a fatal error, the loss of
+ * its thread), the host settles it. An exception of the function is the task's answer and is not reported elsewhere. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -18,7 +18,7 @@
 #include "transfer/packer.h"
 #include "transfer/unpacker.h"
 
-/* How long a task that has been cancelled may go on before it is unwound. */
+/* The time that a cancelled task may continue before it is unwound. */
 #define GRACE_NS INT64_C(1000000000)
 
 typedef struct task_call {
@@ -28,7 +28,7 @@ typedef struct task_call {
     zval result;
 } task_call;
 
-/* Makes the function and its arguments on this thread. Returns false if an exception is thrown. */
+/* Unpacks the function and its arguments on this thread. Returns false if an exception is thrown. */
 static bool take_call(const shim_parcel *parcel, task_call *call)
 {
     shim_unpacker unpacker;
@@ -46,7 +46,7 @@ static bool take_call(const shim_parcel *parcel, task_call *call)
             call->count += is_whole;
         }
     }
-    /* Here, objects wake up. */
+    /* Calls __unserialize and __wakeup of the objects. */
     return shim_unpacker_end(&unpacker) && is_whole && EG(exception) == NULL;
 }
 
@@ -78,7 +78,7 @@ static void invoke(task_call *call)
     }
 }
 
-/* With what the task has returned, or with what it has thrown: then `thrown` describes it. */
+/* Settles the task with its result, or with its exception, which `thrown` then describes. */
 static void settle(const shim_view *thrown, shim_packer *packer)
 {
     shim_parcel *parcel = shim_packer_finish(packer);
@@ -104,7 +104,7 @@ static void settle_with_text(const char *text)
     settle(&thrown, &packer);
 }
 
-/* For the log, should nobody await the task. */
+/* Describes an exception for the log, in case the task is never awaited. */
 static zend_string *describe(zend_object *exception)
 {
     zval room;
@@ -117,7 +117,7 @@ static zend_string *describe(zend_object *exception)
                            Z_TYPE_P(file) == IS_STRING ? Z_STRVAL_P(file) : "", Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
 }
 
-/* Settles the task with what is thrown: by its function, or because something could not be sent. */
+/* Settles the task with a thrown exception: of its function, or because a value could not be sent. */
 static void settle_thrown(bool is_ours)
 {
     zend_object *exception = EG(exception);
@@ -174,9 +174,10 @@ static void run_task(shim_fiber *fiber)
     free_call(&call);
 }
 
-/* Between two instructions of a script: a task that has been cancelled inside a call of C code is told so once the call
- * has returned. If that has thrown, which is how a driver reports that its wait has failed, its exception is the previous
- * one: PHP interrupts once, and would not come back when that has been caught. If it goes on nevertheless, it is unwound by what no script can catch. */
+/* Called between two instructions of a script. Throws a CancelledException in a task that has been cancelled inside a
+ * call of C code, once the call has returned. If the call has thrown, which is how a driver reports a failed wait, its
+ * exception becomes the previous one: PHP interrupts once, and would not call this again after the exception has been
+ * caught. A task that continues nevertheless is unwound by an exit that no script can catch. */
 static void on_interrupt(void)
 {
     if (shim_current != NULL && shim_current->owes_cancelled) {

@@ -1,7 +1,7 @@
-/* Svc\Task: the requester's end of a task, as scripts see it.
+/* Svc\Task: the requester's handle of a task, as scripts see it.
  *
- * The object owns one end of the task, and the answer once it has been asked for: an answer is unpacked once, so that all
- * who await the task receive the same object. */
+ * The object owns one handle of the task, and its answer once that has been requested: an answer is unpacked once, so
+ * that all awaiting code receives the same object. */
 #include "compat.h"
 #include "context/host.h"
 #include "engine/sealed.h"
@@ -65,7 +65,7 @@ static const char *state_of(const task_object *own)
     return own->task != NULL ? names[shim_host.task.state(own->task, &answer, &why)] : "open";
 }
 
-/* What var_dump() and debuggers show. */
+/* Returns the properties for var_dump() and debuggers. */
 static HashTable *describe(zend_object *object, int *is_temporary)
 {
     const task_object *own = shim_task_object_of(object);

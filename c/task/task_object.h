@@ -1,4 +1,4 @@
-/* Svc\Task: the requester's end of a task, as scripts see it. */
+/* Svc\Task: the requester's handle of a task, as scripts see it. */
 #ifndef SVC_SHIM_TASK_OBJECT_H
 #define SVC_SHIM_TASK_OBJECT_H
 
@@ -8,10 +8,10 @@
 #include <stdbool.h>
 
 typedef struct task_object {
-    /* NULL in an object that was made without a task. */
+    /* NULL in an object that was created without a task. */
     shim_task *task;
     bool is_detached;
-    /* What it has answered: the result, or the exception. Undefined before somebody has asked. */
+    /* The answer: the result, or the exception. Undefined before it is first requested. */
     zval result;
     zend_object *failure;
     zend_object std;
@@ -19,7 +19,7 @@ typedef struct task_object {
 
 extern zend_class_entry *shim_class_task;
 
-/* A new object receives its task: it takes that end of it. */
+/* Gives a new object its task, and takes over the handle. */
 void shim_task_object_init(zend_object *object, shim_task *task, uint64_t id);
 task_object *shim_task_object_of(zend_object *object);
 void shim_task_class_register(const zend_function_entry *methods);
