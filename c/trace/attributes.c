@@ -1,11 +1,11 @@
 /* Attributes: from PHP's values to the host's.
  *
- * Arguments are checked whether a span is recorded or not: what is wrong fails everywhere, not only where somebody looks
- * at traces. */
+ * Arguments are checked whether a span is recorded or not: an invalid one fails everywhere, not only in requests that
+ * are traced. */
 #include "context/host.h"
 #include "trace/attributes.h"
 
-/* The type of a scalar; returns false if it is none. */
+/* Returns the type of a scalar; false if the value is not a scalar. */
 static bool type_of(const zval *value, shim_scalar_type *type)
 {
     switch (Z_TYPE_P(value)) {
@@ -55,7 +55,7 @@ static bool refuse(const zend_string *name, uint32_t argument, const char *what,
     return false;
 }
 
-/* How many scalars the value holds. */
+/* Counts the scalars of the value. Returns false, with a TypeError, if it is not a valid attribute. */
 static bool count(const zend_string *name, zval *value, uint32_t argument, size_t *scalars)
 {
     shim_scalar_type first = SHIM_SCALAR_TEXT, type;
@@ -84,7 +84,7 @@ static bool count(const zend_string *name, zval *value, uint32_t argument, size_
     return true;
 }
 
-/* Returns the scalars behind those that were put. */
+/* Returns the first scalar after the written ones. */
 static shim_scalar *put_attribute(shim_attribute *to, const zend_string *name, zval *value, shim_scalar *scalars)
 {
     ZVAL_DEREF(value);
@@ -109,7 +109,7 @@ static shim_scalar *put_attribute(shim_attribute *to, const zend_string *name, z
     return scalars + to->count;
 }
 
-/* One block: the attributes, and behind them their values. */
+/* Allocates one block: the attributes, followed by their values. */
 static shim_scalar *reserve(shim_attributes *attributes, size_t count, size_t scalars)
 {
     attributes->list = emalloc(zend_safe_address_guarded(scalars, sizeof(shim_scalar), count * sizeof(shim_attribute)));

@@ -1,15 +1,15 @@
-/* What there is to say about an exception or a fatal error.
+/* The texts of exceptions and fatal errors.
  *
- * It may be said because PHP has no memory left, so nothing here is allocated from the request's, and no code of a script
- * runs. */
+ * They may be reported because PHP has no memory left, so nothing here is allocated from the request's memory, and no
+ * script code runs. */
 #include "context/host.h"
 #include "engine/exception.h"
 #include "trace/exception_text.h"
 
-/* The host keeps no more. */
+/* The host truncates longer texts. */
 enum { TEXT_MAX = 16 * 1024 };
 
-/* As far as a name can be read. */
+/* Returns the length of a name up to its first NUL. */
 static size_t length_of_name(const zend_string *name)
 {
     return strnlen(ZSTR_VAL(name), ZSTR_LEN(name));
@@ -75,7 +75,7 @@ static void put_entry(smart_str *text, HashTable *frame, const char *name)
     }
 }
 
-/* The place of `new` or of the error, which the list of calls does not contain. */
+/* Writes the position of `new` or of the error, which the list of calls does not contain. */
 static void put_origin(smart_str *text, const char *file, size_t length, zend_long line)
 {
     put(text, file, length);
@@ -84,7 +84,7 @@ static void put_origin(smart_str *text, const char *file, size_t length, zend_lo
     put(text, "\n", 1);
 }
 
-/* Where the exception was created, and the calls that led there. */
+/* Writes the position at which the exception was created, and the calls that led there. */
 static void put_exception(smart_str *text, zend_object *exception)
 {
     const zval *file = shim_exception_member(exception, ZSTR_KNOWN(ZEND_STR_FILE));

@@ -1,4 +1,4 @@
-/* What ends a script, as events of its request's span: exceptions that nobody catches, and fatal errors. */
+/* Events of a request's span that end its script: uncaught exceptions and fatal errors. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -49,7 +49,7 @@ static bool is_in_names(char byte)
     return isalnum((unsigned char)byte) || byte == '_' || byte == '\\' || (unsigned char)byte >= 0x80;
 }
 
-/* The class in the text of an uncaught exception; empty if it is no such text. */
+/* Returns the class in the text of an uncaught exception; empty if the text is a different one. */
 static shim_view class_in(shim_view text)
 {
     static const char before[] = "Uncaught ";

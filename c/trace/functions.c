@@ -7,7 +7,7 @@
 #include "trace/functions.h"
 #include "trace/span_object.h"
 
-/* The number of a new span below the current one; 0 if it is not recorded. */
+/* Begins a span below the current one. Returns its number; 0 if it is not recorded. */
 static uint64_t begin(const zend_string *name, const shim_attributes *attributes, shim_span_kind kind)
 {
     void *host = shim_request_host();
@@ -21,8 +21,8 @@ static uint64_t begin(const zend_string *name, const shim_attributes *attributes
     return span;
 }
 
-/* Ends the span of a body that has returned or thrown. After exit(), or with a fiber that is freed before it has ended, it
- * has done neither, which is no failure. */
+/* Ends the span of a body that has returned or thrown. After exit(), or in a fiber that is freed before its end, the
+ * body has done neither, which is not a failure. */
 static void end(uint64_t span)
 {
     zend_object *exception = EG(exception);
@@ -40,8 +40,8 @@ static void call_in(uint64_t span, zend_fcall_info *call, zend_fcall_info_cache 
     const uint64_t before = shim_current_span;
     zval object;
     ZVAL_UNDEF(&object);
-    /* A body that needs an argument gets the span; one that does not may be any function. What __call() stands for is not
-     * known before it is called. */
+    /* A body with a required parameter gets the span; one without may be any function. The method behind __call() is
+     * not known before the call. */
     const zend_function *function = cache->function_handler;
     if (function != NULL && function->common.required_num_args > 0) {
         shim_span_object(&object, span);

@@ -1,12 +1,12 @@
-/* Which span each fiber is in.
+/* The current span of each fiber.
  *
- * A fiber that a script creates begins in the span that it is started in, and what it enters from then on is its own. A
- * request begins in none. */
+ * A fiber that a script creates begins in the span in which it is started, and the spans that it enters afterwards are
+ * its own. A request begins without a span. */
 #include "compat.h"
 #include "context/current_span.h"
 #include "trace/span_fibers.h"
 
-/* Where the contexts of suspended fibers keep their span. */
+/* The slot in which the contexts of suspended fibers keep their span. */
 static int place = -1;
 
 int shim_trace_place(void)

@@ -1,8 +1,8 @@
 /* Svc\Trace\Span: a handle.
  *
- * The span itself belongs to the host, which knows it by its number as long as it is open and its request runs; whatever is
- * done with another number has no effect. An object may therefore be kept, by another request or for good, and nothing of
- * the span leaks with it. */
+ * The span itself belongs to the host, which identifies it by its number while it is open and its request runs; calls
+ * with another number have no effect. An object may therefore be kept, even by another request, and no part of the span
+ * leaks with it. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -19,7 +19,7 @@ typedef struct span_object {
 static zend_class_entry *class;
 static zend_object_handlers handlers;
 
-/* The objects of this thread's spans, by number: a span has one object. */
+/* The objects of this thread's spans, by number: each span has one object. */
 static __thread HashTable objects;
 static __thread bool has_objects;
 
@@ -72,7 +72,7 @@ void shim_span_objects_stop(void)
     }
 }
 
-/* The number of a span that the host may know; 0 if it does not. */
+/* Returns the number of a span that the host may know; 0 outside a request. */
 static uint64_t own(zval *object)
 {
     return shim_request_host() != NULL ? of(Z_OBJ_P(object))->span : 0;

@@ -5,12 +5,12 @@
 #include "compat.h"
 #include "shim.h"
 
-/* The object of the span with this number; 0 stands for a span that is not recorded. */
+/* Returns the object of the span with this number; 0 stands for a span that is not recorded. */
 void shim_span_object(zval *object, uint64_t span);
-/* An exception is an event of the span. Whatever else the script says about it is in `attributes`. */
+/* Records an exception as an event of the span. `attributes` are further ones from the script. */
 void shim_span_record(uint64_t span, zend_object *exception, const shim_attribute *attributes, size_t count);
 void shim_span_class_register(void);
-/* The thread stops. */
+/* Call when the thread stops. */
 void shim_span_objects_stop(void);
 
 #endif
