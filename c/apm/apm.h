@@ -7,10 +7,10 @@
 
 #include <stdbool.h>
 
-/* Once PHP has started, and everything that replaces handlers of functions is in place; `place` is where functions have
- * room. Returns false if there is no memory. */
+/* Call after PHP has started and all other handlers of functions have been replaced; `place` is the slot for extensions
+ * in functions. Returns false if out of memory. */
 bool shim_apm_install(const shim_options *options, int place);
-/* The thread's objects are no more. */
+/* Frees this thread's records; call after its objects were destroyed. */
 void shim_apm_forget(void);
 
 #endif

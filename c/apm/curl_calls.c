@@ -1,5 +1,5 @@
-/* Transfers of curl: a span from curl_exec() to its return, or from curl_multi_add_handle() to the message that says how the
- * transfer has ended, and the trace among its header fields. */
+/* Transfers of curl: a span from curl_exec() to its return, or from curl_multi_add_handle() to the message with the
+ * transfer's result, and the trace among its header fields. */
 #include "apm/curl_calls.h"
 #include "apm/curl_headers.h"
 #include "apm/observed.h"
@@ -18,9 +18,9 @@ static zend_object *object_at(zend_execute_data *execute_data, uint32_t number)
     return Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
 }
 
-/* ---- what scripts set ---- */
+/* ---- options ---- */
 
-/* 0 if it is none. */
+/* Returns the number of the option; 0 if it is invalid. */
 static zend_long option_of(zval *option)
 {
     ZVAL_DEREF(option);
@@ -50,7 +50,8 @@ static ZEND_NAMED_FUNCTION(set_option)
     shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
 }
 
-/* Options are set one by one until one of them fails; whether the header fields are then set is not known. */
+/* Records the options. PHP sets them one by one until one of them fails; whether the header fields are then set is
+ * unknown. */
 static ZEND_NAMED_FUNCTION(set_options)
 {
     HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? array_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
@@ -69,7 +70,7 @@ static ZEND_NAMED_FUNCTION(set_options)
     shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
 }
 
-/* PHP refuses it in a callback of the handle, with an exception. */
+/* Records a reset. PHP refuses it in a callback of the handle, with an exception. */
 static ZEND_NAMED_FUNCTION(reset)
 {
     const zend_object *before = EG(exception);
@@ -95,7 +96,7 @@ static bool is_http(const char *url)
     return strstr(url, "://") == NULL || strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
 }
 
-/* Begins the span of a transfer, if it is one over HTTP. */
+/* Begins the span of a transfer over HTTP; returns 0 for others. */
 static uint64_t begin(shim_curl_handle *handle)
 {
     const char *url = shim_curl_handle_url(handle);
@@ -140,7 +141,7 @@ static uint16_t version_of(long version)
     return version == 1 ? 10 : version == 2 ? 11 : version == 3 ? 20 : version == 30 ? 30 : 0;
 }
 
-/* `code` is that of the transfer; 0 if it went well, -1 if nobody knows. */
+/* Ends the span. `code` is the result of the transfer; 0 if it succeeded, -1 if it is unknown. */
 static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code, const zend_object *before)
 {
     shim_client_end end = {.kind = SHIM_CLIENT_HTTP, .is_cut = shim_observed_is_cut(before)};
@@ -207,12 +208,12 @@ static ZEND_NAMED_FUNCTION(execute)
 
 /* ---- several at once ---- */
 
-/* A transfer is over: `code` as above. */
+/* Ends the span of a transfer that is over; `code` as above. */
 static void conclude(shim_curl_handle *handle, zend_long code)
 {
     const uint64_t span = handle->span;
     handle->span = 0;
-    /* An exception that is in flight is not the transfer's. */
+    /* An exception that is already in flight does not belong to the transfer. */
     finish(handle, span, code, shim_observed_is_cut(NULL) ? NULL : EG(exception));
 }
 
@@ -261,7 +262,7 @@ static ZEND_NAMED_FUNCTION(remove_handle)
     }
 }
 
-/* What `curl_multi_info_read()` returns: `msg`, `result` and `handle`. */
+/* Ends the span with the result of `curl_multi_info_read()`: `msg`, `result` and `handle`. */
 static ZEND_NAMED_FUNCTION(read_info)
 {
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);

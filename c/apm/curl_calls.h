@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Requests of curl pass the trace on if `propagates`. Returns false if there is no memory. */
+/* Observes curl. Its requests propagate the trace if `propagates`. Returns false if out of memory. */
 bool shim_curl_calls_install(bool propagates);
 
 #endif

@@ -1,10 +1,10 @@
 /* The header fields of curl's handles.
  *
- * libcurl does not say what its option is set to, and an option that a script has set must stay. What scripts set is
- * therefore noted, as a list of our own. For the time of a call, libcurl gets a list with more lines; afterwards, it gets
- * the list that the script has set. Copies of a handle refer to the same list, which lives as long as one of them does.
+ * libcurl does not return the value of its option, and a script's setting must be preserved. The script's fields are
+ * therefore recorded in a separate list. For the duration of a call, libcurl gets a list with more lines; afterwards,
+ * it gets the script's list back. Copies of a handle refer to the same list, which lives as long as one of them does.
  *
- * A record is found by its object, and ends with it, as an entry of a WeakMap. */
+ * A record is found by its object, and freed with it, like an entry of a WeakMap. */
 #include "apm/curl_headers.h"
 #include "compat.h"
 
@@ -22,7 +22,7 @@ static void (*free_php_s)(zend_object *object);
 static __thread HashTable records;
 static __thread bool has_records;
 
-/* Multi handles with handles in them: whoever frees one takes those out. */
+/* Multi handles that contain handles: freeing one removes its handles. */
 static __thread HashTable multis;
 static __thread bool has_multis;
 static void (*leave)(shim_curl_handle *handle);
@@ -47,7 +47,8 @@ static bool append(struct curl_slist **list, const char *line)
     return longer != NULL;
 }
 
-/* The same lines as PHP makes of the array. An object would be asked for its text a second time, and might notice. */
+/* Builds the same lines that PHP makes of the array. With an object in it, the option is left alone: a second
+ * conversion might be observable. */
 static shim_curl_fields *fields_of(HashTable *lines)
 {
     shim_curl_fields *fields = calloc(1, sizeof(*fields));
@@ -74,7 +75,7 @@ static shim_curl_fields *fields_of(HashTable *lines)
     return fields;
 }
 
-/* The layout is libcurl's own. */
+/* libcurl's own layout. */
 struct curl_slist {
     char *data;
     struct curl_slist *next;
@@ -104,7 +105,7 @@ static shim_curl_handle *make(zend_object *object)
         zend_hash_init(&records, 8, NULL, free_record, true);
         has_records = true;
     }
-    /* The first member of the extension's struct, in all versions. */
+    /* The handle is the first member of the extension's struct, in all versions. */
     handle->easy = *(void **)((char *)object - object->handlers->offset);
     ZVAL_PTR(&entry, handle);
     (void)zend_weakrefs_hash_add(&records, object, &entry);
@@ -125,7 +126,7 @@ static void set(shim_curl_handle *handle, shim_curl_fields *fields)
 {
     let_go(handle->fields);
     handle->fields = fields;
-    /* libcurl has PHP's list now. The other one is kept: a transfer may be using it. */
+    /* libcurl now has PHP's list. The other one is kept: a transfer may be using it. */
     handle->is_extended = false;
 }
 
@@ -134,7 +135,7 @@ static struct curl_slist *list_of(const shim_curl_handle *handle)
     return handle->fields != NULL ? handle->fields->list : NULL;
 }
 
-/* libcurl gets the list that the script has set. The other one is kept: a transfer may be using it. */
+/* Gives libcurl the script's list. The other one is kept: a transfer may be using it. */
 static void unextend(shim_curl_handle *handle)
 {
     if (handle->is_extended) {
@@ -143,7 +144,7 @@ static void unextend(shim_curl_handle *handle)
     }
 }
 
-/* Not even a call that is cut off leaves libcurl with a list that has been freed. */
+/* Keeps the former list, so that even an interrupted call does not leave libcurl with a freed one. */
 void shim_curl_handle_unsettle(zend_object *object)
 {
     shim_curl_handle *handle = shim_curl_handle_of(object, true);
@@ -158,7 +159,8 @@ void shim_curl_handle_unsettle(zend_object *object)
     }
 }
 
-/* A script runs while PHP asks objects for their texts, and may set the fields itself, or change these behind a reference. */
+/* Whether the lines are still those that were prepared: script code runs while PHP converts objects to strings, and may
+ * set the fields itself, or change these behind a reference. */
 static bool is_still(const shim_curl_fields *prepared, HashTable *lines)
 {
     shim_curl_fields *now = fields_of(lines);
@@ -265,7 +267,8 @@ static zend_object *clone_object(zend_object *object)
     return copy;
 }
 
-/* A handle that nobody but its multi handle knows of ends with that, while its transfer can still be asked how it ended. */
+/* Removes the handle from its multi handle first: one that only its multi handle references is freed with it, while its
+ * transfer can still report its result. */
 static void free_object(zend_object *object)
 {
     shim_curl_handle *handle = shim_curl_handle_of(object, false);
@@ -277,7 +280,7 @@ static void free_object(zend_object *object)
 
 /* ---- the lines for a call ---- */
 
-/* libcurl needs a terminated string, which the view is not. */
+/* Appends a field. libcurl needs a terminated string, and the view has no terminator. */
 static bool append_field(struct curl_slist **list, const char *name, shim_view value)
 {
     smart_str line = {0};
@@ -374,7 +377,7 @@ bool shim_curl_handles_install(void (*leave_multi)(shim_curl_handle *handle))
         shim_libcurl.free_all == NULL || class->default_object_handlers == NULL) {
         return false;
     }
-    /* The extension has filled them when it started, and copies none before the first object. */
+    /* The extension has filled the handlers when it started, and does not copy them before it creates its first object. */
     zend_object_handlers *handlers = (zend_object_handlers *)(uintptr_t)class->default_object_handlers;
     clone_php_s = handlers->clone_obj;
     handlers->clone_obj = clone_object;

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* curl.h is not needed to build svc: these are part of libcurl's ABI. */
+/* Part of libcurl's ABI: svc is built without curl.h. */
 enum {
     SHIM_CURLOPT_URL = 10002,
     SHIM_CURLOPT_HTTPHEADER = 10023,
@@ -20,7 +20,7 @@ enum {
 
 struct curl_slist;
 
-/* What libcurl exports. */
+/* Functions of libcurl. */
 typedef struct shim_curl {
     int (*setopt)(void *easy, int option, ...);
     int (*getinfo)(void *easy, int info, ...);
@@ -29,66 +29,69 @@ typedef struct shim_curl {
 } shim_curl;
 extern shim_curl shim_libcurl;
 
-/* What a script has set, as a list of our own; copies of a handle share it. */
+/* The header fields that a script has set; copies of a handle share them. */
 typedef struct shim_curl_fields {
     unsigned references;
-    /* It cannot be known, or the script passes a trace on itself: libcurl's option is left alone. */
+    /* Whether libcurl's option is left alone, because it is unknown or the script propagates a trace itself. */
     bool is_fixed;
-    /* The script sets `tracestate` itself. */
+    /* Whether the script sets `tracestate` itself. */
     bool has_state;
     struct curl_slist *list;
-    /* NULL, or what libcurl may still have, because nobody knows whether the script has set something else. */
+    /* The list that libcurl may still use, because it is unknown whether the script has replaced it; NULL if there is
+     * none. */
     struct shim_curl_fields *former;
 } shim_curl_fields;
 
-/* What is known of a handle, beside its object. */
+/* The record of a handle. */
 typedef struct shim_curl_handle {
     void *easy;
-    /* NULL without. */
+    /* NULL if the script has set none. */
     shim_curl_fields *fields;
-    /* What PHP is just setting. */
+    /* The fields that PHP is about to set. */
     shim_curl_fields *prepared;
-    /* What libcurl has in addition, until the call is over. */
+    /* The additional lines for the current call. */
     struct curl_slist *extended;
     bool is_extended;
-    /* A call is in progress, or the handle is in this multi handle. */
+    /* Whether a call is in progress; and the multi handle that contains the handle. */
     bool is_busy;
     const zend_object *multi;
     /* The span of the transfer in the multi handle; 0 if there is none. */
     uint64_t span;
-    /* Where the last transfer began, and where redirects have led it; NULL without, and once the script sets an URL. */
+    /* The URL of the last transfer, and the one that redirects have led it to; NULL if there is none, or once the
+     * script sets a URL. */
     char *url;
     char *redirected;
 } shim_curl_handle;
 
-/* The record of a handle; NULL if it is none, or has none and none is to be made. */
+/* Returns the record of `object`; NULL if it is no curl handle, or has no record and `is_made` is false. */
 shim_curl_handle *shim_curl_handle_of(zend_object *object, bool is_made);
-/* The URL of the transfer that begins. libcurl says where the last one has ended. */
+/* Returns the URL of the transfer that begins. libcurl reports the final URL of the last one. */
 const char *shim_curl_handle_url(shim_curl_handle *handle);
-/* The script has set one, or may have. */
+/* Call after the script has set a URL, or may have. */
 void shim_curl_handle_forget_url(zend_object *object);
-/* The script is about to set the header fields to these lines; NULL if nobody knows to what. */
+/* Call before the script sets the header fields to these lines; NULL if they are unknown. */
 void shim_curl_handle_prepare(zend_object *object, HashTable *lines);
-/* Whether it will have set them may remain unknown. */
+/* Call before curl_setopt_array(), which may stop half-way. */
 void shim_curl_handle_unsettle(zend_object *object);
-/* It has set them to these lines, or PHP has refused to. */
+/* Call after the script has set these lines, or PHP has refused to (`is_set` is false). */
 void shim_curl_handle_settle(zend_object *object, HashTable *lines, bool is_set);
-/* It has reset the handle. */
+/* Call after the script has reset the handle. */
 void shim_curl_handle_reset(zend_object *object);
-/* It has made a copy. */
+/* Call after the script has copied the handle. */
 void shim_curl_handle_copied(zend_object *object, zend_object *copy);
-/* Adds lines for the time of a call, unless the script passes a trace on itself; and takes them away again. */
+/* Adds lines for the duration of a call, unless the script propagates a trace itself; shim_curl_handle_retract()
+ * removes them. */
 void shim_curl_handle_extend(shim_curl_handle *handle, const shim_trace_fields *trace);
 void shim_curl_handle_retract(shim_curl_handle *handle);
-/* The records of handles in a multi handle, one after the other; NULL at the end. */
+/* Returns the record of any handle in a multi handle; NULL if there is none left. */
 shim_curl_handle *shim_curl_handle_in(const zend_object *multi);
-/* From now on, the end of this multi handle takes the handles out that are still in it. */
+/* Makes the end of this multi handle remove the handles that it still contains. */
 void shim_curl_multi_watch(zend_object *multi);
-/* Returns false if there is no curl. `leave` takes a handle out of its multi handle, which may be no more. */
+/* Returns false if curl is not loaded. `leave` removes a handle from its multi handle, which may already be freed. */
 bool shim_curl_handles_install(void (*leave)(shim_curl_handle *handle));
-/* Takes all handles out of a multi handle. */
+/* Removes all handles from a multi handle. */
 void shim_curl_multi_leave(const zend_object *multi);
-/* The thread's objects are no more. */
+/* Frees this thread's records; call after its objects were destroyed. */
 void shim_curl_handles_forget(void);
 
 #endif

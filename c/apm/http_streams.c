@@ -1,9 +1,9 @@
-/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and the trace context among
- * the header fields.
+/* PHP's streams of `http:` and `https:`: a span from the request to the header of the response, and the trace context
+ * among the header fields.
  *
- * PHP's wrapper is replaced by one with the same operations, but for the one that opens: whatever opens such a stream (fopen,
- * file_get_contents, copy, an XML parser) comes along here. The wrapper takes its header fields from the context, in whose
- * place it gets a copy with more of them for the time of the call. */
+ * PHP's wrapper is replaced by a copy with another opener, which all code that opens such a stream calls (fopen,
+ * file_get_contents, copy, an XML parser). The wrapper takes its header fields from the context, which is replaced by a
+ * copy with additional fields for the duration of the call. */
 #include "apm/http_streams.h"
 #include "apm/observed.h"
 #include "apm/trace_fields.h"
@@ -43,8 +43,8 @@ static void put_field(smart_str *fields, const char *name, shim_view value)
     smart_str_appendl(fields, "\r\n", 2);
 }
 
-/* The fields of the option as PHP makes them: it joins the lines of a list, without references and what is no text, and takes
- * away the white space around all of it. In front of that, another field leaves the others what they are. */
+/* Returns the fields of the option in PHP's form: it joins the lines of a list, skips references and values that are
+ * not strings, and trims white space around the whole. A further field in front does not change the others. */
 static zend_string *fields_of(const zval *header)
 {
     smart_str fields = {0};
@@ -70,14 +70,14 @@ static zend_string *fields_of(const zval *header)
 
 /* ---- the context of a call ---- */
 
-/* A context like the script's, with more fields. Whoever opens a stream with the script's own meanwhile, another fiber or
- * another request, does not see it. It has no number among PHP's resources, which scripts would notice. */
+/* A copy of the script's context with additional fields. Another fiber or request that opens a stream with the script's
+ * own context meanwhile is not affected. It has no number among PHP's resources, which scripts would notice. */
 typedef struct own_context {
     php_stream_context context;
     zend_resource resource;
-    /* NULL: nothing has asked for the default context yet, and the stream is opened without one. */
+    /* NULL if the default context does not exist yet, and the stream is opened without one. */
     php_stream_context *original;
-    /* What the original had when the call began. */
+    /* The original's values when the call began. */
     const php_stream_notifier *notifier;
     zval tls;
 } own_context;
@@ -111,7 +111,8 @@ static own_context *copy_context(php_stream_context *original, zval *header)
     return own;
 }
 
-/* The context of a call: one with this trace, unless the script passes one on itself. NULL: its own. */
+/* Returns a context with this trace for the call; NULL to use the script's own, because the script propagates a trace
+ * itself. */
 static own_context *extend_context(php_stream_context *context, const shim_trace_fields *trace)
 {
     own_context *own = NULL;
@@ -136,7 +137,8 @@ static own_context *extend_context(php_stream_context *context, const shim_trace
     return own;
 }
 
-/* What PHP has written into the context: the certificates of the server, and how far a callback was told of the progress. */
+/* Copies the values that PHP has written into the context: the certificates of the server, and the reported progress of
+ * a callback. */
 static void write_back(own_context *own)
 {
     php_stream_context *original = own->original;
@@ -156,7 +158,7 @@ static void write_back(own_context *own)
     }
 }
 
-/* The call is over: its stream has the script's context. */
+/* Ends the call: its stream gets the script's context. */
 static void return_context(own_context *own, php_stream *stream)
 {
     write_back(own);
@@ -179,7 +181,7 @@ static void describe(uint64_t span, const char *url)
     shim_host.client.describe(shim_current->host, span, &call);
 }
 
-/* The last status line: redirects have one each. */
+/* Reads the last status line: each redirect adds one. */
 static void read_status(const zval *lines, shim_client_end *end)
 {
     zval *line;
@@ -255,7 +257,7 @@ void shim_http_streams_install(bool propagates)
     for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
         HashTable *wrappers = php_stream_get_url_stream_wrappers_hash_global();
         zval *own = zend_hash_str_find(wrappers, schemes[i], strlen(schemes[i]));
-        /* In its place, so that stream_get_wrappers() lists it where it was. */
+        /* Replaces the entry in place, so that stream_get_wrappers() lists it in the same position. */
         if (own != NULL && Z_PTR_P(own) == &php_stream_http_wrapper) {
             Z_PTR_P(own) = &wrapper;
         }

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* They are recorded, and pass the trace on if `propagates`. Before any thread runs PHP. */
+/* Records these streams, and propagates the trace if `propagates`. Call before any thread runs PHP. */
 void shim_http_streams_install(bool propagates);
 
 #endif

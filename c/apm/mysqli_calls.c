@@ -1,4 +1,4 @@
-/* Calls of mysqli, by functions and methods. Its headers, and those of mysqlnd, say what connections and statements are. */
+/* Calls of mysqli, by functions and methods. Its headers, and those of mysqlnd, declare connections and statements. */
 #include "apm/mysqli_calls.h"
 #include "apm/observed.h"
 #include "compat.h"
@@ -32,7 +32,7 @@ static const MYSQLND_STMT_DATA *statement_of(zend_object *object)
     return statement != NULL && statement->stmt != NULL ? statement->stmt->data : NULL;
 }
 
-/* The texts of statements, by their objects, and as long as these: mysqli forgets them. */
+/* Query text by statement object, freed with the object: mysqli does not keep it. */
 static __thread HashTable texts;
 static __thread bool has_texts;
 
@@ -93,7 +93,8 @@ static void place_on(shim_client_call *call, const MYSQLND_CONN_DATA *connection
     }
 }
 
-/* The arguments behind that with the connection, if the function has that. */
+/* Returns the number of arguments before the others: 1 for functions, whose first argument is the connection; 0 for
+ * methods. */
 static uint32_t offset_of(const shim_observed *observed)
 {
     return observed->observer->class_name == NULL ? 1 : 0;
@@ -110,7 +111,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
     if (object != NULL && observed->observer->operation == NULL && observed->observer->text == 0) {
         const zend_string *text = text_of(object);
         call->text = text != NULL ? shim_observed_view(text) : call->text;
-        /* It was prepared while nothing was recorded. */
+        /* The statement was prepared while no recording took place. */
         call->operation = text != NULL ? call->operation : shim_view_of("EXECUTE", sizeof("EXECUTE") - 1);
     }
 }
@@ -175,7 +176,8 @@ static void judge(shim_observed *observed, shim_client_end *end)
     }
 }
 
-/* The statement is what is returned, or what was asked; a constructor returns nothing. */
+/* Remembers the text of the prepared statement: the returned object, or the subject of a constructor, which returns
+ * nothing. */
 static void judge_preparing(shim_observed *observed, shim_client_end *end)
 {
     const zval *text = shim_observed_argument(observed, observed->observer->text);
@@ -192,7 +194,7 @@ static void judge_preparing(shim_observed *observed, shim_client_end *end)
     {class_name, name, SHIM_CLIENT_SQL, "mysql", "PREPARE", text, true, describe, judge_preparing}
 #define SQL(class_name, name, operation, text, is_prepared, describe) \
     {class_name, name, SHIM_CLIENT_SQL, "mysql", operation, text, is_prepared, describe, judge}
-/* By function and by method. */
+/* Both the function and the method. */
 #define BOTH(name, operation, text, is_prepared, describe) \
     SQL(NULL, "mysqli_" name, operation, (text) != 0 ? (text) + 1 : 0, is_prepared, describe), \
         SQL("mysqli", name, operation, text, is_prepared, describe)

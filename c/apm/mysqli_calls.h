@@ -5,7 +5,7 @@
 #include "apm/observed.h"
 
 extern const shim_observers shim_mysqli_calls;
-/* The thread's objects are no more. */
+/* Frees this thread's records; call after its objects were destroyed. */
 void shim_mysqli_calls_forget(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* Calls that are recorded.
+/* Recorded calls.
  *
- * The handler of each observed function is replaced, before all others that replace it (connections/calls.c): theirs call
- * this one, once the request has the connection. However a function is called (by any name, by a subclass, as a closure, by
- * reflection), its handler is what runs. The engine's observers would do the same, but change the code of every call in
- * every script, and keep a chain of frames that a jump leaves behind; functions without a span cost nothing this way.
+ * The handler of each observed function is replaced before all other replacements (connections/calls.c), which call
+ * this one once the request has the connection. The handler runs however a function is called (by any name, by a
+ * subclass, as a closure, by reflection). The engine's observers would do the same, but change the code of every call
+ * in every script, and keep a chain of frames that a bailout leaves behind; functions without a span cost nothing this
+ * way.
  *
- * Arguments are looked at, and never touched: the function sees what it was given. What a jump skips is ended by the host,
- * with its request. */
+ * Arguments are read, and never changed. The host ends spans that a bailout skips, with their request. */
 #include "apm/observed.h"
 #include "compat.h"
 #include "context/context.h"
@@ -17,10 +17,10 @@
 
 uint32_t shim_slow_query_ms;
 
-/* Where functions have room for extensions of the engine. */
+/* The slot for extensions of the engine in functions. */
 static int place = -1;
 
-/* What a function keeps there. */
+/* The data in that slot. */
 typedef struct replaced {
     zif_handler next;
     const shim_observer *observer;
@@ -36,7 +36,7 @@ zif_handler shim_observed_next(const zend_function *function)
     return replaced_of(function)->next;
 }
 
-/* ---- what a call is about ---- */
+/* ---- the arguments of a call ---- */
 
 zval *shim_observed_argument(const shim_observed *observed, uint32_t number)
 {
@@ -60,7 +60,7 @@ zend_object *shim_observed_subject(const shim_observed *observed)
     if (Z_TYPE(EX(This)) == IS_OBJECT) {
         return Z_OBJ(EX(This));
     }
-    /* What a static method is given is no object of its class. */
+    /* A static method has no subject: its arguments are not objects of its class. */
     const zval *argument = observed->observer->class_name == NULL ? shim_observed_argument(observed, 1) : NULL;
     return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
 }
@@ -83,7 +83,7 @@ void shim_observed_ask(zend_object *object, const char *class_name, const char *
     }
     zend_call_known_function(function, object, object->ce, answer, 0, NULL, NULL);
     if (EG(exception) != NULL) {
-        /* Whatever it is, the call itself meets it too. */
+        /* The call itself meets the same problem. */
         zend_clear_exception();
     }
 }
@@ -142,7 +142,8 @@ static void finish(shim_observed *observed, const zend_object *thrown_before)
     }
     if (observer->kind == SHIM_CLIENT_STORE && Z_TYPE_P(observed->return_value) == IS_OBJECT &&
         Z_OBJ_P(observed->return_value) == shim_observed_subject(observed)) {
-        /* phpredis has queued the command, and returns itself; exec() sends it. Another object was in the store. */
+        /* phpredis has queued the command, and returns itself; exec() sends it. An object of another class is a value
+         * from the store. */
         shim_host.client.discard(shim_current->host, observed->span);
         return;
     }
@@ -169,7 +170,7 @@ static ZEND_NAMED_FUNCTION(observe)
     }
 }
 
-/* ---- which functions ---- */
+/* ---- installation ---- */
 
 static bool replace(zend_function *function, const shim_observer *observer, zif_handler handler)
 {
@@ -177,7 +178,7 @@ static bool replace(zend_function *function, const shim_observer *observer, zif_
         replaced_of(function) != NULL) {
         return true;
     }
-    /* For the life of the process, as the function. */
+    /* Lives as long as the process, like the function. */
     replaced *own = malloc(sizeof(*own));
     if (own == NULL) {
         return false;

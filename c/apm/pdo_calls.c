@@ -1,4 +1,4 @@
-/* Calls of PDO, whose header for drivers says what connections and statements are. A PHP without PDO may come without it;
+/* Calls of PDO, whose header for drivers declares connections and statements. A PHP without PDO may lack the header;
  * then there are no such calls. */
 #include "apm/observed.h"
 #include "apm/pdo_calls.h"
@@ -30,7 +30,7 @@ static pdo_dbh_t *connection_of(const shim_observed *observed)
     return connection != NULL && connection->driver != NULL && connection->driver_data != NULL ? connection : NULL;
 }
 
-/* Whether the server takes a backslash for what it is not by default: where it escapes, quoting doubles it. */
+/* Whether the server does not treat a backslash as it does by default: if it escapes, quoting doubles it. */
 static bool has_other_backslash(pdo_dbh_t *connection)
 {
     const bool is_mysql = strcmp(connection->driver->driver_name, "mysql") == 0;
@@ -61,7 +61,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
     }
 }
 
-/* `new PDO("driver:what the driver wants to know")`. */
+/* `new PDO("driver:parameters of the driver")`. */
 static void describe_connecting(shim_observed *observed, shim_client_call *call)
 {
     const shim_view name = shim_observed_text(observed, 1);
@@ -73,7 +73,7 @@ static void describe_connecting(shim_observed *observed, shim_client_call *call)
     }
 }
 
-/* What errorInfo() is told: a code of PDO's, one of the driver's, and a message. */
+/* Reads a code from the array of errorInfo(): a code of PDO, one of the driver, and a message. */
 static void read_code(shim_observed *observed, zval *info, bool is_of_driver, shim_client_end *end)
 {
     const zval *code = Z_TYPE_P(info) == IS_ARRAY ? zend_hash_index_find(Z_ARRVAL_P(info), is_of_driver ? 1 : 0) : NULL;
@@ -85,13 +85,14 @@ static void read_code(shim_observed *observed, zval *info, bool is_of_driver, sh
     }
 }
 
-/* PostgreSQL's codes are those of the standard; the driver's say where they come from. */
+/* Whether the driver's codes are useful. PostgreSQL's own are SQLSTATEs; its driver's only tell where an error comes
+ * from. */
 static bool has_codes(const pdo_dbh_t *connection)
 {
     return connection == NULL || strcmp(connection->driver->driver_name, "pgsql") != 0;
 }
 
-/* What errorCode() returns: query() leaves the statement that has failed with the connection. */
+/* Returns the code that errorCode() returns: query() leaves a failed statement with the connection. */
 static const pdo_error_type *code_of(const pdo_dbh_t *connection, const pdo_stmt_t *statement)
 {
     if (statement == NULL && connection != NULL) {

@@ -1,7 +1,8 @@
-/* Calls of pgsql, whose connection is the first argument, or left out.
+/* Calls of pgsql, whose connection is the first argument, or omitted.
  *
- * PHP warns with the message of a failed result, frees the result and returns false, so that its SQLSTATE is lost. Therefore,
- * PQclear() is defined before libpq's, and records the SQLSTATE of the results that a call frees. */
+ * PHP warns with the message of a failed result, frees the result and returns false, so that its SQLSTATE is lost.
+ * Therefore, this file's PQclear() takes precedence over that of libpq, and records the SQLSTATE of the results that a
+ * call frees. */
 #include "apm/observed.h"
 #include "apm/pgsql_calls.h"
 #include "compat.h"
@@ -31,7 +32,7 @@ static struct {
 
 static zend_class_entry *class;
 
-/* The SQLSTATE of the last failed result that was freed, and the call that has freed it. */
+/* The SQLSTATE of the last failed result that was freed, and the call that freed it. */
 static __thread struct {
     const zend_execute_data *call;
     char code[6];
@@ -90,7 +91,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
         failure.call = NULL;
     }
     const zend_object *object = link_of(observed);
-    /* The first member of the extension's struct, in all versions; NULL once it is closed. */
+    /* The connection is the first member of the extension's struct, in all versions; NULL once it is closed. */
     const void *connection = object != NULL ? *(void *const *)((const char *)object - object->handlers->offset) : NULL;
     if (object == NULL && observed->observer->text > 0) {
         call->text = shim_observed_text(observed, observed->observer->text - 1);
@@ -110,7 +111,7 @@ static void describe(shim_observed *observed, shim_client_call *call)
 static void describe_connecting(shim_observed *observed, shim_client_call *call)
 {
     const shim_view source = shim_observed_text(observed, 1);
-    /* In PDO's data sources, which the host takes it for, a semicolon ends a value; here, it may be part of a password. */
+    /* The host parses it as a data source of PDO, in which a semicolon ends a value; here, it may be part of a password. */
     if (source.length > 0 && memchr(source.bytes, ';', source.length) == NULL) {
         call->source = source;
     }

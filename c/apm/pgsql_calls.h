@@ -5,7 +5,7 @@
 #include "apm/observed.h"
 
 extern const shim_observers shim_pgsql_calls;
-/* Finds what libpq says of connections. */
+/* Looks up libpq's functions for connections and results. */
 void shim_pgsql_calls_install(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* Calls of phpredis and of memcached: commands, without their arguments.
  *
- * Both extensions have no headers. Which server a connection is to is asked of its object, by methods that send nothing. */
+ * Neither extension has headers. The server of a connection is read from its object, by methods that send nothing. */
 #include "apm/observed.h"
 #include "apm/store_calls.h"
 #include "compat.h"
 
 #include <ctype.h>
 
-/* Methods that send nothing, or nothing that is a command. */
+/* Methods that send nothing, or no command. */
 static const char *const silent_in_redis[] = {
     "__construct", "__destruct", "_compress", "_pack", "_prefix", "_serialize", "_uncompress", "_unpack", "_unserialize",
     "_digest", "clearlasterror", "cleartransferredbytes", "close", "getauth", "getdbnum", "gethost",
@@ -32,7 +32,7 @@ static bool is_in(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-/* The name of the function as a command; that of rawCommand() is its first argument, if it looks like one. */
+/* Records the name of the function as a command; that of rawCommand() is its first argument, if it looks like one. */
 static void put_command(shim_observed *observed, shim_client_call *call)
 {
     const zend_string *name = observed->execute_data->func->common.function_name;
@@ -68,7 +68,7 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
         return;
     }
     zval *host = &observed->held[0], number;
-    /* The others promise a text and a number, and have none without a connection. */
+    /* The other methods declare a string or a number as their result, and have none without a connection. */
     shim_observed_ask(object, "redis", "isconnected", &number);
     if (Z_TYPE(number) != IS_TRUE) {
         return;
@@ -86,7 +86,7 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
     }
 }
 
-/* Where each key goes is only known to the cluster's client. */
+/* Without an address: only the cluster's client knows the server of each key. */
 static void describe_cluster(shim_observed *observed, shim_client_call *call)
 {
     put_command(observed, call);
@@ -98,7 +98,7 @@ static void judge_redis(shim_observed *observed, shim_client_end *end)
     (void)end;
 }
 
-/* A pool of several servers has no address. */
+/* Without an address for a pool of several servers. */
 static void describe_memcached(shim_observed *observed, shim_client_call *call)
 {
     const zend_string *name = observed->execute_data->func->common.function_name;
@@ -123,7 +123,7 @@ static void describe_memcached(shim_observed *observed, shim_client_call *call)
     }
 }
 
-/* That a key is not there, or is there already, is an answer. */
+/* A missing or existing key is not an error. */
 static void judge_memcached(shim_observed *observed, shim_client_end *end)
 {
     enum { DATA_EXISTS = 12, NOT_STORED = 14, NOT_FOUND = 16, END = 21 };

@@ -15,7 +15,8 @@ shim_trace_fields shim_trace_fields_of(uint64_t span)
     return fields;
 }
 
-/* A colon or a semicolon follows the name. White space in front of it counts too: libcurl and PHP decide what it means. */
+/* Whether a line sets a field: a colon or a semicolon follows the name. White space in front of it counts too: libcurl
+ * and PHP decide what it means. */
 static bool sets(const char *line, size_t length, const char *name)
 {
     const size_t name_length = strlen(name);

@@ -16,8 +16,8 @@ typedef struct shim_trace_fields {
     shim_view state;
 } shim_trace_fields;
 
-/* The fields for a call that is recorded as `span`, or not at all if that is 0. In a request; the views are valid until its
- * next call of the host. */
+/* Returns the fields for a call that is recorded as `span`, or is not recorded if that is 0. Call in a request; the
+ * views are valid until its next call of the host. */
 shim_trace_fields shim_trace_fields_of(uint64_t span);
 /* Whether a header line sets or removes the field. */
 bool shim_is_traceparent(const char *line, size_t length);
