@@ -5,7 +5,7 @@
 //! The owner of the loop begins the jobs.
 
 use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
-use svc_ffi::{RequestProgress, WorkerRequests};
+use svc_ffi::{PhpWorkerFacts, RequestProgress, WorkerRequests};
 
 /// The state of the loop.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         let is_idle = self.waiting == 0 && self.leaves.is_none();
         let longest = if is_idle { visits.time_to_garbage() } else { None };
         if longest.is_some_and(|longest| longest.is_zero()) {
-            self.context.run(|| visits.tidy());
+            self.tidy(visits);
             return true;
         }
         let takes_more = self.takes_more() && self.context.directive() == Directive::Serve;
@@ -89,13 +89,30 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         true
     }
 
-    /// Decides after the end of a job whether the thread continues.
+    /// Decides after the end of a job whether the thread continues, and collects garbage if there is much.
     pub(crate) fn look_after(&mut self, visits: &mut WorkerRequests) {
+        let facts = self.decide(visits);
+        if self.leaves.is_none() {
+            self.context.note_soft_reset();
+            if facts.tidy_wanted {
+                self.tidy(visits);
+            }
+        }
+    }
+
+    /// Collects garbage. Destructors run scripts' code, so the thread may have to be replaced afterwards.
+    fn tidy(&mut self, visits: &mut WorkerRequests) {
+        self.context.run(|| visits.tidy());
+        self.decide(visits);
+    }
+
+    /// Decides whether the thread is to be replaced.
+    fn decide(&mut self, visits: &mut WorkerRequests) -> PhpWorkerFacts {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
         self.context.note_heap(heap_bytes);
         if self.leaves.is_some() {
-            return;
+            return facts;
         }
         self.leaves = if facts.tainted {
             Some(RecycleReason::Error)
@@ -108,12 +125,9 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         };
         if let Some(reason) = self.leaves {
             visits.leaves(reason.as_str());
-            return self.context.close();
+            self.context.close();
         }
-        self.context.note_soft_reset();
-        if facts.tidy_wanted {
-            self.context.run(|| visits.tidy());
-        }
+        facts
     }
 
     fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {

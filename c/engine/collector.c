@@ -8,7 +8,8 @@
  *
  * An idle worker also collects if there are new roots since the last collection, so that a call of gc_collect_cycles()
  * finds mostly the garbage of its own request. Idle collections take at most a fiftieth of the worker's time, and there
- * is a pause between them, because most requests leave a root that is not garbage.
+ * is a pause between them, because most requests leave a root that is not garbage. A request that arrives meanwhile has
+ * to wait, so a worker whose collections are long, because the boot script has made many objects, does without.
  *
  * While the collector marks, the reference counts of all visited values are wrong, and its own memory is allocated like
  * the script's: running out of memory there would leave the counts wrong. The collector may therefore use some memory
@@ -36,7 +37,7 @@ static __thread struct {
      * another one. */
     bool was_left;
     uint32_t threshold;
-    /* The number of roots that the last collection has left, the time of its end, and its duration. */
+    /* The number of roots that the last collection has left, the time of its end, and the CPU time that it has taken. */
     uint32_t alive;
     int64_t ended_at;
     int64_t took;
@@ -47,8 +48,9 @@ enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
 /* The divisor of the time that an idle thread may spend on collections. */
 enum { IDLE_SHARE = 50 };
-/* The pause between two collections of an idle thread, in nanoseconds. */
-enum { IDLE_PAUSE = 10000000 };
+/* The pause between two collections of an idle thread, and the CPU time beyond which it does not collect again, both in
+ * nanoseconds. */
+enum { IDLE_PAUSE = 10000000, IDLE_LONGEST = 20000000 };
 
 static uint32_t roots(void)
 {
@@ -60,7 +62,7 @@ static uint32_t roots(void)
 static int run(void)
 {
     const bool was_running = collector.is_running;
-    const int64_t began_at = shim_now();
+    const int64_t began_at = shim_cpu_time();
     collector.is_running = true;
     shim_memory_limit_extend(OWN_MEMORY);
     int count = zend_gc_collect_cycles();
@@ -68,7 +70,7 @@ static int run(void)
     collector.is_running = was_running;
     collector.alive = roots();
     collector.ended_at = shim_now();
-    collector.took = collector.ended_at - began_at;
+    collector.took = shim_cpu_time() - began_at;
     return count;
 }
 
@@ -124,7 +126,7 @@ bool shim_collector_is_due(void)
 
 int64_t shim_collector_idle_wait(void)
 {
-    if (roots() <= collector.alive || !gc_enabled() || collector.was_left) {
+    if (roots() <= collector.alive || !gc_enabled() || collector.was_left || collector.took > IDLE_LONGEST) {
         return -1;
     }
     const int64_t pause = IDLE_SHARE * collector.took;

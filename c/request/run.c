@@ -117,10 +117,13 @@ static void clean_up(shim_fiber *fiber)
     shim_collector_run();
     /* There is no response for headers that destructors have set. */
     zend_llist_clean(&SG(sapi_headers).headers);
-    if (shim_own_worker.is_looping) {
-        /* The connections that destructors have used. */
-        shim_connections_end_own_stack();
-    }
+}
+
+/* Ends the connections that destructors have used. */
+static void end_own_connections(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_connections_end_own_stack();
 }
 
 static bool serve_client(shim_fiber *fiber, const shim_place *here)
@@ -151,7 +154,11 @@ void shim_request_run(shim_fiber *fiber)
         shim_cache_begin(fiber->context.time);
         ended = serve_client(fiber, &here);
     } else if (ended) {
+        shim_modules_start_none(&fiber->state.modules_started);
         ended = shim_step(&here, clean_up, fiber);
+        if (shim_own_worker.is_looping) {
+            (void)shim_step(&here, end_own_connections, fiber);
+        }
     }
     fiber->context.fatal = fiber->context.fatal || !ended;
     fiber->context.request = NULL;

@@ -216,7 +216,7 @@ void shim_request_here(const shim_request *request, void *host)
 
 void shim_worker_tidy(void)
 {
-    run_here((shim_context){.serial = next_serial(), .finished = true});
+    run_here((shim_context){.serial = next_serial(), .is_task = shim_own_worker.is_for_tasks, .finished = true});
 }
 
 int64_t shim_worker_idle_wait(void)

@@ -89,8 +89,9 @@ static void make_core_baseline(php_core_globals *core)
     core->tick_functions.tail = NULL;
     core->tick_functions.count = 0;
     core->tick_functions.traverse_ptr = NULL;
+    /* Functions of PHP expect arrays (getopt(), ob_gzhandler()), and destructors call them between requests. */
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
-        ZVAL_UNDEF(&core->http_globals[i]);
+        ZVAL_EMPTY_ARRAY(&core->http_globals[i]);
     }
 }
 

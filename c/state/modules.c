@@ -214,6 +214,11 @@ void shim_modules_start(int *started)
     }
 }
 
+void shim_modules_start_none(int *started)
+{
+    *started = of_modules.count;
+}
+
 bool shim_modules_prepare(char **block)
 {
     if (*block == NULL) {

@@ -160,6 +160,19 @@ static void *random_find_state(void *globals)
 }
 #endif
 
+/* ---- filter ---- */
+
+/* The arrays are the boot script's. */
+static void filter_make_baseline(void *globals)
+{
+    zend_filter_globals *filter = globals;
+    ZVAL_UNDEF(&filter->post_array);
+    ZVAL_UNDEF(&filter->get_array);
+    ZVAL_UNDEF(&filter->cookie_array);
+    ZVAL_UNDEF(&filter->env_array);
+    ZVAL_UNDEF(&filter->server_array);
+}
+
 /* ---- session ---- */
 
 static void session_make_baseline(void *globals)
@@ -255,7 +268,13 @@ const shim_part shim_own_parts[] = {
         .begin = date_begin,
         .end = date_end,
     },
-    {.module = "filter", .size = sizeof(zend_filter_globals), .hidden = true, .stop = true},
+    {
+        .module = "filter",
+        .size = sizeof(zend_filter_globals),
+        .hidden = true,
+        .make_baseline = filter_make_baseline,
+        .stop = true,
+    },
     {.module = "json", .size = sizeof(zend_json_globals)},
 #ifdef HAVE_MBSTRING_HEADER
     {

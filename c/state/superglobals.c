@@ -71,9 +71,10 @@ void shim_superglobals_capture(void)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         keys[i] = key_of(names[i]);
+        /* PHP would build the boot script's own on first use, but requests have used up the callbacks by then. */
+        (void)zend_is_auto_global(keys[i]);
     }
     session_key = key_of("_SESSION");
-    (void)zend_is_auto_global(keys[ENVIRONMENT]);
     copy_without_references(&boot_environment, entry(ENVIRONMENT), 0);
     zval *own = zend_hash_find(&EG(symbol_table), session_key);
     zval lead;
@@ -195,7 +196,7 @@ void shim_superglobals_end(void)
     zval_ptr_dtor(&own);
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
         zval old = PG(http_globals)[i];
-        ZVAL_UNDEF(&PG(http_globals)[i]);
+        ZVAL_EMPTY_ARRAY(&PG(http_globals)[i]);
         zval_ptr_dtor(&old);
     }
 }
