@@ -79,6 +79,27 @@ function answer(): array
 }
 "#;
 
+/// Reads 40 rows in two queries, and counts what mysqlnd has counted meanwhile, for the connection and for the process.
+const STATISTICS: &str = r#"
+function answer(): array
+{
+    $db = mysqli_connect('127.0.0.1', USER, PASSWORD, NAME, PORT);
+    $names = ['result_set_queries', 'buffered_sets', 'rows_fetched_from_server_normal', 'rows_fetched_from_client_normal_buffered',
+        'explicit_free_result', 'com_query', 'proto_text_fetched_bigint'];
+    $count = fn (array $all) => array_map(fn (string $name) => (int) $all[$name], $names);
+    $difference = fn (array $after, array $before) => array_map(fn (int $one, int $other) => $one - $other, $after, $before);
+    $connection = $count(mysqli_get_connection_stats($db));
+    $client = $count(mysqli_get_client_stats());
+    foreach (['seq_1_to_30', 'seq_1_to_10'] as $table) {
+        $result = $db->query("SELECT seq FROM $table");
+        while ($result->fetch_row()) { }
+        $result->free();
+    }
+    return [$difference($count(mysqli_get_connection_stats($db)), $connection), $difference($count(mysqli_get_client_stats()), $client),
+        (int) mysqli_get_client_stats()['connect_success']];
+}
+"#;
+
 /// Returns what a script answers that knows where the database is.
 fn asked(database: &Database, code: &str) -> Value {
     let constants = json!({
@@ -104,6 +125,36 @@ fn mariadb_answers_pdo_and_mysqli() {
     assert_eq!(asked(&database, PDO), json!([["quokka"], ["quokka"]]));
     let tls = ["wombat", "TLSv1.3"];
     assert_eq!(asked(&database, MYSQLI), json!([["wombat", ""], ["wombat", ""], tls]));
+}
+
+#[test]
+fn mysqlnd_counts_for_each_connection_and_for_the_process() {
+    let Some(database) = databases::mariadb() else { return };
+    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
+    let svc = Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", "2")]);
+    // PHP counts the rows that the script fetches from memory for the process only.
+    let connection = json!([2, 2, 40, 0, 2, 2, 40]);
+    let client = json!([2, 2, 40, 40, 2, 2, 40]);
+    for count in 1..=3 {
+        assert_eq!(answer(&svc, "/"), json!([connection, client, count]));
+    }
+}
+
+#[test]
+fn threads_that_count_together_get_their_own_rows() {
+    let Some(database) = databases::mariadb() else { return };
+    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
+    let svc = Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", "4")]);
+    let connection = json!([2, 2, 40, 0, 2, 2, 40]);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    assert_eq!(answer(&svc, "/")[0], connection);
+                }
+            });
+        }
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-/* PHP's mutexes that a bailout leaves locked.
+/* PHP's mutexes that a bailout leaves locked, and those that are missing.
  *
  * getenv() copies a variable while it holds the lock of the environment, and OPcache allocates while it holds the lock
  * of its memory. If memory runs out there, the bailout leaves the lock held, and every thread of the process then
@@ -6,7 +6,8 @@
  * functions precede those of libphp; they record which mutexes are held.
  *
  * Invariants. The list belongs to the thread, in locking order. After a bailout, everything locked since the place was
- * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. */
+ * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. What has no mutex
+ * (engine/mysqlnd_statistics.c) counts as one that is always free. */
 #include "compat.h"
 #include "jump/mutexes.h"
 #include "libc/libc.h"
@@ -51,16 +52,26 @@ static bool strike(MUTEX_T mutex)
     return false;
 }
 
-int tsrm_mutex_lock(MUTEX_T mutex)
+static zend_never_inline int lock(MUTEX_T mutex)
 {
     int result = LIBC(tsrm_mutex_lock)(mutex);
     note(mutex);
     return result;
 }
 
-int tsrm_mutex_unlock(MUTEX_T mutex)
+static zend_never_inline int unlock(MUTEX_T mutex)
 {
     return strike(mutex) ? LIBC(tsrm_mutex_unlock)(mutex) : 0;
+}
+
+int tsrm_mutex_lock(MUTEX_T mutex)
+{
+    return mutex != NULL ? lock(mutex) : 0;
+}
+
+int tsrm_mutex_unlock(MUTEX_T mutex)
+{
+    return mutex != NULL ? unlock(mutex) : 0;
 }
 
 void tsrm_env_lock(void)

@@ -20,6 +20,8 @@ SHIM_LIBC_NAME(timer_delete)
 SHIM_LIBC_NAME(timer_settime)
 /* engine/loading.c */
 SHIM_LIBC_NAME(zend_get_class_constant_ex)
+/* engine/mysqlnd_statistics.c */
+SHIM_LIBC_NAME(mysqlnd_stats_init)
 /* engine/tsrm.c */
 SHIM_LIBC_NAME(ts_allocate_fast_id)
 SHIM_LIBC_NAME(ts_allocate_id)
