@@ -24,8 +24,9 @@ trait Streams
             }
             session_start();
         } catch (Svc\Async\CancelledException $cancelled) {
-            // It has none.
+            // It has none, but PHP empties $_SESSION before it reads a session.
             unset($this->own['session id']);
+            $this->own['session'][1] = $_SESSION ?? null;
             throw $cancelled;
         } finally {
             $this->in_handler--;
