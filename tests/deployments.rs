@@ -396,6 +396,26 @@ fn a_deployment_that_does_not_boot_is_seen_everywhere_until_one_boots() {
     assert_eq!(seen["boot_failure"], Value::Null);
 }
 
+/// A deployment may remove the entry file before it writes the new one.
+#[test]
+fn workers_serve_while_the_file_of_their_script_is_missing() {
+    let site = DeployedSite::start(true, &code("v1"), &[], &[]);
+    site.assert_serves("v1");
+    let entry = site.svc.root().join("index.php");
+    let source = fs::read(&entry).unwrap();
+    fs::remove_file(&entry).unwrap();
+    let said = site.reload_in_vain(&[]);
+    assert!(said.contains("index.php"), "{said}");
+    site.assert_serves("v1");
+    for (path, status) in [("/index.php", 200), ("/a/b", 200), ("/a/", 200), ("/index.php/a", 404)] {
+        assert_eq!(site.svc.get(path).status, status, "{path}");
+    }
+    fs::write(&entry, source).unwrap();
+    site.replace_code(&code("v2"));
+    site.reload_well();
+    site.assert_serves("v2");
+}
+
 #[test]
 fn classic_mode_has_nothing_that_boots() {
     let site = DeployedSite::start(false, &code("v1"), &[], &[]);

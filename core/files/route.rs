@@ -201,6 +201,11 @@ impl SitePart {
         }
     }
 
+    /// Returns whether workers that have loaded the script handle a normalized path, without `PATH_INFO`, unless a file does.
+    pub fn leaves_to_workers(&self, path: &[u8]) -> bool {
+        matches!(&self.mode, RoutingMode::Worker { script } if path == &**script || !is_or_is_below(path, script))
+    }
+
     /// Returns the key under which to cache that a script handles a normalized path; `None` if it must not be cached: the
     /// script may create a file of that name, which handles the next request.
     pub fn route_key<'a>(&'a self, path: &'a [u8], script: &[u8], path_info: &[u8]) -> Option<&'a [u8]> {

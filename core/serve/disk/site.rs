@@ -19,6 +19,7 @@ use crate::observe::StaticCacheReading;
 use crate::policy::deny::Denial;
 use crate::policy::{Policy, Rules};
 use crate::pool::{FindScript, Script};
+use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 use crate::time;
 
@@ -36,6 +37,9 @@ pub(in crate::serve) struct Site {
     task_entry: Option<RelativePath>,
     /// The number of reloads. Scripts found before the last one are looked up again.
     reloads: AtomicU64,
+    /// The script that workers have loaded, as it was last found. They serve requests even while its file is missing, as in
+    /// the middle of a deployment.
+    loaded: ShortLock<Option<Arc<Script>>>,
 }
 
 /// What answers a path.
@@ -101,6 +105,7 @@ impl Site {
             sendfile_roots: SendfileRoots::new(config.files.sendfile_roots.clone()),
             task_entry: task_entry(config),
             reloads: AtomicU64::new(0),
+            loaded: ShortLock::new(None),
         }
     }
 
@@ -159,7 +164,8 @@ impl Site {
             self.cache.remove(path);
             return Ok(Found::Missing);
         }
-        let found = match self.root.resolve(&self.part(path).mode, path)? {
+        let part = self.part(path);
+        let found = match self.root.resolve(&part.mode, path)? {
             Resolved::File(file) if self.is_task_entry(&file.path, file.elsewhere.as_ref()) => Found::Missing,
             Resolved::Script(script)
                 if self.is_task_entry(&script.script_name, script.elsewhere.as_ref()) =>
@@ -173,10 +179,21 @@ impl Site {
             Resolved::Directory => Found::Directory,
             Resolved::DotFile => Found::Denied(Denial::DotFile),
             Resolved::Forbidden => Found::Forbidden,
+            Resolved::Missing if part.leaves_to_workers(path) && !self.policy.php_deny.matches(path) => {
+                let loaded = self.loaded.lock().clone();
+                let is_its = |script: &Arc<Script>| part.mode.front_controller() == Some(&script.name);
+                loaded.filter(is_its).map_or(Found::Missing, Found::Script)
+            }
             Resolved::Missing => Found::Missing,
             Resolved::Script(script) => match self.judge_script(&rules, path, &script) {
                 Some(denial) => Found::Denied(denial),
-                None => Found::Script(Arc::new(into_script(script))),
+                None => {
+                    let script = Arc::new(into_script(script));
+                    if part.leaves_to_workers(path) {
+                        *self.loaded.lock() = Some(Arc::clone(&script));
+                    }
+                    Found::Script(script)
+                }
             },
         };
         self.cache.remove(path);
