@@ -1,8 +1,7 @@
 //! The wait budget: the ceiling while clients are patient, and less while the pool works for clients that have left.
 //!
-//! Promises: the budget stays between the floor and the ceiling. It is halved at most once per tick, and only on the
-//! evidence of at least `STARTED_MIN` requests. Refuses: it does not count anything itself and does not read a clock;
-//! a tick is one call.
+//! The budget stays between the floor and the ceiling. It is halved at most once per tick, and only on the evidence
+//! of at least `STARTED_MIN` requests. The controller neither counts nor reads a clock; a tick is one call.
 //!
 //! ```text
 //!               a quarter or more of the started work was abandoned: halve
@@ -53,7 +52,7 @@ impl BudgetController {
             self.budget = (self.budget + self.ceiling / STEP_PARTS).min(self.ceiling);
             self.decided = sample;
         } else if started >= STARTED_MIN {
-            // Enough evidence that all is well, but work still waits: it stays as it is.
+            // Enough evidence, and no waste, but work still waits: the budget stays.
             self.decided = sample;
         }
         debug_assert!(self.floor <= self.budget && self.budget <= self.ceiling, "{self:?}");

@@ -1,13 +1,13 @@
 //! The gate in front of the pool: a queue with as many permits as places, and a waiting set in front of it.
 //!
-//! Promises: the waiting set and the queue are first come, first served. The waiting set is bounded by count and by
-//! bytes, and requests that leave it leave immediately. Entering a queue with free slots, and leaving the queue, takes
-//! no lock. Refuses: it sends no responses and watches no deadlines; the caller of `offer` does.
+//! The waiting set and the queue are first come, first served. The waiting set is bounded by count and by bytes, and
+//! requests that leave it leave immediately. Entering a queue with free slots, and leaving the queue, takes no lock.
+//! The gate sends no responses and watches no deadlines; the caller of `offer` does.
 //!
 //! ```text
-//!   offer ── permit free, nobody waiting ──▶ queue ── try_take (gives the permit back) ──▶ a worker
+//!   offer ── permit free, none waiting ──▶ queue ── try_take (gives the permit back) ──▶ a worker
 //!     │                                        ▲
-//!     └── no permit, room in the set ──▶ waiting set (promoted in order, by who gives a permit back)
+//!     └── no permit, room in the set ──▶ waiting set (promoted in order when a permit is given back)
 //!     └── else ──▶ refused
 //! ```
 
@@ -77,10 +77,9 @@ pub trait Offered {
     fn parked_bytes(&self) -> u64;
     /// Moves it from the waiting set to the queue. Returns false if it has been answered meanwhile and is not queued.
     fn promote(&self) -> bool;
-    /// Notes that it goes into the waiting set instead of the queue.
+    /// Notes that it enters the waiting set instead of the queue.
     fn park(&self);
-    /// Returns whether nobody will take it out of the waiting set and it has waited long enough, so that others may
-    /// have its place.
+    /// Returns whether its client has left and it has waited long enough, so that another entry may take its place.
     fn is_forgotten(&self) -> bool {
         false
     }
@@ -150,7 +149,7 @@ pub struct GateFacts {
 pub struct Gate<T> {
     queue: WorkQueue<T>,
     permit_state: PermitState,
-    /// Held only briefly: an entry is inserted, removed, or moved to the queue. Nobody is woken while it is held.
+    /// Held only briefly: an entry is inserted, removed, or moved to the queue. No thread is woken while it is held.
     waiting: ShortLock<WaitingSet<T>>,
     limits: WaitingLimits,
     budget_us: AtomicU64,
@@ -166,8 +165,8 @@ struct WaitingSet<T> {
 }
 
 impl<T: Offered> Gate<T> {
-    /// Makes an open gate in front of an empty queue of `capacity` places. A `ceiling` of zero is fail-fast mode:
-    /// nobody waits in front of the queue. So many workers may take from it.
+    /// Makes an open gate in front of an empty queue of `capacity` slots, with seats for `seats` workers. A `ceiling`
+    /// of zero is fail-fast mode: requests never wait in front of the queue.
     ///
     /// # Panics
     ///
@@ -183,8 +182,8 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Admits `entry`, lets it wait, or returns why it is refused. When the caller has offered all that it has, it
-    /// calls [`announce`](Self::announce).
+    /// Admits `entry`, lets it wait, or returns why it is refused. The caller calls [`announce`](Self::announce) after
+    /// its last offer.
     pub fn offer(&self, entry: T) -> OfferOutcome {
         match self.permit_state.enter() {
             EnterOutcome::Closed => OfferOutcome::Refused(ShedReason::ShuttingDown),
@@ -194,29 +193,29 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Tells the workers that entries were admitted.
+    /// Notifies the workers of admitted entries.
     pub fn announce(&self) {
         self.queue.announce();
     }
 
-    /// A worker takes the oldest entry, if there is one, which gives its permit back.
+    /// Takes the oldest entry, if there is one, for a worker, and releases its permit.
     pub fn try_take(&self) -> Option<T> {
         let entry = self.queue.try_take()?;
         self.give_back();
         Some(entry)
     }
 
-    /// The seats on which workers sleep.
+    /// Returns the seats on which workers sleep.
     pub fn idle_workers(&self) -> &IdleWorkers {
         self.queue.idle_workers()
     }
 
-    /// Returns whether there is nothing to take.
+    /// Returns whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Returns whether workers may end once there is nothing to take.
+    /// Returns whether workers may end once the queue is empty.
     pub fn is_shut(&self) -> bool {
         self.queue.is_closed()
     }
@@ -279,12 +278,12 @@ impl<T: Offered> Gate<T> {
     #[cold]
     fn offer_to_waiting(&self, entry: T) -> OfferOutcome {
         let bytes = entry.parked_bytes();
-        // Dropped when the lock is released: what an entry holds is freed outside of it.
+        // Dropped after the lock is released, so that the contents of an entry are freed outside of it.
         let mut forgotten = Vec::new();
         let mut waiting = self.waiting.lock();
         let refusal = loop {
             let refusal = waiting.refusal(bytes, self.limits);
-            // Only those in front: they came first, so as a rule their time is over first.
+            // Only entries at the front are checked: they arrived first, so they usually expire first.
             if refusal.is_none()
                 || !waiting.entries.first_entry().is_some_and(|entry| entry.get().is_forgotten())
             {
@@ -327,7 +326,7 @@ impl<T: Offered> Gate<T> {
         let Some(entry) = waiting.pop_first() else { return false };
         let promoted = entry.promote();
         let dropped = if promoted {
-            // Inside the lock, and before the waiter is counted off: a newcomer cannot get in front of it.
+            // Inside the lock, and before the waiter is uncounted: a newcomer cannot get in front of it.
             self.admit(entry);
             None
         } else {
@@ -366,7 +365,7 @@ mod tests {
 
     use super::*;
 
-    /// Something offered, with a body of so many bytes.
+    /// An entry with a body of this many bytes.
     #[derive(Debug)]
     struct Waiter {
         name: u32,

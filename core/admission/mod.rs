@@ -1,7 +1,7 @@
 //! Admission: which requests may wait for a worker, and why others are refused.
 //!
-//! Promises: the queue is bounded and first in, first out, and every refusal has a reason. Refuses: it sends no
-//! responses; it returns a verdict.
+//! The queue is bounded and first in, first out, and every refusal has a reason. This folder sends no responses; it
+//! returns verdicts.
 
 mod budget;
 mod gate;

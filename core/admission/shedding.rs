@@ -1,7 +1,7 @@
 //! Shedding episodes: which log records report refusals under overload.
 //!
-//! Promises: the first tick that finds a refusal reports it. A gap shorter than a minute does not end an episode. There
-//! is at most one repeat per minute, and only from a tick that found refusals itself. Refuses: it ignores refusals for
+//! The first tick that finds a refusal reports it. A gap shorter than a minute does not end an episode. There is at
+//! most one repeat per minute, and only from a tick that found refusals itself. The machine ignores refusals for
 //! reasons other than overload, and never changes readiness.
 //!
 //! ```text
@@ -48,7 +48,7 @@ impl Sub for Refusals {
     }
 }
 
-/// What to log.
+/// A report to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SheddingReport {
     /// Refusals have started; this tick found these.
@@ -69,7 +69,7 @@ pub enum SheddingReport {
     },
 }
 
-/// The state machine; it is called once per tick.
+/// The state machine of shedding episodes; it is called once per tick.
 #[derive(Clone, Debug, Default)]
 pub struct SheddingEpisodes {
     /// The totals at the last tick.
@@ -120,7 +120,7 @@ impl SheddingEpisodes {
         Some(report)
     }
 
-    /// All refusals of the present episode, if the tick at `now` has found some.
+    /// Returns the refusals of the present episode if the tick at `now` found any.
     pub fn refused_lately(&self, now: Instant) -> Option<Refusals> {
         let episode = self.episode.filter(|episode| episode.last_refusal == now)?;
         Some(self.seen - episode.before)
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(seen, [None, Some(3), None, Some(8)]);
     }
 
-    /// The machine with totals and a clock that tests move.
+    /// The state machine with totals and a clock that tests control.
     struct SheddingScene {
         episodes: SheddingEpisodes,
         totals: Refusals,
@@ -165,7 +165,7 @@ mod tests {
             }
         }
 
-        /// One second passes, with so many refusals because the queue was full.
+        /// Advances the clock by one second, in which this many requests are refused because the queue is full.
         fn second(&mut self, refused: u64) -> Option<SheddingReport> {
             self.now += Duration::from_secs(1);
             self.totals.queue_full += refused;
