@@ -1,7 +1,7 @@
 //! The boot back-off: when a worker is started again after one failed to boot.
 //!
-//! Promises: pure; the pause doubles with each failed attempt and is reset by a successful one; workers that fail
-//! together count once; after a failure, one worker is tried, not all. Refuses: it starts no worker and reads no clock.
+//! Pure: the pause doubles with each failed attempt and is reset by a successful one; workers that fail together count
+//! once; after a failure, only one worker is started as a trial. The back-off starts no worker and reads no clock.
 //!
 //! ```text
 //!            failed: a pause                pause over: one is tried
@@ -12,7 +12,7 @@
 //!     └───────────────────────────────── booted ─────────────────────────────┘
 //! ```
 //!
-//! New code is a reason to try at once: a pause ends, and the next one is short again.
+//! New code ends a pause, and makes the next one short again.
 
 use std::time::{Duration, Instant};
 
@@ -73,13 +73,13 @@ impl Backoff {
         std::mem::take(&mut self.failures)
     }
 
-    /// Notes that workers now load other code, to which the failures so far do not apply.
+    /// Notes that workers now load new code, to which the failures so far do not apply.
     pub fn renewed(&mut self, now: Instant) {
         let pause = PAUSE_MIN / 2;
         match self.state {
             BackoffState::Clear => {}
             BackoffState::Resting { .. } => self.state = BackoffState::Resting { until: now, pause },
-            // It may have loaded the code before.
+            // The trial worker may have loaded the old code.
             BackoffState::Trying { .. } => self.state = BackoffState::Trying { pause },
         }
     }

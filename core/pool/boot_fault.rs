@@ -1,6 +1,6 @@
 //! Why a worker failed to boot.
 //!
-//! Promises: the message and the place stay apart, so that a report can show both. Refuses: it knows no interpreter.
+//! The message and the place stay apart, so that a report can show both. Nothing here depends on an interpreter.
 
 /// Why a worker failed to boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

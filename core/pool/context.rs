@@ -1,8 +1,8 @@
 //! The context of a worker: where it gets its jobs, and where it reports what it does.
 //!
-//! Promises: what it hands out is claimed, so that no other worker runs it; a worker with jobs in flight leaves new
-//! ones to an idle worker; whatever becomes of a claim, its job is settled, and counted once. Refuses: it runs nothing
-//! and waits for nothing (a persistent worker waits in its own reactor).
+//! A claimed job is run by no other worker; a worker with jobs in flight leaves new ones to an idle worker; every claim
+//! ends with a settled job, which is counted once. The context runs no job and never waits (a persistent worker waits
+//! in its own reactor).
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -20,27 +20,26 @@ use super::state::PoolState;
 pub struct WorkerContext<J> {
     shared: Arc<PoolState<J>>,
     slot: usize,
-    /// The worker has asked to be replaced.
+    /// Whether the worker has asked to be replaced.
     is_closed: Cell<bool>,
 }
 
-/// The condition of a worker after a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkerCondition {
-    /// It takes the next one.
+    /// It takes the next job.
     Sound,
-    /// It has run the job, and can run no more.
+    /// It has run the job, but cannot run another one.
     Spent,
-    /// The engine has panicked in the middle of the job.
+    /// The engine panicked during the job.
     Broken,
 }
 
-/// What a worker is to do.
+/// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Take work.
     Serve,
-    /// Take no more jobs, let those in flight end, and return.
+    /// Take no more jobs, let those in flight finish, and return.
     Drain,
     /// Return now: the pool shuts down.
     Stop,
@@ -56,15 +55,16 @@ impl<J: Job> WorkerContext<J> {
         self.shared.booted(self.slot, time::now());
     }
 
-    /// Reports that the worker does without the cache that workers share. To be called before [`booted`](Self::booted).
+    /// Reports that the worker does not use the cache that workers share. Must be called before
+    /// [`booted`](Self::booted).
     pub fn stay_outside(&self) {
         self.own().stay_outside();
     }
 
-    /// Returns what the worker is to do.
+    /// Returns what the worker does next.
     pub fn directive(&self) -> Directive {
         let source = &self.shared.source;
-        // A job that this worker cannot take is settled, or another worker takes it.
+        // A job that this worker cannot take is settled, or is left to another worker.
         if source.is_shut() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
             Directive::Stop
         } else if self.is_wanted() {
@@ -74,23 +74,23 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Asks to replace the worker, which takes no more work and drains. Another one stands in for it if jobs in flight
-    /// keep it from ending.
+    /// Asks for a replacement of the worker, which takes no more work and drains. If jobs in flight keep it from
+    /// ending, another worker stands in for it.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.own().want_to_leave(self.shared.stamp(time::now()));
         if self.fibers() > 0 {
             self.shared.source.idle_workers().call_help();
         }
-        // It may have been notified.
+        // This worker may have been notified of the jobs in the queue.
         if !self.shared.source.is_empty() {
             self.shared.source.idle_workers().notify_one();
         }
     }
 
-    /// Takes a job from the queue, if this worker is the one to take it: it has fewer in flight than
-    /// its [source](super::JobSource::fibers_max) allows, and if it has any, no other worker is idle. To be called when
-    /// none of its own fibers can run.
+    /// Takes a job from the queue if this worker may take it: it has fewer in flight than its
+    /// [source](super::JobSource::fibers_max) allows, and no other worker is idle, unless it has none in flight. Must
+    /// be called when none of its fibers can run.
     pub fn try_take(&self) -> Option<Claim<J>> {
         if !self.is_wanted() || !self.may_take() {
             return None;
@@ -100,8 +100,8 @@ impl<J: Job> WorkerContext<J> {
         Some(Claim { shared: Arc::clone(&self.shared), slot: self.slot, in_flight, is_finished: false })
     }
 
-    /// Announces that the worker is about to wait. Returns false if there is something to do, and it must not wait. A
-    /// worker that has waited calls [`unpark`](Self::unpark).
+    /// Announces that the worker is about to wait. Returns false if there is work, and the worker must not wait. After
+    /// the wait, the worker calls [`unpark`](Self::unpark).
     pub fn prepare_park(&self) -> bool {
         let idle_workers = self.shared.source.idle_workers();
         if self.is_wanted() {
@@ -110,7 +110,7 @@ impl<J: Job> WorkerContext<J> {
                 fibers if fibers < self.shared.source.fibers_max() => {
                     idle_workers.prepare_park(self.slot, Capacity::Spare);
                 }
-                // It could take nothing, so nothing should wake it.
+                // It could take no job, so nothing should wake it.
                 _ => {}
             }
         }
@@ -125,8 +125,8 @@ impl<J: Job> WorkerContext<J> {
         !is_needed
     }
 
-    /// Announces that the worker has stopped waiting. If it has fibers to run first, another worker is woken for the
-    /// job that it may have been woken for.
+    /// Announces that the worker has stopped waiting. If it has fibers to run first, wakes another worker for the job
+    /// that this one may have been woken for.
     pub fn unpark(&self, has_runnable: bool) {
         let idle_workers = self.shared.source.idle_workers();
         idle_workers.unpark(self.slot);
@@ -135,7 +135,7 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Runs code that belongs to no job; the worker counts as busy meanwhile.
+    /// Runs code outside of any job; the worker counts as busy meanwhile.
     pub fn run(&self, act: impl FnOnce()) {
         self.own().run(self.shared.stamp(time::now()));
         act();
@@ -147,23 +147,23 @@ impl<J: Job> WorkerContext<J> {
         self.own().set_heap(bytes);
     }
 
-    /// Reports that a request has ended and its state was reset, so that the worker continues with what it has booted.
+    /// Reports that a request has ended and its state was reset: the worker keeps its booted application.
     pub fn note_soft_reset(&self) {
         self.shared.events.soft_reset(self.slot);
     }
 
-    /// Returns the number of jobs in flight: claims that were not dropped. Each is a fiber.
+    /// Returns the number of jobs in flight, that is, of claims that were not dropped. Each is a fiber.
     pub fn fibers(&self) -> usize {
         self.own().fibers.load(Ordering::Relaxed)
     }
 
-    /// Serves one job after another, until the source is shut and empty, the pool wants the worker to end, or it cannot
-    /// go on. Returns its condition.
+    /// Serves one job after another until the source is shut and empty, the pool orders the worker to end, or the
+    /// worker can run no more jobs. Returns its condition.
     pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> WorkerCondition) -> WorkerCondition {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
         while slot.order() == WorkerOrder::Serve {
-            // Read before the queue, so that jobs that were queued before it was shut are served.
+            // Read before the queue, so that jobs queued before the shutdown are served.
             let is_shut = source.is_shut();
             let Some((job, serial, taken_at)) = self.claim_next() else {
                 if is_shut {
@@ -201,7 +201,7 @@ impl<J: Job> WorkerContext<J> {
         loop {
             let job = shared.source.try_take()?;
             let taken_at = time::now();
-            // During shutdown, no job is begun that nobody waits for.
+            // During shutdown, abandoned jobs are not started.
             let is_wanted = !(job.is_abandoned() && shared.source.is_shut());
             if is_wanted && let Some(serial) = self.own().claim(&job, taken_at) {
                 shared.events.claimed(&job, taken_at);
@@ -211,7 +211,7 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Returns whether the worker takes jobs although it has asked to be replaced, because no other one does.
+    /// Returns whether the worker takes jobs although it has asked to be replaced, because no other worker takes any.
     pub fn carries_on(&self) -> bool {
         self.own().carries_on() && self.own().order() == WorkerOrder::Serve
     }
@@ -235,8 +235,8 @@ impl<J: Job> WorkerContext<J> {
     }
 }
 
-/// A job that a persistent worker has claimed: one of its fibers. Dropped when nothing of it is left, destructors
-/// included; until then it is in flight, and the worker is busy with it while it runs.
+/// A job that a persistent worker has claimed: one of its fibers. Dropped once all of its code has ended, destructors
+/// included; until then it is in flight, and the worker is busy while it runs.
 #[derive(Debug)]
 #[must_use = "a claim that is dropped unfinished fails its job"]
 pub struct Claim<J: Job> {
@@ -263,14 +263,14 @@ impl<J: Job> Claim<J> {
         self.own().run(self.shared.stamp(time::now()));
     }
 
-    /// Reports that its fiber waits or has ended: no code runs on the thread any more.
+    /// Reports that its fiber waits or has ended: no code runs on the thread.
     pub fn park(&self) {
         self.in_flight.set_parked(true);
         self.own().stop_running();
     }
 
-    /// Reports that its code has run to its end, however early it settled the job. A job that is not settled by then
-    /// fails. Later calls have no effect.
+    /// Reports that its code has run to its end, however early it settled the job. A job that is still unsettled fails.
+    /// Later calls have no effect.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
             let ran = time::now().saturating_duration_since(self.in_flight.taken_at);

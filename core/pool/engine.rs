@@ -1,7 +1,7 @@
 //! The engine: the interface between the pool and the interpreter.
 //!
-//! Promises to an engine: `start` and every call of the worker it returned happen on one thread, and the worker is
-//! dropped on that thread. Asks of an engine: a worker settles each job it takes; one that it does not settle
+//! The pool promises that `start` and every call of the worker it returned happen on one thread, and that the worker is
+//! dropped on that thread. It requires that a worker settles each job it takes; one that it does not settle
 //! [fails](Job::fail).
 
 use crate::sync::idle_workers::Wake;
@@ -14,7 +14,7 @@ use super::job::Job;
 use super::probe::ThreadProbe;
 use super::renewal::SharedCacheFacts;
 
-/// Makes workers, one a thread.
+/// Makes workers, one for each thread.
 pub trait Engine<J: Job>: Send + Sync + 'static {
     /// Prepares the calling thread to run jobs. `slot` is its place in the pool.
     ///
@@ -33,7 +33,7 @@ pub trait Engine<J: Job>: Send + Sync + 'static {
 pub enum Started<J> {
     /// The pool runs its loop: one job after another.
     Classic(Box<dyn Worker<J>>),
-    /// The worker runs a loop of its own.
+    /// The worker runs its own loop.
     Persistent(Box<dyn PersistentWorker<J>>),
 }
 
@@ -42,7 +42,7 @@ pub trait Worker<J> {
     /// Runs a claimed job to its end.
     fn serve(&mut self, job: &Arc<J>);
 
-    /// Returns whether the thread can run no more jobs, so that another one takes its place. Asked after each job.
+    /// Returns whether the thread can run no more jobs and must be replaced. Called after each job.
     fn is_spent(&self) -> bool {
         false
     }
@@ -67,11 +67,11 @@ pub trait Worker<J> {
 ///     └────────────────────────────┘ Stop:  return
 /// ```
 pub trait PersistentWorker<J: Job> {
-    /// Returns what wakes the thread from its wait. Called once, before [`run`](Self::run).
+    /// Returns the waker that ends the thread's wait. Called once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Boots, reports that, and serves until its directive says otherwise or it asks to be replaced. Jobs that it still
-    /// holds when it returns fail.
+    /// Boots the application, reports that, and serves until its directive ends the loop or it asks to be replaced.
+    /// Jobs that it still holds when it returns fail.
     fn run(&mut self, context: &WorkerContext<J>) -> Departure;
 
     /// Returns the probe of the thread. Called once, before [`run`](Self::run).
@@ -83,13 +83,13 @@ pub trait PersistentWorker<J: Job> {
 /// Why the loop of a persistent worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// Its directive told it to end.
+    /// Its directive ended the loop.
     Stopped,
     /// The application failed to boot, for this reason.
     NotBooted(BootFault),
-    /// It has failed after its boot, for this reason; what it had claimed is dropped.
+    /// It failed after its boot, for this reason; its claims are dropped.
     Lost(String),
-    /// It asks to be replaced.
+    /// It asked to be replaced.
     Recycled(RecycleReason),
 }
 

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 pub trait PoolEvents<J>: Send + Sync + 'static {
     /// A worker claimed a job at `now`, and runs it.
     fn claimed(&self, job: &J, now: Instant);
-    /// A worker took a job off the queue and did not run it, because it was settled or too late.
+    /// A worker took a job off the queue and did not run it, because it was settled or had expired.
     fn skipped(&self, job: &J);
     /// A worker ran a job for `ran`.
     fn served(&self, job: &J, ran: Duration);
-    /// A worker failed to boot or ended unexpectedly. The supervisor reports why.
+    /// A worker failed to boot or ended unexpectedly. The supervisor reports the reason.
     fn worker_failed(&self);
     /// A persistent worker ended and is replaced.
     fn recycled(&self, slot: usize, reason: RecycleReason);
@@ -35,7 +35,7 @@ impl RecycleReason {
     /// Every reason, in the order of the exposition.
     pub const ALL: [Self; 3] = [Self::Scheduled, Self::MaxMemory, Self::Error];
 
-    /// The reason's label value.
+    /// Returns the reason's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",

@@ -1,8 +1,8 @@
 //! One request and its reply.
 //!
-//! Promises: exactly one side answers, decided by one compare-and-swap ([`ExchangeState`]); the loser is told and sends
-//! nothing. A reply that has lost its reader is dropped. Refuses: it counts nothing; a transition returns what it
-//! meant, and its caller does the accounting.
+//! Exactly one side answers, decided by one compare-and-swap ([`ExchangeState`]); the loser gets an error and sends
+//! nothing. A reply without a reader is dropped. The exchange counts nothing; a transition returns its outcome, and the
+//! caller does the accounting.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,22 +18,22 @@ use super::job::{Job, NotClaimed};
 use super::mailbox::{End, Mailbox, Origin, Part, ReplyBatch, ReplyHead};
 use super::request::CompleteRequest;
 
-/// Identifies the stream that a reply is for to the io thread that waits for it.
+/// Identifies the stream of a reply to the io thread that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamKey {
-    /// The number of the connection, which the io thread has not given to another one lately.
+    /// The number of the connection, which the io thread has not reused recently.
     pub connection: u64,
-    /// The stream on the connection; 0 where a connection has one at a time.
+    /// The stream on the connection; 0 if the connection has only one at a time.
     pub stream: u32,
 }
 
-/// Is told when an exchange has parts to collect. An io thread's inbox implements it.
+/// Receives notice that an exchange has parts to collect. An io thread's inbox implements it.
 pub trait Notify: Send + Sync + std::fmt::Debug {
     /// Parts of the reply for `key` are ready. Called on a worker thread; must not block.
     fn reply_ready(&self, key: StreamKey);
 }
 
-/// The reply has lost its reader: the io thread has answered, or the client has disconnected.
+/// The reply has no reader: the io thread has answered, or the client has disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -58,18 +58,18 @@ pub struct Exchange {
     /// One more than the wait for a worker in microseconds; 0 until a worker takes it.
     waited_us: AtomicU64,
     client_left: AtomicBool,
-    /// A worker runs it although its client disconnected before.
+    /// Whether a worker runs it although its client disconnected before.
     runs_for_nobody: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
-    /// Its worker has broken the reply off.
+    /// Whether its worker broke off the reply.
     is_broken: AtomicBool,
     /// The length of the body so far, before and after content coding. The first is [`NOT_CODED`] without a coding.
     coded: [AtomicU64; 2],
 }
 
 impl Exchange {
-    /// Makes an exchange that is about to be offered and may wait for `budget`, or without limit. `notify` is told
+    /// Makes an exchange that is about to be offered and may wait for `budget`, or without limit. `notify` is notified
     /// about the parts of its reply, for `key`.
     pub fn new(
         request: CompleteRequest,
@@ -96,7 +96,7 @@ impl Exchange {
         }
     }
 
-    /// Notes that it goes into the waiting set instead of the queue. Called before any other thread can see it.
+    /// Notes that it enters the waiting set instead of the queue. Called before any other thread can see it.
     pub fn park(&self) {
         self.state.park();
     }
@@ -106,14 +106,14 @@ impl Exchange {
         self.state.promote().is_ok()
     }
 
-    /// Claims the exchange for a worker that has taken it off the queue.
+    /// Claims the exchange for a worker that took it off the queue.
     ///
     /// # Errors
     ///
     /// [`Gone`] if it was answered while it was queued, or its deadline has passed; the io thread answers it then.
     pub fn claim(&self, now: Instant) -> Result<(), Gone> {
         if self.deadline.is_some_and(|deadline| now >= deadline) {
-            // In either case, the io thread answers.
+            // Either way, the io thread answers.
             let _ = self.state.expire();
             return Err(Gone);
         }
@@ -129,7 +129,7 @@ impl Exchange {
         self.runs_for_nobody.load(Ordering::Relaxed)
     }
 
-    /// Returns whether its client has disconnected and it waits for a worker nevertheless.
+    /// Returns whether it still waits for a worker after its client has disconnected.
     pub fn is_abandoned(&self) -> bool {
         self.state.stage() == ExchangeStage::Abandoned
     }
@@ -139,23 +139,23 @@ impl Exchange {
         matches!(self.state.stage(), ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered)
     }
 
-    /// Returns whether a worker has claimed it and it is not answered: neither completely by its worker, nor in the
-    /// worker's place.
+    /// Returns whether a worker has claimed it and it is not answered, neither completely by its worker nor on the
+    /// worker's behalf.
     pub fn is_unanswered(&self) -> bool {
         matches!(self.state.stage(), ExchangeStage::Running | ExchangeStage::Responding)
     }
 
-    /// Returns whether it was answered in its worker's place because its time limit expired.
+    /// Returns whether it was answered on its worker's behalf because its time limit expired.
     pub fn is_overdue(&self) -> bool {
         self.state.stage() == ExchangeStage::Overdue
     }
 
-    /// Returns whether its worker has broken the reply off.
+    /// Returns whether its worker broke off the reply.
     pub fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the client has disconnected or the io thread has answered in the worker's place.
+    /// Returns whether the client has disconnected or the io thread has answered instead of the worker.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
             ExchangeStage::Orphaned => true,
@@ -168,7 +168,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has lost its reader.
+    /// [`Gone`] if the reply has no reader.
     pub fn interim(&self, status: u16, fields: Fields) -> Result<(), Gone> {
         if self.state.stage() != ExchangeStage::Running {
             return Err(Gone);
@@ -176,21 +176,21 @@ impl Exchange {
         self.put(Part::Interim(status, fields))
     }
 
-    /// Sends the head, and the first bytes of the body with it.
+    /// Sends the head together with the first bytes of the body.
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has lost its reader.
+    /// [`Gone`] if the reply has no reader.
     pub fn head(&self, head: ReplyHead, first: Vec<u8>) -> Result<(), Gone> {
         self.state.respond().map_err(|_| Gone)?;
         self.deliver(ReplyBatch::of(first).after(head))
     }
 
-    /// Sends bytes of the body. Waits while the mailbox is full, but never after the reader has left.
+    /// Sends bytes of the body. Waits while the mailbox is full, unless the reader has left.
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has lost its reader.
+    /// [`Gone`] if the reply has no reader.
     pub fn data(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         debug_assert!(self.state.stage() != ExchangeStage::Running, "data before the head");
         self.deliver(ReplyBatch::of(bytes))
@@ -204,7 +204,7 @@ impl Exchange {
     /// Ends a reply whose head was sent.
     pub fn end(&self, end: End) {
         if end == End::Broken {
-            // Relaxed: the part that follows carries it to the reader.
+            // Relaxed: published to the reader with the part that follows.
             self.is_broken.store(true, Ordering::Relaxed);
         }
         if !matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
@@ -217,7 +217,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// [`Gone`] if the reply has lost its reader; the exchange is finished nevertheless.
+    /// [`Gone`] if the reply has no reader; the exchange is finished nevertheless.
     pub fn complete(&self, head: ReplyHead, body: Vec<u8>) -> Result<(), Gone> {
         if matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
             return Err(Gone);
@@ -225,8 +225,8 @@ impl Exchange {
         self.deliver(ReplyBatch::of(body).after(head).before(End::Complete))
     }
 
-    /// Answers for a worker that was lost: with 500 if nothing was sent, with a broken end otherwise, and not at all if
-    /// the worker had finished.
+    /// Answers for a lost worker: with 500 if nothing was sent, with a broken end otherwise, and not at all if the
+    /// worker had finished.
     pub fn fail(&self) {
         match self.state.stage() {
             ExchangeStage::Waiting
@@ -236,16 +236,16 @@ impl Exchange {
             | ExchangeStage::Done => {}
             ExchangeStage::Responding => self.end(End::Broken),
             ExchangeStage::Running | ExchangeStage::Orphaned | ExchangeStage::Overdue => {
-                // A client that was answered in the worker's place is not answered again.
+                // A client that was answered on the worker's behalf is not answered again.
                 let _ = self.complete(bare_head(500, Origin::WorkerLost), Vec::new());
             }
         }
     }
 
-    /// Answers in the place of a worker that has not reacted to the time limit: with 504 if nothing was sent, and with
-    /// a broken end otherwise. Returns false if there was nothing to answer, or it is being answered.
+    /// Answers on behalf of a worker that has not reacted to the time limit: with 504 if nothing was sent, and with a
+    /// broken end otherwise. Returns false if no answer is due, or another thread is sending it.
     pub fn overrun(&self) -> bool {
-        // Under the mailbox's lock, so that a thread that finds it overdue finds the answer too.
+        // Under the mailbox's lock, so that a thread that sees it as overdue also finds the answer.
         let tell = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
             ExchangeStage::Running => {
                 let head = bare_head(504, Origin::TimeLimit);
@@ -263,15 +263,15 @@ impl Exchange {
         self.reply.collect(into)
     }
 
-    /// Stops reading, because the client has disconnected or the io thread answers itself. Returns the stage it found:
+    /// Stops reading, because the client has disconnected or the io thread answers instead. Returns the stage it found:
     /// after `Waiting`, `Queued` and `Running` the caller owns the answer; later stages mean that the reply was on its
     /// way. One that is `Overdue` is complete, and can be [`collect`](Self::collect)ed.
     pub fn withdraw(&self) -> ExchangeStage {
         self.stop_reading(self.state.withdraw())
     }
 
-    /// Like [`withdraw`](Self::withdraw), for a client that has disconnected and whose request is to run nevertheless:
-    /// a worker may still claim it, and its reply is dropped.
+    /// Like [`withdraw`](Self::withdraw), for a client that has disconnected and whose request runs nevertheless: a
+    /// worker may still claim it, and its reply is dropped.
     pub fn abandon(&self) -> ExchangeStage {
         self.note_client_left();
         self.stop_reading(self.state.abandon())
@@ -285,7 +285,7 @@ impl Exchange {
     }
 
     /// Like [`withdraw`](Self::withdraw), for an io thread that sends the parts that are ready. A worker that has
-    /// decided to answer, and has not sent anything yet, no longer can.
+    /// decided to answer but has sent nothing yet can no longer do so.
     pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (ExchangeStage, Share) {
         let found = self.state.withdraw();
         let share = self.reply.collect(into);
@@ -306,7 +306,7 @@ impl Exchange {
     /// Notes how long it waited for a worker. Called between the claim and the first part.
     pub fn note_taken(&self, waited: Duration) {
         let waited_us = time::as_micros(waited).min(u64::MAX - 1);
-        // Relaxed: the reply that follows carries it to the reader.
+        // Relaxed: published to the reader with the reply that follows.
         self.waited_us.store(waited_us.saturating_add(1), Ordering::Relaxed);
     }
 
@@ -317,7 +317,7 @@ impl Exchange {
 
     /// Notes the length of the body so far, before and after content coding. Called before the coded bytes are sent.
     pub fn note_coded(&self, before: u64, after: u64) {
-        // Relaxed: the part that follows carries it to the reader.
+        // Relaxed: published to the reader with the part that follows.
         self.coded[1].store(after, Ordering::Relaxed);
         self.coded[0].store(before, Ordering::Relaxed);
     }
@@ -335,7 +335,7 @@ impl Exchange {
 
     /// Notes that the io thread is about to withdraw because the client has disconnected.
     pub fn note_client_left(&self) {
-        // Relaxed: the withdrawal that follows carries it to the worker.
+        // Relaxed: published to the worker by the withdrawal that follows.
         self.client_left.store(true, Ordering::Relaxed);
     }
 
@@ -388,10 +388,10 @@ impl Job for Exchange {
     }
 }
 
-/// Stands for the length of a body that is not coded.
+/// The length of a body without a content coding.
 const NOT_CODED: u64 = u64::MAX;
 
-/// Makes the head of an answer in a worker's place.
+/// Makes the head of an answer on a worker's behalf.
 fn bare_head(status: u16, origin: Origin) -> ReplyHead {
     ReplyHead { status, ..ReplyHead::bare(origin) }
 }

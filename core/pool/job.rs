@@ -1,7 +1,7 @@
-//! The unit of work of a pool, as far as the pool has to know it.
+//! The unit of work of a pool, as the pool sees it.
 //!
-//! Promises: the pool asks nothing else of a job, and knows neither what it computes nor who waits for it. Refuses: it
-//! has no queue and no deadline; whoever offers a job watches both.
+//! The pool requires nothing else of a job, and knows neither its code nor its waiters. A job has no queue and no
+//! deadline; the owner of a job, which offers it, watches both.
 
 use std::time::Instant;
 
@@ -17,11 +17,12 @@ use std::time::Instant;
 ///
 /// # Ownership
 ///
-/// - *Offered*: the job belongs to whoever offered it, who may settle it at any time and alone watches its deadline.
+/// - *Offered*: the job belongs to the owner that offered it, which may settle it at any time and alone watches its
+///   deadline.
 ///   The queue holds a reference until a worker takes it off.
 /// - *Running*: the job belongs to the worker that claimed it. The worker's slot holds a reference until the worker
 ///   drops the [`Claim`](super::Claim), so that other threads can find the job by its serial number.
-/// - *Settled*: nobody can change the outcome. The worker may still run the job's code.
+/// - *Settled*: the outcome is final. The worker may still run the job's code.
 ///
 /// # Invariants
 ///
@@ -32,32 +33,32 @@ use std::time::Instant;
 /// Generic code is instantiated once for each type of job: taking a job from the queue, claiming it and settling it are
 /// direct calls. Only the seams that tests replace (engine, source, events) are trait objects.
 pub trait Job: Send + Sync + std::fmt::Debug + 'static {
-    /// A worker takes the job off the queue. `serial` is the job's number among those that its slot has claimed; a
-    /// [`ThreadProbe`](super::ThreadProbe) names the job by it.
+    /// Claims the job for the worker that takes it off the queue. `serial` is the job's number among those that its
+    /// slot has claimed; a [`ThreadProbe`](super::ThreadProbe) names the job by it.
     ///
     /// # Errors
     ///
-    /// [`NotClaimed`] when the job is settled or too late to run; its owner settles it.
+    /// [`NotClaimed`] if the job is settled or has expired; its owner settles it.
     fn claim(&self, serial: u64, now: Instant) -> Result<(), NotClaimed>;
 
-    /// Returns whether the job has an outcome. Asked about claimed jobs only.
+    /// Returns whether the job has an outcome. Called for claimed jobs only.
     fn is_settled(&self) -> bool;
 
-    /// Settles a claimed job as failed, unless it is settled. The job's worker calls it, whether it has run the job to
-    /// its end or not.
+    /// Settles a claimed job as failed, unless it is settled. The job's worker calls it, whether or not it ran the job
+    /// to its end.
     fn fail(&self);
 
-    /// Returns whether nobody waits for the outcome of an offered job any more. A pool that is shutting down does not
-    /// begin it.
+    /// Returns whether the owner of an offered job no longer waits for its outcome. A pool that is shutting down does
+    /// not start such a job.
     fn is_abandoned(&self) -> bool {
         false
     }
 
-    /// Hears that its worker has nothing of it left: its code and all that its code left behind have ended. The pool
-    /// calls it once for each successful claim, after the last call of [`fail`](Self::fail).
+    /// Called when its worker has released it: its code, and all that its code left behind, have ended. The pool calls
+    /// it once for each successful claim, after the last call of [`fail`](Self::fail).
     fn left(&self) {}
 }
 
-/// The job is not the worker's to run.
+/// The worker must not run the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotClaimed;

@@ -1,9 +1,9 @@
 //! The parts of a reply on their way from a worker to the io thread.
 //!
-//! Promises: parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the
-//! budget of all replies; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up
-//! too and its reader has something to read; it wakes when the reader takes that or leaves, or when another thread ends
-//! the reply. Refuses: it does not decide who may answer; the exchange does.
+//! Parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the budget of all
+//! replies; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up too and its
+//! reader has something to read; it wakes when the reader collects or leaves, or when another thread ends the reply. The
+//! mailbox does not decide which side answers; the exchange does.
 
 use std::collections::VecDeque;
 
@@ -67,9 +67,9 @@ pub struct ReplyHead {
     /// The script has flushed, or has written more than is buffered: the length counts as unknown, even if the reply ends
     /// before its head is sent.
     pub is_streamed: bool,
-    /// Who made the reply.
+    /// The origin of the reply.
     pub origin: Origin,
-    /// The file to send as the body, in the place of what follows; only a reply that is complete names one.
+    /// The file to send as the body, instead of the body that follows; only a complete reply names one.
     pub file: Option<NamedFile>,
 }
 
@@ -88,7 +88,7 @@ impl ReplyHead {
     }
 }
 
-/// Who made a reply.
+/// The origin of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The script, by running to its end or by sending output.
@@ -108,7 +108,7 @@ pub enum Origin {
 pub enum End {
     /// The reply is complete.
     Complete,
-    /// The reply broke off after its head was sent; the client must be able to tell.
+    /// The reply broke off after its head was sent; the client must be able to detect that.
     Broken,
 }
 
@@ -166,16 +166,16 @@ impl ReplyBatch {
     }
 }
 
-/// The mailbox accepts nothing more: the reader has left, or the reply was ended in the writer's place.
+/// The mailbox accepts no more parts: the reader has left, or the reply was ended on the writer's behalf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
 /// The mailbox of one exchange. It has one writer, the worker, and one reader, the io thread.
 #[derive(Debug)]
 pub struct Mailbox {
-    /// Short: a few words are moved in or out. The spool file is written outside of the lock.
+    /// Held only to move a few words in or out. The spool file is written outside of the lock.
     inner: ShortLock<MailboxInner>,
-    /// Notified when the reader takes something or leaves.
+    /// Notified when the reader collects or leaves.
     room: EventCount,
     spool: Spool,
 }
@@ -184,16 +184,16 @@ pub struct Mailbox {
 struct MailboxInner {
     parts: VecDeque<Part>,
     memory_bytes: usize,
-    /// Their share of the memory of all replies.
+    /// The share of these parts in the memory of all replies.
     share: Share,
-    /// The file that the writer appends to, until it is long and a new one is begun.
+    /// The file that the writer appends to, until it is long enough to be followed by a new one.
     spool_file: Option<Arc<SpoolFile>>,
-    /// The reader was told about parts that it has not collected.
+    /// Whether the reader was notified about parts that it has not collected.
     told: bool,
     closed: bool,
-    /// A head was added.
+    /// Whether a head was added.
     has_head: bool,
-    /// Another thread has ended the reply.
+    /// Whether another thread has ended the reply.
     cut: bool,
 }
 
@@ -203,11 +203,11 @@ impl Mailbox {
         Self { inner: ShortLock::default(), room: EventCount::new(), spool }
     }
 
-    /// Adds a part that is not data; returns whether the reader has to be told.
+    /// Adds a part that is not data; returns whether the reader must be notified.
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the mailbox accepts nothing more.
+    /// [`Closed`] if the mailbox accepts no more parts.
     pub fn put(&self, part: Part) -> Result<bool, Closed> {
         debug_assert!(!matches!(part, Part::Data(_) | Part::Spooled(_)), "data has to be counted");
         let mut inner = self.open()?;
@@ -217,11 +217,11 @@ impl Mailbox {
 
     /// Adds as much of `delivery` as there is room for: in memory, else on disk, else when the reader makes room. May
     /// wait for the disk, and for the reader without limit; a reader that leaves ends the wait. Returns whether the
-    /// reader has to be told, which must happen before the rest is delivered.
+    /// reader must be notified, which must happen before the rest is delivered.
     ///
     /// # Errors
     ///
-    /// [`Closed`] if the mailbox accepts nothing more.
+    /// [`Closed`] if the mailbox accepts no more parts.
     pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
         loop {
             if let Some(tell) = self.put_all(delivery)? {
@@ -265,7 +265,7 @@ impl Mailbox {
         share
     }
 
-    /// Ends the reading: parts that are ready are dropped, and a waiting writer wakes.
+    /// Closes the mailbox for the reader: drops parts that are ready, and wakes a waiting writer.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -277,8 +277,8 @@ impl Mailbox {
         self.room.notify_all();
     }
 
-    /// Ends the reply in the writer's place with what `answer` returns; the argument of `answer` is whether the head
-    /// was sent. The writer can add nothing afterwards. Returns whether the reader has to be told; `None` if `answer`
+    /// Ends the reply on the writer's behalf with the result of `answer`; the argument of `answer` is whether the head
+    /// was sent. The writer can add no parts afterwards. Returns whether the reader must be notified; `None` if `answer`
     /// returned `None`.
     pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<bool> {
         let mut inner = self.open().ok()?;
@@ -318,7 +318,7 @@ impl Mailbox {
         Ok(Some(inner.tell()))
     }
 
-    /// Adds a few bytes regardless of the budgets, unless the reader has some to read.
+    /// Adds a few bytes regardless of the budgets, unless the reader already has bytes to read.
     fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
         let mut inner = self.open()?;
         if inner.memory_bytes > 0 {
@@ -377,13 +377,13 @@ impl MailboxInner {
         self.parts.extend(delivery.head.take().map(Part::Head));
     }
 
-    /// Returns whether the reader has to be told.
+    /// Returns whether the reader must be notified.
     fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
 }
 
-/// A spool file of this length is followed by a new one, so that the space of what was read is freed.
+/// The length at which a spool file is followed by a new one, so that the space of collected parts is freed.
 const SPOOL_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 #[cfg(test)]

@@ -1,31 +1,31 @@
 //! The pool: threads that take jobs off a queue and run them through an engine.
 //!
-//! Promises: a job is claimed once and settled once ([`Job`] says by whom); a worker that dies costs the jobs it held
-//! and nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, and so is the job. [`Exchange`] is
-//! the job of the HTTP server, whose client is a [`Notify`].
+//! A job is claimed once and settled once ([`Job`] says by whom); a worker that dies loses the jobs it held and no
+//! others. The pool depends on neither sockets nor PHP; the engine is a trait, and so is the job. [`Exchange`] is the
+//! job of the HTTP server, whose client is a [`Notify`].
 //!
 //! | file | noun |
 //! |---|---|
-//! | `job` | what the pool knows about a unit of work |
+//! | `job` | the pool's view of a unit of work |
 //! | `exchange` | one request and its reply: the job of the HTTP server |
-//! | `request` | the request as an engine gets it |
+//! | `request` | the request that an engine receives |
 //! | `mailbox` | the parts of a reply on their way to the io thread |
 //! | `engine` | the interface to the interpreter |
-//! | `probe` | what other threads may ask a worker's thread |
-//! | `context` | where a worker gets its jobs |
-//! | `slot` | a place in the pool, which survives its workers |
-//! | `state` | what the workers share |
+//! | `probe` | how other threads inspect a worker's thread |
+//! | `context` | a worker's interface to the pool |
+//! | `slot` | a place in the pool, which outlives its workers |
+//! | `state` | the state that the workers share |
 //! | `events` | the events of their threads |
 //! | `workers` | the threads |
 //! | `scaling` | how many workers there should be |
 //! | `boot_fault` | why a worker failed to boot |
-//! | `backoff` | when it is started again |
+//! | `backoff` | when the next worker is started |
 //! | `relief` | stand-ins for workers that want to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `rolling_restart` | replacing all workers without a gap |
-//! | `supervisor` | what starts, stops and replaces workers, by the machines above |
-//! | `stuck`, `watchdog` | jobs that hold their workers up |
-//! | `stall` | threads that live and take nothing |
+//! | `supervisor` | starts, stops and replaces workers, using the state machines above |
+//! | `stuck`, `watchdog` | jobs that hold up their workers |
+//! | `stall` | threads that are alive and take no jobs |
 
 mod backoff;
 mod boot_fault;

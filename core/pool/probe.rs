@@ -1,7 +1,7 @@
-//! How other threads find out what the thread of a worker is doing.
+//! How other threads inspect the thread of a worker.
 
-/// Tells whether a worker's thread executes the script's own instructions, and keeps its time limit. Instructions of a
-/// script answer a question immediately; a system call or a function of the interpreter does not. The methods are
+/// Tells whether a worker's thread executes instructions of the script, and enforces its time limit. Instructions of a
+/// script answer a question immediately; a system call or an internal function does not answer it. The methods are
 /// called by other threads and must not block.
 pub trait ThreadProbe: Send + Sync + std::fmt::Debug {
     /// Asks the thread.
@@ -10,8 +10,8 @@ pub trait ThreadProbe: Send + Sync + std::fmt::Debug {
     /// Returns whether the last question was answered.
     fn is_answered(&self) -> bool;
 
-    /// Called once a second while the worker lives; keeps time for it. Returns the serial number of the job whose time
-    /// limit has expired while the thread has not come to ending it.
+    /// Called once a second while the worker lives, to enforce its time limit. Returns the serial number of a job that
+    /// the thread has not ended although the job's time limit has expired.
     fn tick(&self) -> Option<u64> {
         None
     }

@@ -1,9 +1,9 @@
-//! Relief: which of the workers that want to be replaced get a stand-in while they end.
+//! Relief: which workers that want to be replaced get a stand-in while they end.
 //!
-//! Promises: pure; a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs
-//! in flight or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers
-//! cannot fill the memory. Refuses: it starts and stops no worker; beyond the bound, a worker keeps its slot until it
-//! has ended, and may have to carry on meanwhile.
+//! Pure: a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs in flight
+//! or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers cannot
+//! fill the memory. This module starts and stops no worker; beyond the bound, a worker keeps its slot until it has
+//! ended, and may have to carry on meanwhile.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::slot::SlotReading;
 /// How long a worker with nothing in flight may take to end before it gets a stand-in.
 const ENDING_MAX: Duration = Duration::from_millis(500);
 
-/// Returns the slots whose workers are to linger from now on, so that at most `lingering_max` linger in total.
+/// Returns the slots whose workers linger from now on, so that at most `lingering_max` linger in total.
 pub fn relieved(slots: &[SlotReading], lingering_max: usize) -> Vec<usize> {
     let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
     let held_back = slots.iter().filter(|slot| slot.is_active() && is_held_back(slot));
     held_back.map(|slot| slot.slot).take(lingering_max.saturating_sub(lingering)).collect()
 }
 
-/// Returns the slots whose workers are to take work although they want to be replaced: jobs in flight hold them back, none
-/// may linger, and no other worker takes work or is about to. Where jobs wait for others that no worker has taken, none of
-/// them would ever end.
+/// Returns the slots whose workers take work although they want to be replaced: jobs in flight hold them back, no more
+/// may linger, and no other worker takes work or is about to. If the jobs in flight wait for jobs in the queue, none of
+/// these workers would ever end otherwise.
 pub(super) fn carrying_on(slots: &[SlotReading]) -> Vec<usize> {
     let active = || slots.iter().filter(|slot| slot.is_active());
     if active().any(|slot| slot.leaving_for.is_none()) {

@@ -1,33 +1,33 @@
-//! The renewal of a cache that persistent workers share, and that can be emptied only while no worker uses it.
+//! The renewal of a cache that persistent workers share, which can be emptied only while no worker uses it.
 //!
-//! A worker uses the cache from its boot to its end, so all of them have to be replaced. Since a replacement boots
-//! before an old worker leaves, the replacements must do without the cache for as long as an old worker lives. A
-//! renewal therefore takes two rolling restarts: the first brings workers that are outsiders to the cache; the second,
-//! once the last user has gone, brings workers that use the new cache. The pool serves all the time. Old workers that
-//! linger delay the second restart and nothing else.
+//! A worker uses the cache from its boot to its end, so a renewal must replace all workers. Since a replacement boots
+//! before an old worker leaves, the replacements cannot use the cache while an old worker lives. It therefore takes two
+//! rolling restarts: the first brings workers that are outsiders to the cache; the second, once the last user has gone,
+//! brings workers that use the new cache. The pool never stops serving. Old workers that linger delay only the second
+//! restart.
 //!
-//! Promises: pure; a renewal continues from any state that workers coming and going for other reasons have caused;
-//! renewals that follow each other without end become rare. Refuses: it starts and stops no worker; the first worker
-//! that boots while the cache has no user empties it.
+//! Pure: a renewal continues from any state, even if workers come and go for other reasons; endless successive renewals
+//! become rare. The machine starts and stops no worker; the first worker that boots while the cache has no user empties
+//! it.
 //!
 //! ```text
 //!            wanted             all are replaced        the last user has gone        one has booted: renewed
 //!   Resting ───────▶ restart ────────────────▶ Waiting ──────────────────▶ restart ─────────────────────▶ Resting
 //! ```
 //!
-//! In classic mode, requests use the cache as well, one after the other. Then the workers are the threads for tasks, and
-//! either one of them or a request renews the cache, whichever is the first to be alone.
+//! In classic mode, requests also use the cache, one after the other. There, the workers of the pool are the threads for
+//! tasks, and the first task thread or request that is alone renews the cache.
 
 use std::time::{Duration, Instant};
 
 /// The state of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedCacheFacts {
-    /// Whether it wants to be renewed.
+    /// Whether it must be renewed.
     pub is_stale: bool,
     /// The number of workers that use it, including those that boot and those that linger.
     pub users: usize,
-    /// Whether anything else uses it now: a request in classic mode, a worker that boots, or a task that was dispatched
+    /// Whether it has other users now: a request in classic mode, a worker that boots, or a task that was dispatched
     /// from it.
     pub is_occupied: bool,
 }
@@ -37,9 +37,9 @@ pub struct SharedCacheFacts {
 pub struct RenewalSample {
     /// The cache.
     pub cache: SharedCacheFacts,
-    /// The number of workers that serve, use the cache, and have not been told to end.
+    /// The number of workers that serve, use the cache, and were not ordered to end.
     pub active_users: usize,
-    /// The number of those that do without the cache, because it wanted to be renewed when they booted.
+    /// The number of those that do not use the cache, because a renewal was wanted when they booted.
     pub active_outsiders: usize,
 }
 
@@ -52,8 +52,7 @@ pub enum RenewalStep {
     Held,
 }
 
-/// Decides when to restart all workers for the sake of the cache. To be asked only while no rolling restart is under
-/// way.
+/// Decides when to restart all workers to renew the cache. Must be called only while no rolling restart is under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Renewal {
     /// Rolling restarts since the last quiet period; one that was stopped counts several times.
@@ -90,8 +89,8 @@ impl Renewal {
             return self.hold(now);
         }
         (self.held_since, self.is_told) = (None, false);
-        // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While others use
-        // the cache, that worker would boot as an outsider again; if they are requests, the next one renews it.
+        // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While the cache
+        // has other users, that worker would boot as an outsider again; if those are requests, the next one renews it.
         let wants_restart = if is_stale {
             active_users > 0 || (active_outsiders > 0 && !is_occupied)
         } else {
@@ -106,7 +105,7 @@ impl Renewal {
         self.rest_until = Some(now + self.pause());
     }
 
-    /// Forgets earlier restarts: an operator has asked for one.
+    /// Forgets earlier restarts, because an operator has requested one.
     pub fn begin_anew(&mut self) {
         (self.restarts, self.rest_until) = (0, None);
     }

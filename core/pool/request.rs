@@ -1,4 +1,4 @@
-//! The request as an engine gets it. It is complete before the exchange is offered; nothing is added later.
+//! The request that an engine receives. It is complete before the exchange is offered; nothing is added later.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 use crate::trace::RequestSpan;
 
-/// A complete request: head, body, and what the server found out about it.
+/// A complete request: head, body, and the facts that the server determined.
 #[derive(Debug)]
 pub struct CompleteRequest {
     /// The parsed head.
@@ -25,7 +25,7 @@ pub struct CompleteRequest {
     pub https: bool,
     /// The session, if the client speaks TLS with this server.
     pub tls: Option<Arc<TlsFacts>>,
-    /// The host and the port that the client requested, if a proxy tells them.
+    /// The host and the port that the client requested, if a proxy reports them.
     pub asked: (Option<Vec<u8>>, Option<u16>),
     /// Its trace context, if tracing is enabled.
     pub trace: Option<Trace>,
@@ -93,13 +93,13 @@ impl Body {
     }
 }
 
-/// Looks scripts up again, for workers whose script no longer exists. The server implements it.
+/// Looks up scripts again, for workers whose script no longer exists. The server implements it.
 pub trait FindScript: Send + Sync + std::fmt::Debug {
     /// Returns the script that handles a normalized path now; `None` if no script does. Waits for the disk.
     fn find_script(&self, path: &[u8]) -> Option<Arc<Script>>;
 }
 
-/// The script of a request. All paths are raw bytes, because names on disk need not be UTF-8.
+/// The script of a request. All paths are raw bytes, because file names need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
     /// `SCRIPT_FILENAME`: the absolute path of the file, below `document_root`.

@@ -1,8 +1,8 @@
-//! The rolling restart: every worker is replaced, one after the other, without a gap in service.
+//! The rolling restart: it replaces every worker, one after the other, without a gap in service.
 //!
-//! Promises: pure; an old worker is told to end only after a new one serves, so that the pool never has fewer workers
-//! than before; the first replacement that fails to boot stops the restart, and the remaining old workers keep running.
-//! Refuses: it starts and stops no thread; an old worker takes as long to end as its jobs in flight.
+//! Pure: an old worker is ordered to end only after a new one serves, so that the pool never has fewer workers than
+//! before; the first replacement that fails to boot stops the restart, and the remaining old workers keep running. The
+//! machine starts and stops no thread; an old worker ends once its jobs in flight have ended.
 //!
 //! ```text
 //!             asked                a slot is vacant: spawn
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use super::slot::{SlotPhase, SlotReading};
 
-/// The machine.
+/// The state machine of the rolling restart.
 #[derive(Clone, Debug, Default)]
 pub struct RollingRestart {
     under_way: Option<UnderWay>,
@@ -32,7 +32,7 @@ struct UnderWay {
     replaced: usize,
 }
 
-/// Identifies one worker among all that a slot has had.
+/// Identifies one worker among all that its slot has had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WorkerId {
     slot: usize,
@@ -44,7 +44,7 @@ struct WorkerId {
 pub enum RollingRestartStep {
     /// Start a worker in this slot, and call [`RollingRestart::spawned`].
     Spawn(usize),
-    /// Tell the worker of this slot to end.
+    /// Order the worker of this slot to end.
     HandOver(usize),
     /// All workers were replaced: this many.
     Finished(usize),
@@ -60,7 +60,7 @@ pub enum RollingRestartStep {
 }
 
 impl RollingRestart {
-    /// Begins to replace all current workers, including any that are themselves replacements.
+    /// Begins to replace all current workers, including replacements.
     pub fn ask(&mut self, slots: &[SlotReading]) {
         let active = slots.iter().filter(|slot| slot.is_active());
         let old: VecDeque<_> = active.map(WorkerId::of).collect();
@@ -90,7 +90,7 @@ impl RollingRestart {
             let found = slots.iter().find(|slot| WorkerId::of(slot) == *one);
             found.is_some_and(SlotReading::is_active)
         };
-        // Some were replaced or retired for other reasons meanwhile.
+        // Some old workers were replaced or retired for other reasons meanwhile.
         restart.old.retain(is_there);
         if let Some(new) = restart.replacement {
             let slot = slots.iter().find(|slot| slot.slot == new.slot)?;
@@ -104,7 +104,7 @@ impl RollingRestart {
             }
             restart.replacement = None;
             let has_failed = slot.phase == SlotPhase::Vacant;
-            // If the restart was asked for again meanwhile, the replacement is old itself; it must not be its own
+            // If the restart was requested again meanwhile, the replacement is old itself; it must not be its own
             // successor.
             let next = restart.old.iter().position(|old| *old != new).filter(|_| !has_failed);
             if let Some(old) = next.and_then(|next| restart.old.remove(next)) {

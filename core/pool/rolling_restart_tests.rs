@@ -3,7 +3,7 @@
 use super::super::slot::WorkerOrder;
 use super::*;
 
-/// Slots by number; workers boot when told to.
+/// Slots by number; workers boot when the test orders it.
 struct FakePool {
     rolling_restart: RollingRestart,
     slots: Vec<SlotReading>,
@@ -24,7 +24,7 @@ impl FakePool {
         self.rolling_restart.ask(&self.slots);
     }
 
-    /// Takes steps until there is none; returns them.
+    /// Takes steps until none is left; returns them.
     fn steps(&mut self) -> Vec<RollingRestartStep> {
         let mut steps = Vec::new();
         loop {

@@ -1,8 +1,8 @@
 //! Scaling: how many workers a pool should have.
 //!
-//! Promises: pure; the number of workers stays between minimum and maximum; the pool grows when jobs wait and no worker
-//! is idle, by as many as are needed, so that a burst is not met one worker at a time; it shrinks by workers that have
-//! been idle for long. Refuses: it starts and stops no worker, and reads no clock.
+//! Pure: the number of workers stays between minimum and maximum; the pool grows when jobs wait and no worker is idle,
+//! by as many workers as are needed, so that a burst is not met one worker at a time; it shrinks when workers have been
+//! idle for long. The rules start and stop no worker, and read no clock.
 //!
 //! ```text
 //!            below the minimum: spawn the missing
@@ -22,7 +22,7 @@ pub struct ScalingSample {
     pub active: usize,
     /// The number of those that boot.
     pub booting: usize,
-    /// Those that could take work now.
+    /// The workers that could take work now.
     pub idle: Vec<IdleWorker>,
     /// The number of jobs that no worker has taken.
     pub waiting: usize,
@@ -37,7 +37,7 @@ pub struct IdleWorker {
     pub idle_for: Duration,
 }
 
-/// What to do.
+/// The decision of [`Scaling`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
     /// The number of workers to start.
@@ -54,7 +54,7 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Makes the rules of a pool of this size, whose workers may be idle for `idle_max`.
+    /// Makes the rules of a pool of this size, in which workers may be idle for `idle_max`.
     pub fn new(size: PoolSize, idle_max: Duration) -> Self {
         Self { size, idle_max }
     }
@@ -64,14 +64,14 @@ impl Scaling {
         active < self.size.max
     }
 
-    /// Returns what to do about the state of the pool.
+    /// Returns the decision for the state of the pool.
     pub fn decide(&self, sample: &ScalingSample) -> Scale {
         let PoolSize { min, max } = self.size;
         if sample.active < min {
             return Scale { spawn: min - sample.active, retire: Vec::new() };
         }
         if sample.waiting > 0 {
-            // Workers that boot will take the oldest jobs.
+            // The workers that boot will take the oldest jobs.
             let uncovered = sample.waiting.saturating_sub(sample.booting);
             let room = max.saturating_sub(sample.active);
             let spawn = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };

@@ -1,7 +1,7 @@
 //! A slot: a place in the pool, and what its worker is doing, readable by all threads.
 //!
-//! Promises: each word is written by the slot's worker alone, except those that say what the supervisor wants. A slot
-//! survives its workers, and its heap size survives a worker that is recycled. Refuses: it starts and stops no thread.
+//! Each word is written by the slot's worker alone, except those that hold the supervisor's orders. A slot outlives its
+//! workers, and its heap size outlives a worker that is recycled. A slot starts and stops no thread.
 //!
 //! ```text
 //!   Vacant ──started──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
@@ -35,7 +35,7 @@ pub enum SlotPhase {
     Serving = 2,
 }
 
-/// What the pool wants of a worker.
+/// The pool's order to a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WorkerOrder {
@@ -55,8 +55,8 @@ const CLOSED: u8 = 3;
 ///
 /// # Ordering
 ///
-/// Phase and order are written with Release and read with Acquire: a thread that reads one sees what was written before
-/// it. The other words are statistics, and Relaxed.
+/// Phase and order are written with Release and read with Acquire: a thread that reads one sees all earlier writes. The
+/// other words are statistics, and Relaxed.
 #[derive(Debug)]
 pub(super) struct Slot<J> {
     phase: AtomicU8,
@@ -65,7 +65,7 @@ pub(super) struct Slot<J> {
     counted: AtomicBool,
     /// Whether the pool counts the worker among those that take work or are about to.
     taking: AtomicBool,
-    /// Whether the worker does without the cache that workers share.
+    /// Whether the worker does not use the cache that workers share.
     outsider: AtomicBool,
     /// Whether the worker takes work although it has asked to be replaced; written by the supervisor.
     carries_on: AtomicBool,
@@ -75,7 +75,7 @@ pub(super) struct Slot<J> {
     /// Times are microseconds after the start of the pool.
     spawned_us: AtomicU64,
     idle_since_us: AtomicU64,
-    /// One more than the time at which code began to run; 0 while none runs.
+    /// One more than the time at which code began to run; 0 while no code runs.
     running_since_us: AtomicU64,
     /// One more than the time at which the worker asked to be replaced; 0 before.
     leaving_since_us: AtomicU64,
@@ -87,12 +87,12 @@ pub(super) struct Slot<J> {
     handled: AtomicU64,
     long_running: AtomicU64,
     stuck: [AtomicU64; StuckKind::ALL.len()],
-    /// The jobs in flight on a persistent worker, in the order of their claims. Short: a pointer is inserted or
-    /// removed, or a few are read.
+    /// The jobs in flight on a persistent worker, in the order of their claims. Held only to insert or remove a
+    /// pointer, or to read a few.
     in_flight: ShortLock<VecDeque<Arc<InFlight<J>>>>,
-    /// The job that a classic worker runs, with its serial number. Short: a pointer is stored, copied or removed.
+    /// The job that a classic worker runs, with its serial number. Held only to store, copy or remove a pointer.
     present: ShortLock<Option<(u64, Arc<J>)>>,
-    /// Short: a handle is copied.
+    /// Held only to copy a handle.
     probe: ShortLock<Option<Arc<dyn ThreadProbe>>>,
 }
 
@@ -114,17 +114,17 @@ pub struct SlotReading {
     pub number: u64,
     /// The phase of the slot.
     pub phase: SlotPhase,
-    /// What the pool wants of the worker.
+    /// The pool's order to the worker.
     pub order: WorkerOrder,
-    /// How long ago the worker asked to be replaced; `None` if it did not.
+    /// How long ago the worker asked to be replaced; `None` if it has not.
     pub leaving_for: Option<Duration>,
-    /// Whether the worker does without the cache that workers share, because it booted while a renewal was wanted.
+    /// Whether the worker does not use the cache that workers share, because a renewal was wanted when it booted.
     pub is_outsider: bool,
     /// Whether the worker has an unsettled job, or runs code.
     pub is_busy: bool,
     /// How long the worker has been idle; zero while it has anything in flight.
     pub idle_for: Duration,
-    /// The job that has kept it busy for longest.
+    /// The job that has kept it busy longest.
     pub oldest: Option<HeldJob>,
     /// The number of jobs in flight, each of which is a fiber.
     pub fibers: usize,
@@ -170,8 +170,8 @@ impl<J: Job> Slot<J> {
         }
     }
 
-    /// Prepares the slot for a worker that is about to be started, by the thread that found the slot vacant or is
-    /// leaving it.
+    /// Prepares the slot for a worker that is about to be started. Called by the thread that found the slot vacant or
+    /// is leaving it.
     pub(super) fn start(&self, now_us: u64) {
         self.number.fetch_add(1, Ordering::Relaxed);
         self.spawned_us.store(now_us, Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl<J: Job> Slot<J> {
         self.probe.lock().clone()
     }
 
-    /// Notes that the worker takes work from now on. Returns false if it did before.
+    /// Notes that the worker takes work from now on. Returns false if it already did.
     pub(super) fn boot(&self, now_us: u64) -> bool {
         if self.phase() != SlotPhase::Booting {
             return false;
@@ -227,15 +227,15 @@ impl<J: Job> Slot<J> {
         }
     }
 
-    /// Forgets the order to the last worker of a vacant slot, which a new worker is about to take.
+    /// Clears the order to the last worker of a vacant slot, which a new worker is about to take.
     pub(super) fn clear_order(&self) {
         debug_assert_eq!(self.phase(), SlotPhase::Vacant, "the slot has a worker");
         self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
-        // Only a worker that takes over immediately, in a recycled worker's slot, shows that worker's heap size.
+        // Only a worker that takes over immediately, in a recycled worker's slot, inherits that worker's heap size.
         self.heap_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Orders the worker to end. Returns false if it has an order, or has begun to end by itself.
+    /// Orders the worker to end. Returns false if it already has an order, or has begun to end by itself.
     pub(super) fn give_order(&self, order: WorkerOrder) -> bool {
         debug_assert_ne!(order, WorkerOrder::Serve, "no order is taken back");
         // Release: see the type.
@@ -254,7 +254,7 @@ impl<J: Job> Slot<J> {
         WorkerOrder::of(self.order.load(Ordering::Acquire))
     }
 
-    /// Notes that the worker does without the cache that workers share.
+    /// Notes that the worker does not use the cache that workers share.
     pub(super) fn stay_outside(&self) {
         self.outsider.store(true, Ordering::Relaxed);
     }
@@ -264,7 +264,7 @@ impl<J: Job> Slot<J> {
         self.leaving_since_us.store(now_us + 1, Ordering::Relaxed);
     }
 
-    /// Has the worker take work although it has asked to be replaced. Returns false if it does.
+    /// Makes the worker take work although it has asked to be replaced. Returns false if it already does.
     pub(super) fn carry_on(&self) -> bool {
         !self.carries_on.swap(true, Ordering::Relaxed)
     }
@@ -313,23 +313,23 @@ impl<J: Job> Slot<J> {
         self.running_since_us.store(now_us + 1, Ordering::Relaxed);
     }
 
-    /// Notes that no code runs on the thread any more.
+    /// Notes that no code runs on the thread.
     #[inline]
     pub(super) fn stop_running(&self) {
         self.running_since_us.store(0, Ordering::Relaxed);
     }
 
-    /// Claims `job` under the slot's next serial number, which it returns; `None` if the job is not to be run.
+    /// Claims `job` under the slot's next serial number, which it returns; `None` if the job must not be run.
     #[inline]
     pub(super) fn claim(&self, job: &J, now: Instant) -> Option<u64> {
-        // One writer.
+        // One writer: no read-modify-write is needed.
         let serial = self.claims.load(Ordering::Relaxed) + 1;
         job.claim(serial, now).ok()?;
         self.claims.store(serial, Ordering::Relaxed);
         Some(serial)
     }
 
-    /// Sets what a classic worker runs.
+    /// Sets the job that a classic worker runs.
     #[inline]
     pub(super) fn set_present(&self, job: Option<(u64, &Arc<J>)>) {
         let job = job.map(|(serial, job)| (serial, Arc::clone(job)));
@@ -349,7 +349,7 @@ impl<J: Job> Slot<J> {
     /// Counts a job that was run to its end.
     #[inline]
     pub(super) fn count_handled(&self) {
-        // One writer.
+        // One writer: no read-modify-write is needed.
         self.handled.store(self.handled.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -357,7 +357,7 @@ impl<J: Job> Slot<J> {
         self.handled.load(Ordering::Relaxed)
     }
 
-    /// Notes that the worker has been idle since then.
+    /// Notes that the worker has been idle since `now_us`.
     #[inline]
     pub(super) fn idle_since(&self, now_us: u64) {
         self.idle_since_us.store(now_us, Ordering::Relaxed);
@@ -377,7 +377,7 @@ impl<J: Job> Slot<J> {
 
     /// Removes a job from those in flight.
     pub(super) fn end_flight(&self, one: &Arc<InFlight<J>>, now_us: u64) {
-        // They are in the order of their claims.
+        // Sorted by claim, hence by serial number.
         let mut in_flight = self.in_flight.lock();
         if let Ok(place) = in_flight.binary_search_by_key(&one.serial, |other| other.serial) {
             in_flight.remove(place);
@@ -398,7 +398,7 @@ impl<J: Job> Slot<J> {
         if held.is_empty() { self.running(epoch, now).into_iter().collect() } else { held }
     }
 
-    /// Returns what runs on the thread without being in flight: a classic worker's job, or code that belongs to none.
+    /// Returns what runs on the thread without being in flight: a classic worker's job, or code outside of any job.
     fn running(&self, epoch: Instant, now: Instant) -> Option<HeldJob> {
         let since = self.running_since_us.load(Ordering::Relaxed).checked_sub(1)?;
         let age = now.saturating_duration_since(epoch + Duration::from_micros(since));
@@ -412,7 +412,7 @@ impl<J: Job> Slot<J> {
                 && self.in_flight.lock().iter().any(|one| !one.job.is_settled()))
     }
 
-    /// Counts what a tick found out about the worker.
+    /// Counts the findings of a tick about the worker.
     pub(super) fn note(&self, finding: &Finding) {
         if finding.is_long {
             self.long_running.fetch_add(1, Ordering::Relaxed);
@@ -468,14 +468,14 @@ impl WorkerOrder {
         match word {
             1 => Self::Retire,
             2 => Self::HandOver,
-            // A worker that has begun to end by itself had no order.
+            // A worker that has begun to end by itself has no order.
             _ => Self::Serve,
         }
     }
 }
 
 impl<J: Job> InFlight<J> {
-    /// Returns what the watchdog sees of the job if it keeps its worker busy: it is not settled, or still runs.
+    /// Returns the watchdog's view of the job if it keeps its worker busy: it is not settled, or still runs.
     fn held(&self, now: Instant) -> Option<HeldJob> {
         let is_parked = self.is_parked();
         let age = now.saturating_duration_since(self.taken_at);

@@ -1,8 +1,8 @@
-//! The stalled pool: every thread is alive, and none takes anything off the queue.
+//! The stalled pool: every thread is alive, and none takes jobs off the queue.
 //!
-//! Promises: nothing is reported before the pool has finished its first job; one suspect tick is not enough; only a
-//! finished job, or a minute in which the pool never looked stalled, ends the stall. Refuses: it knows neither why a
-//! pool is stalled nor what to do about it. Settings, log and docs call a stalled pool wedged.
+//! Nothing is reported before the pool has finished its first job; one suspect tick is not enough; only a finished
+//! job, or a minute in which the pool never looked stalled, ends the stall. The detector does not know why a pool is
+//! stalled, and takes no action. Settings, log and docs call a stalled pool wedged.
 //!
 //! ```text
 //!              suspect twice: warning             suspect for a minute more
@@ -27,12 +27,12 @@ pub struct StallSample {
     pub finished: u64,
 }
 
-/// What the log should say.
+/// A report to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StallReport {
     /// Work moves again after a warning.
     Recovered,
-    /// Jobs wait, workers are idle, and nothing gets done.
+    /// Jobs wait, workers are idle, and no job is finished.
     Warning,
 }
 
@@ -68,7 +68,7 @@ impl StallDetector {
         matches!(self.state, StallState::Stalled { .. })
     }
 
-    /// Processes the data of one tick; returns what the log should say.
+    /// Processes the data of one tick; returns a report to log.
     pub fn tick(&mut self, sample: StallSample, now: Instant) -> Option<StallReport> {
         let last = self.last.replace(sample)?;
         if sample.finished > last.finished {
@@ -114,7 +114,7 @@ impl StallState {
     fn innocent(self, now: Instant) -> (Self, Option<StallReport>) {
         let state = match self {
             Self::Normal | Self::Doubtful => Self::Normal,
-            // A lull is no recovery, but the minute begins anew.
+            // A lull is not a recovery, but the minute starts over.
             Self::Suspected { warned_at, .. } => Self::Suspected { held_since: None, warned_at },
             Self::Stalled { looked_stalled_at, .. }
                 if now.saturating_duration_since(looked_stalled_at) >= RECOVERY =>
@@ -147,7 +147,7 @@ mod tests {
     }
 
     impl StallScene {
-        /// A pool that has finished one request and has work waiting beside an idle worker.
+        /// A pool that has finished one request; work waits while a worker is idle.
         fn stuck() -> Self {
             let sample = StallSample { queued: 3, refused: 0, workers_idle: 1, finished: 1 };
             let mut scene = Self { detector: StallDetector::default(), sample, now: crate::time::now() };

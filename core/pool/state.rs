@@ -1,6 +1,7 @@
 //! The state that the workers of a pool share: their slots, the source of their jobs, and the counts of workers.
 //!
-//! Promises: a worker is counted once, however it starts and ends. Refuses: it starts no thread and knows no engine.
+//! A worker is counted once, however it starts and ends. The state starts no thread and does not depend on the
+//! engine.
 
 use std::time::{Duration, Instant};
 
@@ -20,10 +21,10 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Takes the oldest job, if there is one.
     fn try_take(&self) -> Option<Arc<J>>;
 
-    /// Returns whether there is nothing to take.
+    /// Returns whether the queue is empty.
     fn is_empty(&self) -> bool;
 
-    /// Returns how many jobs were offered that no worker has taken, including those that may not be taken yet.
+    /// Returns the number of offered jobs that no worker has taken, including those that must still wait.
     fn backlog(&self) -> usize;
 
     /// Returns whether no more jobs will come once it is empty.
@@ -32,19 +33,19 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the seats on which workers wait, one for each slot.
     fn idle_workers(&self) -> &IdleWorkers;
 
-    /// Returns how many jobs one persistent worker may have in flight, at least 1.
+    /// Returns the maximum number of jobs in flight on one persistent worker, at least 1.
     fn fibers_max(&self) -> usize {
         REQUEST_FIBERS_MAX
     }
 
-    /// Returns whether jobs in flight may wait for jobs that no worker has taken. Then a worker that wants to be replaced
-    /// takes more work while there is no other one that does.
+    /// Returns whether jobs in flight may wait for jobs that no worker has taken. If so, a worker that wants to be
+    /// replaced takes more work while no other worker does.
     fn has_jobs_that_await_jobs(&self) -> bool {
         false
     }
 }
 
-/// A worker that ended unexpectedly and is not replaced yet.
+/// A worker that ended unexpectedly and has not been replaced yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The index of its slot.
@@ -70,7 +71,7 @@ impl PoolSize {
         self.max + self.lingering_max()
     }
 
-    /// Returns the maximum number of workers that may linger while others have taken their places.
+    /// Returns the maximum number of workers that may linger after other workers have replaced them.
     pub fn lingering_max(self) -> usize {
         self.max.max(LINGERING_MIN)
     }
@@ -82,7 +83,7 @@ pub(super) struct PoolState<J> {
     pub(super) source: Arc<dyn JobSource<J>>,
     pub(super) events: Arc<dyn PoolEvents<J>>,
     pub(super) size: PoolSize,
-    /// The time that stamps count from.
+    /// The start of the time stamps.
     pub(super) epoch: Instant,
     /// The number of workers that are counted as current.
     pub(super) current: AtomicUsize,
@@ -90,8 +91,8 @@ pub(super) struct PoolState<J> {
     pub(super) taking: AtomicUsize,
     /// How often a worker has booted.
     pub(super) booted: AtomicU64,
-    /// Short: one is inserted, or all are taken. There are never more than slots, because the supervisor takes them
-    /// before it starts a worker in a slot again.
+    /// Held only to insert one failure, or to take all. There are never more than slots, because the supervisor takes
+    /// them before it starts a worker in a slot again.
     pub(super) failures: ShortLock<Vec<Failure>>,
 }
 
@@ -135,7 +136,7 @@ impl<J: Job> PoolState<J> {
         }
     }
 
-    /// Counts a job that a worker has run for `ran`, and settles it if it is not settled.
+    /// Counts a job that a worker ran for `ran`, and settles it if it is not settled.
     #[inline]
     pub(super) fn finish(&self, slot: &Slot<J>, job: &J, ran: Duration) {
         slot.count_handled();
@@ -145,13 +146,13 @@ impl<J: Job> PoolState<J> {
 
     /// Notes that a worker ended unexpectedly.
     pub(super) fn fail(&self, slot: usize, had_booted: bool, fault: BootFault) {
-        // Before the slot is seen as vacant, so that whoever sees it can find out why.
+        // Before the slot becomes vacant, so that a thread that sees it vacant can find the reason.
         self.failures.lock().push(Failure { slot, had_booted, fault });
         self.leave(slot);
         self.events.worker_failed();
     }
 
-    /// Notes that a worker has ended and none takes its slot immediately.
+    /// Notes that a worker has ended and no other worker takes its slot immediately.
     pub(super) fn leave(&self, slot: usize) {
         self.uncount(slot);
         self.slots[slot].vacate();

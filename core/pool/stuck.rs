@@ -1,4 +1,4 @@
-//! Jobs that keep workers busy, and those that hold them up.
+//! Jobs that keep workers busy, and jobs that hold workers up.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct HeldJob {
     pub is_parked: bool,
 }
 
-/// What holds a worker up.
+/// How a job holds its worker up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StuckKind {
     /// It waits in a system call, or its fiber is parked.
@@ -28,7 +28,7 @@ impl StuckKind {
     /// Every kind, in the order of the exposition.
     pub const ALL: [Self; 3] = [Self::Io, Self::CCall, Self::Cpu];
 
-    /// The kind's label value.
+    /// Returns the kind's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -38,7 +38,7 @@ impl StuckKind {
     }
 }
 
-/// What a tick found out about one worker.
+/// The findings of a tick about one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
     /// One of its jobs is older than the threshold.

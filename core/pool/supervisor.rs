@@ -1,9 +1,8 @@
-//! The supervisor of a pool: it starts missing workers, stops those that are not needed, and replaces workers.
+//! The supervisor of a pool: it starts missing workers, stops superfluous ones, and replaces workers.
 //!
-//! Promises: the decisions are those of [`Scaling`], [`Backoff`], [`RollingRestart`], [`Renewal`] and [`relieved`], and
-//! nothing that it orders loses a job; workers that fail to boot are started again after growing pauses, with one
-//! report for each attempt. Refuses: it waits for no worker and reads no clock; logging is up to the caller, who gets
-//! reports.
+//! The decisions are those of [`Scaling`], [`Backoff`], [`RollingRestart`], [`Renewal`] and [`relieved`], and none of the
+//! supervisor's orders loses a job; workers that fail to boot are started again after growing pauses, with one report for
+//! each attempt. The supervisor waits for no worker and reads no clock; it returns reports, which the caller logs.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use super::slot::{SlotPhase, SlotReading, WorkerOrder};
 use super::state::{Failure, PoolSize};
 use super::workers::{Probation, WorkerPool};
 
-/// The machines that decide about the size and the health of one pool.
+/// The state machines that decide about the size and the health of one pool.
 #[derive(Debug)]
 pub struct Supervisor {
     scaling: Scaling,
@@ -34,7 +33,7 @@ pub struct Supervisor {
     replacement_failure: Option<BootFault>,
     /// The number of boots at the last call.
     booted: u64,
-    /// A worker is missing and may not be started yet.
+    /// Whether a worker is missing and must not be started yet.
     is_short: bool,
     /// The requested restart, until its outcome is known.
     asked: Option<AskedRestart>,
@@ -46,7 +45,7 @@ pub struct Supervisor {
 struct AskedRestart {
     /// The number of boots before it.
     booted: u64,
-    /// No worker is left from before it.
+    /// Whether all workers from before it are gone.
     is_over: bool,
 }
 
@@ -55,13 +54,13 @@ struct AskedRestart {
 pub struct SupervisorNews {
     /// A worker has booted.
     pub has_booted: bool,
-    /// Workers that failed to boot, counted as later than those that have booted.
+    /// The failures to boot; they count as later than the boots.
     pub failures: Vec<BootFault>,
     /// The outcome of the last requested restart: all workers that take work have booted since, or one failed to.
     pub restart: Option<Result<(), BootFault>>,
 }
 
-/// What the log should say about the workers.
+/// A report to log about the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SupervisorReport<'a> {
     /// A worker ended unexpectedly.
@@ -136,10 +135,10 @@ impl Supervisor {
     }
 
     /// Makes the next call of [`tend`](Self::tend) begin a rolling restart. If workers fail to boot, the next attempt
-    /// follows at once.
+    /// follows immediately.
     pub fn want_restart(&mut self) {
         self.restart_wanted = true;
-        // The outcome of an earlier request is not that of this one.
+        // The outcome of an earlier request is not the outcome of this one.
         self.asked = None;
         self.news.restart = None;
     }
@@ -149,9 +148,9 @@ impl Supervisor {
         std::mem::take(&mut self.news)
     }
 
-    /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least
-    /// once a second, and whenever the pool [calls](WorkerPool::set_supervisor); a call that is not needed does no
-    /// harm.
+    /// Takes the actions that the state of the pool requires; returns when to call again, if that is known. Must be
+    /// called at least once a second, and whenever the pool [calls](WorkerPool::set_supervisor); spurious calls are
+    /// harmless.
     pub fn tend<J: Job>(
         &mut self,
         workers: &WorkerPool<J>,
@@ -221,7 +220,7 @@ impl Supervisor {
                 self.note_fault(&failure.fault);
             }
             if self.replacement_slot == Some(failure.slot) {
-                // The old workers run, so this is no reason to start workers more slowly.
+                // The old workers run, so this failure does not slow down other starts.
                 self.replacement_failure = Some(failure.fault);
                 continue;
             }
@@ -231,13 +230,14 @@ impl Supervisor {
             match pause {
                 _ if had_booted => report(SupervisorReport::Lost { slot, reason }),
                 Some(retry_after) => report(SupervisorReport::NotBooted { slot, reason, retry_after }),
-                // The first of those that failed together was reported.
+                // The first of the workers that failed together was reported.
                 None => {}
             }
         }
     }
 
-    /// Notes why a worker failed to boot. If no worker from before a requested restart is left, that restart has failed.
+    /// Notes why a worker failed to boot. If all workers from before a requested restart are gone, that restart has
+    /// failed.
     fn note_fault(&mut self, fault: &BootFault) {
         self.news.failures.push(fault.clone());
         if self.asked.take_if(|asked| asked.is_over).is_some() {
@@ -272,7 +272,7 @@ impl Supervisor {
                 }
                 Some(RollingRestartStep::Stopped { slot, replaced, left }) => {
                     self.renewal.stopped(now);
-                    // The failure may have come since the last look.
+                    // The failure may have been reported since the last call.
                     self.hear(workers, report, now);
                     self.replacement_slot = None;
                     let failure = self.replacement_failure.take();
@@ -293,12 +293,12 @@ impl Supervisor {
     }
 
     /// Lets workers that want to be replaced linger while others take their places, as far as the bound allows. The
-    /// others keep their places until they have ended, and carry on where jobs wait for jobs.
+    /// others keep their places until they have ended, and take more work if jobs wait for jobs.
     fn relieve<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
             let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
             match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
-                // No worker can take its place yet; the next one that is spawned does.
+                // No worker can take its place yet; the next worker that is started does.
                 None => {
                     workers.stop(slot, WorkerOrder::HandOver);
                 }
@@ -311,7 +311,7 @@ impl Supervisor {
         }
     }
 
-    /// Handles a thread that the system did not create.
+    /// Handles the failure of the system to create a thread.
     fn not_spawned(&mut self, slot: usize, error: &std::io::Error, report: Report<'_>, now: Instant) {
         let reason = format!("cannot create a thread: {error}");
         self.note_fault(&reason.clone().into());
@@ -321,8 +321,8 @@ impl Supervisor {
         self.is_short = true;
     }
 
-    /// Reports a restart that is over as successful if a worker has booted since it began. If there was none to replace, the
-    /// next worker decides.
+    /// Reports a restart that is over as successful if a worker has booted since it began. If there was no worker to
+    /// replace, the next worker decides.
     fn conclude(&mut self) {
         let Some(asked) = self.asked.filter(|asked| asked.is_over) else { return };
         if self.booted > asked.booted {
@@ -331,14 +331,14 @@ impl Supervisor {
         }
     }
 
-    /// Starts missing workers, and retires those that are not needed.
+    /// Starts missing workers, and retires superfluous ones.
     fn scale<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let slots = workers.slots(now);
         let active = slots.iter().filter(|slot| slot.is_active()).count();
         let booting = slots.iter().filter(|slot| slot.phase == SlotPhase::Booting).count();
         let limit = self.backoff.spawn_limit(now);
         if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(active) {
-            // Before the look at what waits.
+            // Before the backlog is read, so that no job is missed.
             workers.want_help();
         }
         let waiting = workers.backlog();

@@ -1,8 +1,8 @@
-//! The watchdog: which workers one job holds up, and in what.
+//! The watchdog: which workers a single job holds up, and how.
 //!
-//! Promises: a job that has been with its worker for longer than the threshold is noted at each tick and classified
-//! once, whatever else the worker has in flight; to classify it takes at most two questions, at two ticks. Refuses: it
-//! acts on nothing; a stuck job is not cancelled, and its worker is not replaced.
+//! A job that has been with its worker for longer than the threshold is noted at each tick and classified once,
+//! whatever other jobs the worker has in flight; the classification takes at most two questions, at two ticks. The
+//! watchdog takes no action; a stuck job is not cancelled, and its worker is not replaced.
 //!
 //! ```text
 //!   (each job of a worker)
@@ -17,16 +17,16 @@ use std::time::Duration;
 
 use super::stuck::{Finding, HeldJob, StuckKind};
 
-/// How long a job may be with its worker without being noted.
+/// How long a worker may hold a job before the job is noted.
 pub const STUCK_THRESHOLD: Duration = Duration::from_secs(60);
 
-/// Tells what a worker's thread is doing.
+/// Inspects a worker's thread.
 pub trait Inspection {
-    /// Returns whether it sleeps in the kernel.
+    /// Returns whether the thread sleeps in the kernel.
     fn is_blocked(&self) -> bool;
-    /// Asks it to answer if it executes instructions of a script.
+    /// Asks the thread to answer if it executes instructions of a script.
     fn ask(&self);
-    /// Returns whether it has answered since it was asked.
+    /// Returns whether the thread has answered since the question.
     fn is_answered(&self) -> bool;
 }
 
@@ -50,7 +50,7 @@ impl Watchdog {
         Self { threshold, watches: Vec::new() }
     }
 
-    /// Processes one tick for the worker of `slot`, which the jobs in `held` keep busy. `thread` is asked if need be.
+    /// Processes one tick for the worker of `slot`, which the jobs in `held` keep busy. Asks `thread` if necessary.
     pub fn tick(&mut self, slot: usize, held: &[HeldJob], thread: &dyn Inspection) -> Finding {
         if slot >= self.watches.len() {
             self.watches.resize(slot + 1, Vec::new());
@@ -123,7 +123,7 @@ mod tests {
         HeldJob { is_parked: true, ..aged(serial, seconds)[0] }
     }
 
-    /// Too old, and classified so.
+    /// Too old, and classified as `stuck`.
     fn found(stuck: &[(u64, StuckKind)]) -> Finding {
         Finding { is_long: true, stuck: stuck.to_vec() }
     }

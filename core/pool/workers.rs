@@ -1,10 +1,9 @@
 //! The threads of a pool, and the slots that outlive them.
 //!
-//! Promises: a worker counts as busy while it has an unsettled job or runs code, and as current while its thread serves
-//! or is about to; both are derived from the slots, so a thread that dies cannot stay counted. A worker that asks to be
-//! replaced and has nothing in flight is replaced in its slot, without a gap. Refuses: it does not decide how many
-//! workers there should be, which worker stands in for one with jobs in flight, or when a failed worker is started
-//! again; the supervisor does.
+//! A worker counts as busy while it has an unsettled job or runs code, and as current while its thread serves or is about
+//! to; both are derived from the slots, so a thread that dies cannot stay counted. A worker that asks to be replaced and
+//! has nothing in flight is replaced in its slot, without a gap. The pool does not decide how many workers there should
+//! be, which worker stands in for one with jobs in flight, or when a failed worker is started again; the supervisor does.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,14 +56,14 @@ pub struct WorkerPool<J> {
     shared: Arc<WorkerThreads<J>>,
 }
 
-/// What the threads share, and what starts them.
+/// The state that the threads share, and what is needed to start them.
 struct WorkerThreads<J> {
     state: Arc<PoolState<J>>,
     engine: Arc<dyn Engine<J>>,
-    /// What the names of the threads begin with.
+    /// The prefix of the threads' names.
     name: &'static str,
     spawned: AtomicU64,
-    /// Short: a handle is inserted or removed.
+    /// Held only to insert or remove a handle.
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
 
@@ -75,8 +74,8 @@ impl<J> std::fmt::Debug for WorkerThreads<J> {
 }
 
 impl<J: Job> WorkerPool<J> {
-    /// Starts the least number of threads, which take jobs from `source` and run them through `engine`. The threads are
-    /// called `name` and the number of their slot.
+    /// Starts the minimum number of threads, which take jobs from `source` and run them through `engine`. A thread's name
+    /// is `name` and the number of its slot.
     ///
     /// # Errors
     ///
@@ -120,8 +119,8 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.slots[slot].number()
     }
 
-    /// Orders the worker of a slot to end once its jobs in flight have ended. Returns false if it has an order, or has
-    /// begun to end by itself.
+    /// Orders the worker of a slot to end once its jobs in flight have ended. Returns false if it already has an order,
+    /// or has begun to end by itself.
     pub fn stop(&self, slot: usize, order: WorkerOrder) -> bool {
         if !self.shared.state.slots[slot].give_order(order) {
             return false;
@@ -142,7 +141,7 @@ impl<J: Job> WorkerPool<J> {
             return Ok(false);
         }
         let spawned = self.spawn(vacant, Probation::Waived);
-        // Not before the other one is counted: no job must find a pool without workers.
+        // Not before the other worker is counted: no job must find a pool without workers.
         self.shared.state.end_taking(slot);
         self.shared.state.source.idle_workers().wake(slot);
         spawned.map(|()| true)
@@ -153,7 +152,7 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.source.has_jobs_that_await_jobs()
     }
 
-    /// Has the worker of a slot take work although it has asked to be replaced, for as long as it has jobs in flight and no
+    /// Makes the worker of a slot take work although it has asked to be replaced, while it has jobs in flight and no
     /// order.
     pub fn carry_on(&self, slot: usize) {
         if self.shared.state.slots[slot].carry_on() {
@@ -161,7 +160,7 @@ impl<J: Job> WorkerPool<J> {
         }
     }
 
-    /// Sets what is woken when workers are needed, have booted, or have failed.
+    /// Sets the waker that is called when workers are needed, have booted, or have failed.
     pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
         self.shared.state.source.idle_workers().set_help(waker);
     }
@@ -171,23 +170,23 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.source.idle_workers().call_help();
     }
 
-    /// Wakes the supervisor, once, when work arrives and no worker is idle. The caller checks for work that arrived
+    /// Wakes the supervisor once, when work arrives and no worker is idle. The caller checks for work that arrived
     /// before.
     pub fn want_help(&self) {
         self.shared.state.source.idle_workers().want_help();
     }
 
-    /// Returns whether the source is shut: workers end once nothing is left to take.
+    /// Returns whether the source is shut: workers end once the queue is empty.
     pub fn is_shut(&self) -> bool {
         self.shared.state.source.is_shut()
     }
 
-    /// Returns how many jobs were offered that no worker has taken.
+    /// Returns the number of offered jobs that no worker has taken.
     pub fn backlog(&self) -> usize {
         self.shared.state.source.backlog()
     }
 
-    /// Returns how often workers have booted.
+    /// Returns the number of boots so far.
     pub fn booted_total(&self) -> u64 {
         self.shared.state.booted.load(Ordering::Relaxed)
     }
@@ -197,12 +196,12 @@ impl<J: Job> WorkerPool<J> {
         std::mem::take(&mut *self.shared.state.failures.lock())
     }
 
-    /// Counts what a tick found out about the worker of a slot.
+    /// Counts the findings of a tick about the worker of a slot.
     pub fn note(&self, slot: usize, finding: &Finding) {
         self.shared.state.slots[slot].note(finding);
     }
 
-    /// Reads the state of the pool. The values are read one after the other, `busy` first, and made consistent.
+    /// Reads the state of the pool. The values are read one after the other, `busy` first, and adjusted to be consistent.
     pub fn facts(&self) -> PoolFacts {
         let (shared, state) = (&self.shared, &self.shared.state);
         let busy = state.slots.iter().filter(|slot| slot.is_busy()).count();
@@ -256,9 +255,9 @@ impl<J: Job> WorkerPool<J> {
     pub fn join(&self) -> bool {
         let mut in_order = true;
         loop {
-            // A thread that starts another one adds it before it ends.
+            // A thread that starts another one adds its handle before it ends.
             let Some(thread) = self.shared.threads.lock().pop() else { return in_order };
-            // All are waited for, even if one has panicked.
+            // Join all threads, even if one has panicked.
             in_order &= thread.join().is_ok();
         }
     }
@@ -297,7 +296,7 @@ fn spawn<J: Job>(shared: &Arc<WorkerThreads<J>>, slot: usize, now: Instant) -> i
     Ok(())
 }
 
-/// How a thread has ended its work.
+/// How a thread's work ended.
 enum ThreadEnd {
     Stopped,
     Failed(BootFault),
@@ -308,7 +307,7 @@ fn failed(reason: &str) -> ThreadEnd {
     ThreadEnd::Failed(reason.to_owned().into())
 }
 
-/// The life of one worker.
+/// Runs the life of one worker.
 fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     let slot = &shared.state.slots[index];
     slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
@@ -321,7 +320,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     idle_workers.set_waker(index, None);
     let (order, had_booted) = (slot.close_orders(), slot.phase() == SlotPhase::Serving);
     let end = match end {
-        // It would boot and end forever.
+        // A replacement would boot and end in an endless loop.
         ThreadEnd::Recycled(_) if slot.handled() == 0 && order == WorkerOrder::Serve => {
             failed("the application ended before it served a request")
         }
@@ -332,7 +331,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
         (ThreadEnd::Failed(fault), _) => shared.state.fail(index, had_booted, fault),
         (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {
             shared.state.events.recycled(index, reason);
-            // The slot stays taken and counted: its next worker is on its way.
+            // The slot stays taken and counted, because its next worker is about to start.
             if shared.state.source.is_shut() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
@@ -352,14 +351,14 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
             }
         }
     }
-    // It may have been notified of a job that it has not taken.
+    // The worker may have been notified of a job that it has not taken.
     if !shared.state.source.is_empty() {
         idle_workers.notify_one();
     }
     idle_workers.call_help();
 }
 
-/// Starts the engine and works until the end; nothing of the engine is left on the thread afterwards.
+/// Starts the engine and works until the end; drops all of the engine's state on this thread.
 fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
     let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
