@@ -1,9 +1,9 @@
-//! A thread that writes, in batches, what others must not wait to write.
+//! A thread that writes, in batches, items whose writing must not delay other threads.
 //!
-//! Promises: [`offer`](BatchWriter::offer) never waits for a pipe, a disk or a lock; what does not fit into the queue,
-//! and what the sink could not write, is counted as dropped, and the sink is told of it once there is room again; at
-//! the end, what is queued is written, for as long as one is willing to wait. Refuses: it does not know what an item
-//! is, or how it is written.
+//! [`offer`](BatchWriter::offer) never waits for a pipe, a disk or a lock; items that do not fit into the queue, or
+//! that the sink could not write, are counted as dropped, and the sink learns of them once there is room again; a
+//! shutdown writes the queued items, up to its timeout. The thread does not know what an item is, or how it is
+//! written.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::thread;
@@ -14,15 +14,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::sync::outbox::Outbox;
 use crate::sync::primitive::Arc;
 
-/// Writes items on a thread of its own.
+/// Writes items on a dedicated thread.
 #[derive(Debug)]
 pub struct BatchWriter<T> {
     outbox: Arc<Outbox<T>>,
-    /// Its other end is closed when the thread has written everything.
+    /// Becomes readable when the thread, which holds the other end, has written everything.
     written: PipeReader,
 }
 
-/// Where the items of a [`BatchWriter`] go; called on its thread only.
+/// The destination of the items of a [`BatchWriter`]; called on its thread only.
 pub trait BatchSink<T> {
     /// Adds an item to the batch; returns whether the batch has room for another one.
     fn add(&mut self, item: T) -> bool;
@@ -31,19 +31,19 @@ pub trait BatchSink<T> {
     ///
     /// # Errors
     ///
-    /// When the batch was not written: its items count as dropped.
+    /// If the batch was not written: its items count as dropped.
     fn write(&mut self) -> io::Result<()>;
 
-    /// Everything queued has been written, and so many items were dropped since this was said last.
+    /// Reports, once the queue is empty, that `count` items were dropped since the last report.
     fn tell_dropped(&mut self, count: u64);
 }
 
 impl<T: Send + 'static> BatchWriter<T> {
-    /// Starts a thread of this name, with a queue of so many items.
+    /// Starts a thread of this name, with a queue of `items_max` items.
     ///
     /// # Errors
     ///
-    /// When the system gives no descriptor or no thread.
+    /// If the system cannot create a pipe or a thread.
     pub fn start(name: &str, items_max: usize, sink: impl BatchSink<T> + Send + 'static) -> io::Result<Self> {
         let (written, writing) = io::pipe()?;
         let outbox = Arc::new(Outbox::new(items_max));
@@ -57,12 +57,12 @@ impl<T: Send + 'static> BatchWriter<T> {
         self.outbox.offer(item);
     }
 
-    /// Items that were dropped because the queue was full, or that could not be written.
+    /// Returns the number of items that were dropped because the queue was full, or that could not be written.
     pub fn dropped_total(&self) -> u64 {
         self.outbox.dropped_total()
     }
 
-    /// Writes what is queued and ends the thread; returns whether that was done in time. Later items are dropped.
+    /// Writes the queued items and ends the thread; returns whether that finished in time. Later items are dropped.
     pub fn shutdown(&self, timeout: Duration) -> bool {
         self.outbox.close();
         let timeout = Timespec::try_from(timeout).ok();
@@ -72,7 +72,7 @@ impl<T: Send + 'static> BatchWriter<T> {
     }
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct WriterThread<T, S> {
     outbox: Arc<Outbox<T>>,
     sink: S,
@@ -94,7 +94,7 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
         }
     }
 
-    /// Writes what is queued, up to one batch; returns whether there was anything.
+    /// Writes the queued items, up to one batch; returns whether there were any.
     fn write_batch(&mut self) -> bool {
         let mut items = 0;
         let mut has_room = true;
@@ -108,7 +108,8 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
         items > 0
     }
 
-    /// A sink that fails is not told of its own failures for ever.
+    /// Reports dropped items, except those that were dropped because this report failed: otherwise a failing sink
+    /// would report its own failures forever.
     fn tell_dropped(&mut self) {
         let dropped = self.outbox.dropped_total();
         let count = dropped - self.dropped_told;
@@ -125,13 +126,13 @@ mod tests {
 
     use super::*;
 
-    /// An item that is no text: a span of some work.
+    /// An item that is not text: a span of some work.
     #[derive(Debug, PartialEq)]
     struct TestSpan {
         id: u32,
     }
 
-    /// Sends batches of up to three spans, when it is let.
+    /// Sends batches of up to three spans while the test lets it.
     struct Collector {
         batch: Vec<TestSpan>,
         batches: Sender<Result<Vec<TestSpan>, u64>>,

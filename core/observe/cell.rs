@@ -1,6 +1,6 @@
-//! The cells of the metrics: what code counts in, and what a scrape reads of it.
+//! The cells of the metrics: where code counts, and what a scrape reads.
 //!
-//! Promises: counting costs what the cell of `sync` costs; what was read can write itself. Refuses: a cell knows
+//! Counting costs as much as the underlying cell of `sync`; the values that were read write themselves. A cell stores
 //! neither its name nor a format.
 
 use std::marker::PhantomData;
@@ -11,16 +11,16 @@ use crate::sync::histogram::{Histogram, Snapshot};
 use super::exporter::Series;
 use super::label::Label;
 
-/// What code counts in.
+/// A cell in which code counts.
 pub(super) trait MetricCell {
-    /// What a scrape reads.
+    /// The values that a scrape reads.
     type Values: CellValues + Default;
 
-    /// Reads it; stops nobody.
+    /// Reads the cell without blocking writers.
     fn read(&self) -> Self::Values;
 }
 
-/// What a scrape has read of a cell.
+/// The values that a scrape has read from a cell.
 pub(super) trait CellValues {
     /// Writes the series of its family.
     fn write(&self, series: &mut Series<'_>);
@@ -113,7 +113,7 @@ impl<L, const N: usize> Default for ValuesBy<L, N> {
     }
 }
 
-/// What was read of [`CountersBy`].
+/// The values read from [`CountersBy`].
 #[derive(Clone, Debug)]
 pub(super) struct ValuesBy<L, const N: usize> {
     values: [u64; N],
@@ -121,7 +121,7 @@ pub(super) struct ValuesBy<L, const N: usize> {
 }
 
 impl<L, const N: usize> ValuesBy<L, N> {
-    /// The sum of the values that were read: reading anew, more may have come in between.
+    /// Returns the sum of the values that were read; a new reading could be larger.
     pub(super) fn total(&self) -> u64 {
         self.values.iter().sum()
     }
@@ -147,7 +147,7 @@ impl<L: Label, const N: usize> CellValues for ValuesBy<L, N> {
     }
 }
 
-/// A counter for each pair of values of two labels, for what seldom happens.
+/// A counter for each pair of values of two labels, for rare events.
 #[derive(Debug)]
 pub struct CountersByTwo<A, B, const N: usize, const M: usize> {
     counters: [[RareCounter; M]; N],
@@ -169,7 +169,7 @@ impl<A, B, const N: usize, const M: usize> Default for CountersByTwo<A, B, N, M>
     }
 }
 
-/// What was read of [`CountersByTwo`].
+/// The values read from [`CountersByTwo`].
 #[derive(Clone, Debug)]
 pub(super) struct ValuesByTwo<A, B, const N: usize, const M: usize> {
     values: [[u64; M]; N],
@@ -191,7 +191,7 @@ impl<A: Label, B: Label, const N: usize, const M: usize> MetricCell for Counters
     }
 }
 
-/// Pairs appear once something was counted in them.
+/// A pair appears once it was counted.
 impl<A: Label, B: Label, const N: usize, const M: usize> CellValues for ValuesByTwo<A, B, N, M> {
     fn write(&self, series: &mut Series<'_>) {
         for first in A::VALUES {
@@ -205,13 +205,13 @@ impl<A: Label, B: Label, const N: usize, const M: usize> CellValues for ValuesBy
     }
 }
 
-/// Requests whose client left, split by where it was missed: one that ran has waited in the queue as well, one that
-/// was popped has not.
+/// Requests whose client left, by the moment of detection: one that was running has also been counted as a wait in
+/// the queue, one that was popped has not.
 #[derive(Debug, Default)]
 pub struct AbandonedWork {
-    /// Left while a worker ran it.
+    /// The client left while a worker ran the request.
     pub(super) running: Counter,
-    /// Had left when a worker took it off the queue.
+    /// The client had left when a worker took the request off the queue.
     pub(super) popped: Counter,
 }
 

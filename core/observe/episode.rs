@@ -1,14 +1,14 @@
-//! The last episodes: what an operator who comes late would look for in the log.
+//! The recent episodes: what an operator who arrives late would search the log for.
 //!
-//! Promises: bounded in number and in bytes; news that say the same are one episode, however often they come; what has
-//! ended leaves before what has not. Refuses: it reads no clock, and an access record costs it one comparison.
+//! Bounded in number and in bytes; repeated news are one episode, however often they arrive; ended episodes are
+//! evicted before ongoing ones. The book reads no clock, and an access record costs it one comparison.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use crate::limits::{EPISODE_TEXT_BYTES_MAX, EPISODES_MAX};
 
-/// What an episode is about.
+/// The subject of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpisodeKind {
     /// Connections could not be accepted.
@@ -25,11 +25,11 @@ pub enum EpisodeKind {
     ExportFailed,
     /// OPcache waits for its restart.
     OpcacheRestart,
-    /// A plugin is not well.
+    /// A plugin is degraded or has failed.
     Plugin,
     /// SIGHUP was received.
     Reload,
-    /// All workers are replaced.
+    /// All workers are being replaced.
     RollingRestart,
     /// Requests are refused under overload.
     Shedding,
@@ -37,7 +37,7 @@ pub enum EpisodeKind {
     SpansDropped,
     /// Bodies could not be written to temporary files.
     Spool,
-    /// Requests hold workers up.
+    /// Requests hold up their workers.
     Stuck,
     /// The pool takes no work although workers are idle.
     Wedge,
@@ -48,54 +48,54 @@ pub enum EpisodeKind {
 /// One episode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpisodeEntry {
-    /// What it is about.
+    /// Its kind.
     pub kind: EpisodeKind,
-    /// Whom it is about, if there can be several at once: the name of a plugin.
+    /// The name of the plugin or pool, if several can have such an episode at the same time.
     pub subject: String,
     /// When it began.
     pub began_at: SystemTime,
-    /// When there was last something new.
+    /// When it was last seen.
     pub last_at: SystemTime,
-    /// When it ended; `None` if it goes on.
+    /// When it ended; `None` if it is ongoing.
     pub ended_at: Option<SystemTime>,
-    /// How often it was seen; for shedding, the requests that were refused.
+    /// How often it was seen; for shedding, the number of refused requests.
     pub count: u64,
-    /// What was said last.
+    /// The last message about it.
     pub detail: String,
 }
 
-/// What an event means for the episodes.
+/// The effect of an event on the episodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpisodeNews {
-    /// What it is about.
+    /// The kind of the episode.
     pub kind: EpisodeKind,
-    /// Whom it is about.
+    /// The plugin or pool that it is about.
     pub subject: String,
-    /// What happened to it.
+    /// The change of the episode.
     pub step: EpisodeStep,
-    /// The new count; one more if it is not known.
+    /// The new count; `None` adds one, except at the end.
     pub total: Option<u64>,
-    /// What to say; the former text stays if there is none.
+    /// The new message; if empty, the previous one stays.
     pub detail: String,
 }
 
-/// What happened to an episode.
+/// A change of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpisodeStep {
-    /// It began, or goes on.
+    /// It began, or continues.
     Holds,
-    /// It began and ended at once.
+    /// It began and ended immediately.
     Happened,
-    /// It has ended; how long it lasted if that is not until now.
+    /// It has ended; contains its duration if it did not last until now.
     Ended(Option<Duration>),
 }
 
-/// The last episodes, the oldest first.
+/// The recent episodes, oldest first.
 #[derive(Debug, Default)]
 pub struct EpisodeBook(VecDeque<EpisodeEntry>);
 
 impl EpisodeKind {
-    /// The name of the kind.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::AcceptFailed => "accept_failed",
@@ -119,7 +119,7 @@ impl EpisodeKind {
 }
 
 impl EpisodeNews {
-    /// An episode has ended, and there is nothing more to say.
+    /// Makes the news that an episode has ended, without a message.
     pub fn ended(kind: EpisodeKind) -> Self {
         let (subject, detail) = (String::new(), String::new());
         Self { kind, subject, step: EpisodeStep::Ended(None), total: None, detail }
@@ -127,7 +127,7 @@ impl EpisodeNews {
 }
 
 impl EpisodeBook {
-    /// Enters news that came at `at`.
+    /// Records news that arrived at `at`.
     pub fn note(&mut self, news: EpisodeNews, at: SystemTime) {
         let known = self.0.iter_mut().rev().find(|one| one.kind == news.kind && one.subject == news.subject);
         let goes_on = known.filter(|one| one.is_continued_by(news.step, at));
@@ -138,7 +138,7 @@ impl EpisodeBook {
         }
     }
 
-    /// All of them, the latest first.
+    /// Returns all episodes, latest first.
     pub fn episodes(&self) -> Vec<EpisodeEntry> {
         self.0.iter().rev().cloned().collect()
     }
@@ -196,7 +196,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// What happens again within this time is the same episode.
+/// An event that repeats within this time belongs to the same episode.
 const FOLDED_WITHIN: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

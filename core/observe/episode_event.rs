@@ -1,6 +1,6 @@
-//! Which events are part of an episode, and what they say about it.
+//! Which events are part of an episode, and how they describe it.
 //!
-//! Promises: the log level makes no difference. Refuses: it decides nothing; whoever emits an event has.
+//! The log level makes no difference. Nothing is decided here; the emitter of an event has decided.
 
 use super::episode::{EpisodeKind, EpisodeNews, EpisodeStep};
 use super::event::Event;
@@ -13,7 +13,7 @@ use crate::pool::{StuckKind, SupervisorReport};
 use EpisodeStep::{Ended, Happened, Holds};
 
 impl EpisodeNews {
-    /// Returns what `event` means for the episodes, if anything.
+    /// Returns the effect of `event` on the episodes, if it has any.
     pub(super) fn of(event: &Event<'_>) -> Option<Self> {
         use EpisodeKind as Kind;
         Some(match *event {
@@ -75,7 +75,7 @@ fn news(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> Epis
 }
 
 impl EpisodeNews {
-    /// So many requests were refused since the episode of shedding began.
+    /// Makes the news that this many requests were refused since the episode of shedding began.
     pub fn refused_so_far(refused: u64) -> Self {
         refused_so_far(Holds, refused)
     }
@@ -113,7 +113,7 @@ fn kind_text(kind: StuckKind) -> &'static str {
     }
 }
 
-/// Of the pool of that name; the pool that answers requests has none.
+/// Returns the news of the pool with this name, which is empty for the pool that answers requests.
 fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeNews> {
     use EpisodeKind as Kind;
     let one = match report {

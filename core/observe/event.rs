@@ -1,7 +1,7 @@
 //! The events that are logged: a closed list, and the only place where events become text.
 //!
-//! Promises: an event borrows its data, so an event below the log level costs nothing. Refuses: there are no free-form
-//! messages; a new message is a new variant and a new line in docs/events.md.
+//! An event borrows its data, so an event below the log level costs nothing. There are no free-form messages; a new
+//! message is a new variant and a new line in docs/events.md.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -89,25 +89,25 @@ pub enum Event<'a> {
     },
     /// The server has stopped.
     Stopped,
-    /// A signal has stopped the server before it served.
+    /// A signal stopped the server before it served.
     StartStopped,
     /// An event of the worker pool.
     Worker(WorkerEvent<'a>),
     /// An event of tracing.
     Tracing(TraceEvent<'a>),
-    /// Something about the settings.
+    /// A warning about the settings.
     Setting(&'a Warning),
     /// An event of `--watch`.
     Watch(WatchEvent<'a>),
     /// A hint for the operator.
     Hint(Hint<'a>),
-    /// An event of the plugin of that name.
+    /// An event of the plugin with this name.
     Plugin(&'a str, PluginEvent<'a>),
-    /// A script has named a file that is not sent.
+    /// A script named a file that is not sent.
     FileRefused {
-        /// What the script wrote.
+        /// The name as written by the script.
         file: &'a [u8],
-        /// Why it is not sent.
+        /// The reason.
         reason: &'a str,
         /// The ID of the request.
         request_id: &'a str,
@@ -155,7 +155,7 @@ pub enum Event<'a> {
     HandshakeFailed {
         /// The client's address.
         client: IpAddr,
-        /// What went wrong.
+        /// The error.
         error: &'a str,
     },
     /// SIGHUP was received, and there is nothing to reload.
@@ -199,11 +199,11 @@ pub enum Event<'a> {
         /// The state of the queue at the scan.
         gate: GateFacts,
     },
-    /// A signal has arrived that the server gives no meaning.
+    /// A signal arrived that has no meaning for the server.
     SignalIgnored {
         /// Its number.
         number: i32,
-        /// The process that has sent it; `None` if the kernel has.
+        /// The process that sent it; `None` if the kernel sent it.
         sender: Option<u32>,
     },
     /// A message from PHP: an error, `error_log()` or `frankenphp_log()`.
@@ -221,7 +221,7 @@ pub enum Event<'a> {
     Access(Access<'a>),
     /// Another failure, described by the text.
     Failure {
-        /// What failed, as a sentence without a full stop.
+        /// The failure, as a sentence without a full stop.
         what: &'a str,
     },
 }
@@ -449,7 +449,7 @@ impl Event<'_> {
     }
 }
 
-/// Says which file is not sent, and why.
+/// Adds the fields of a file that is not sent.
 fn not_sent(record: Record, file: &[u8], reason: &str, request_id: &str) -> Record {
     record.text("file", file).text("reason", reason).text("request_id", request_id)
 }

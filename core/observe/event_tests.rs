@@ -1,4 +1,4 @@
-//! Each event against the page that describes it.
+//! Compares each event with the page that describes it.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ static IGNORED: Warning = Warning::Ignored(Problem {
 });
 static UNKNOWN: Warning = Warning::Unknown { variable: String::new(), place: None, meant: None };
 
-/// One of each; a variant that is missing here does not compile in [`is_listed`].
+/// One event of each variant; a variant that is missing here does not compile in [`is_listed`].
 const ALL: &[Event<'_>] = &[
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
@@ -150,7 +150,7 @@ const fn to(health: PluginHealth) -> HealthChange {
     HealthChange { from: PluginHealth::Ok, to: HealthReport { health, text: String::new() } }
 }
 
-/// Whoever adds a variant comes by here, adds it to [`ALL`] and writes its line in the page.
+/// To add a variant, add it here and to [`ALL`], and write its line in the page.
 fn is_listed(event: &Event<'_>) -> bool {
     match event {
         Event::Starting { .. }
@@ -207,7 +207,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         Event::Worker(event) => is_worker_listed(event),
         Event::Tracing(event) => is_tracing_listed(event),
         Event::Plugin(_, event) => is_plugin_listed(event),
-        // Their messages are not fixed, or their fields have a table of their own.
+        // Their messages are not fixed, or their fields have a separate table.
         Event::PhpMessage(_) | Event::PluginMessage { .. } | Event::Access(_) | Event::Failure { .. } => {
             false
         }

@@ -1,8 +1,8 @@
-//! What a page of metrics is written to: the border between families and formats.
+//! The exporter of metrics: the border between families and formats.
 //!
-//! Promises: an exporter learns of each family before its series, and of no family without series; what it is told
-//! (kind, unit, help, labels, numbers, buckets with their sum and count) is enough for every format of Prometheus and
-//! for OTLP. Refuses: values have no exemplars and no times of their own.
+//! An exporter receives each family before its series, and no family without series; its arguments (kind, unit, help,
+//! labels, numbers, buckets with their sum and count) are enough for every format of Prometheus and for OTLP. Values
+//! have neither exemplars nor time stamps.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use super::family::{FamilyHead, MetricUnit};
 
 /// Writes families and their series in one format.
 pub trait Exporter {
-    /// Begins a family: all that follows until the next one belongs to it. Called before its first series only.
+    /// Begins a family, which lasts until the next call. Called only before the first series of a family.
     fn family(&mut self, family: FamilyHead<'_>);
 
-    /// Writes a series that is one number.
+    /// Writes a series with a single number.
     fn number(&mut self, labels: Labels<'_>, value: Number);
 
-    /// Writes a series that is a distribution.
+    /// Writes a series with a distribution.
     fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>);
 }
 
@@ -54,7 +54,7 @@ impl From<bool> for Number {
 }
 
 impl From<Duration> for Number {
-    /// In seconds.
+    /// Converts to seconds.
     fn from(value: Duration) -> Self {
         Self::Decimal(value.as_secs_f64())
     }
@@ -73,12 +73,12 @@ impl fmt::Display for Number {
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution<'a> {
     snapshot: &'a Snapshot,
-    /// The values were recorded in microseconds and are shown in seconds.
+    /// Whether the values, which were recorded in microseconds, are shown in seconds.
     is_in_seconds: bool,
 }
 
 impl<'a> Distribution<'a> {
-    /// The upper bounds with the number of values up to each; the last one, `None`, is infinity.
+    /// Returns the upper bounds with the number of values up to each; the last bound, `None`, is infinity.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Number>, u64)> + use<'a> {
         let Self { snapshot, .. } = *self;
         let this = *self;
@@ -91,12 +91,12 @@ impl<'a> Distribution<'a> {
             .map(move |(index, count)| (snapshot.bounds.get(index).map(|bound| this.in_unit(*bound)), count))
     }
 
-    /// The sum of the values.
+    /// Returns the sum of the values.
     pub fn sum(&self) -> Number {
         self.in_unit(self.snapshot.sum)
     }
 
-    /// The number of values; equals the last bucket.
+    /// Returns the number of values; equals the last bucket.
     pub fn count(&self) -> u64 {
         self.snapshot.count()
     }
@@ -106,7 +106,7 @@ impl<'a> Distribution<'a> {
     }
 }
 
-/// The series of one family on their way to an exporter, which hears of the family with the first of them.
+/// The series of one family on their way to an exporter, which receives the family with the first of them.
 pub(super) struct Series<'a> {
     family: FamilyHead<'a>,
     exporter: &'a mut dyn Exporter,
@@ -114,30 +114,30 @@ pub(super) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// No series yet.
+    /// Starts without series.
     pub(super) fn new(family: FamilyHead<'a>, exporter: &'a mut dyn Exporter) -> Self {
         Self { family, exporter, has_begun: false }
     }
 
-    /// The only series of its family.
+    /// Adds the only series of its family.
     pub(super) fn one(&mut self, value: impl Into<Number>) {
         self.labelled(&[], value);
     }
 
-    /// A series if there is a value.
+    /// Adds a series if there is a value.
     pub(super) fn maybe(&mut self, value: Option<impl Into<Number>>) {
         if let Some(value) = value {
             self.one(value);
         }
     }
 
-    /// A series with labels.
+    /// Adds a series with labels.
     pub(super) fn labelled(&mut self, labels: Labels<'_>, value: impl Into<Number>) {
         self.begin();
         self.exporter.number(labels, value.into());
     }
 
-    /// A distribution that was recorded in microseconds.
+    /// Adds a distribution that was recorded in microseconds.
     pub(super) fn histogram(&mut self, snapshot: &Snapshot) {
         let is_in_seconds = self.family.unit() == Some(MetricUnit::Seconds);
         self.begin();

@@ -1,4 +1,4 @@
-//! What the metrics tell that nobody counts: readings of the server's parts, taken when somebody asks.
+//! Metrics that are not counters: readings of the server's parts, taken at each scrape.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use crate::pool::{BootFault, PoolFacts, SlotReading};
 
 use super::process::ProcessFacts;
 
-/// Readings of the server's parts; taken together when somebody asks.
+/// Readings of the server's parts, taken together at each scrape.
 #[derive(Clone, Debug)]
 pub struct ScrapeFacts<'a> {
     /// The server's version.
@@ -17,7 +17,7 @@ pub struct ScrapeFacts<'a> {
     pub php_version: Option<&'a str>,
     /// When the process started.
     pub started_at: SystemTime,
-    /// Since the process started.
+    /// The time since the process started.
     pub uptime: Duration,
     /// The last reload.
     pub reload: ReloadFacts,
@@ -25,19 +25,19 @@ pub struct ScrapeFacts<'a> {
     pub certificates: Option<CertificateFacts>,
     /// The queue; `None` for an executor that has none.
     pub gate: Option<GateFacts>,
-    /// The places that a queue has, or would have.
+    /// The capacity of the queue; the configured one if there is no queue.
     pub queue_capacity: usize,
     /// The pool; `None` for an executor that has none.
     pub pool: Option<PoolFacts>,
-    /// The slots of the pool that workers have been in.
+    /// The slots of the pool that have had a worker.
     pub slots: Vec<SlotReading>,
-    /// The I/O threads that connections are given to.
+    /// The number of I/O threads that connections are distributed to.
     pub io_workers_in_use: usize,
     /// Whether workers are persistent.
     pub worker_mode: bool,
     /// Whether a runtime hook is in effect.
     pub runtime_hooks: bool,
-    /// The background tasks; `None` for a server without any.
+    /// The background tasks; `None` for a server without background tasks.
     pub tasks: Option<TaskFacts>,
     /// The spans; `None` if tracing is not enabled.
     pub tracing: Option<TraceFacts>,
@@ -51,78 +51,78 @@ pub struct ScrapeFacts<'a> {
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
     pub spool_bytes: u64,
-    /// The most bytes in temporary files.
+    /// The maximum number of bytes in temporary files.
     pub spool_bytes_max: u64,
     /// Log records that were dropped.
     pub log_dropped: u64,
-    /// What the kernel says.
+    /// The kernel's facts about the process.
     pub process: ProcessFacts,
 }
 
-/// What became of the background tasks, read at one moment.
+/// The counts of the background tasks, read at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskFacts {
-    /// Those that were queued.
+    /// Tasks that were queued.
     pub dispatched: u64,
-    /// Those that have ended with a result.
+    /// Tasks that ended with a result.
     pub completed: u64,
-    /// Those that have failed.
+    /// Tasks that failed.
     pub failed: u64,
-    /// Those that were cancelled, and have ended.
+    /// Tasks that were cancelled and have ended.
     pub cancelled: u64,
-    /// Those that were refused because a bound was reached.
+    /// Tasks that were refused because a limit was reached.
     pub rejected: u64,
-    /// Those that ran on when the call that waited for any of them gave up.
+    /// Tasks that kept running after the call that waited for any of them gave up.
     pub stranded: u64,
-    /// Bytes of output that went nowhere.
+    /// Bytes of output that were discarded.
     pub output_discarded_bytes: u64,
-    /// Those that are queued or running; `None` before their threads have started.
+    /// Tasks that are queued or running; `None` before their threads have started.
     pub in_flight: Option<u64>,
-    /// The most that may be.
+    /// The maximum of `in_flight`.
     pub in_flight_limit: u64,
 }
 
-/// What OPcache says of its memory.
+/// OPcache's report about its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpcacheReading {
     /// Bytes in use.
     pub used_bytes: u64,
     /// Bytes that are free.
     pub free_bytes: u64,
-    /// Bytes of scripts that have been replaced; they are free after a restart.
+    /// Bytes of scripts that have been replaced; a restart frees them.
     pub wasted_bytes: u64,
     /// Scripts in the cache.
     pub scripts: u64,
-    /// Scripts that were loaded from there.
+    /// Script loads served from the cache.
     pub hits: u64,
-    /// Scripts that were not.
+    /// Script loads that missed the cache.
     pub misses: u64,
 }
 
-/// How full the cache of static files is.
+/// The fill level of the cache of static files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaticCacheReading {
-    /// Its files, with those that are known but not kept in memory.
+    /// The number of its files, including those that are known but not kept in memory.
     pub files: u64,
-    /// What it accounts for.
+    /// The number of bytes that it accounts for.
     pub bytes: u64,
-    /// The most that it may; 0 if it is off.
+    /// The maximum of `bytes`; 0 if the cache is off.
     pub bytes_max: u64,
 }
 
-/// What became of the spans, as far as nobody else counts it.
+/// The counts of the spans that no other part keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceFacts {
-    /// Those for which the queue had no room.
+    /// Spans for which the queue had no room.
     pub dropped: u64,
 }
 
-/// What became of the last reload.
+/// The outcome of the last reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReloadFacts {
-    /// It succeeded; so it is when there was none.
+    /// Whether it succeeded; true if there was no reload.
     pub is_successful: bool,
-    /// When one last succeeded, or the server started.
+    /// When a reload last succeeded, or the server started.
     pub succeeded_at: SystemTime,
 }
 
@@ -145,9 +145,9 @@ impl BootFailure {
     }
 }
 
-/// What is known about the certificates of the main port.
+/// The facts about the certificates of the main port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// When the first of them expires; `None` if none says so.
+    /// When the first of them expires; `None` if no expiry is known.
     pub first_expiry: Option<SystemTime>,
 }

@@ -1,11 +1,11 @@
-//! The families of the exposition: all that there is to say of a metric, in one row each.
+//! The families of the exposition: one row per metric, with everything about it.
 //!
-//! A row reads: its constant, what its numbers do, its name, the chapter of the reference page, the condition of its
-//! source; the help of the exposition; the text of the reference page. Then `cell` is what code counts in, a field of
-//! [`Metrics`], and `source` is how the series are written. Without a `source` they are those of the cell.
+//! A row contains: its constant, its kind, its name, the chapter of the reference page, the condition of its source;
+//! the help of the exposition; the text of the reference page. Then `cell` is the cell that code counts in, a field
+//! of [`Metrics`], and `source` writes the series. Without a `source`, the cell writes them.
 //!
-//! Promises: names never change; a counter's name ends in `_total` and nothing else does; a row is all that a new
-//! metric costs. Refuses: no label value comes from a client. The file is long because the table is.
+//! Names never change; only the names of counters end in `_total`; a new metric needs one row and nothing else. No
+//! label value comes from a client. The file is long because the table is.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -44,20 +44,20 @@ macro_rules! families {
             meaning: $meaning,
         };)*
 
-        /// Every family, in the order of the exposition.
+        /// All families, in the order of the exposition.
         pub(super) const ALL: &[Family] = &[$($constant),*];
 
         /// The source of each family of [`ALL`].
         pub(super) const SOURCES: &[FamilySource] =
             &[$(or!([$($source)?] $(|_, counted, series| counted.$cell.write(series))?)),*];
 
-        /// Everything that the server counts: typed cells, no registry, no lock.
+        /// All counts of the server: typed cells, without registry and lock.
         #[derive(Debug)]
         pub struct Metrics {
             $($(#[doc = $help] pub $cell: $type,)?)*
         }
 
-        /// What a scrape has read of [`Metrics`], so that families about the same cell agree.
+        /// The values that a scrape has read from [`Metrics`], so that families of the same cell agree.
         pub(super) struct Counted {
             $($($cell: <$type as MetricCell>::Values,)?)*
         }
@@ -82,7 +82,7 @@ macro_rules! families {
     };
 }
 
-/// The first, or the second where there is no first.
+/// Evaluates to the first value, or to the second if there is no first.
 macro_rules! or {
     ([] $default:expr) => {
         $default
@@ -513,7 +513,7 @@ fn versions(series: &mut Series<'_>, facts: &ScrapeFacts<'_>) {
     }
 }
 
-/// A slot that a worker has left keeps these series: counters must not vanish.
+/// Includes slots that a worker has left: counters must not vanish.
 fn by_slot<N: Into<Number>>(
     series: &mut Series<'_>,
     label: &str,
@@ -525,7 +525,7 @@ fn by_slot<N: Into<Number>>(
     }
 }
 
-/// Only the slots that a worker is in.
+/// Includes only slots that have a worker.
 fn by_worker<N: Into<Number>>(
     series: &mut Series<'_>,
     slots: &[SlotReading],
@@ -556,7 +556,7 @@ fn opcache_memory(series: &mut Series<'_>, facts: &ScrapeFacts<'_>) {
     }
 }
 
-/// The series of plugins that have a value.
+/// Writes the series of the plugins that have a value.
 fn by_plugin(
     series: &mut Series<'_>,
     plugins: &[PluginReading],
@@ -579,7 +579,7 @@ fn plugin_health(series: &mut Series<'_>, plugins: &[PluginReading]) {
     }
 }
 
-/// Since the Unix epoch.
+/// Returns the time since the Unix epoch.
 fn unix_time(at: SystemTime) -> Duration {
     at.duration_since(UNIX_EPOCH).unwrap_or_default()
 }

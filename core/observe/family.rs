@@ -1,49 +1,49 @@
-//! What describes a family of series, whatever its values.
+//! The description of a family of series, independent of its values.
 //!
-//! Promises: plain constants. Refuses: no value lives here, and nothing depends on a format.
+//! Plain constants. No value is stored here, and nothing depends on a format.
 
 /// A family of series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Its name, as the text format has it.
+    /// Its name in the text format.
     pub name: &'static str,
-    /// What its numbers do.
+    /// Its kind.
     pub kind: MetricKind,
-    /// One sentence for whoever reads a dashboard.
+    /// One sentence for readers of a dashboard.
     pub help: &'static str,
-    /// Where the reference page describes it.
+    /// The chapter of the reference page that describes it.
     pub chapter: MetricChapter,
     /// When it has a source.
     pub condition: Condition,
-    /// What the reference page says about it, in Markdown.
+    /// The text of the reference page about it, in Markdown.
     pub meaning: &'static str,
 }
 
-/// What a page says of a family before its series.
+/// The lines about a family that a page contains before its series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FamilyHead<'a> {
-    /// Its name, as the text format has it.
+    /// Its name in the text format.
     pub name: &'a str,
-    /// What its numbers do.
+    /// Its kind.
     pub kind: MetricKind,
     /// One line about it, without quotes and backslashes.
     pub help: &'a str,
 }
 
-/// What a family's numbers do.
+/// The kind of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// They only grow.
+    /// They only increase.
     Counter,
-    /// They go up and down.
+    /// They increase and decrease.
     Gauge,
-    /// They count values by size.
+    /// They are distributions.
     Histogram,
     /// Always 1; the labels carry the information.
     Info,
 }
 
-/// What a family's numbers measure.
+/// The unit of a family's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricUnit {
     /// Bytes.
@@ -63,13 +63,13 @@ pub enum MetricChapter {
     Admission,
     /// The pool, and what PHP does.
     Workers,
-    /// Requests that hold a worker up.
+    /// Requests that hold up a worker.
     StuckWorkers,
     /// Persistent workers.
     WorkerMode,
-    /// Tasks in the background.
+    /// Background tasks.
     BackgroundTasks,
-    /// Spans, and their way to the collector.
+    /// Spans and their export.
     Tracing,
     /// Plugins.
     Plugins,
@@ -79,7 +79,7 @@ pub enum MetricChapter {
     Process,
 }
 
-/// When a family has a source; without one it is absent.
+/// When a family has a source; a family without a source is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// In every server.
@@ -105,19 +105,19 @@ pub enum Condition {
 }
 
 impl Family {
-    /// What a page says of it.
+    /// Returns the head of the family for a page.
     pub fn head(&self) -> FamilyHead<'static> {
         FamilyHead { name: self.name, kind: self.kind, help: self.help }
     }
 
-    /// The unit, which every name of a quantity contains.
+    /// Returns the unit, which is part of the name of every quantity.
     pub fn unit(&self) -> Option<MetricUnit> {
         self.head().unit()
     }
 }
 
 impl FamilyHead<'_> {
-    /// The unit, which every name of a quantity contains.
+    /// Returns the unit, which is part of the name of every quantity.
     pub fn unit(&self) -> Option<MetricUnit> {
         self.name.split('_').find_map(|word| match word {
             "bytes" => Some(MetricUnit::Bytes),
@@ -129,7 +129,7 @@ impl FamilyHead<'_> {
 }
 
 impl MetricChapter {
-    /// Every chapter, in the order of the page.
+    /// All chapters, in the order of the page.
     pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::Admission,
@@ -143,7 +143,7 @@ impl MetricChapter {
         Self::Process,
     ];
 
-    /// Its heading.
+    /// Returns its heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Requests => "Requests",
@@ -161,7 +161,7 @@ impl MetricChapter {
 }
 
 impl Condition {
-    /// The settings that it means, in Markdown; `None` if it always holds.
+    /// Returns the settings behind the condition, in Markdown; `None` if it always holds.
     pub fn settings(self) -> Option<&'static str> {
         match self {
             Self::Always => None,

@@ -1,7 +1,7 @@
 //! Probes and the health report.
 //!
-//! Promises: each verdict is computed from facts at the moment it is asked for. Load is no fault: a full queue, an
-//! exhausted connection budget and refusals change nothing here. Refuses: a probe does no work and asks nobody.
+//! Each verdict is computed from facts at the time of the request. Load is not a fault: a full queue, an exhausted
+//! connection budget and refusals change nothing here. A probe does no work and waits for no other thread.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::plugins::PluginHealth;
 /// The three probes of an orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthProbe {
-    /// The process can answer. A failure would restart it, so there is none.
+    /// The process can answer. A failure would cause a restart, so it never fails.
     Liveness,
     /// New requests are welcome.
     Readiness,
-    /// There is somebody to run requests.
+    /// There are threads to run requests.
     Startup,
 }
 
 impl HealthProbe {
-    /// The probe's name, which is also the body of its answer.
+    /// Returns the probe's name, which is also the body of its answer.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Liveness => "liveness",
@@ -29,19 +29,19 @@ impl HealthProbe {
     }
 }
 
-/// Who could run a request now.
+/// The threads that could run a request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerHealth {
-    /// The executor has no threads of its own and can always answer.
+    /// The executor has no threads and can always answer.
     NotNeeded,
-    /// The pool has not been made yet.
+    /// The pool has not been created yet.
     NotStarted,
     /// This many threads of the pool are running.
     Running(usize),
 }
 
 impl WorkerHealth {
-    /// Whether a request would find somebody to run it.
+    /// Returns whether a request would find a thread that runs it.
     pub fn can_serve(self) -> bool {
         match self {
             Self::NotNeeded => true,
@@ -51,21 +51,21 @@ impl WorkerHealth {
     }
 }
 
-/// What the probes look at.
+/// The facts behind the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeFacts {
-    /// The main port accepts connections and no drain has begun.
+    /// Whether the main port accepts connections and no drain has begun.
     pub serving: bool,
-    /// Who could run a request.
+    /// The threads that could run a request.
     pub workers: WorkerHealth,
-    /// The pool is stalled; watched in worker mode only.
+    /// Whether the pool is stalled; detected in worker mode only.
     pub pool_stalled: bool,
-    /// A plugin has failed.
+    /// Whether a plugin has failed.
     pub plugin_failed: bool,
 }
 
 impl ProbeFacts {
-    /// Whether `probe` succeeds.
+    /// Returns whether `probe` succeeds.
     pub fn passes(self, probe: HealthProbe) -> bool {
         match probe {
             HealthProbe::Liveness => true,
@@ -80,22 +80,22 @@ impl ProbeFacts {
 /// The health report, for dashboards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Since the server started.
+    /// The time since the server started.
     pub uptime: Duration,
     /// Requests received on the main port.
     pub total_requests: u64,
     /// Open connections on the main port.
     pub active_connections: u64,
-    /// Who could run a request.
+    /// The threads that could run a request.
     pub workers: WorkerHealth,
-    /// The pool is stalled; watched in worker mode only.
+    /// Whether the pool is stalled; detected in worker mode only.
     pub pool_stalled: bool,
-    /// How the plugins are that report it.
+    /// The health of the plugins that report it.
     pub plugins: Vec<(String, PluginHealth)>,
 }
 
 impl Health {
-    /// Whether every subsystem is healthy.
+    /// Returns whether every subsystem is healthy.
     pub fn is_ok(&self) -> bool {
         let has_failed = |(_, health): &(_, PluginHealth)| *health == PluginHealth::Failed;
         self.workers.can_serve() && !self.pool_stalled && !self.plugins.iter().any(has_failed)

@@ -1,7 +1,7 @@
 //! Log records that point operators to a setting.
 //!
-//! Promises: the same as [`Event`](super::Event), which it is part of. Each hint is logged once, when there is a reason
-//! for it.
+//! As for [`Event`](super::Event), of which a hint is a part. Each hint is logged once, when there is a reason for
+//! it.
 
 use super::record::Record;
 use crate::admission::ShedReason;
@@ -26,14 +26,14 @@ pub enum Hint<'a> {
         /// The file that indicates a project.
         found: &'a str,
     },
-    /// Runtime hooks were chosen that have no effect.
+    /// Runtime hooks were selected that have no effect.
     IdleHooks,
     /// Calls of a library do not reach the runtime hooks.
     HooksOutOfReach {
         /// The file name of the library.
         library: &'a str,
     },
-    /// A file that belongs to TLS cannot be read by the user of `RUN_AS`.
+    /// A file of the TLS configuration cannot be read by the user of `RUN_AS`.
     UnreadableAtReload {
         /// The file.
         path: &'a str,
@@ -42,10 +42,10 @@ pub enum Hint<'a> {
     IdleDirective {
         /// Its name.
         name: &'a str,
-        /// Why it has none.
+        /// Why it has no effect.
         reason: &'a str,
     },
-    /// A reload has found that an ini file of PHP has changed since the start.
+    /// A reload found that an ini file of PHP has changed since the start.
     IniFileChanged {
         /// The file.
         path: &'a str,

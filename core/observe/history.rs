@@ -1,7 +1,7 @@
-//! Rates and latencies of the last seconds, from samples that are taken once a second.
+//! Rates and latencies of the last seconds, from samples taken once a second.
 //!
-//! Promises: a few samples of fixed size, whoever looks and however often. Refuses: it reads no clock, and it does not
-//! know what nobody counts.
+//! A few samples of fixed size, however many clients read them. The history reads no clock, and covers counters and
+//! processor time only.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::label::StatusClass;
 use crate::limits::STATUS_WINDOW_SECONDS;
 use crate::sync::histogram::Snapshot;
 
-/// What was counted at one time.
+/// The counts at one time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     at: Instant,
@@ -24,11 +24,11 @@ pub struct Sample {
     cpu: Duration,
 }
 
-/// The last samples.
+/// The recent samples.
 #[derive(Debug, Default)]
 pub struct History(VecDeque<Sample>);
 
-/// What happened between two samples.
+/// The activity between two samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// The time between them.
@@ -39,7 +39,7 @@ pub struct Window {
     pub responses: [u64; StatusClass::ALL.len()],
     /// Requests that were refused under overload.
     pub overload_refusals: u64,
-    /// From the first byte of a request to the last one of its response.
+    /// The time from the first byte of a request to the last byte of its response.
     pub request_duration: Latency,
     /// How long requests waited for a worker.
     pub queue_wait: Latency,
@@ -49,26 +49,26 @@ pub struct Window {
     pub cpu_seconds: f64,
 }
 
-/// A distribution of durations, in microseconds. The quantiles are estimates: within a bucket, the values are taken to be
-/// evenly spread, and those above the last bound to be as long as it.
+/// A distribution of durations, in microseconds. The quantiles are estimates: the values are assumed to be evenly
+/// distributed within a bucket, and values above the last bound to equal that bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many values there are.
+    /// The number of values.
     pub count: u64,
     /// Their mean.
     pub mean_us: u64,
-    /// Half of them are shorter.
+    /// The median.
     pub p50_us: u64,
-    /// Nine of ten are shorter.
+    /// The 90th percentile.
     pub p90_us: u64,
-    /// Ninety-nine of a hundred are shorter.
+    /// The 99th percentile.
     pub p99_us: u64,
 }
 
 impl Sample {
     /// Reads the metrics.
     pub fn read(metrics: &Metrics, cpu: Duration, at: Instant) -> Self {
-        // Of a request, the end is read before the beginning, so that no more end than began.
+        // The ends of requests are read before their beginnings, so that no more requests end than begin.
         Self {
             at,
             responses: StatusClass::ALL.map(|class| metrics.responses.value(class)),
@@ -91,7 +91,7 @@ impl History {
         self.0.push_back(sample);
     }
 
-    /// What happened between the first sample and the last; `None` before the second one.
+    /// Returns the activity between the first sample and the last; `None` before the second one.
     pub fn window(&self) -> Option<Window> {
         let (first, last) = (self.0.front()?, self.0.back()?);
         let elapsed = last.at.saturating_duration_since(first.at);
@@ -173,7 +173,7 @@ mod tests {
         }
         let window = history.window().unwrap();
         assert_eq!((window.seconds, window.cpu_seconds), (10.0, 5.0));
-        // Those of the seconds 19 to 28.
+        // The samples of the seconds 19 to 28.
         assert_eq!((window.responses, window.request_duration.count), ([0, 235, 0, 0, 0], 235));
         assert_eq!(window.request_duration.mean_us, 300);
         assert_eq!(window.queue_wait, Latency::default());

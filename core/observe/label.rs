@@ -1,7 +1,7 @@
 //! Label values that are fixed sets, in the order of the exposition.
 //!
-//! Promises: a value is spelled in one place. Refuses: the reasons for refusals and for recycled workers belong to those
-//! who give them.
+//! A value is spelled in one place. The reasons for refusals and for recycled workers are defined by the modules that
+//! refuse and recycle.
 
 use crate::admission::ShedReason;
 use crate::config::RuntimeHook;
@@ -15,7 +15,7 @@ pub enum CancelReason {
     ClientAbort,
     /// The script reached its time limit.
     Timeout,
-    /// The drain deadline cut it off.
+    /// The drain deadline cut off the request.
     Shutdown,
 }
 
@@ -23,7 +23,7 @@ impl CancelReason {
     /// Every reason, in the order of the exposition.
     pub const ALL: [Self; 3] = [Self::ClientAbort, Self::Timeout, Self::Shutdown];
 
-    /// The reason's label value.
+    /// Returns the reason's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ClientAbort => "client_abort",
@@ -36,7 +36,7 @@ impl CancelReason {
 /// The class of a status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusClass {
-    /// 100 to 199: only a protocol switch ends a request with one.
+    /// 100 to 199: only a protocol switch ends a request with such a status.
     Informational,
     /// 200 to 299.
     Success,
@@ -53,7 +53,7 @@ impl StatusClass {
     pub const ALL: [Self; 5] =
         [Self::Informational, Self::Success, Self::Redirection, Self::ClientError, Self::ServerError];
 
-    /// Sorts a status code in; what a script makes up above 599 is a server's error.
+    /// Returns the class of a status code; codes above 599, which scripts may invent, count as server errors.
     pub fn of(status: u16) -> Self {
         match status {
             ..=199 => Self::Informational,
@@ -64,7 +64,7 @@ impl StatusClass {
         }
     }
 
-    /// The class's label value.
+    /// Returns the class's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Informational => "1xx",
@@ -79,7 +79,7 @@ impl StatusClass {
 /// How a TLS handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsHandshake {
-    /// A session began.
+    /// A new session was established.
     Full,
     /// A session was resumed.
     Resumed,
@@ -93,7 +93,7 @@ impl TlsHandshake {
     /// Every outcome, in the order of the exposition.
     pub const ALL: [Self; 4] = [Self::Full, Self::Resumed, Self::Failed, Self::PlainHttp];
 
-    /// The outcome's label value.
+    /// Returns the outcome's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -107,7 +107,7 @@ impl TlsHandshake {
 /// Why a call that has a hook blocked its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookObstacle {
-    /// PHP does not allow a switch of fibers.
+    /// PHP does not allow a fiber switch.
     Switch,
     /// Code was being loaded, or a constant evaluated.
     Loading,
@@ -117,7 +117,7 @@ pub enum HookObstacle {
     Output,
     /// A function that marks values was running.
     Marks,
-    /// The system refused what a wait needs.
+    /// The system refused a resource that the wait needs.
     Memory,
     /// All helper threads were busy.
     Helpers,
@@ -135,7 +135,7 @@ impl HookObstacle {
         Self::Helpers,
     ];
 
-    /// The obstacle's label value.
+    /// Returns the obstacle's label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Switch => "switch",
@@ -155,13 +155,13 @@ pub trait Label: Copy + 'static {
     const NAME: &'static str;
     /// Every value, in the order of the exposition.
     const VALUES: &'static [Self];
-    /// Whether series exist before anything was counted in them.
+    /// Whether series exist before their first count.
     const IS_SHOWN_FROM_THE_START: bool;
 
-    /// Its place among the counters.
+    /// Returns its index among the counters.
     fn index(self) -> usize;
 
-    /// The value's spelling.
+    /// Returns the value's spelling.
     fn as_str(self) -> &'static str;
 }
 

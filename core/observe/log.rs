@@ -1,8 +1,8 @@
-//! The log: finished records, and how the thread that writes them does it.
+//! The log: finished records, and the thread that writes them.
 //!
-//! Promises: whoever emits never waits for a pipe, a disk or a lock; what does not fit is dropped, counted, and
-//! reported once there is room again; records of one thread keep their order. Access records obey their own setting
-//! and no level. Refuses: it does not reopen or rotate; standard output belongs to whoever started the server.
+//! Emitting never waits for a pipe, a disk or a lock; records that do not fit are dropped, counted, and reported once
+//! there is room again; records of one thread keep their order. Access records obey their own setting and no level.
+//! It does not reopen or rotate; standard output belongs to the process that started the server.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -25,7 +25,7 @@ pub struct Log {
     level: Level,
     access: AccessLog,
     writer: Arc<BatchWriter<Vec<u8>>>,
-    /// Short: one episode is entered, or all are copied.
+    /// Held only to record one episode, or to copy all.
     episodes: Arc<ShortLock<EpisodeBook>>,
 }
 
@@ -34,9 +34,9 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When the system gives no descriptor or no thread.
+    /// If the system cannot create a descriptor or a thread.
     pub fn to_stdout(level: Level, access: AccessLog, format: LogFormat) -> io::Result<Self> {
-        // A descriptor of our own: the standard library's handle has a buffer and a lock.
+        // A separate descriptor, because the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let is_text = match format {
             LogFormat::Auto => stdout.is_terminal(),
@@ -50,7 +50,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When the system gives no descriptor or no thread.
+    /// If the system cannot create a descriptor or a thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
         Self::start_in(false, level, access, sink)
     }
@@ -66,8 +66,8 @@ impl Log {
         Ok(Self { level, access, writer, episodes: Arc::default() })
     }
 
-    /// Logs `event`, if its level (or, for an access record, its status) is to be logged. Whatever the level, it is
-    /// entered in the book of episodes, if it is part of one.
+    /// Logs `event`, if its level (or, for an access record, its status) is enabled. An event that is part of an
+    /// episode is recorded in the book of episodes at any level.
     pub fn emit(&self, event: &Event<'_>) {
         if let Some(news) = EpisodeNews::of(event) {
             self.note(news);
@@ -77,18 +77,19 @@ impl Log {
         }
     }
 
-    /// Enters news that have no record.
+    /// Records news without a log record.
     pub fn note(&self, news: EpisodeNews) {
         let at = time::wall();
         self.episodes.lock().note(news, at);
     }
 
-    /// The last episodes, the latest first.
+    /// Returns the recent episodes, latest first.
     pub fn episodes(&self) -> Vec<EpisodeEntry> {
         self.episodes.lock().episodes()
     }
 
-    /// Whether an access record with this status would be written; for those who would have to gather its fields.
+    /// Returns whether an access record with this status would be written, so that callers can skip gathering its
+    /// fields.
     #[inline]
     pub fn wants_access(&self, status: u16) -> bool {
         match self.access {
@@ -98,12 +99,13 @@ impl Log {
         }
     }
 
-    /// Records that were dropped because the queue was full or could not be written.
+    /// Returns the number of records that were dropped because the queue was full or that could not be written.
     pub fn dropped_total(&self) -> u64 {
         self.writer.dropped_total()
     }
 
-    /// Writes what is queued and ends the thread; returns whether that was done in time. Later records are dropped.
+    /// Writes the queued records and ends the thread; returns whether that finished in time. Later records are
+    /// dropped.
     pub fn shutdown(&self) -> bool {
         self.shutdown_within(LOG_FLUSH_TIMEOUT)
     }
@@ -125,7 +127,7 @@ struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
-    /// Whether people are to read the records.
+    /// Whether the records are formatted for people.
     is_text: bool,
 }
 
@@ -148,7 +150,7 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
             self.put(event.render(time::wall()));
-            // A record about lost records that is lost too changes nothing.
+            // If the record about lost records is lost too, nothing changes.
             let _ = self.write();
         }
     }
@@ -254,7 +256,7 @@ mod tests {
         );
     }
 
-    /// A sink that takes nothing until it is told to.
+    /// A sink that blocks until the test releases it.
     struct Gated {
         entered: Sender<()>,
         open: Receiver<()>,
@@ -281,7 +283,7 @@ mod tests {
         let log = Log::start(Level::Info, AccessLog::Off, Gated { entered, open, out }).unwrap();
         log.emit(&Event::Stopped);
         has_entered.recv().unwrap();
-        // The thread is inside its write; the queue takes what it can hold, the rest is dropped.
+        // The thread is inside its write; the queue fills up, and the rest is dropped.
         for _ in 0..LOG_QUEUE_RECORDS + 7 {
             log.emit(&Event::Stopped);
         }
@@ -293,7 +295,7 @@ mod tests {
             reader.read_to_string(&mut text).unwrap();
             text
         });
-        // The writer ends by itself now that its sink takes bytes again.
+        // The writer finishes now that its sink accepts bytes again.
         let text = reading.join().unwrap();
         assert_eq!(text.lines().count(), 1 + LOG_QUEUE_RECORDS + 1);
         assert!(text.contains(r#""count":7"#));

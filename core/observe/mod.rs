@@ -1,28 +1,28 @@
-//! What the server says about itself: metrics, health, log records.
+//! The server's reports about itself: metrics, health, log records.
 //!
-//! Promises: writing is cheap and never waits (sharded cells, a bounded queue of log records); reading stops nobody;
-//! every figure comes from a fact. Refuses: it opens no socket and reads no setting; facts are handed in.
+//! Writing is cheap and never waits (sharded cells, a bounded queue of log records); reading blocks no writer; every
+//! figure comes from a fact. This folder opens no socket and reads no setting; callers pass the facts.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `label` | values of labels that are fixed sets |
 //! | `families` | the table of the metrics: cells, names, types, help, conditions, sources, reference |
 //! | `family`, `cell` | the vocabulary of its rows |
-//! | `metrics` | what happens to requests, in those cells |
-//! | `facts` | what the metrics tell that nobody counts |
-//! | `exporter` | what a page of metrics is written to |
+//! | `metrics` | events of requests, counted in those cells |
+//! | `facts` | metrics that are readings instead of counts |
+//! | `exporter` | the interface to the formats of the metrics |
 //! | `exposition` | both text formats of the metrics |
 //! | `reference` | the tables of docs/metrics.md |
-//! | `process` | what the kernel says about this process |
-//! | `processors` | how idle the processors are |
+//! | `process` | the kernel's facts about this process |
+//! | `processors` | the idle time of the processors |
 //! | `health` | probes and the health report |
-//! | `status` | what matters at 3 a.m., as JSON |
+//! | `status` | the figures that matter at 3 a.m., as JSON |
 //! | `history` | rates and latencies of the last seconds |
-//! | `episode`, `episode_event` | the last episodes, and the events that make them |
-//! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | what is worth a log record |
+//! | `episode`, `episode_event` | the recent episodes, and the events that belong to them |
+//! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
-//! | `batch_writer` | a thread that writes what others must not wait to write |
-//! | `log` | its first user |
+//! | `batch_writer` | a thread that writes on behalf of threads that must not wait |
+//! | `log` | the log, which uses it |
 
 pub mod batch_writer;
 mod cell;

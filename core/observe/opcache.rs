@@ -1,21 +1,21 @@
-//! OPcache's memory and its counts, as the metrics show them.
+//! OPcache's memory and counts, as the metrics show them.
 //!
-//! Promises: pure. Counts never decrease, although OPcache begins anew with each restart. Refuses: it asks nobody; a
-//! restart between two readings after which OPcache has counted further than before goes unnoticed.
+//! Pure. Counts never decrease, although OPcache resets them at each restart. The book queries nothing; a restart
+//! goes unnoticed if OPcache has counted further than before by the next reading.
 
 use super::facts::OpcacheReading;
 
-/// What has been read so far.
+/// The readings so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpcacheBook {
     last: Option<OpcacheReading>,
-    /// What was counted before the last restart.
+    /// The counts before the last restart.
     hits_before: u64,
     misses_before: u64,
 }
 
 impl OpcacheBook {
-    /// Takes in what OPcache says.
+    /// Records a reading of OPcache.
     pub fn note(&mut self, now: OpcacheReading) {
         if let Some(last) = self.last
             && (now.hits < last.hits || now.misses < last.misses)
@@ -26,7 +26,7 @@ impl OpcacheBook {
         self.last = Some(now);
     }
 
-    /// The last reading, with all that was counted; `None` before the first.
+    /// Returns the last reading, with the total counts; `None` before the first.
     pub fn reading(&self) -> Option<OpcacheReading> {
         self.last.map(|last| OpcacheReading {
             hits: self.hits_before + last.hits,

@@ -1,6 +1,6 @@
 //! Log events of plugins.
 //!
-//! Promises: the same as [`Event`](super::Event), which it is part of.
+//! As for [`Event`](super::Event), of which this is a part.
 
 use super::record::Record;
 use crate::config::Level;

@@ -1,7 +1,7 @@
-//! What the kernel says about this process.
+//! The kernel's facts about this process.
 //!
-//! Promises: a handful of system calls on files that live in memory; a fact that cannot be had is absent, never 0.
-//! Refuses: nothing is walked that grows with the number of open descriptors, as long as the kernel counts them.
+//! A few system calls on files that are in memory; an unavailable fact is absent, never 0. It enumerates nothing that
+//! grows with the number of open descriptors, if the kernel counts them.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ pub struct ProcessFacts {
 }
 
 impl ProcessFacts {
-    /// Asks the kernel.
+    /// Reads the facts from the kernel.
     pub fn read() -> Self {
         Self {
             cpu: cpu_time(),
@@ -39,7 +39,7 @@ impl ProcessFacts {
 }
 
 impl ProcessFacts {
-    /// Asks for the processor time alone.
+    /// Reads the processor time only.
     pub fn read_cpu() -> Duration {
         cpu_time()
     }
@@ -60,21 +60,22 @@ fn resident_bytes() -> Option<u64> {
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// The second number of a line of numbers: resident pages, in the kernel's summary of memory.
+/// Returns the second of a line of numbers: resident pages, in the kernel's summary of memory.
 fn second_number(line: &[u8]) -> Option<u64> {
     std::str::from_utf8(line).ok()?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// The size of the directory is the number of descriptors since Linux 6.2, and 0 before.
+/// Counts the open descriptors. The size of the directory is their number since Linux 6.2, and 0 before.
 fn open_fds() -> Option<u64> {
     match fs::metadata("/proc/self/fd").ok()?.size() {
-        // The walk itself holds one descriptor.
+        // The enumeration itself holds one descriptor.
         0 => Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1)),
         count => Some(count),
     }
 }
 
-/// A directory has a link from its parent, one to itself, and one from each subdirectory: here, from each thread.
+/// Counts the threads. A directory has a link from its parent, one to itself, and one from each subdirectory: here,
+/// from each thread.
 fn threads() -> Option<u64> {
     fs::metadata("/proc/self/task").ok()?.nlink().checked_sub(2)
 }

@@ -1,14 +1,14 @@
-//! How idle the processors are that this process may use.
+//! The idle time of the processors that this process may use.
 //!
-//! Promises: one short read from procfs; what the system does not say is `None`. Refuses: it knows no quota of a control
-//! group, whose processors count as they are.
+//! One short read from procfs; data that the system does not provide is `None`. It ignores the quota of a control
+//! group; each processor counts as a whole.
 
 use std::fs;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Returns how long the processors of the calling thread were idle since the system started, all together.
+/// Returns how long the processors that the calling thread may use were idle since the system started, in total.
 pub fn idle_time() -> Option<Duration> {
     let own = sched_getaffinity(None).ok()?;
     idle_ticks(&fs::read_to_string("/proc/stat").ok()?, &own)
@@ -24,7 +24,7 @@ fn idle_ticks(stat: &str, processors: &CpuSet) -> Option<u64> {
         let idle: u64 = words.skip(3).take(2).map_while(|word| word.parse::<u64>().ok()).sum();
         is_ours.then_some(idle)
     };
-    // The line of all processors has no number. Lines of something else follow.
+    // The line that sums up all processors has no number. Lines about other things follow the processors.
     stat.lines()
         .skip(1)
         .take_while(|line| line.starts_with("cpu"))

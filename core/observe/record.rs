@@ -1,8 +1,8 @@
 //! One log record as one line of JSON.
 //!
-//! Promises: whatever the texts contain, the result is one line of valid JSON. Control characters are escaped, invalid
-//! UTF-8 is replaced, and long texts are truncated. Refuses: it makes no decisions; the event determines which record
-//! is written, and with which fields.
+//! Whatever the texts contain, the result is one line of valid JSON. Control characters are escaped, invalid UTF-8 is
+//! replaced, and long texts are truncated. A record makes no decisions; the event determines which record is written,
+//! and with which fields.
 
 use std::time::SystemTime;
 
@@ -75,7 +75,7 @@ impl Record {
             return self.text(name, value);
         };
         self.put_name(name);
-        // Outside of its texts JSON has nothing to escape, and in them this is what is left to do.
+        // Outside of its strings, JSON has nothing to escape; inside them, only these characters are left.
         for character in parsed.to_string().chars() {
             match character {
                 '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {

@@ -1,7 +1,7 @@
 //! The tables of the reference page of the metrics (docs/metrics.md).
 //!
-//! Promises: every family is in the table of its chapter, with what its row says. Refuses: the text around the tables
-//! is written by hand.
+//! Every family is in the table of its chapter, with the text of its row. The text around the tables is written by
+//! hand.
 
 use super::families::ALL;
 use super::family::{Family, MetricChapter, MetricKind};
@@ -9,8 +9,7 @@ use super::family::{Family, MetricChapter, MetricKind};
 /// The first line of a table of families.
 const HEADER: &str = "| family | type | meaning |";
 
-/// Returns the page with its tables written anew: in each chapter that has one, the first line of a table stands where
-/// it belongs.
+/// Returns the page with new tables. In a chapter with a table, the first line of the table marks its place.
 pub fn with_tables(page: &str) -> String {
     let mut out = String::with_capacity(2 * page.len());
     let mut chapter = None;
@@ -46,7 +45,7 @@ fn row(family: &Family) -> String {
         MetricKind::Histogram => "histogram",
         MetricKind::Info => "gauge, 1",
     };
-    // The chapter of worker mode says once for all of its families when they are there.
+    // The chapter of worker mode states the condition once, for all of its families.
     let settings = family.condition.settings().filter(|_| family.chapter != MetricChapter::WorkerMode);
     let condition = settings.map(|settings| format!(" *Conditional: {settings}.*")).unwrap_or_default();
     format!("| `{}` | {kind} | {}{condition} |", family.name, family.meaning)

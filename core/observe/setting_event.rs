@@ -1,4 +1,4 @@
-//! Log records about settings: what is noticed about them and does not stop the start.
+//! Log records about settings: problems that do not stop the start.
 
 use super::record::Record;
 use crate::config::Warning;

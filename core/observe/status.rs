@@ -1,8 +1,7 @@
-//! What matters at 3 a.m., as JSON: the answer of `/status`.
+//! The figures that matter at 3 a.m., as JSON: the answer of `/status`.
 //!
-//! Promises: a field never changes its name or its unit, and is there even if there is nothing to say: then it is `null`.
-//! docs/operations.md describes each. Refuses: it keeps nothing and reads no clock; nothing in it comes from a client but
-//! the path of a request that is stuck.
+//! A field never changes its name or its unit, and is always present: without a value, it is `null`. docs/operations.md
+//! describes each. It keeps no state and reads no clock; the only text from a client is the path of a stuck request.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,16 +21,16 @@ use crate::plugins::{PluginHealth, PluginReading};
 use crate::pool::{RecycleReason, STUCK_THRESHOLD, SlotPhase, SlotReading, StuckKind, WorkerOrder};
 use crate::time::{as_micros, as_millis};
 
-/// What the report is made of, beside the metrics.
+/// The facts in the report, besides the metrics.
 #[derive(Debug)]
 pub struct StatusFacts<'a> {
-    /// What a scrape would be made of.
+    /// The facts of a scrape.
     pub scrape: ScrapeFacts<'a>,
-    /// What the probes look at.
+    /// The facts behind the probes.
     pub probe: ProbeFacts,
     /// The phase of the server.
     pub phase: &'a str,
-    /// Now.
+    /// The time of the report.
     pub at: SystemTime,
     /// `MAX_CONNECTIONS`.
     pub connections_max: usize,
@@ -107,7 +106,7 @@ impl StatusFacts<'_> {
         format!("{report}\n")
     }
 
-    /// What is out of the ordinary now, the worst first.
+    /// Returns the unusual conditions that hold now, worst first.
     fn conditions(&self, metrics: &Metrics) -> Vec<&'static str> {
         let probe = self.probe;
         let goes_on =
@@ -132,7 +131,7 @@ impl StatusFacts<'_> {
         all.into_iter().filter_map(|(holds, name)| holds.then_some(name)).collect()
     }
 
-    /// A number of the window by the second.
+    /// Returns a count of the window per second.
     fn rate(&self, of: impl Fn(&Window) -> u64) -> Option<f64> {
         self.window.as_ref().map(|window| rounded(of(window) as f64 / window.seconds))
     }
@@ -279,12 +278,12 @@ impl StatusFacts<'_> {
     }
 }
 
-/// The slots that have a worker.
+/// Returns the slots that have a worker.
 fn present(slots: &[SlotReading]) -> impl Iterator<Item = &SlotReading> {
     slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant)
 }
 
-/// What a worker is there for.
+/// The kind of jobs that a worker runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Duty {
     Requests,
@@ -314,9 +313,9 @@ fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool) -> Value {
     })
 }
 
-/// The state of the worker in a slot. What is worst comes first.
+/// Returns the state of the worker in a slot; the worst state takes precedence.
 fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
-    // A task that waits holds nobody up.
+    // A task that waits does not hold up its worker.
     let is_old =
         slot.oldest.is_some_and(|job| job.age >= STUCK_THRESHOLD && !(duty == Duty::Tasks && job.is_parked));
     match slot.phase {
@@ -325,7 +324,7 @@ fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
         SlotPhase::Serving if is_old => "stuck",
         SlotPhase::Serving if slot.order != WorkerOrder::Serve || slot.leaving_for.is_some() => "leaving",
         SlotPhase::Serving if slot.is_busy => "busy",
-        // All that it has in flight is answered.
+        // All of its jobs in flight are answered.
         SlotPhase::Serving if slot.fibers > 0 => "answered",
         SlotPhase::Serving => "idle",
     }
@@ -372,12 +371,12 @@ fn time(at: SystemTime) -> String {
     timestamp(at).iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// To the millisecond.
+/// Rounds to milliseconds.
 fn seconds(duration: Duration) -> f64 {
     as_millis(duration) as f64 / 1000.0
 }
 
-/// To two places.
+/// Rounds to two decimal places.
 fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -1,4 +1,4 @@
-//! Each group of fields, from facts that a test sets.
+//! Tests each group of fields with facts that the test sets.
 
 use std::time::UNIX_EPOCH;
 

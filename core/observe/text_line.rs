@@ -1,7 +1,7 @@
 //! A log record as a line for people.
 //!
-//! Promises: one line for each record, with all its fields; it contains no control character, because the record contains
-//! none. Refuses: it knows no event; it reads the records that [`Record`](super::record::Record) writes.
+//! One line for each record, with all its fields; it contains no control character, because the record contains none. The
+//! conversion does not depend on events; it reads the records that [`Record`](super::record::Record) writes.
 
 /// Converts a record to a line: `TIMESTAMP LEVEL target: message name=value…`.
 ///
@@ -23,7 +23,7 @@ pub fn text_line(record: &[u8]) -> Vec<u8> {
                 let level = unquoted(value);
                 line.push(b' ');
                 line.extend_from_slice(level);
-                // The longest has five letters.
+                // The longest level has five letters.
                 line.resize(line.len() + 5_usize.saturating_sub(level.len()), b' ');
             }
             b"target" => {
@@ -47,8 +47,8 @@ pub fn text_line(record: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Takes the next name and value. The fields of the record count as its own members, so that the names of those two
-/// levels come one after the other.
+/// Takes the next name and value. The members of the record's field `fields` are treated as members of the record itself,
+/// so that both levels form one sequence.
 fn next_member<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     let start = rest.iter().position(|byte| *byte == b'"')?;
     let after = rest.get(start..)?;
@@ -63,7 +63,7 @@ fn next_member<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
     Some((name, value))
 }
 
-/// The length of the JSON value at the beginning of a text.
+/// Returns the length of the JSON value at the beginning of a text.
 fn value_length(text: &[u8]) -> usize {
     let (mut depth, mut is_text, mut is_escaped) = (0_usize, false, false);
     for (at, byte) in text.iter().enumerate() {
@@ -88,7 +88,7 @@ fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
-/// Whether a text needs no quotes to be told from what follows.
+/// Returns whether a text needs no quotes to be distinguished from what follows.
 fn is_plain(value: &[u8]) -> bool {
     let text = unquoted(value);
     value.first() == Some(&b'"')
@@ -96,7 +96,7 @@ fn is_plain(value: &[u8]) -> bool {
         && !text.iter().any(|byte| matches!(byte, b' ' | b'"' | b'\\' | b'='))
 }
 
-/// Quotes and backslashes in prose read better as they are; other escapes stay.
+/// Writes a text without escapes for quotes and backslashes, which read better in prose; other escapes stay.
 fn put_prose(line: &mut Vec<u8>, text: &[u8]) {
     let mut rest = text;
     while let Some((byte, after)) = rest.split_first() {

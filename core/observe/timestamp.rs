@@ -1,6 +1,6 @@
-//! Points in time as log records write them: RFC 3339 in UTC, to the microsecond.
+//! Points in time in log records: RFC 3339 in UTC, to the microsecond.
 //!
-//! Promises: always 27 bytes. Refuses: no time zone, no leap second, no year beyond 9999.
+//! Always 27 bytes. No time zone, no leap second, no year beyond 9999.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ const DAY_SECONDS: u64 = 86_400;
 /// The last second of the year 9999.
 const SECONDS_MAX: u64 = 253_402_300_799;
 
-/// Writes `at` as `2026-01-31T23:59:59.000001Z`. What lies outside 1970 to 9999 is moved to its edge.
+/// Writes `at` as `2026-01-31T23:59:59.000001Z`. A time outside of 1970 to 9999 becomes the nearest one inside.
 pub fn timestamp(at: SystemTime) -> [u8; TIMESTAMP_BYTES] {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let seconds = since.as_secs().min(SECONDS_MAX);
@@ -36,8 +36,8 @@ fn put(place: &mut [u8], mut number: u64) {
     }
 }
 
-/// The Gregorian date of a day after 1970-01-01. Years are taken to begin in March, so that the leap day is the last
-/// day of a year, and 400 years always have the same number of days.
+/// Returns the Gregorian date of a day after 1970-01-01. For the calculation, years begin in March, so that the leap
+/// day is the last day of a year, and 400 years always have the same number of days.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     const ERA_DAYS: u64 = 146_097;
     let shifted = days + 719_468;

@@ -1,7 +1,7 @@
-//! Log records about tracing: settings that are ignored, and the way of spans to the collector.
+//! Log records about tracing: settings that are ignored, and the export of spans.
 //!
-//! Promises: the same as [`Event`](super::Event), which it is part of. Whoever emits them sees to it that a collector that
-//! is gone does not fill the log.
+//! As for [`Event`](super::Event), of which this is a part. The emitter ensures that an unreachable collector does not
+//! fill the log.
 
 use super::record::Record;
 use crate::config::{Level, Problem};
@@ -9,49 +9,49 @@ use crate::config::{Level, Problem};
 /// An event of tracing.
 #[derive(Clone, Copy, Debug)]
 pub enum TraceEvent<'a> {
-    /// A setting has a value that svc cannot follow.
+    /// A setting has a value that svc does not support.
     SettingIgnored {
-        /// The setting, its value, and what is wrong with it.
+        /// The setting, its value, and the error.
         problem: &'a Problem,
     },
-    /// An export has failed, and the one before had not.
+    /// An export failed after a successful one.
     ExportFailed {
         /// Why.
         reason: &'a str,
-        /// The spans of the batch.
+        /// The number of spans in the batch.
         spans: u64,
     },
     /// Exports still fail.
     ExportsFail {
-        /// Why the last one failed.
+        /// The reason of the last failure.
         reason: &'a str,
-        /// Exports that have failed since they began to.
+        /// The number of exports that have failed since the last successful one.
         exports: u64,
-        /// Their spans.
+        /// The number of their spans.
         spans: u64,
     },
     /// An export was successful again.
     ExportsRecovered {
-        /// Exports that had failed.
+        /// The number of exports that had failed.
         exports: u64,
-        /// Their spans.
+        /// The number of their spans.
         spans: u64,
     },
-    /// The collector has taken a batch and said something about it.
+    /// The collector accepted a batch and reported a warning or rejected spans.
     PartialSuccess {
-        /// The spans that it rejected.
+        /// The number of rejected spans.
         rejected: u64,
-        /// What it said.
+        /// The collector's message.
         message: &'a str,
     },
     /// Spans were dropped because the queue was full.
     SpansDropped {
-        /// How many since the last such event.
+        /// The number of spans dropped since the last such event.
         spans: u64,
     },
     /// The process ends before all spans were exported.
     SpansLeft {
-        /// How many were not.
+        /// The number of spans that were not exported.
         spans: u64,
     },
 }

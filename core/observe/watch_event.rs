@@ -1,12 +1,12 @@
-//! Log records about code that is watched for changes, during development.
+//! Log records about watching code for changes, during development.
 
 use super::record::Record;
 use crate::config::Level;
 
-/// What has become of the code.
+/// An event of the watched code.
 #[derive(Clone, Copy, Debug)]
 pub enum WatchEvent<'a> {
-    /// Code has changed, and what keeps it loaded is replaced.
+    /// Code has changed, and the workers that keep it loaded are being replaced.
     Changed {
         /// The first file of the burst.
         path: &'a str,
@@ -17,14 +17,14 @@ pub enum WatchEvent<'a> {
     Incomplete {
         /// The directory.
         path: &'a str,
-        /// Why not.
+        /// The reason.
         error: &'a str,
     },
-    /// Nothing keeps code loaded, so that each request checks its scripts.
+    /// No worker keeps code loaded: each request checks its scripts.
     Revalidated,
     /// Code is watched.
     Watching {
-        /// The directory with all of it.
+        /// The directory that contains all of it.
         path: &'a str,
         /// The number of directories in it.
         directories: u64,

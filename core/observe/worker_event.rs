@@ -1,6 +1,6 @@
 //! Log events of the worker pool.
 //!
-//! Promises: the same as [`Event`](super::Event), which it is part of.
+//! As for [`Event`](super::Event), of which this is a part.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub enum WorkerEvent<'a> {
     TaskStuck {
         /// The index of the thread's slot.
         slot: usize,
-        /// What the task is doing.
+        /// How the task blocks its thread.
         kind: StuckKind,
         /// The age of the task.
         age: Duration,
@@ -42,7 +42,7 @@ pub enum WorkerEvent<'a> {
     Stuck {
         /// The index of the worker's slot.
         slot: usize,
-        /// What the request is doing.
+        /// How the request blocks its worker.
         kind: StuckKind,
         /// The age of the request.
         age: Duration,
@@ -59,7 +59,7 @@ impl WorkerEvent<'_> {
         match self {
             Self::DetachedTaskFailed { .. } => Level::Error,
             Self::Stuck { .. } | Self::TaskStuck { .. } => Level::Warn,
-            // Requests are served without tasks.
+            // Not an error: requests are served without tasks.
             Self::TaskThreads(SupervisorReport::NotBooted { .. }) => Level::Warn,
             Self::Supervised(report) | Self::TaskThreads(report) => level_of(*report),
         }
@@ -100,7 +100,7 @@ fn level_of(report: SupervisorReport<'_>) -> Level {
     }
 }
 
-/// Makes the record of a report about workers that are called `who`.
+/// Makes the record of a report about workers that the log calls `who`.
 fn supervised(report: SupervisorReport<'_>, who: &str, svc: impl Fn(&str) -> Record) -> Record {
     match report {
         SupervisorReport::Lost { slot, reason } => {

@@ -1,23 +1,23 @@
-//! Which text a client gets, and what it is called.
+//! The format that a client gets, and its media type.
 
 use crate::http::negotiate::{OpenMetrics, prefers_openmetrics};
 
 /// A format of the exposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// OpenMetrics, in the version that was asked for; the two differ in their name only.
+    /// OpenMetrics, in the requested version; the two versions differ in name only.
     OpenMetrics(OpenMetrics),
-    /// The text format, version 0.0.4: also for whoever asks for nothing that there is.
+    /// The text format, version 0.0.4; also the fallback for clients that accept neither.
     Text,
 }
 
 impl Format {
-    /// Chooses by the `Accept` fields of a request.
+    /// Chooses the format by the `Accept` fields of a request.
     pub fn negotiate<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> Self {
         prefers_openmetrics(accept).map_or(Self::Text, Self::OpenMetrics)
     }
 
-    /// The value of `Content-Type`.
+    /// Returns the value of `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics(OpenMetrics::V0_0_1) => {

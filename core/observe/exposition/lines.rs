@@ -1,10 +1,10 @@
-//! What both text formats have in common: lines of names, labels and numbers.
+//! The common part of both text formats: lines of names, labels and numbers.
 
 use std::io::Write;
 
 use crate::observe::exporter::{Distribution, Labels, Number};
 
-/// PageLines of a page.
+/// The lines of a page.
 #[derive(Debug)]
 pub(super) struct PageLines {
     out: Vec<u8>,
@@ -16,12 +16,12 @@ impl PageLines {
         Self { out }
     }
 
-    /// The page.
+    /// Returns the page.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    /// The two lines before the series of a family.
+    /// Writes the two lines before the series of a family.
     pub(super) fn family(&mut self, name: &str, help: &str, kind: &str) {
         for (keyword, text) in [("# HELP ", help), ("# TYPE ", kind)] {
             self.put(keyword);
@@ -32,7 +32,7 @@ impl PageLines {
         }
     }
 
-    /// A series of one number.
+    /// Writes a series with a single number.
     pub(super) fn series(&mut self, name: &str, labels: Labels<'_>, value: Number) {
         self.put(name);
         if !labels.is_empty() {
@@ -41,7 +41,7 @@ impl PageLines {
         self.value(value);
     }
 
-    /// A histogram: cumulative buckets, their count and their sum; `put_bound` writes a bound.
+    /// Writes a histogram: cumulative buckets, their count and their sum; `put_bound` writes a bound.
     pub(super) fn histogram(
         &mut self,
         name: &str,
@@ -74,12 +74,12 @@ impl PageLines {
         }
     }
 
-    /// Text as it is.
+    /// Writes text verbatim.
     pub(super) fn put(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    /// A number.
+    /// Writes a number.
     pub(super) fn number(&mut self, number: Number) {
         match number {
             Number::Whole(value) => self.put(itoa::Buffer::new().format(value)),

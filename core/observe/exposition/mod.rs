@@ -1,9 +1,8 @@
 //! The metrics as text: version 0.0.4 of the text format, and OpenMetrics.
 //!
-//! Promises: each family once, with its help and type before its series; a family whose condition does not hold is
-//! absent; the page is written into one buffer, whose size depends on the pool's and on
-//! plugins, and not on traffic. Refuses: reading
-//! stops nobody, so series of one page may be a few requests apart.
+//! Each family appears once, with its help and type before its series; a family whose condition does not hold is
+//! absent; the page is written into one buffer, whose size depends on the size of the pool and on plugins, not on
+//! traffic. Reading blocks no writer, so the series of one page may be a few requests apart.
 
 use super::exporter::{Exporter, Number, Series};
 use super::facts::ScrapeFacts;
@@ -21,7 +20,7 @@ pub use format::Format;
 use openmetrics::OpenMetricsPage;
 use text::TextPage;
 
-/// What a full page fits in, so that it is written without growing: so much, and for each slot so much more.
+/// The size of a full page, so that the buffer does not grow: a constant part, and a part for each slot.
 const PAGE_BYTES: usize = 30 * 1024;
 const SLOT_BYTES: usize = 768;
 
@@ -42,7 +41,7 @@ pub fn render(metrics: &Metrics, facts: &ScrapeFacts<'_>, format: Format) -> Vec
     }
 }
 
-/// Hands every family that has a source to an exporter.
+/// Passes every family that has a source to an exporter.
 pub fn export(metrics: &Metrics, facts: &ScrapeFacts<'_>, exporter: &mut dyn Exporter) {
     let counted = metrics.read(|condition| holds(condition, facts));
     for (family, source) in ALL.iter().zip(SOURCES) {
@@ -53,7 +52,7 @@ pub fn export(metrics: &Metrics, facts: &ScrapeFacts<'_>, exporter: &mut dyn Exp
     facts.plugins.iter().flat_map(|plugin| plugin.families.iter()).for_each(|family| write(family, exporter));
 }
 
-/// Hands the family of a plugin to an exporter.
+/// Passes the family of a plugin to an exporter.
 fn write(family: &PluginFamily, exporter: &mut dyn Exporter) {
     let kind = match family.kind {
         PluginMetricKind::Counter => MetricKind::Counter,

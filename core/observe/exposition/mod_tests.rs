@@ -1,4 +1,4 @@
-//! The exposition against its own table. (The strict reader of the formats is in the server's own tests.)
+//! Compares the exposition with its table. (The strict reader of the formats is in the server's tests.)
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -485,7 +485,7 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
                 metrics.requests_by_method.incr(MethodKind::Post);
             }
         });
-        // Pages between which nothing came in prove nothing.
+        // Two pages prove nothing if no request was counted between them.
         let (mut pages, mut last, mut all_agree) = (0, 0, true);
         while pages < 300 && all_agree {
             let page = text(&metrics, &facts(), Format::Text);
@@ -499,13 +499,13 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
     });
 }
 
-/// Adds up the series whose lines begin with `start`.
+/// Adds up the values of the series whose lines begin with `start`.
 fn sum_of(page: &str, start: &str) -> u64 {
     let lines = page.lines().filter(|line| line.starts_with(start));
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Counters of which each has a value of its own, so that no family can show another's.
+/// Counters with distinct values, so that a family that shows another family's value is detected.
 fn distinct_metrics() -> Metrics {
     let metrics = busy_metrics();
     let times = |count: usize, fact: &dyn Fn()| (0..count).for_each(|_| fact());
@@ -611,7 +611,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
     }
 }
 
-/// A format that is no text: what a collector of OTLP would be told.
+/// A format other than text: the calls that a collector of OTLP would receive.
 #[derive(Default)]
 struct Collected {
     families: Vec<String>,

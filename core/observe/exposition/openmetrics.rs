@@ -1,4 +1,4 @@
-//! OpenMetrics, version 1.0.0, which 0.0.1 differs from in its name only.
+//! OpenMetrics, version 1.0.0; version 0.0.1 differs in name only.
 
 use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
 use crate::observe::family::{FamilyHead, MetricKind};
@@ -9,7 +9,7 @@ use super::lines::PageLines;
 #[derive(Debug)]
 pub(super) struct OpenMetricsPage {
     lines: PageLines,
-    /// The name of the family that was begun last.
+    /// The name of the current family.
     name: String,
 }
 
@@ -19,7 +19,7 @@ impl OpenMetricsPage {
         Self { lines: PageLines::new(out), name: String::new() }
     }
 
-    /// The page.
+    /// Ends the page and returns it.
     pub(super) fn end(mut self) -> Vec<u8> {
         self.lines.put("# EOF\n");
         self.lines.into_bytes()
@@ -28,7 +28,7 @@ impl OpenMetricsPage {
 
 impl Exporter for OpenMetricsPage {
     fn family(&mut self, family: FamilyHead<'_>) {
-        // A family is called without the suffix of its series.
+        // The name of a family lacks the suffix of its series.
         let (kind, suffix) = match family.kind {
             MetricKind::Counter => ("counter", "_total"),
             MetricKind::Gauge => ("gauge", ""),
@@ -50,7 +50,7 @@ impl Exporter for OpenMetricsPage {
     }
 }
 
-/// A bound always has a fraction.
+/// Writes a bound, which always has a fraction.
 fn put_bound(lines: &mut PageLines, bound: Number) {
     lines.number(bound);
     let has_point = match bound {

@@ -9,7 +9,7 @@ use super::lines::PageLines;
 #[derive(Debug)]
 pub(super) struct TextPage {
     lines: PageLines,
-    /// The name of the family that was begun last.
+    /// The name of the current family.
     name: String,
 }
 
@@ -19,7 +19,7 @@ impl TextPage {
         Self { lines: PageLines::new(out), name: String::new() }
     }
 
-    /// The page.
+    /// Returns the page.
     pub(super) fn end(self) -> Vec<u8> {
         self.lines.into_bytes()
     }
