@@ -1,7 +1,7 @@
 //! One client connection: a [`Connection`] and its socket.
 //!
-//! Promises: each command is carried out before the next one is polled; a busy connection yields to the others after a
-//! few steps. Refuses: it never blocks, and it decides nothing about a request; see [`request`](crate::serve::request).
+//! Each command is carried out before the next one is polled; a busy connection yields to the others after a few steps.
+//! A connection never blocks, and it decides nothing about a request; see [`request`](crate::serve::request).
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -34,24 +34,24 @@ use crate::serve::shared::Shared;
 /// One client connection.
 #[derive(Debug)]
 pub(in crate::serve) struct ClientConnection {
-    /// Identifies the connection to other threads; its io thread sets it.
+    /// Identifies the connection to other threads; set by its io thread.
     pub(in crate::serve) key: u64,
     /// Its entry among the deadlines.
     pub(in crate::serve) armed: Armed,
-    /// The last round of handovers in which it was asked whether it goes to another thread.
+    /// The last round of handovers that considered it.
     pub(super) handover_round: u32,
     wire: Wire,
     ends: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
     /// The share of the memory of all replies for the buffers of HTTP/2 and TLS.
     copied: Share,
-    /// It continues once all messages and events of the present turn have been handled.
+    /// Whether it continues after all messages and events of the present turn.
     is_in_line: bool,
     _counted: CountedConnection,
     _permit: Permit,
 }
 
-/// A connection that is open, as the metrics see it.
+/// Counts an open connection in the metrics while it exists.
 #[derive(Debug)]
 struct CountedConnection(Arc<Shared>);
 
@@ -68,21 +68,21 @@ impl Drop for CountedConnection {
     }
 }
 
-/// What became of a connection.
+/// The state of a connection after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Fate {
-    /// It has ended and is to be dropped.
+    /// It has ended and must be dropped.
     Ended,
     /// It continues.
     Lives,
 }
 
 impl ClientConnection {
-    /// Takes over a connection that was accepted.
+    /// Takes over an accepted connection.
     ///
     /// # Errors
     ///
-    /// When the client has already disconnected, or the system has no randomness for a TLS session.
+    /// If the client has already disconnected, or the system has no randomness for a TLS session.
     pub(in crate::serve) fn new(arrival: Arrival, io: &Io) -> std::io::Result<Self> {
         let local = arrival.local.map_or_else(|| arrival.socket.local_addr(), Ok)?;
         let (peer, door) = (arrival.peer, arrival.door);
@@ -110,28 +110,28 @@ impl ClientConnection {
         })
     }
 
-    /// The socket, for the poller.
+    /// Returns the socket, for the poller.
     pub(in crate::serve) fn socket(&mut self) -> &mut TcpStream {
         self.wire.transport.socket()
     }
 
-    /// Whether nothing of the connection is under way, so that another thread can take it.
+    /// Returns whether the connection has nothing under way, so that another thread can take it.
     pub(in crate::serve) fn is_at_rest(&self) -> bool {
         let peer = self.wire.peer();
         let is_quiet = !(peer.is_readable || peer.is_closed || peer.is_broken || peer.is_owed);
         is_quiet && !self.is_in_line && self.connection.is_at_rest()
     }
 
-    /// The poller reports an event.
+    /// Handles an event of the poller.
     pub(in crate::serve) fn on_event(&mut self, io: &mut Io, event: &Event) -> Fate {
         self.wire.note(event);
         self.advance(io)
     }
 
-    /// The worker of the stream has parts of the reply.
+    /// Handles a notice that the worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
         if self.connection.is_waiting(stream) {
-            // There is room for the first parts.
+            // The first parts always find room.
             self.collect(stream);
         } else {
             self.connection.note_reply(stream);
@@ -139,19 +139,19 @@ impl ClientConnection {
         self.advance_later(io)
     }
 
-    /// A file thread has finished a job for the stream.
+    /// Handles the result of a job that a file thread has finished for the stream.
     pub(in crate::serve) fn on_disk(&mut self, io: &mut Io, stream: u32, done: Done) -> Fate {
         self.take_disk(io, stream, done);
         self.advance_later(io)
     }
 
-    /// There may be room in the spool again.
+    /// Tries again to spool: there may be room now.
     pub(in crate::serve) fn retry_spool(&mut self, io: &mut Io, stream: u32) -> Fate {
         self.connection.retry_spool(stream);
         self.advance(io)
     }
 
-    /// No worker is left: answers requests that wait for one.
+    /// Answers requests that wait for a worker, because no worker is left.
     pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
             if self.connection.is_waiting(stream) {
@@ -161,12 +161,12 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// The drain deadline has passed: answers all requests, tries once to send the answers, and ends.
+    /// Answers all requests because the drain deadline has passed, tries once to send the answers, and ends.
     pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
             self.cut_off_stream(io, stream);
         }
-        // Slow clients are not waited for any more.
+        // Slow clients get no more time.
         if self.advance(io) == Fate::Lives {
             self.connection.abort();
             self.run(io);
@@ -200,8 +200,8 @@ impl ClientConnection {
         self.run(io)
     }
 
-    /// Advances now, or at the end of the io thread's present turn if that gathers the output of several streams in one
-    /// write.
+    /// Advances now, or at the end of the io thread's present turn if that combines the output of several streams into
+    /// one write.
     fn advance_later(&mut self, io: &mut Io) -> Fate {
         if self.connection.is_multiplexed() { self.line_up(io) } else { self.advance(io) }
     }
@@ -251,7 +251,7 @@ impl ClientConnection {
                     start_unreadable(&mut self.connection, io, self.key, &self.ends, unreadable);
                 }
                 Command::Wait => return Fate::Lives,
-                // The others first.
+                // Other connections go first.
                 Command::Yield => return self.line_up(io),
             }
         }
@@ -284,12 +284,12 @@ impl ClientConnection {
             io.disk
                 .order(FileJob::ReadAhead(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
-        // If the write failed, the connection has aborted.
+        // After a failed write, the connection has already aborted.
         drop(result);
         self.note_handshake(io, false);
     }
 
-    /// Carries out what a request asks for.
+    /// Carries out an order of a request.
     fn see_to(&mut self, io: &mut Io, stream: u32, ask: Ask) {
         let key = StreamKey { connection: self.key, stream };
         match ask {
@@ -362,7 +362,7 @@ impl ClientConnection {
         self.connection.decide(stream, refusal(status), io.now);
     }
 
-    /// Passes the decision of `choose` about a request on to the connection.
+    /// Passes the decision that `choose` makes about a request to the connection.
     fn decide(
         &mut self,
         io: &mut Io,
@@ -375,12 +375,12 @@ impl ClientConnection {
         }
     }
 
-    /// When the present wait ends; `None` while the connection waits for the server itself.
+    /// Returns when the present wait ends; `None` while the connection waits for the server itself.
     pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
         self.connection.deadline()
     }
 
-    /// The entry among the deadlines has fired; the deadline itself may have moved since.
+    /// Handles its entry among the deadlines, which has fired; the deadline itself may have moved since.
     pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Fate {
         self.armed.fired();
         if self.deadline().is_none_or(|deadline| deadline > io.now) {
@@ -390,7 +390,7 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// The connection has ended: counts a handshake that did not complete.
+    /// Counts an incomplete handshake of a connection that has ended.
     pub(in crate::serve) fn on_closed(&mut self, io: &Io) {
         self.note_handshake(io, true);
     }
@@ -403,7 +403,7 @@ impl ClientConnection {
         match outcome {
             TlsHandshake::Full | TlsHandshake::Resumed => {
                 if let Some(facts) = tls.facts() {
-                    // Set once: a connection has one handshake.
+                    // Set only once: a connection has one handshake.
                     let _ = self.ends.tls.set(Arc::new(facts));
                 }
             }

@@ -1,14 +1,14 @@
-//! The way of connections from one I/O thread to another.
+//! The transfer of connections from one I/O thread to another.
 //!
-//! Promises: a connection is on one thread at a time, and what is on its way arrives, as long as its new thread runs.
-//! Refuses: it does not choose; [`Handover`] follows the orders that others give.
+//! A connection is on one thread at a time, and one in transfer arrives if its new thread runs. The choice is made
+//! elsewhere; [`Handover`] follows orders.
 
 use super::client_connection::ClientConnection;
 use crate::serve::io_thread::inbox::{Inbox, Message};
 use crate::sync::load_sharing::HandoverOrder;
 use crate::sync::primitive::{Arc, SegQueue};
 
-/// What is on its way to each thread.
+/// The connections in transfer, by destination thread.
 #[derive(Debug)]
 pub(in crate::serve) struct Crossing {
     lanes: Box<[SegQueue<ClientConnection>]>,
@@ -22,7 +22,7 @@ impl Crossing {
         Arc::new(Self { lanes, inboxes: inboxes.into() })
     }
 
-    /// Sends a connection, which no poller watches any more, to thread `to`.
+    /// Sends a connection, which must not be registered with a poller, to thread `to`.
     pub(in crate::serve) fn send(&self, connection: ClientConnection, to: usize) {
         self.lanes[to].push(connection);
         self.inboxes[to].send(Message::HandedOver);
@@ -34,29 +34,29 @@ impl Crossing {
     }
 }
 
-/// How far a thread has carried out its order.
+/// The progress of a thread's handover order.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
     order: HandoverOrder,
-    /// What counts towards the next connection to go.
+    /// The accumulated share; a whole one moves a connection.
     credit: u16,
 }
 
 impl Handover {
-    /// Takes note of the order in effect.
+    /// Adopts the order in effect.
     pub(super) fn follow(&mut self, order: HandoverOrder) {
         if order != self.order {
             *self = Self { order, credit: 0 };
         }
     }
 
-    /// Returns whether the order is to hand anything over.
+    /// Returns whether the order requires handovers.
     pub(super) fn is_pending(&self) -> bool {
         self.order.share > 0
     }
 
-    /// A connection is at rest. Returns the thread that it is to go to, if it is to go; `seen` is the round in which it was
-    /// asked last.
+    /// Considers a connection at rest. Returns the thread that takes it over, if it moves; `seen` is the last round that
+    /// considered it.
     pub(super) fn goes(&mut self, seen: &mut u32) -> Option<usize> {
         if std::mem::replace(seen, self.order.round) == self.order.round {
             return None;
@@ -78,7 +78,7 @@ mod tests {
         HandoverOrder { round, to: 3, share }
     }
 
-    /// How many of 100 connections go.
+    /// Returns how many connections move.
     fn gone(handover: &mut Handover, seen: &mut [u32]) -> usize {
         seen.iter_mut().filter_map(|seen| handover.goes(seen)).inspect(|to| assert_eq!(*to, 3)).count()
     }

@@ -1,10 +1,10 @@
-//! Client connections and the threads that carry them.
+//! Client connections and the threads that serve them.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `reactor` | an io thread |
 //! | `client_connection` | one connection and its socket |
-//! | `crossing` | the way of a connection from one io thread to another |
+//! | `crossing` | the transfer of a connection from one io thread to another |
 
 pub(in crate::serve) mod client_connection;
 pub(in crate::serve) mod crossing;

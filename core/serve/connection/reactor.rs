@@ -1,8 +1,8 @@
 //! An io thread: a poller, connections, their deadlines, and an inbox.
 //!
-//! Promises: each turn handles messages from other threads first, then events of sockets, then deadlines; a busy connection
-//! yields to the others after a few steps; a connection leaves for another thread only at rest. Refuses: nothing here waits
-//! but the poller.
+//! Each turn handles messages from other threads first, then events of sockets, then deadlines; a busy connection yields
+//! to the others after a few steps; a connection moves to another thread only at rest. Nothing here waits except the
+//! poller.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -41,24 +41,24 @@ pub(in crate::serve) struct Reactor {
     index: usize,
     crossing: Arc<Crossing>,
     handover: Handover,
-    /// How long the thread had something to do, since it started.
+    /// The total time during which the thread had something to do.
     awake: Duration,
-    /// When it says so next.
+    /// When it reports its use next.
     use_due: Instant,
-    /// The drain deadline has passed: what is handed over is cut off.
+    /// Whether the drain deadline has passed: connections that arrive from other threads are cut off.
     is_cut_off: bool,
 }
 
 const WAKE: Token = Token(usize::MAX);
 
-/// The longest sleep while a connection waits for room in the spool, of which there is no notification.
+/// The longest sleep while a connection waits for room in the spool, which sends no notification.
 const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// How often a thread says how busy it has been.
+/// How often a thread reports its use.
 const USE_PAUSE: Duration = Duration::from_millis(25);
 
 impl Reactor {
-    /// Prepares all io threads of a server, as many as its settings say.
+    /// Prepares all io threads of a server, as many as its settings require.
     pub(in crate::serve) fn all(
         shared: &Arc<Shared>,
         site: &Arc<Site>,
@@ -86,7 +86,7 @@ impl Reactor {
         Ok(polls.into_iter().zip(inboxes).enumerate().map(new).collect())
     }
 
-    /// The inbox, for other threads.
+    /// Returns the inbox, for other threads.
     pub(in crate::serve) fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.inbox)
     }
@@ -99,7 +99,7 @@ impl Reactor {
     fn run(mut self) {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(POLL_EVENTS);
-        // The thread was prepared before PHP started, which takes its time.
+        // The thread was prepared before PHP started, which takes a while.
         self.io.now = time::now();
         loop {
             let ended_at = time::now();
@@ -126,7 +126,7 @@ impl Reactor {
         }
     }
 
-    /// Looks at what is to be handed over, and says how busy the thread is.
+    /// Adopts the present handover order, and reports how busy the thread is.
     fn take_orders(&mut self) {
         let io_load = &self.io.shared.io_load;
         self.handover.follow(io_load.order_of(self.index));
@@ -136,7 +136,7 @@ impl Reactor {
         }
     }
 
-    /// How long the poller may wait.
+    /// Returns how long the poller may wait.
     fn timeout(&mut self, now: Instant) -> Option<Duration> {
         if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
@@ -181,7 +181,7 @@ impl Reactor {
     fn take_over(&mut self) {
         let Some(connection) = self.crossing.take(self.index) else { return };
         let Some(key) = self.keep(connection) else { return };
-        // It has missed what all threads were told meanwhile.
+        // It missed the broadcasts to all threads while it was in transfer.
         let act = if self.is_cut_off { ClientConnection::cut_off } else { ClientConnection::advance };
         self.drive(key, act);
     }
@@ -203,7 +203,7 @@ impl Reactor {
     fn hand_over(&mut self, place: usize, to: usize) {
         let mut connection = self.connections.remove(place);
         self.timers.disarm(connection.key, &mut connection.armed);
-        // A socket that stays with this poller cannot be watched by another one, and is closed there.
+        // If the socket stays with this poller, the other one cannot watch it and closes it.
         let _ = self.poll.registry().deregister(connection.socket());
         self.io.shared.metrics.io_handovers.incr();
         self.crossing.send(connection, to);
@@ -258,7 +258,7 @@ impl Reactor {
     }
 }
 
-/// A connection's key: its slot in the slab in the lower half, its generation in the upper half.
+/// Returns a connection's key: its slot in the slab in the lower half, its generation in the upper half.
 fn key_of(place: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | (place as u64 & u64::from(u32::MAX))
 }
