@@ -1,7 +1,7 @@
-//! The drain: what happens between the stop signal and the end of the process.
+//! The drain: the steps between the stop signal and the end of the process.
 //!
-//! Promises: each step is ordered once, in the order of the diagram, and nothing waits longer than its deadline.
-//! Refuses: it closes nothing and reads no clock; the server carries out its orders.
+//! Each step is ordered once, in the order of the diagram, and nothing waits beyond its deadline. The machine closes
+//! nothing and reads no clock; the server carries out its orders.
 //!
 //! ```text
 //!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ Ending
@@ -94,12 +94,12 @@ impl Drain {
         }
     }
 
-    /// Until when threads may end; `None` while they need not.
+    /// Returns until when threads may end; `None` outside of that state.
     pub(in crate::serve) fn ending_until(&self) -> Option<Instant> {
         if let DrainState::Ending { deadline } = self.state { Some(deadline) } else { None }
     }
 
-    /// When the next step may be due; `None` if the state machine waits for nothing.
+    /// Returns when the next step may be due; `None` if the state machine waits for nothing.
     pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self.state {
             DrainState::Serving | DrainState::Ended => None,

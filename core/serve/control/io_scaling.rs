@@ -1,18 +1,18 @@
-//! How many I/O threads are in use, and which connections change threads.
+//! How many I/O threads are in use, and which connections move between threads.
 //!
-//! A thread that serves many connections wakes up seldom and does much each time; two that share them wake up twice as
-//! often and take the processors from the workers. So as few threads are in use as can carry the load.
+//! A thread that serves many connections wakes up seldom and does much each time; two threads that share them wake up
+//! twice as often and take processor time from the workers. Therefore as few threads are in use as can carry the load.
 //!
-//! More would help if processors are idle; or if those in use wait for processors, which others take: the system divides
-//! processors among threads, so that more threads get more of them.
+//! More threads help if processors are idle, or if those in use wait for processors that others occupy: the system
+//! divides processors among threads, so more threads get more of them.
 //!
-//! Promises: it looks at one tick at a time; another thread comes into use only if those in use are busy and it would
-//! help; none goes out of use before it has been dispensable for a while. Refuses: it knows no connection, and reads no
-//! clock.
+//! The machine considers one tick at a time; another thread comes into use only if those in use are busy and it would
+//! help; a thread goes out of use only after it has been superfluous for a while. It does not select connections, and
+//! reads no clock.
 //!
 //! ```text
-//!   Steady ──those in use are busy or starved──▶ Strained ──still, and more would help──▶ Steady, with more in use
-//!     │                                            └──not any more──▶ Steady
+//!   Steady ──those in use are busy or starved──▶ Strained ──still so, and more would help──▶ Steady, with more in use
+//!     │                                            └──no longer──▶ Steady
 //!     └──one fewer would do, for CALM_TICKS──▶ Steady, with one fewer
 //! ```
 
@@ -20,34 +20,34 @@ use std::time::Duration;
 
 use crate::limits::IO_SCALING_TICK;
 
-/// Decides about the I/O threads at each tick, [`IO_SCALING_TICK`] after the last.
+/// Decides about the I/O threads at each tick, [`IO_SCALING_TICK`] after the previous one.
 #[derive(Debug)]
 pub(in crate::serve) struct IoScaling {
     in_use: usize,
     is_strained: bool,
-    /// For how many ticks one thread fewer would have done.
+    /// The number of ticks for which one thread fewer would have sufficed.
     calm_ticks: u32,
 }
 
-/// What a thread did since the last tick, as parts of the time.
+/// The activity of a thread since the last tick, as fractions of that time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::serve) struct IoUse {
-    /// It had a processor.
+    /// Its time on a processor.
     pub(in crate::serve) cpu: f64,
-    /// It had something to do.
+    /// The time during which it had something to do.
     pub(in crate::serve) awake: f64,
 }
 
-/// What is to be done.
+/// The decision of a tick.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::serve) struct IoPlan {
-    /// How many threads are in use.
+    /// The number of threads in use.
     pub(in crate::serve) in_use: usize,
-    /// What changes threads, at most one each.
+    /// The transfers of connections, at most one from each thread.
     pub(in crate::serve) moves: Vec<Move>,
 }
 
-/// A share of what a thread serves, which is to go to another.
+/// A share of a thread's connections, which moves to another thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::serve) struct Move {
     /// The thread that gives it up.
@@ -58,29 +58,29 @@ pub(in crate::serve) struct Move {
     pub(in crate::serve) share: f64,
 }
 
-/// Threads are busy if they are awake for this much of the time.
+/// Threads are busy if they are awake for this fraction of the time.
 const BUSY: f64 = 0.9;
 
-/// Threads are starved if they are awake for this much of the time,
+/// Threads are starved if they are awake for this fraction of the time,
 const STARVED_AWAKE: f64 = 0.7;
 
-/// and have a processor for less than this much of that.
+/// and have a processor for less than this fraction of that.
 const STARVED_CPU: f64 = 0.9;
 
-/// Another thread needs so much idle time, in processors.
+/// The idle time that another thread requires, in processors.
 const IDLE_MIN: f64 = 0.2;
 
-/// A thread is dispensable if the others would then be awake for this much of the time.
+/// A thread is superfluous if the others would then be awake for this fraction of the time.
 const CALM: f64 = 0.5;
 
-/// How long it must have been.
+/// How long a thread must have been superfluous.
 const CALM_TIME: Duration = Duration::from_secs(30);
 
-/// So many ticks that takes.
+/// The same, in ticks.
 #[expect(clippy::cast_possible_truncation, reason = "they are few")]
 const CALM_TICKS: u32 = (CALM_TIME.as_millis() / IO_SCALING_TICK.as_millis()) as u32;
 
-/// Two threads are uneven if one is awake for so much more of the time.
+/// Two threads are uneven if their awake fractions differ by this much.
 const UNEVEN: f64 = 0.3;
 
 impl IoScaling {
@@ -94,8 +94,8 @@ impl IoScaling {
         self.is_strained
     }
 
-    /// Looks at what each thread did since the last tick, and at how many processors were idle, which is `None` if nobody
-    /// knows.
+    /// Processes the activity of each thread since the last tick, and the number of idle processors, which is `None` if
+    /// unknown.
     pub(in crate::serve) fn tick(&mut self, uses: &[IoUse], idle: Option<f64>) -> IoPlan {
         let in_use = &uses[..self.in_use];
         let awake: f64 = in_use.iter().map(|one| one.awake).sum();
@@ -111,7 +111,7 @@ impl IoScaling {
         IoPlan { in_use: self.in_use, moves: self.moves(&loads) }
     }
 
-    /// Takes as many more threads into use as processors have time for, and at most twice as many as before; one if those
+    /// Takes as many more threads into use as idle processors allow, but at most doubles their number; only one if those
     /// in use are starved.
     fn grow(&mut self, threads: usize, idle: Option<f64>, is_starved: bool) {
         let idle = idle.unwrap_or(1.0);
@@ -122,7 +122,7 @@ impl IoScaling {
         }
     }
 
-    /// Takes a thread out of use that has long been dispensable.
+    /// Takes a thread out of use that has been superfluous for long enough.
     fn shrink(&mut self, awake: f64) {
         let is_calm = self.in_use > 1 && awake <= CALM * (self.count() - 1.0);
         self.calm_ticks = if is_calm { self.calm_ticks + 1 } else { 0 };
@@ -132,7 +132,7 @@ impl IoScaling {
         }
     }
 
-    /// Threads out of use give up all that they have; of those in use, the busiest gives to the least busy, the second
+    /// Threads out of use give up all connections; among those in use, the busiest gives to the least busy, the second
     /// busiest to the second least busy, and so on.
     fn moves(&self, loads: &[f64]) -> Vec<Move> {
         let mut by_load: Vec<usize> = (0..self.in_use).collect();
@@ -153,7 +153,7 @@ impl IoScaling {
     }
 }
 
-/// A number of threads as the processors that they would use.
+/// Converts a number of threads to the number of processors that they would use.
 fn as_share(threads: usize) -> f64 {
     f64::from(u32::try_from(threads).unwrap_or(u32::MAX))
 }

@@ -1,7 +1,7 @@
-//! The job that brings I/O threads into use, and out of it.
+//! The job that takes I/O threads into use, and out of it.
 //!
-//! Promises: nothing happens if the number of I/O threads was chosen, or is one. Refuses: it decides nothing;
-//! [`IoScaling`] does.
+//! Nothing happens if the number of I/O threads is configured, or is one. The job decides nothing; [`IoScaling`]
+//! does.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::io_scaling::{IoScaling, IoUse, Move};
 use super::schedule::PeriodicJob;
 use crate::serve::shared::Shared;
 
-/// Looks at the I/O threads at each tick.
+/// Applies [`IoScaling`] at each tick.
 pub(super) struct IoScalingJob {
     shared: Arc<Shared>,
     scaling: Option<IoScaling>,
@@ -23,17 +23,17 @@ pub(super) struct IoScalingJob {
     due: Instant,
 }
 
-/// What was read at one moment.
+/// The values read at one moment.
 struct IoReading {
     at: Instant,
-    /// What each thread has done.
+    /// The activity of each thread so far.
     uses: Vec<ThreadUse>,
-    /// How long processors were idle; read only if it may matter.
+    /// The idle time of the processors; read only if it may matter.
     idle: Option<Duration>,
 }
 
 impl IoScalingJob {
-    /// Watches the I/O threads of a server.
+    /// Creates the job for the I/O threads of a server.
     pub(super) fn new(shared: &Arc<Shared>, now: Instant) -> Self {
         let serving = &shared.config.serving;
         let scaling = (serving.io_workers_at_start < serving.io_workers).then(IoScaling::new);
@@ -58,7 +58,7 @@ impl PeriodicJob for IoScalingJob {
         let idle = self.last.idle.and_then(|then| Some((then, processors::idle_time()?)));
         let was_idle = idle.map(|(then, now)| part(now, then));
         let plan = scaling.tick(&of_tick, was_idle);
-        // What is idle until the next tick counts from here.
+        // The idle time until the next tick counts from here.
         let wants_idle = scaling.asks_for_idle_time();
         let idle = wants_idle.then(|| idle.map(|(_, now)| now).or_else(processors::idle_time)).flatten();
         self.last = IoReading { at: now, uses, idle };
@@ -72,7 +72,7 @@ impl PeriodicJob for IoScalingJob {
     }
 }
 
-/// Gives each of so many threads the order that `moves` has for it.
+/// Gives each of `threads` threads its order from `moves`.
 fn give_orders(io_load: &LoadSharing, threads: usize, moves: &[Move], round: u32) {
     for thread in 0..threads {
         let of_thread = moves.iter().find(|one| one.from == thread);
@@ -87,7 +87,7 @@ fn give_orders(io_load: &LoadSharing, threads: usize, moves: &[Move], round: u32
     }
 }
 
-/// A share in the parts of an order.
+/// Converts a share to the units of an order.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 1")]
 fn share_of(share: f64) -> u16 {
     (share.clamp(0.0, 1.0) * f64::from(HandoverOrder::WHOLE)) as u16
@@ -112,8 +112,8 @@ mod tests {
         Shared::new(Arc::new(config), Policy::default(), None, log, None)
     }
 
-    /// Runs the job at each of so many ticks, before which the first thread never slept and had a processor for half of
-    /// the time.
+    /// Runs the job for `ticks` ticks; before each, the first thread never sleeps and has a processor for half of the
+    /// time.
     fn starve(shared: &Arc<Shared>, ticks: u32) {
         let start = time::now();
         let mut job = IoScalingJob::new(shared, start);

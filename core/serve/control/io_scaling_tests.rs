@@ -7,7 +7,7 @@ use dice::Dice;
 
 use super::*;
 
-/// Threads that have processors whenever they are awake.
+/// Threads that have a processor whenever they are awake.
 fn fed(awake: &[f64]) -> Vec<IoUse> {
     awake.iter().map(|awake| IoUse { cpu: *awake, awake: *awake }).collect()
 }
@@ -16,7 +16,7 @@ fn in_use(scaling: &mut IoScaling, awake: &[f64], idle: f64) -> usize {
     scaling.tick(&fed(awake), Some(idle)).in_use
 }
 
-/// Brings `threads` of four into use.
+/// Takes `threads` of four into use.
 fn scaled_to(threads: usize) -> IoScaling {
     let mut scaling = IoScaling::new();
     while scaling.in_use < threads {
@@ -125,7 +125,7 @@ fn threads_out_of_use_give_up_all_they_have() {
     assert_eq!(plan.moves, [1, 2].map(|from| Move { from, to: 0, share: 1.0 }));
 }
 
-/// A shadow of random load for many ticks: what is planned can always be carried out.
+/// Simulates random load for many ticks: every plan can be carried out.
 #[test]
 fn every_plan_can_be_carried_out() {
     for seed in 0..200u64 {

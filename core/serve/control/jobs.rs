@@ -1,7 +1,7 @@
 //! The jobs of the control thread, in the order in which they run.
 //!
-//! Promises: the supervisor sees the results of the scan, and the drain sees the results of both. Refuses: they decide
-//! nothing; their state machines do.
+//! The supervisor sees the results of the scan, and the drain sees the results of both. The jobs decide nothing;
+//! their state machines do.
 
 use std::time::Instant;
 
@@ -80,7 +80,7 @@ impl PeriodicJob for SweepJob {
         }
     }
 
-    /// A sweep can wait for the next second.
+    /// None: a sweep can wait for the next second.
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -111,7 +111,7 @@ impl PeriodicJob for MemoryJob {
         }
     }
 
-    /// The next tick is soon enough.
+    /// None: the next tick is soon enough.
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -157,7 +157,7 @@ impl PeriodicJob for TaskSupervisorJob {
     }
 }
 
-/// Asks the plugins once a second.
+/// Queries the plugins once a second.
 struct PluginJob {
     shared: Arc<Shared>,
     due: Instant,
@@ -176,7 +176,8 @@ impl PeriodicJob for PluginJob {
     }
 }
 
-/// Takes a sample of the metrics and of the cache of static files once a second, if anybody can ask for it.
+/// Takes a sample of the metrics and of the cache of static files once a second, if there is an operations port to
+/// read it.
 struct SampleJob {
     machinery: Arc<Machinery>,
     due: Instant,
@@ -194,7 +195,7 @@ impl PeriodicJob for SampleJob {
         }
     }
 
-    /// A sample can wait for the next second.
+    /// None: a sample can wait for the next second.
     fn deadline(&self) -> Option<Instant> {
         None
     }
@@ -284,7 +285,7 @@ mod tests {
             schedule.run(schedule.deadline());
         }
         let delay_over = signalled_at + Duration::from_secs(3);
-        // A server that never served has nothing left to wait for, so the remaining steps follow at once.
+        // A server that never served has nothing left to wait for, so the remaining steps follow immediately.
         assert_eq!(schedule.deadline(), delay_over + Duration::from_millis(700));
         assert!(machinery.ended.wait());
     }

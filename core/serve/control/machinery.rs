@@ -1,6 +1,6 @@
-//! How the threads of the server are reached, and how the steps of the drain are carried out.
+//! Access to the threads of the server, and the execution of the drain's steps.
 //!
-//! Promises: a message to the I/O threads reaches all of them. Refuses: it decides nothing; [`Drain`] does.
+//! A message to the I/O threads reaches all of them. This module decides nothing; [`Drain`] does.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ use crate::serve::lifecycle::Phase;
 use crate::serve::net::accept::Acceptor;
 use crate::serve::shared::Shared;
 
-/// What the threads share, and how they are reached. It is complete before any of them runs: until a thread has started,
-/// its messages wait.
+/// The state that the threads share, and their inboxes. It is complete before any of them runs: messages to a thread wait
+/// until it has started.
 #[derive(Debug)]
 pub(in crate::serve) struct Machinery {
     pub(in crate::serve) shared: Arc<Shared>,
-    /// Those of the I/O threads.
+    /// The inboxes of the I/O threads.
     pub(in crate::serve) inboxes: Vec<Arc<Inbox>>,
     pub(in crate::serve) acceptor: Arc<Acceptor>,
     pub(in crate::serve) disk: Arc<Disk>,
@@ -65,7 +65,7 @@ impl Machinery {
                 has_threads: true,
             };
         }
-        // First: the permits of the last connections are seen with the end of accepting.
+        // Read first: a thread that sees the end of accepting sees the permits of the last connections.
         let is_accepting = self.acceptor.is_accepting();
         let has_late = self.acceptor.has_late();
         let permits_out = shared.config.admission.max_connections.saturating_sub(shared.permits.free());
@@ -90,8 +90,8 @@ impl Machinery {
         let shared = &self.shared;
         match order {
             DrainOrder::CloseGate => {
-                // Where another process accepts the connections that wait, those that are here are the last ones: each of
-                // them may bring one more request, and nothing is refused.
+                // If another process accepts the connections in the backlog, the ones here are the last: each may bring
+                // one more request, and nothing is refused.
                 if let Some(pool) = shared.backend.pool().filter(|_| !self.acceptor.has_successor()) {
                     pool.gate.close();
                 }
@@ -104,7 +104,7 @@ impl Machinery {
                 let Metrics { requests_by_method, responses, .. } = &shared.metrics;
                 let cut_off = requests_by_method.total().saturating_sub(responses.total());
                 shared.log.emit(&Event::DrainTimeout { cut_off });
-                // First, so that no worker takes a request that nobody waits for any more.
+                // First, so that no worker takes a request that has lost its client.
                 self.end_threads();
                 self.tell_all(|| Message::CutOff);
             }
@@ -120,14 +120,14 @@ impl Machinery {
     }
 }
 
-/// The end of the background tasks.
+/// Ends the background tasks.
 impl Machinery {
     fn has_requesters(&self) -> bool {
         self.shared.backend.workers().is_some_and(|workers| workers.unfinished() > 0)
     }
 
-    /// Cancels the tasks that are left, again and again, since those who dispatch them are ending too; ends the threads
-    /// once nobody can dispatch any, and none is left, or when half of the time is over.
+    /// Cancels the remaining tasks, at each call, since the requests and tasks that dispatch them are ending too; ends
+    /// the threads once no worker thread and no task is left, or after half of the time.
     fn end_tasks(&self, deadline: Instant, now: Instant) {
         let Some(tasks) = &self.shared.tasks else { return };
         tasks.cancel_all(now);
@@ -142,7 +142,7 @@ impl Machinery {
 #[derive(Debug, Default)]
 pub(in crate::serve) struct DrainEnd {
     all_ended: AtomicBool,
-    /// When the drain is over at the latest, once it has begun.
+    /// The latest end of the drain, once it has begun.
     deadline: OnceLock<Instant>,
     state: AtomicU8,
     event_count: EventCount,
@@ -156,13 +156,13 @@ impl DrainEnd {
         self.event_count.notify_all();
     }
 
-    /// The drain has begun.
+    /// Sets the deadline of the drain, which has begun.
     pub(in crate::serve) fn set_deadline(&self, deadline: Instant) {
-        // Only the first signal begins it.
+        // Only the first signal sets it.
         let _ = self.deadline.set(deadline);
     }
 
-    /// How much of the drain's time is left.
+    /// Returns the time left for the drain.
     pub(in crate::serve) fn time_left(&self, now: Instant) -> Duration {
         self.deadline.get().map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(now))
     }

@@ -1,47 +1,47 @@
-//! When memory that is free is given back to the system: behind a peak.
+//! When to return free memory to the system: after a peak.
 //!
-//! libc keeps what is free between blocks in use for whoever allocates next. After a peak, that can be most of the process.
-//! Promises: nothing is given back while clients hold a good part of what has been added. Where that brings nothing, it is
-//! tried some more times, after ever longer pauses, as connections may be closed meanwhile; then the process needs what it
-//! has. Refuses: it frees nothing.
+//! libc keeps free memory between blocks in use for later allocations. After a peak, that can be most of the process.
+//! Nothing is returned while clients hold a large part of the increase. If returning memory has no effect, it is
+//! repeated a few times after increasing pauses, as connections may be closed meanwhile; after that, the process counts
+//! as needing its memory. The machine itself frees nothing.
 
 use crate::limits::MEMORY_PEAK_MIN;
 
-/// What the process has needed so far, and the last reading.
+/// The memory that the process has needed so far, and the last reading.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct MemoryPeak {
-    /// The resident memory that the process needs: what was left when nothing more could be given back, or less if it was
-    /// less since. `None` before the first time, since the start of the process is a peak.
+    /// The resident memory that the process needs: the amount left when no more could be returned, or the lowest since
+    /// then. `None` before the first attempt, since the start of the process is a peak.
     base: Option<u64>,
     last: MemoryReading,
-    /// Memory was given back, and has not been looked at since.
+    /// Whether memory was returned whose effect has not been checked.
     is_settling: bool,
-    /// How often that has brought nothing, and how many seconds are left before it is tried again.
+    /// The number of attempts without effect, and the seconds left before the next one.
     vain: u32,
     pause: u32,
-    /// The resident memory after the last time.
+    /// The resident memory after the last attempt.
     tried: u64,
 }
 
-/// How often memory is given back in vain before the process is taken to need it.
+/// The number of attempts without effect after which the process is assumed to need its memory.
 const TRIES_MAX: u32 = 4;
 
 /// The memory of the process at one time, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::serve) struct MemoryReading {
-    /// Resident.
+    /// Resident memory.
     pub(in crate::serve) resident: u64,
-    /// Held for clients.
+    /// Memory held for clients.
     pub(in crate::serve) held: u64,
 }
 
 impl MemoryPeak {
-    /// Takes a reading, one a second; returns whether a peak is over, and what is free is to be given back.
+    /// Takes a reading, once a second; returns whether a peak is over and free memory should be returned.
     pub(in crate::serve) fn tick(&mut self, now: MemoryReading) -> bool {
         let last = std::mem::replace(&mut self.last, now);
         self.pause = self.pause.saturating_sub(1);
         if self.vain > 0 && now.resident >= self.tried + MEMORY_PEAK_MIN {
-            // This is another peak.
+            // This is a new peak.
             (self.vain, self.pause) = (0, 0);
         }
         if std::mem::take(&mut self.is_settling) {
@@ -62,7 +62,7 @@ impl MemoryPeak {
         }
         self.base = self.base.map(|base| base.min(now.resident));
         let added = now.resident - self.base.unwrap_or(0);
-        // A few pages come with whatever runs meanwhile.
+        // Other activity adds a few pages.
         let is_steady = now.resident <= last.resident + MEMORY_PEAK_MIN / 8 && now.held >= last.held;
         self.is_settling = self.pause == 0 && is_steady && added >= MEMORY_PEAK_MIN && now.held <= added / 4;
         self.is_settling
@@ -73,10 +73,11 @@ impl MemoryPeak {
 mod tests {
     use super::*;
 
-    /// What is resident and held in each second, the seconds in which memory is given back, and why.
+    /// The resident and held memory in each second, the seconds in which memory is returned, and why.
     type Peak = (&'static [(u64, u64)], &'static [usize], &'static str);
 
-    /// The seconds in which memory is given back, by what is resident and held; what is given back is no longer resident.
+    /// Returns the seconds in which memory is returned, given the resident and held memory; returned memory is no longer
+    /// resident.
     fn trims(readings: &[(u64, u64)]) -> Vec<usize> {
         let mut peak = MemoryPeak::default();
         let tick = |(resident, held)| MemoryReading { resident: resident << 20, held: held << 20 };
@@ -98,7 +99,7 @@ mod tests {
         for (readings, seconds, why) in peaks {
             assert_eq!(trims(&[&needed, readings].concat()), [&[1], seconds].concat(), "{why}");
         }
-        // What was tried in vain at the start does not delay it.
+        // The failed attempts at the start do not delay it.
         let late = [&[(40, 0); 14][..], &[(140, 0); 3], &[(45, 0); 2]].concat();
         assert!(trims(&late).contains(&15), "{:?}", trims(&late));
         let tries = trims(&[&needed[..], &[(140, 0); 1000]].concat()).len();

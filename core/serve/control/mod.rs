@@ -10,10 +10,10 @@
 //! | `supervisor` | how many workers there are, and what happens to failed ones |
 //! | `watchdog`, `thread_state` | which workers are stuck, and why |
 //! | `scan` | what is checked once a second |
-//! | `io_scaling`, `io_scaling_job` | how many I/O threads are in use, and which connections change threads |
+//! | `io_scaling`, `io_scaling_job` | how many I/O threads are in use, and which connections move between threads |
 //! | `pool_events`, `plugin_reports` | what workers and plugins report |
 //! | `reload` | what can change at run time |
-//! | `service_manager`, `service_manager_job` | what the service manager is told, and when |
+//! | `service_manager`, `service_manager_job` | notifications to the service manager, and their schedule |
 
 pub(in crate::serve) mod drain;
 mod io_scaling;

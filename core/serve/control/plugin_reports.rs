@@ -1,6 +1,6 @@
-//! What plugins have to say, on its way to the log.
+//! The events of plugins on their way to the log.
 //!
-//! Promises: each event is a record. Refuses: it decides nothing; how often something is said is decided before.
+//! Each event becomes a record. The caller decides how often an event is reported.
 
 use crate::observe::{Event, Log, PluginEvent};
 use crate::plugins::{HealthChange, PluginCall, PluginEvents};

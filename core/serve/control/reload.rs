@@ -1,8 +1,8 @@
-//! Reloading what can change on disk while the server runs.
+//! Reloads everything that can change on disk while the server runs.
 //!
-//! Promises: each part takes over its new state completely, or keeps the previous one; one log record and the metrics
-//! report the outcome, once the last worker with old code has been replaced. Refuses: settings are read only at the start, and no
-//! request waits for a reload.
+//! Each part adopts its new state completely, or keeps the previous one; one log record and the metrics report the
+//! outcome, once the last worker with old code has been replaced. Settings are read only at the start, and no request
+//! waits for a reload.
 
 use crate::observe::Event;
 use crate::policy::PolicyError;
@@ -14,14 +14,14 @@ use crate::serve::notices::about_dates;
 use crate::serve::reload_book::ReloadPool;
 use crate::serve::shared::Shared;
 
-/// Reloads every file. `has_code` says whether code is reloaded as well: OPcache was emptied, and the supervisors replace
-/// the workers that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
+/// Reloads every file. `has_code`: code is reloaded as well: OPcache was emptied, and the supervisors replace the workers
+/// that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
     }
-    // Add new parts to this list. Files come after the rules by which they are judged.
+    // Add new parts to this list. Files come after the rules that judge them.
     let [deny_rules, error_pages, header_rules] = rules;
     let outcomes = [certificates(shared), deny_rules, error_pages, header_rules, files(site)];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
@@ -62,12 +62,12 @@ fn log_outcome(shared: &Shared) {
     }
 }
 
-/// Reloads the rules of the document root; `None` if there are none and were none.
+/// Reloads the rules of the document root; `None` if there are none and were none before.
 fn deny_rules(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_deny_rules())
 }
 
-/// Reloads the fields for responses; `None` if there are none and were none.
+/// Reloads the fields for responses; `None` if there are none and were none before.
 fn header_rules(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_header_rules())
 }

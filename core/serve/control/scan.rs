@@ -1,8 +1,8 @@
 //! The scan: once a second, it checks admission and the pool, and acts on changes.
 //!
-//! Promises: it runs at most once a second, however often it is called, and does not catch up on missed runs. The state
-//! machines decide; the scan sets the wait budget and one gauge, and writes the log. Refuses: it waits for nothing,
-//! answers no request unless its time limit is over, and does nothing for an executor without a queue.
+//! It runs at most once a second, however often it is called, and does not catch up on missed runs. The state machines
+//! decide; the scan sets the wait budget and one gauge, and writes the log. It waits for nothing, answers no request
+//! whose time limit has not expired, and does nothing for an executor without a queue.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ pub(in crate::serve) struct Scan {
     stall: Option<StallDetector>,
     watchdog: WatchdogRounds,
     task_watchdog: WatchdogRounds,
-    /// The hint is logged once.
+    /// Whether the hint was logged, which happens once.
     has_hinted: bool,
     /// When to scan again; `None` before the first scan.
     due: Option<Instant>,
@@ -42,7 +42,7 @@ impl Scan {
         Self::with_stuck_threshold(config, STUCK_THRESHOLD)
     }
 
-    /// The same, with another threshold for stuck requests.
+    /// Like [`new`](Self::new), with another threshold for stuck requests.
     fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
         Self {
             budget: BudgetController::new(config.admission.queue_wait_timeout),
@@ -103,7 +103,7 @@ impl Scan {
         let was_stalled = stall.is_stalled();
         let report = stall.tick(sample, now);
         if was_stalled && !stall.is_stalled() && report.is_none() {
-            // A minute without a sign of it: nothing was finished that a record could tell of.
+            // A minute without a sign of a stall: no finished request that a record could report.
             log.note(EpisodeNews::ended(EpisodeKind::Wedge));
         }
         if stall.is_stalled() {
@@ -141,7 +141,7 @@ impl Scan {
             Some(SheddingReport::Stopped { episode, duration }) => {
                 log.emit(&Event::SheddingStopped { episode, duration, gate });
             }
-            // The log says so once a minute; whoever looks at the status sees it at once.
+            // The log reports refusals once a minute; readers of the status see them immediately.
             None => {
                 if let Some(refused) = self.episodes.refused_lately(now) {
                     log.note(EpisodeNews::refused_so_far(refused.sum()));

@@ -1,4 +1,4 @@
-//! The scan of a server without sockets, second by second, with a clock that the test moves.
+//! The scan of a server without sockets, second by second, with a clock that the test controls.
 
 use std::io::{self, PipeReader, Read};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::sync::event_count::EventCount;
 use crate::sync::idle_workers::{IdleWorkers, Wake};
 use crate::sync::primitive::{Arc, AtomicU32, Ordering};
 
-/// What is said behind the first episode.
+/// The message that follows the first episode.
 const HINT: &str =
     "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 
@@ -60,7 +60,7 @@ impl ScanScene {
         (0..count).for_each(|_| self.shared.metrics.refused.incr(reason));
     }
 
-    /// A client of patience comes.
+    /// Offers the request of a client without a wait limit.
     fn offer(&self) -> OfferOutcome {
         self.shared.backend.pool().unwrap().gate.offer(exchange(self.now, self.shared.spool.clone()))
     }
@@ -74,7 +74,7 @@ impl ScanScene {
         self.shared.gate_facts().unwrap().wait_budget
     }
 
-    /// The messages that were logged, each with `pick`ed fields.
+    /// Returns the logged messages, each with `pick`ed fields.
     fn logged(mut self, pick: &[&str]) -> Vec<(String, Vec<u64>)> {
         assert!(self.shared.log.shutdown());
         let mut text = String::new();
@@ -89,7 +89,7 @@ impl ScanScene {
     }
 }
 
-/// A pool whose threads never get anything: alive, and nothing done.
+/// A pool whose threads are alive but never take a job.
 #[derive(Debug)]
 struct Stuck {
     idle_workers: IdleWorkers,
@@ -323,7 +323,7 @@ fn the_episode_of_a_wedge_ends_with_it_even_if_the_log_has_nothing_to_say() {
     stuck.end(&scene.shared);
 }
 
-/// A persistent worker whose fibers answer at once and then go on until they are let go.
+/// A persistent worker whose fibers answer immediately and then run on until they are released.
 #[derive(Debug, Default)]
 struct LingeringPool {
     rung: AtomicU32,
@@ -376,7 +376,7 @@ impl PersistentWorker<Exchange> for LingeringWorker {
     }
 }
 
-/// Counts as the server does.
+/// Counts events as the server does.
 struct Books(Arc<Shared>);
 
 impl PoolEvents<Exchange> for Books {
@@ -391,7 +391,7 @@ impl PoolEvents<Exchange> for Books {
     fn soft_reset(&self, _slot: usize) {}
 }
 
-/// Waits until a condition that other threads bring about holds.
+/// Waits until a condition that other threads establish holds.
 fn until(condition: impl Fn() -> bool) {
     while !condition() {
         std::thread::yield_now();
@@ -427,7 +427,7 @@ fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     let page = String::from_utf8(ops.metrics(Format::Text)).unwrap();
     assert!(page.contains("\nsvc_worker_request_fibers_active{worker=\"0\"} 256\n"), "{page}");
     assert!(page.contains("\nsvc_workers_idle 1\n"), "{page}");
-    // One look to compare with, two that are suspect, a minute more.
+    // One tick for comparison, two suspect ones, and a minute more.
     for _ in 0..1 + 2 + 60 {
         assert!(ops.probe_facts().passes(HealthProbe::Readiness));
         scene.second();

@@ -1,7 +1,7 @@
 //! The schedule of the control thread: a list of jobs, and when to run it.
 //!
-//! Promises: every run runs all jobs, in the order of the list. The next run is due at the earliest deadline of a job,
-//! at most a second later. Refuses: it knows no job and reads no clock.
+//! Every run runs all jobs, in the order of the list. The next run is due at the earliest deadline of a job, at most a
+//! second later. The schedule depends on no particular job and reads no clock.
 
 use std::time::Instant;
 
@@ -9,11 +9,11 @@ use crate::limits::CONTROL_TICK;
 
 /// A job of the control thread.
 pub(in crate::serve) trait PeriodicJob: Send {
-    /// Does what is due at `now`. Calls before the deadline must be harmless, because all jobs run together. Must not
-    /// block.
+    /// Does the work that is due at `now`. Calls before the deadline must be harmless, because all jobs run together.
+    /// Must not block.
     fn run(&mut self, now: Instant);
 
-    /// When to run again at the latest; `None` if it does not matter. May change with each [`run`](Self::run).
+    /// Returns when to run again at the latest; `None` if it does not matter. May change with each [`run`](Self::run).
     fn deadline(&self) -> Option<Instant>;
 }
 
@@ -24,12 +24,12 @@ pub(in crate::serve) struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule that is due at once.
+    /// Creates a schedule that is due immediately.
     pub(in crate::serve) fn new(jobs: Vec<Box<dyn PeriodicJob>>, now: Instant) -> Self {
         Self { jobs, next: now }
     }
 
-    /// When to call [`run`](Self::run) at the latest.
+    /// Returns when to call [`run`](Self::run) at the latest.
     pub(in crate::serve) fn deadline(&self) -> Instant {
         self.next
     }

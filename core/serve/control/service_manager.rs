@@ -1,7 +1,7 @@
-//! What the service manager (systemd) is told, in datagrams to the socket that it has named.
+//! Notifications to the service manager (systemd), in datagrams to its socket.
 //!
-//! Promises: only the control thread sends, and never waits: what the socket does not take is sent later, in order. Refuses:
-//! without a socket, nothing happens.
+//! Only the control thread sends, and never waits: datagrams that the socket does not accept are sent later, in order.
+//! Without a socket, nothing happens.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -17,17 +17,17 @@ use crate::sync::counter::Flag;
 use crate::sync::lock::ShortLock;
 use crate::time;
 
-/// What is to be said to the service manager, if there is one.
+/// The queue of messages to the service manager, if there is one.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct ServiceManager {
     socket: Option<NotifySocket>,
-    /// How often it wants a sign of life.
+    /// The interval between watchdog notifications, if it wants any.
     pub(super) beat: Option<Duration>,
-    /// It has been told that the server is ready.
+    /// Whether it was notified that the server is ready.
     pub(super) is_told_ready: Flag,
-    /// It has been notified of a reload, and not yet of its end.
+    /// Whether it was notified of a reload, and not yet of its end.
     is_told_reloading: Flag,
-    /// What the control thread has not sent yet, oldest first.
+    /// The messages that the control thread has not sent yet, oldest first.
     unsent: ShortLock<VecDeque<String>>,
 }
 
@@ -38,7 +38,7 @@ struct NotifySocket {
 }
 
 impl ServiceManager {
-    /// Prepares to talk to the service manager, if `config` names one that can be talked to.
+    /// Opens the socket of the service manager, if `config` names one that is usable.
     pub(in crate::serve) fn new(config: &ServiceManagerConfig) -> Self {
         let socket = config.socket.as_deref().and_then(|name| NotifySocket::open(name).ok());
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
@@ -47,12 +47,12 @@ impl ServiceManager {
         Self { socket, beat: beat.map(|limit| (limit / 2).max(BEAT_MIN)), ..Self::default() }
     }
 
-    /// Whether there is one.
+    /// Returns whether there is a service manager.
     pub(super) fn is_there(&self) -> bool {
         self.socket.is_some()
     }
 
-    /// The server reads its files and its code again. Before it is ready, that is part of its start.
+    /// Notes that a reload of files and code has begun. Before the server is ready, that is part of its start.
     pub(in crate::serve) fn reload_began(&self) {
         if !self.is_told_ready.is_set() {
             return;
@@ -62,7 +62,7 @@ impl ServiceManager {
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
     }
 
-    /// The reload has ended; `error` is the reason if it failed. Either way, the server serves.
+    /// Notes that the reload has ended; `error` is the reason if it failed. Either way, the server serves.
     pub(super) fn reload_ended(&self, error: Option<&str>) {
         if self.is_told_reloading.is_set() {
             self.is_told_reloading.clear();
@@ -71,26 +71,26 @@ impl ServiceManager {
         }
     }
 
-    /// The drain has begun. Whatever the manager's own limit is, it gives the drain the time that the settings grant.
+    /// Notes that the drain has begun. Extends the service manager's time limit to the time that the settings grant.
     pub(in crate::serve) fn stopping(&self, delay: Duration, timeout: Duration) {
         let limit = time::as_micros(delay + timeout + ENDING);
         self.say(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}\nSTATUS=Draining"));
     }
 
-    /// Has the control thread send a message. To be followed by a call of that thread.
+    /// Queues a message for the control thread, which the caller then wakes.
     pub(super) fn say(&self, message: &str) {
         if !self.is_there() {
             return;
         }
         let mut unsent = self.unsent.lock();
-        // A manager that reads nothing for so long is told the latest.
+        // A service manager that has not read for this long gets the latest messages.
         if unsent.len() >= UNSENT_MAX {
             unsent.pop_front();
         }
         unsent.push_back(message.to_owned());
     }
 
-    /// Sends what the socket takes; returns whether that was all.
+    /// Sends the messages that the socket accepts; returns whether none is left.
     pub(super) fn flush(&self) -> io::Result<bool> {
         let Some(socket) = &self.socket else { return Ok(true) };
         loop {
@@ -129,11 +129,11 @@ pub(super) fn failed_reload(error: &str) -> String {
 /// The maximum number of characters of an error in a status.
 const STATUS_MAX: usize = 500;
 
-/// The shortest time between two signs of life, whatever is asked for.
+/// The shortest interval between two watchdog notifications, whatever was requested.
 const BEAT_MIN: Duration = Duration::from_millis(10);
 
-/// How many messages may wait for the socket.
+/// The maximum number of messages that wait for the socket.
 const UNSENT_MAX: usize = 64;
 
-/// What the end of threads, plugins and exports may take after the drain.
+/// The time that the end of threads, plugins and exports may take after the drain.
 const ENDING: Duration = Duration::from_secs(THREAD_EXIT_GRACE.as_secs() * 4);

@@ -1,7 +1,7 @@
-//! When the service manager is told what.
+//! The schedule of notifications to the service manager.
 //!
-//! Promises: it is told once that the server is ready, and every few seconds how it is. Signs of life come from the thread
-//! that answers probes, so that they end with it. Refuses: what it sends goes through [`ServiceManager`].
+//! Readiness is reported once, the status every few seconds. Watchdog notifications come from the thread that answers
+//! probes, so that they end with it. The job sends only through [`ServiceManager`].
 //!
 //! [`ServiceManager`]: super::service_manager::ServiceManager
 
@@ -16,7 +16,7 @@ use super::service_manager::failed_reload;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
-/// Tells the service manager when the server is ready, how it is, and that it lives.
+/// Reports to the service manager that the server is ready, its status, and that it is alive.
 pub(super) struct ServiceManagerJob {
     machinery: Arc<Machinery>,
     has_failed: bool,
@@ -30,7 +30,7 @@ impl ServiceManagerJob {
         Self { machinery, has_failed: false, beat_due: now, status_due: now, retry_due: None }
     }
 
-    /// What is to be said by the clock and the state of the server, once it runs.
+    /// Queues the messages that the time and the state of the server require, once it runs.
     fn note(&mut self, now: Instant) {
         let Machinery { shared, service_manager, .. } = &*self.machinery;
         let is_running = shared.lifecycle.phase() == Phase::Running;
@@ -82,7 +82,7 @@ impl PeriodicJob for ServiceManagerJob {
     }
 }
 
-/// One line for `systemctl status`.
+/// Returns one line for `systemctl status`.
 fn status(shared: &Shared) -> String {
     let pool = shared.pool_facts();
     let waiting = shared.gate_facts().map_or(0, |gate| gate.depth + gate.waiting);
@@ -95,8 +95,8 @@ fn status(shared: &Shared) -> String {
     )
 }
 
-/// How often the status line is renewed.
+/// The interval between two status lines.
 const STATUS_PAUSE: Duration = Duration::from_secs(10);
 
-/// How soon a full socket is tried again.
+/// The time after which a full socket is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

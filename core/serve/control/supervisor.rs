@@ -1,7 +1,7 @@
-//! The supervision of the PHP pool on the control thread: what the [`Supervisor`] reports is logged and counted.
+//! The supervision of the PHP pool on the control thread: the reports of the [`Supervisor`] are logged and counted.
 //!
-//! Promises: it is called when work finds no idle worker, when a worker has booted, and when one has failed. Refuses:
-//! it decides nothing; the pool's machines do.
+//! The supervisor is called when work finds no idle worker, when a worker has booted, and when one has failed. It
+//! decides nothing; the pool's state machines do.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,18 @@ use super::reload;
 use crate::serve::reload_book::ReloadPool;
 use crate::serve::shared::Shared;
 
-/// The supervisor, and where its reports go.
+/// The supervisor, and the destination of its reports.
 #[derive(Debug)]
 pub(in crate::serve) struct Supervision(Supervisor);
 
 impl Supervision {
-    /// Makes the supervisor that `config` asks for.
+    /// Makes the supervisor that `config` requires.
     pub(in crate::serve) fn new(config: &PhpConfig) -> Self {
         let size = PoolSize { min: config.workers.min, max: config.workers.max };
         Self(Supervisor::new(size, config.workers_idle))
     }
 
-    /// Does what the state of the pool requires; returns when to call again, if that is known.
+    /// Takes the actions that the state of the pool requires; returns when to call again, if that is known.
     pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
         let pool = shared.backend.pool()?;
         let workers = pool.workers()?;
@@ -46,7 +46,7 @@ impl Supervision {
     }
 }
 
-/// The supervisor of the threads of background tasks, and where its reports go.
+/// The supervisor of the threads of background tasks, and the destination of its reports.
 #[derive(Debug)]
 pub(in crate::serve) struct TaskSupervision(Supervisor);
 
@@ -56,7 +56,7 @@ impl TaskSupervision {
         Self(Supervisor::new(size, Duration::MAX))
     }
 
-    /// Does what the state of the pool requires; returns when to call again, if that is known.
+    /// Takes the actions that the state of the pool requires; returns when to call again, if that is known.
     pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
         let tasks = shared.tasks.as_ref()?;
         let workers = tasks.workers()?;
@@ -78,7 +78,7 @@ impl TaskSupervision {
     }
 }
 
-/// Logs a report, and sets the gauge that tells of it.
+/// Logs a report, and sets the gauge for a delayed renewal.
 fn record(shared: &Shared, report: SupervisorReport<'_>) {
     note_delay(shared, report);
     shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));

@@ -1,15 +1,15 @@
 //! The state of a thread of this process, as the kernel reports it.
 //!
-//! Promises: one short read from procfs. A thread that has ended counts as not blocked, and so does every thread if the
-//! system does not say. Refuses: it does not say what a thread waits for.
+//! One short read from procfs. A thread that has ended counts as not blocked, and so does every thread if the system
+//! does not report its state. The reason of a wait is unknown.
 
-/// Whether the thread sleeps in the kernel.
+/// Returns whether the thread sleeps in the kernel.
 pub(in crate::serve) fn is_blocked(thread_id: u32) -> bool {
     let status = std::fs::read(format!("/proc/self/task/{thread_id}/stat"));
     status.is_ok_and(|status| matches!(state(&status), Some(b'S' | b'D')))
 }
 
-/// The letter of the state. It follows the thread's name, which is in parentheses and may contain anything.
+/// Returns the letter of the state. It follows the thread's name, which is in parentheses and may contain anything.
 fn state(status: &[u8]) -> Option<u8> {
     let end_of_name = status.iter().rposition(|byte| *byte == b')')?;
     status.get(end_of_name + 2).copied()

@@ -1,9 +1,9 @@
 //! The control thread: it runs the jobs, and the operations port if there is one.
 //!
-//! Promises: it starts before everything that can fail or be slow, and ends last. It waits only in its poller, so that
-//! probes are answered however busy the rest is. A client occupies one of a few places, for a few seconds at most: if
-//! all places are taken, a new connection replaces the one that has waited longest. A few descriptors are held in
-//! reserve, so that a script that takes all others cannot silence the port. Refuses: jobs must not block.
+//! It starts before everything that can fail or be slow, and ends last. It waits only in its poller, so that probes are
+//! answered however busy the rest is. A client occupies one of a few places, for a few seconds at most: if all places
+//! are taken, a new connection replaces the one that has waited longest. A few descriptors are held in reserve, so that
+//! a script that exhausts the others cannot silence the port. Jobs must not block.
 
 use std::io;
 use std::net::SocketAddr;
@@ -98,7 +98,7 @@ impl Control {
         self.waker.wake();
     }
 
-    /// Returns a handle for others that runs the jobs.
+    /// Returns a handle for other threads that runs the jobs.
     pub(in crate::serve) fn waker(&self) -> Arc<dyn Wake> {
         Arc::<ControlWaker>::clone(&self.waker)
     }
@@ -108,7 +108,7 @@ impl Control {
         // Release: pairs with the Acquire in `ControlThread::run`.
         self.ending.store(true, Ordering::Release);
         self.wake();
-        // If the control thread has panicked, standard error says so, and nothing is left to end.
+        // If the control thread panicked, that was reported on standard error, and nothing is left to end.
         let _ = self.thread.join();
     }
 }
@@ -124,7 +124,7 @@ impl Wake for ControlWaker {
     }
 }
 
-/// Logs the address of the port, and warns if everybody can reach and read it.
+/// Logs the address of the port, and warns if other hosts can reach it without restriction.
 fn announce(addr: SocketAddr, shared: &Shared) {
     shared.log.emit(&Event::OpsListening { addr });
     if is_exposed(addr.ip()) && shared.config.operations.allow_ips.is_none() {
@@ -168,7 +168,7 @@ impl ControlThread {
         }
     }
 
-    /// How long to wait unless something happens.
+    /// Returns how long to wait unless an event arrives.
     fn pause(&self, now: Instant) -> Duration {
         let tick_at = self.schedule.deadline();
         let until = self.port.deadline().map_or(tick_at, |deadline| deadline.min(tick_at));
@@ -181,11 +181,11 @@ struct OpsPort {
     listener: Option<TcpListener>,
     responder: OpsResponder<OpsFacts>,
     places: Slab<OpsPlace>,
-    /// Connections that have more to do than one turn allows; no event will announce them again.
+    /// Connections that have more to do than one turn allows; no further event will announce them.
     unfinished: Vec<usize>,
-    /// The listener may have more connections.
+    /// Whether the listener may have more connections.
     backlog: bool,
-    /// The system could not accept a connection; accepting is retried at each tick.
+    /// Whether the system could not accept a connection; accepting is retried at each tick.
     in_trouble: bool,
     reserve: Reserve,
     date: DateCache,
@@ -211,7 +211,7 @@ impl OpsPort {
         for place in std::mem::take(&mut self.unfinished) {
             self.drive(place, now);
         }
-        // Nobody says which plugin has answered.
+        // No event reports which plugin has answered.
         let is_asking = |(key, place): (usize, &OpsPlace)| place.connection.is_asking().then_some(key);
         let asking: Vec<usize> = self.places.iter().filter_map(is_asking).collect();
         for place in asking {
@@ -242,7 +242,7 @@ impl OpsPort {
                         return;
                     }
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    // Without a descriptor the system says nothing of whether a connection is there to be accepted.
+                    // Without a descriptor, the system does not report whether a connection is pending.
                     _ if !self.has_pending() => {
                         (self.backlog, self.in_trouble) = (false, false);
                         return;
@@ -252,7 +252,7 @@ impl OpsPort {
                             shared.log.emit(&Event::OpsReserveUsed { error: &error.to_string() });
                         }
                     }
-                    // Another connection of the port is closed to make room for a probe.
+                    // Closes another connection of the port, to make room for a probe.
                     _ if give_up_oldest(&mut self.places) => {}
                     _ => {
                         if !std::mem::replace(&mut self.in_trouble, true) {
@@ -265,17 +265,17 @@ impl OpsPort {
         }
     }
 
-    /// Whether a connection is there to be accepted, as far as the system can tell.
+    /// Returns whether a connection is pending, as far as the system can tell.
     fn has_pending(&self) -> bool {
         let Some(listener) = &self.listener else { return false };
         let mut watched = [PollFd::new(listener, PollFlags::IN)];
         poll(&mut watched, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
     }
 
-    /// Gives a connection a place, that of another connection if all are taken.
+    /// Gives a connection a place; if all are taken, the place of another connection.
     fn seat(&mut self, registry: &Registry, socket: TcpStream, connection: OpsConnection, now: Instant) {
         let mut socket = descriptor::move_up(socket);
-        // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
+        // Responses are sent when they are complete. If the option cannot be set, the client is served anyway.
         let _ = socket.set_nodelay(true);
         if self.places.len() >= OPS_CONNECTIONS_MAX {
             give_up_oldest(&mut self.places);
@@ -284,7 +284,7 @@ impl OpsPort {
         let key = entry.key();
         if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
             let mut wire = Wire::new(Transport::Plain(socket));
-            // It is driven before the first event.
+            // It is driven before its first event.
             wire.is_readable = true;
             entry.insert(OpsPlace { wire, connection });
             self.drive(key, now);
@@ -317,11 +317,11 @@ fn give_up_oldest(places: &mut Slab<OpsPlace>) -> bool {
     oldest.map(|key| places.remove(key)).is_some()
 }
 
-/// How a turn ends.
+/// The end of a turn.
 enum TurnEnd {
     Close,
     Wait,
-    /// It has used up its steps.
+    /// The connection has used up its steps.
     Yield,
 }
 

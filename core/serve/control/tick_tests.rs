@@ -27,7 +27,7 @@ fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Sh
     )
 }
 
-/// A job that says when it runs.
+/// A job that reports its runs.
 struct Ticks(Sender<()>);
 
 impl PeriodicJob for Ticks {
@@ -62,7 +62,7 @@ fn exchange(mut socket: &std::net::TcpStream, request: &str) -> String {
     reply
 }
 
-/// Sends `request` on a connection that stays open, and reads as far as `end`.
+/// Sends `request` on a connection that stays open, and reads up to `end`.
 fn ask(mut socket: &std::net::TcpStream, request: &str, end: &str) {
     socket.write_all(request.as_bytes()).unwrap();
     let mut reply = Vec::new();
@@ -104,7 +104,7 @@ fn a_client_that_holds_every_place_keeps_nobody_out() {
     let running = start();
     let holders: Vec<_> = (0..2 * OPS_CONNECTIONS_MAX).map(|_| connect(running.addr)).collect();
     for mut holder in &holders {
-        // The ones that were given up already may refuse the byte.
+        // Connections that were already closed may refuse the byte.
         let _ = holder.write_all(b"G");
     }
     let reply = exchange(&connect(running.addr), PROBE);

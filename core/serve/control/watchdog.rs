@@ -1,9 +1,10 @@
 //! The watchdog rounds: once a second, they check every worker for requests that take too long or have exceeded their
 //! time limit.
 //!
-//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs a
-//! reading and a call of [`ThreadProbe::tick`] a slot; a client hears of its time limit although its worker is inside
-//! of a call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
+//! A thread is inspected only when its request is too old and not classified yet, so that a healthy pool costs a
+//! reading and a call of [`ThreadProbe::tick`] for each slot; a client gets the answer of its time limit even if its
+//! worker is inside a call that does not return. The watchdog ends nothing; the worker of such a request stays busy
+//! until the call returns.
 
 use std::time::{Duration, Instant};
 
@@ -24,12 +25,12 @@ impl WatchdogRounds {
         Self(Watchdog::new(threshold))
     }
 
-    /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that
-    /// hold a worker up.
+    /// Checks each slot. Answers requests whose time limit has expired on behalf of their workers, and logs requests
+    /// that hold up a worker.
     pub(in crate::serve) fn tick(&mut self, workers: &WorkerPool<Exchange>, log: &Log, now: Instant) {
         self.tick_each(workers, now, |found| match found {
             SlotFinding::Overdue(exchange) => {
-                // It may just have been answered.
+                // The worker may just have answered it.
                 let _ = exchange.overrun();
             }
             SlotFinding::Stuck { slot, kind, age, job, .. } => {
@@ -45,7 +46,8 @@ impl WatchdogRounds {
         });
     }
 
-    /// The same for the threads of background tasks. A task that waits holds nobody up, however old it is.
+    /// Like [`tick`](Self::tick), for the threads of background tasks. A task that waits does not hold up its thread,
+    /// however old it is.
     pub(in crate::serve) fn tick_tasks(&mut self, workers: &WorkerPool<Task>, log: &Log, now: Instant) {
         self.tick_each(workers, now, |found| match found {
             SlotFinding::Overdue(task) => {
@@ -60,7 +62,7 @@ impl WatchdogRounds {
         });
     }
 
-    /// Looks at each slot, whatever its worker runs.
+    /// Checks each slot, independently of the type of its jobs.
     fn tick_each<J: Job>(
         &mut self,
         workers: &WorkerPool<J>,
@@ -88,11 +90,11 @@ impl WatchdogRounds {
     }
 }
 
-/// What a look at a slot found.
+/// The finding of a check of a slot.
 enum SlotFinding<J> {
     /// The time limit of this job has expired, and its worker has not reacted.
     Overdue(Arc<J>),
-    /// A job holds its worker up.
+    /// A job holds up its worker.
     Stuck {
         slot: usize,
         kind: StuckKind,

@@ -1,4 +1,4 @@
-//! Threads that are held up in earnest, seen by the watchdog with a threshold of its own.
+//! Real stuck threads, seen by the watchdog with a threshold for the test.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -13,18 +13,18 @@ use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::queue::WorkQueue;
 use crate::time;
 
-/// What the worker does with its one request.
+/// The behaviour of the worker with its single request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     /// Reads a pipe that stays silent.
     Read,
-    /// Runs and answers questions, as a script's own instructions do.
+    /// Runs and answers questions, like a script's own instructions.
     Loop,
-    /// Runs and answers nothing, as a function of the interpreter does.
+    /// Runs and answers no questions, like an internal function of PHP.
     Compute,
 }
 
-/// The engine, the queue and the books of a pool of one worker.
+/// The engine, the queue and the event sink of a pool of one worker.
 #[derive(Debug)]
 struct Bench {
     act: Act,
@@ -95,7 +95,7 @@ impl Worker<Exchange> for BenchWorker {
     }
 }
 
-/// Looks at a worker that does `act` until its request is classified; returns the readings and what was logged.
+/// Watches a worker that does `act` until its request is classified; returns the reading and the log.
 fn classified(act: Act) -> (SlotReading, String) {
     let size = PoolSize { min: 1, max: 1 };
     let bench = Arc::new(Bench {
@@ -117,7 +117,7 @@ fn classified(act: Act) -> (SlotReading, String) {
     assert!(bench.queue.push(exchange(time::now(), Spool::new("/tmp".into(), 0))).is_ok());
     bench.queue.announce();
     let reading = |now| workers.slots(now)[0].clone();
-    // The thread needs a moment to come to where it will stay.
+    // The thread needs a moment to reach the place where it stays.
     let is_there = || {
         let blocked = thread_state::is_blocked(reading(time::now()).thread_id);
         reading(time::now()).is_busy && blocked == (act == Act::Read)
@@ -130,7 +130,7 @@ fn classified(act: Act) -> (SlotReading, String) {
     assert_eq!((reading(begin).long_running, reading(begin).stuck), (0, [0; 3]), "it is young");
     for second in 6..10 {
         watchdog.tick(&workers, &log, begin + Duration::from_secs(second));
-        // What answers at all answers within an instant.
+        // A thread that answers does so within an instant.
         while act == Act::Loop && !bench.answered.is_set() {
             std::thread::yield_now();
         }
