@@ -1,4 +1,4 @@
-//! The file threads, as one io thread reaches them.
+//! One io thread's access to the file threads.
 
 use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
@@ -19,12 +19,12 @@ impl DiskClient {
         Self { disk, client }
     }
 
-    /// Asks for `job`; its result comes as a message for the stream with `key`.
+    /// Orders `job`; its result arrives as a message for the stream with `key`.
     pub(in crate::serve) fn order(&self, job: FileJob, key: StreamKey) {
         self.disk.order(job, key, Arc::clone(&self.client));
     }
 
-    /// Asks for something that nobody waits for.
+    /// Orders a chore, which has no result.
     pub(in crate::serve) fn order_chore(&self, chore: Chore) {
         self.disk.order_chore(chore);
     }

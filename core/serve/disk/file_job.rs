@@ -1,7 +1,7 @@
 //! The jobs of the file threads, and their results.
 //!
-//! Promises: a job owns what it needs, and its result returns what the requester needs again. Refuses: it knows no
-//! connection.
+//! A job owns everything that it needs, and its result returns everything that the requester needs again. A job does
+//! not refer to a connection.
 
 use std::fs::File;
 use std::io;
@@ -21,9 +21,9 @@ use super::slices::slice;
 pub(in crate::serve) enum FileJob {
     /// Append these bytes to this file, or to a new one.
     Append(Spool, Option<SpoolFile>, Vec<u8>),
-    /// Find what answers this normalized path.
+    /// Find the resource at this normalized path.
     Find(Arc<Site>, Vec<u8>),
-    /// Find the file that a script has named.
+    /// Find the file that a script named.
     Name(Arc<Site>, NamedFile),
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
@@ -31,16 +31,16 @@ pub(in crate::serve) enum FileJob {
     ReadAhead(Arc<File>, u64, usize),
 }
 
-/// Work whose result nobody waits for.
+/// Work without a result.
 #[derive(Debug)]
 pub(in crate::serve) enum Chore {
     /// Encode a copy of a file in a content coding.
     Code(Arc<Asset>, Coding),
-    /// Check whether what is cached for this normalized path is still current.
+    /// Check whether the cached resource at this normalized path is still current.
     Look(Arc<Site>, Vec<u8>),
     /// Return free memory to the system.
     FreeUnused(fn()),
-    /// Evict what nobody has requested recently.
+    /// Evict files that were not requested recently.
     Sweep(Arc<Site>),
 }
 
@@ -51,9 +51,9 @@ pub(in crate::serve) enum Done {
     Appended(SpoolFile, Vec<u8>),
     /// The job could not be done.
     Failed,
-    /// What answers this path.
+    /// The resource at this path.
     Found(Vec<u8>, io::Result<Found>),
-    /// The file that a script has named.
+    /// The file that a script named.
     Named(io::Result<Named>),
     /// The bytes were not accepted, for this reason.
     Refused(Option<SpoolFile>, Vec<u8>, SpoolError),
@@ -83,7 +83,7 @@ impl FileJob {
 }
 
 impl Chore {
-    /// Whether it may take so long that other jobs must not wait for it.
+    /// Returns whether it may take so long that other jobs must not wait for it.
     pub(in crate::serve) fn takes_long(&self) -> bool {
         matches!(self, Self::Code(..) | Self::FreeUnused(_))
     }

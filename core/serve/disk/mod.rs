@@ -1,11 +1,11 @@
-//! Disk access: the file threads, their jobs, and what is known about the site.
+//! Disk access: the file threads, their jobs, and the site.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `threads` | the file threads |
 //! | `file_job` | their jobs |
 //! | `client` | how an I/O thread reaches them |
-//! | `site` | where a path leads |
+//! | `site` | the resource at a path |
 //! | `slices` | reads slices of a body |
 //! | `page_cache` | which parts of a file are in memory |
 

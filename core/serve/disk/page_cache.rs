@@ -1,7 +1,7 @@
 //! The kernel's page cache, seen from an I/O thread: would sending a part of a file wait for the disk?
 //!
-//! Promises: only [`read_ahead`] waits for the disk, and it belongs on a file thread. Refuses: it cannot keep pages in
-//! memory. The kernel may drop them between the question and the transfer, which costs a wait and nothing else.
+//! Only [`read_ahead`] waits for the disk, and it belongs on a file thread. Pages cannot be kept in memory: the kernel
+//! may drop them between the question and the transfer, which costs a wait and nothing else.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -11,12 +11,12 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::limits::{DISK_SLICE_BYTES, READ_AHEAD_BYTES};
 
-/// What the page cache holds of a run of a file.
+/// The state of a part of a file in the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum PageCache {
-    /// The run is not in memory, or only its beginning is: reading it waits for the disk.
+    /// The part is not in memory, or only its beginning is: reading it waits for the disk.
     Missing,
-    /// The file system does not say.
+    /// The file system does not report it.
     Unknown,
     /// The first and the last byte are in memory, or the file ends before them.
     Cached,
@@ -32,7 +32,7 @@ pub(in crate::serve) fn page_cache(file: &File, offset: u64, len: usize) -> Page
 }
 
 /// Reads up to `len` bytes of `file` from `offset` on, as far as the page cache holds them; nothing at the end of the
-/// file. Returns `None` if reading would wait for the disk, or if the file system does not say.
+/// file. Returns `None` if reading would wait for the disk, or if the file system does not report it.
 pub(in crate::serve) fn read_now(file: &File, offset: u64, len: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; len];
     let count = preadv2(file, &mut [IoSliceMut::new(&mut bytes)], offset, ReadWriteFlags::NOWAIT).ok()?;
@@ -40,9 +40,9 @@ pub(in crate::serve) fn read_now(file: &File, offset: u64, len: usize) -> Option
     Some(bytes)
 }
 
-/// Returns how many bytes to read ahead for a run that is not known to be in memory.
+/// Returns how many bytes to read ahead for a part that is not known to be in memory.
 pub(in crate::serve) fn read_ahead_len(state: PageCache, len: usize) -> usize {
-    // If the file system does not say, the next run is read again anyway.
+    // If the file system does not report it, the next part is read again anyway.
     if state == PageCache::Missing { len.max(READ_AHEAD_BYTES) } else { len }
 }
 
@@ -98,10 +98,10 @@ mod tests {
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
         match page_cache(&file, 3 << 20, 1 << 20) {
-            // The file system does not drop pages, or does not say: there is nothing to test.
+            // The file system does not drop pages, or does not report them: there is nothing to test.
             PageCache::Cached | PageCache::Unknown => {}
             PageCache::Missing => {
-                // The question has made the system begin to read, and it may have ended by now.
+                // The question made the system begin to read, and it may have finished by now.
                 assert!(read_now(&file, 3 << 20, 10).is_none_or(|bytes| bytes == [1; 10]));
                 read_ahead(&file, 3 << 20, 1 << 20);
                 assert_eq!(page_cache(&file, 3 << 20, 1 << 20), PageCache::Cached);

@@ -1,7 +1,7 @@
-//! The site: where a path leads, as found on a file thread, and the cache of static files.
+//! The site: the resource at a path, as found on a file thread, and the cache of static files.
 //!
-//! Promises: a result is open and checked; nothing has to be looked up again to answer. Refuses: scripts are not cached
-//! here; each I/O thread has its own cache of them.
+//! A result is open and checked; nothing needs a second lookup to answer. Scripts are not cached here; each I/O thread
+//! has its own cache of them.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -31,18 +31,18 @@ pub(in crate::serve) struct Site {
     terms: AssetOptions,
     cache: StaticCache,
     policy: Arc<Policy>,
-    /// What scripts may have sent.
+    /// The directories whose files scripts may send.
     sendfile_roots: SendfileRoots,
-    /// Where the entry file of background tasks really is; it is not for clients.
+    /// The real location of the entry file of background tasks, which clients must not reach.
     task_entry: Option<RelativePath>,
     /// The number of reloads. Scripts found before the last one are looked up again.
     reloads: AtomicU64,
-    /// The script that workers have loaded, as it was last found. They serve requests even while its file is missing, as in
-    /// the middle of a deployment.
+    /// The script that workers have loaded, as last found. They serve requests even while its file is missing, for
+    /// example during a deployment.
     loaded: ShortLock<Option<Arc<Script>>>,
 }
 
-/// What answers a path.
+/// The resource at a path.
 #[derive(Debug)]
 pub(in crate::serve) enum Found {
     /// Something that the client must not see, even if it exists.
@@ -59,16 +59,16 @@ pub(in crate::serve) enum Found {
     Script(Arc<Script>),
 }
 
-/// What a script's name for a file leads to.
+/// The result of resolving a script's name for a file.
 #[derive(Debug)]
 pub(in crate::serve) enum Named {
     /// A file that may be sent.
     File(Ready),
     /// Nothing that may be sent.
     Refused {
-        /// What the script wrote.
+        /// The name as written by the script.
         file: Vec<u8>,
-        /// Why not.
+        /// The reason.
         reason: &'static str,
     },
 }
@@ -78,7 +78,7 @@ pub(in crate::serve) enum Named {
 pub(in crate::serve) struct Ready {
     /// The file.
     pub(in crate::serve) asset: Arc<Asset>,
-    /// Whether it was in the cache.
+    /// Whether it came from the cache.
     pub(in crate::serve) was_kept: bool,
 }
 
@@ -109,18 +109,18 @@ impl Site {
         }
     }
 
-    /// Returns the number of reloads: when it changes, scripts have to be looked up again.
+    /// Returns the number of reloads: when it changes, scripts must be looked up again.
     pub(in crate::serve) fn reloads(&self) -> u64 {
         // Acquire: pairs with the Release in `forget_files`.
         self.reloads.load(Ordering::Acquire)
     }
 
-    /// Whether the entry file of background tasks is below the document root.
+    /// Returns whether the entry file of background tasks is below the document root.
     pub(in crate::serve) fn holds_task_entry(&self) -> bool {
         self.task_entry.as_ref().is_some_and(RelativePath::is_inside)
     }
 
-    /// Judges a normalized path as far as that is possible without disk access.
+    /// Returns the reason to deny a normalized path, as far as it can be determined without disk access.
     pub(in crate::serve) fn denies(&self, rules: &Rules, path: &[u8]) -> Option<Denial> {
         if rules.deny.denies(path) {
             Some(Denial::Path)
@@ -129,12 +129,12 @@ impl Site {
         }
     }
 
-    /// Returns what is cached for the normalized `path`, without disk access.
+    /// Returns the cached file for the normalized `path`, without disk access.
     pub(in crate::serve) fn kept(&self, path: &[u8], now: Instant) -> Lookup {
         self.cache.get(path, now)
     }
 
-    /// Whether the front controller certainly answers the normalized `path`, and may. Does not wait.
+    /// Returns whether the front controller certainly answers the normalized `path`, and may do so. Does not wait.
     pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
         let part = self.part(path);
         !self.policy.php_deny.matches(path)
@@ -147,7 +147,7 @@ impl Site {
         self.routing.part(path)
     }
 
-    /// Finds what answers the normalized `path`. Waits for the disk, unless another request for it has just been
+    /// Finds the resource at the normalized `path`. Waits for the disk, unless another request for it has just been
     /// answered.
     pub(in crate::serve) fn find(&self, path: &[u8]) -> io::Result<Found> {
         if let Lookup::Good(asset) = self.cache.get(path, time::now()) {
@@ -156,7 +156,7 @@ impl Site {
         self.look(path)
     }
 
-    /// Looks up on disk what answers the normalized `path`, and caches it. Waits for the disk.
+    /// Looks up the resource at the normalized `path` on disk, and caches it. Waits for the disk.
     pub(in crate::serve) fn look(&self, path: &[u8]) -> io::Result<Found> {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
@@ -200,7 +200,7 @@ impl Site {
         Ok(found)
     }
 
-    /// Finds the file that a script has named. Waits for the disk.
+    /// Finds the file that a script named. Waits for the disk.
     pub(in crate::serve) fn find_named(&self, named: &NamedFile) -> io::Result<Named> {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
@@ -208,7 +208,7 @@ impl Site {
         let Some(found) = self.sendfile_roots.find(named)? else {
             return refused("there is no such file in SENDFILE_ROOTS that may be sent");
         };
-        // As if its directory were the document root, and by its place in relation to that.
+        // Judged as if its directory were the document root, and also by its path relative to the document root.
         let root = self.root.real_path()?;
         let place = RelativePath::of(&root, &found.real_path);
         let is_denied = |path: &[u8]| rules.deny.judge_file(path) == Some(Denial::Path);
@@ -225,7 +225,7 @@ impl Site {
         asset.keep(coding, copy);
     }
 
-    /// Reads how full the cache of files is.
+    /// Reads the fill level of the cache of files.
     pub(in crate::serve) fn cache_reading(&self) -> StaticCacheReading {
         StaticCacheReading {
             files: self.cache.files(),
@@ -242,7 +242,7 @@ impl Site {
         self.cache.is_on()
     }
 
-    /// Evicts what nobody has requested recently, to make room.
+    /// Evicts files that were not requested recently, to make room.
     pub(in crate::serve) fn sweep(&self) {
         self.cache.sweep(time::now());
     }
@@ -252,7 +252,7 @@ impl Site {
             self.cache.confirm(path, &asset, look);
             return Ok(Ready { asset, was_kept: true });
         }
-        // The file may answer other paths too: that of its directory, or every path of a single-page application.
+        // The file may answer other paths too: the path of its directory, or every path of a single-page application.
         let own_path = file.path.clone();
         if let Some(asset) = self.cache.peek(&own_path).filter(|asset| asset.is_of(&file)) {
             self.cache.insert(path, &asset, look);
@@ -261,7 +261,7 @@ impl Site {
         let asset = Arc::new(Asset::load(file, &self.terms, time::wall())?);
         self.cache.insert(path, &asset, look);
         if path != own_path {
-            // If it were stored twice under one name, the cache would take that for another request for the file.
+            // A second insertion under the same name would count as another request for the file.
             self.cache.insert(&own_path, &asset, look);
         }
         Ok(Ready { asset, was_kept: false })
@@ -289,10 +289,8 @@ impl Site {
         judge(rules, &script.script_name, elsewhere).into_iter().chain(by_pattern).min()
     }
 
-    /// Whether what was found at this path is the entry file of background tasks. One that is the fallback for every
-    /// other path as well is for clients.
-    /// Whether the normalized `path` is the URL path of the file that boots threads for tasks, or below it: whatever else
-    /// would answer it.
+    /// Returns whether the normalized `path` is the URL path of the entry file of background tasks, or below it, whatever
+    /// other resource would answer it.
     fn names_task_entry(&self, path: &[u8]) -> bool {
         let is_named = |entry: &&RelativePath| {
             let rest = path.strip_prefix(entry.way());
@@ -301,13 +299,15 @@ impl Site {
         self.task_entry.as_ref().filter(is_named).is_some() && !self.is_fallback(path)
     }
 
+    /// Returns whether the file found at this path is the entry file of background tasks. An entry file that is also the
+    /// fallback for all other paths is for clients.
     fn is_task_entry(&self, found: &[u8], elsewhere: Option<&RelativePath>) -> bool {
         let real = elsewhere.map_or(found, RelativePath::way);
         self.task_entry.as_ref().is_some_and(|entry| entry.way() == real) && !self.is_fallback(found)
     }
 
-    /// Whether this is the fallback for every other path of a part of the site. Rules define what clients may request, and
-    /// nobody requested this file; if somebody does, its path is judged.
+    /// Returns whether this is the fallback for all other paths of a part of the site. Rules define what clients may
+    /// request, and a fallback was not requested; if it is, its path is judged.
     fn is_fallback(&self, found: &[u8]) -> bool {
         self.routing.has_entry(found)
     }
@@ -322,14 +322,14 @@ impl FindScript for Site {
     }
 }
 
-/// Finds out where the entry file of background tasks really is.
+/// Returns the real location of the entry file of background tasks.
 fn task_entry(config: &Config) -> Option<RelativePath> {
     let entry = config.background.async_entry_file.as_ref()?.canonicalize().ok()?;
     let root = config.serving.document_root.canonicalize().ok()?;
     Some(RelativePath::of(root.as_os_str().as_bytes(), entry.as_os_str().as_bytes()))
 }
 
-/// Judges a file by its path below the document root, and by where its symbolic links lead.
+/// Judges a file by its path below the document root, and by the target of its symbolic links.
 fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&RelativePath>) -> Option<Denial> {
     let there = elsewhere.and_then(|place| rules.deny.judge_file(place.way()));
     rules.deny.judge_file(path).into_iter().chain(there).min()

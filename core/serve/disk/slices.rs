@@ -1,6 +1,6 @@
 //! Reads slices of a body.
 //!
-//! Promises: [`slice_now`] never waits. Refuses: [`slice()`] waits for the disk and belongs on a file thread.
+//! [`slice_now`] never waits. [`slice()`] waits for the disk and belongs on a file thread.
 
 use std::io;
 use std::os::unix::fs::FileExt;

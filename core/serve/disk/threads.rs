@@ -1,8 +1,8 @@
 //! The file threads, which wait for the disk so that I/O threads never do.
 //!
-//! Promises: jobs start in the order of their arrival; each is done once, and its result is sent to the requester.
-//! Refuses: it does not bound the number of jobs. A stream has at most one at a time, and a cached file at most one
-//! chore of each kind, so connections and memory bound it.
+//! Jobs start in the order of their arrival; each is done once, and its result is sent to the requester. The queue
+//! does not bound the number of jobs. A stream has at most one at a time, and a cached file at most one chore of each
+//! kind, so the number of connections and the cache bound them.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use super::file_job::{Chore, Done, FileJob};
 
 /// The requester of a job.
 pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
-    /// The job requested by the stream with `key` is done.
+    /// Delivers the result of the job that the stream with `key` requested.
     fn job_done(&self, key: StreamKey, done: Done);
 }
 
@@ -25,7 +25,7 @@ pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Disk {
     orders: SegQueue<DiskOrder>,
-    /// Chores for when there are no orders. One thread does them, so that the others stay free for orders.
+    /// Chores that run while there are no orders. Only one thread runs them, so that the others stay free for orders.
     long_chores: SegQueue<Chore>,
     event_count: EventCount,
     closed: AtomicBool,
@@ -34,7 +34,7 @@ pub(in crate::serve) struct Disk {
 /// An order to the file threads.
 #[derive(Debug)]
 enum DiskOrder {
-    /// Work whose result nobody waits for.
+    /// Work without a result.
     Chore(Chore),
     /// A job and its requester.
     FileJob(FileJob, StreamKey, Arc<dyn JobClient>),
@@ -64,7 +64,7 @@ impl Disk {
     pub(in crate::serve) fn order_chore(&self, chore: Chore) {
         if chore.takes_long() {
             self.long_chores.push(chore);
-            // If only one thread were woken, it might not be the one that does long chores.
+            // If only one thread were woken, it might not be the one that runs long chores.
             self.event_count.notify_all();
         } else {
             self.orders.push(DiskOrder::Chore(chore));
@@ -78,7 +78,7 @@ impl Disk {
         self.orders.len()
     }
 
-    /// Ends the threads when no job is left.
+    /// Ends the threads after the last job.
     pub(in crate::serve) fn close(&self) {
         // Release: pairs with the Acquire in `take`.
         self.closed.store(true, Ordering::Release);
