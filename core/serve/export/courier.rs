@@ -1,8 +1,8 @@
-//! Brings one batch after another to the collector: the attempts of an export, and their time.
+//! Delivers one batch after another to the collector: the attempts of an export, and their deadlines.
 //!
-//! Promises: a connection is kept between exports, and used again only if it was idle for a short time and the collector
-//! has not closed it, so that an idle connection that is gone costs no attempt. Refuses: it decides nothing about retries
-//! and logs nothing; the answer is a value.
+//! A connection is kept between exports, and reused only if it was idle for a short time and the collector has not
+//! closed it, so that a stale connection costs no attempt. The courier decides nothing about retries and logs nothing;
+//! it returns the answer.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::trace::{AfterAttempt, AttemptEnd, EncodedSpan, Export, ExportTimeouts
 
 use super::link::Link;
 
-/// Brings batches to the collector.
+/// Delivers batches to the collector.
 pub(in crate::serve) struct Courier {
     config: ExportConfig,
     timeouts: ExportTimeouts,
@@ -26,26 +26,26 @@ pub(in crate::serve) struct Courier {
     tls: Option<Arc<ClientConfig>>,
     poll: Poll,
     events: Events,
-    /// The connection of the last export, and when that ended.
+    /// The connection of the last export, and the time at which that export ended.
     idle: Option<(Link, Instant)>,
     next_token: usize,
     clock: Box<dyn Fn() -> Instant + Send>,
 }
 
-/// How an export ended.
+/// The result of an export.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Delivery {
-    /// What the collector has said, or why it did not get the batch.
+    /// The collector's answer, or why it did not get the batch.
     pub(in crate::serve) result: Result<PartialSuccess, String>,
-    /// There was a second attempt.
+    /// Whether there was a second attempt.
     pub(in crate::serve) is_retried: bool,
 }
 
-/// The token of what wakes the thread.
+/// The token of the waker.
 const WAKER: Token = Token(0);
 
 impl Courier {
-    /// Makes one. `clock` tells the time.
+    /// Creates a courier. `clock` returns the time.
     pub(in crate::serve) fn new(
         config: &ExportConfig,
         batch: &BatchConfig,
@@ -67,27 +67,27 @@ impl Courier {
         }
     }
 
-    /// Makes what wakes the thread that waits in `poll`.
+    /// Makes the waker of the thread that waits in `poll`.
     pub(in crate::serve) fn waker(poll: &Poll) -> io::Result<Waker> {
         Waker::new(poll.registry(), WAKER)
     }
 
-    /// The time.
+    /// Returns the time.
     pub(in crate::serve) fn now(&self) -> Instant {
         (self.clock)()
     }
 
-    /// Sleeps until it is woken, until the collector has something to say, or until the time.
+    /// Sleeps until a wake-up, a message from the collector, or `until`.
     pub(in crate::serve) fn sleep(&mut self, until: Option<Instant>) {
         self.wait(until);
-        // It may have closed the connection, or ask whether we are there.
+        // The collector may have closed the connection, or sent a PING.
         let Some((mut link, since)) = self.idle.take() else { return };
         if link.pump(self.poll.registry()).is_ok() && link.conversation().is_reusable() {
             self.idle = Some((link, since));
         }
     }
 
-    /// Exports a batch. While it waits, it asks `stop` until when it may go on at the latest.
+    /// Exports a batch. During waits, calls `stop` for the latest time at which to give up.
     pub(in crate::serve) fn deliver(
         &mut self,
         spans: &[EncodedSpan],
@@ -119,7 +119,7 @@ impl Courier {
         }
     }
 
-    /// Makes one attempt; `None` if its time is over.
+    /// Makes one attempt; `None` if it timed out.
     fn attempt(
         &mut self,
         payload: &Payload,
@@ -135,11 +135,11 @@ impl Courier {
         loop {
             let pumped = link.pump(self.poll.registry());
             if let Some(answer) = link.conversation().take_answer() {
-                // Where one stream was lost, the next one is not risked.
+                // A connection that lost a stream is not reused.
                 if pumped.is_ok() && answer.is_ok() && link.conversation().is_reusable() {
                     self.idle = Some((link, self.now()));
                 }
-                // The system says better than the protocol how a connection was lost.
+                // The system's error is more specific than the protocol's if a connection was lost.
                 return match (answer, pumped) {
                     (Err(_), Err(lost)) => Err(lost),
                     (answer, _) => answer.map(Some),
@@ -154,7 +154,7 @@ impl Courier {
         }
     }
 
-    /// Returns the connection of the last export if it is sure to be there.
+    /// Returns the connection of the last export if it is certainly usable.
     fn take_idle(&mut self) -> Option<Link> {
         let (mut link, since) = self.idle.take()?;
         let is_fresh = self.now().saturating_duration_since(since) <= EXPORT_IDLE_MAX;
@@ -169,12 +169,12 @@ impl Courier {
         Link::open(&self.config, self.tls.as_ref(), self.poll.registry(), token)
     }
 
-    /// Waits for an event. A wake-up too many changes nothing.
+    /// Waits for an event. Spurious wake-ups are harmless.
     fn wait(&mut self, until: Option<Instant>) {
         let timeout = until.map(|until| until.saturating_duration_since(self.now()));
         // Rounded up: the poller counts milliseconds, and would otherwise spin through the last one.
         let timeout = timeout.map(|timeout| timeout + Duration::from_millis(1));
-        // An interrupted wait is a wake-up too many.
+        // An interrupted wait is a spurious wake-up.
         let _ = self.poll.poll(&mut self.events, timeout);
     }
 }

@@ -1,7 +1,6 @@
-//! The rules of retrying, against a collector that does as it is told.
+//! Tests the retry rules with a collector that follows a script.
 //!
-//! The time is the test's: the collector sets it, and what it then does wakes the courier up. So nothing here depends on
-//! how fast the machine is.
+//! The collector controls the clock, and its next action wakes the courier, so the speed of the machine does not matter.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -17,22 +16,22 @@ use crate::sync::lock::ShortLock;
 use crate::time;
 use crate::trace::{Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
 
-/// What the collector does with a connection.
+/// The collector's behaviour on a connection.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Answers with these bytes, once the request has come, and goes on to wait for the next one.
+    /// Answers with these bytes after the request has arrived, and then waits for the next request.
     Answer(&'static [u8]),
-    /// Closes the connection once the request has come.
+    /// Closes the connection after the request has arrived.
     Close,
-    /// Says nothing until the time is over.
+    /// Sends nothing until the time is over.
     Hang,
-    /// Resets the connection before anything is read.
+    /// Resets the connection before reading.
     ResetBefore,
-    /// Resets it in the middle of the request.
+    /// Resets the connection in the middle of the request.
     ResetDuring,
-    /// Resets it once the request has come.
+    /// Resets the connection after the request has arrived.
     ResetAfter,
-    /// So long after the connection was made, and then.
+    /// Waits for this long after the connection was accepted, and then acts.
     After(Duration, &'static Act),
 }
 
@@ -40,7 +39,7 @@ const OK: Act = Act::Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
 const MILLISECOND: Duration = Duration::from_millis(1);
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time of a test.
+/// The clock of a test.
 #[derive(Clone)]
 struct Time {
     began: Instant,
@@ -61,10 +60,10 @@ impl Time {
     }
 }
 
-/// A collector with an act for each connection that it expects.
+/// A collector with one act for each expected connection.
 struct Collector {
     addr: SocketAddr,
-    /// Ends when all connections have come and gone; returns what was received on each.
+    /// Ends after all connections; returns the bytes received on each.
     thread: JoinHandle<Vec<Vec<u8>>>,
 }
 
@@ -85,7 +84,7 @@ impl Act {
     fn play(&self, mut socket: TcpStream, protocol: ExportProtocol, time: &Time) -> Vec<u8> {
         let mut received = Vec::new();
         if protocol == ExportProtocol::Grpc {
-            // The settings of a server; without them the client waits.
+            // The server's SETTINGS, which the client waits for.
             socket.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
         }
         let mut act = *self;
@@ -110,7 +109,7 @@ impl Act {
             Act::Hang => {
                 read_request(&mut socket, &mut received, protocol);
                 time.pass(2 * TIMEOUT);
-                // The beginning of an answer wakes the courier up, which may close the connection without reading it.
+                // The beginning of an answer wakes the courier, which may close the connection without reading it.
                 let _ = socket.write_all(b"HTTP");
                 let _ = socket.read_to_end(&mut Vec::new());
             }
@@ -125,7 +124,7 @@ impl Act {
     }
 }
 
-/// Has the connection be reset when it is closed.
+/// Makes closing the connection reset it.
 fn reset(socket: &TcpStream) {
     set_socket_linger(socket, Some(Duration::ZERO)).unwrap();
 }
@@ -155,7 +154,7 @@ fn is_complete(request: &[u8], protocol: ExportProtocol) -> bool {
     request.len() == end + 4 + length
 }
 
-/// Whether a frame of data with the flag END_STREAM has come, behind the preface.
+/// Returns whether a DATA frame with the flag END_STREAM has arrived after the preface.
 fn has_end_of_stream(mut bytes: &[u8]) -> bool {
     bytes = bytes.get(24..).unwrap_or_default();
     while let [high, mid, low, kind, flags, _, _, _, _, rest @ ..] = bytes {
@@ -210,7 +209,7 @@ fn deliver(courier: &mut Courier) -> Delivery {
     courier.deliver(&spans(courier.config.protocol), &|| None)
 }
 
-/// Exports one batch to a collector that acts like this.
+/// Exports one batch to a collector with these acts.
 fn export(acts: &[Act], protocol: ExportProtocol) -> Delivery {
     let time = Time::new();
     let collector = Collector::start(acts, protocol, &time);
@@ -267,11 +266,11 @@ fn grpc_exports_are_tried_again_exactly_by_the_rules() {
     /// Headers with `:status: 200` and `grpc-status`, and the end of the stream.
     const ACCEPTED: Act = Act::Answer(b"\0\0\x10\x01\x05\0\0\0\x01\x88\x00\x0bgrpc-status\x010");
     const UNAVAILABLE: Act = Act::Answer(b"\0\0\x11\x01\x05\0\0\0\x01\x88\x00\x0bgrpc-status\x0214");
-    /// The collector gives the stream up, with the code REFUSED_STREAM.
+    /// The collector resets the stream with the code REFUSED_STREAM.
     const REFUSED_STREAM: Act = Act::Answer(b"\0\0\x04\x03\0\0\0\0\x01\0\0\0\x07");
-    /// It gives the connection up: no stream was looked at.
+    /// The collector sends GOAWAY: no stream was processed.
     const GOAWAY: Act = Act::Answer(b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0");
-    /// It begins to answer, and the stream ends without a status.
+    /// The collector sends response headers, and the stream ends without a status.
     const NO_STATUS: Act = Act::Answer(b"\0\0\x01\x01\x05\0\0\0\x01\x88");
     let table: &[(&[Act], bool, bool)] = &[
         (&[ACCEPTED], true, false),
@@ -294,7 +293,7 @@ fn grpc_exports_are_tried_again_exactly_by_the_rules() {
 
 #[test]
 fn a_refused_connection_is_tried_again_once() {
-    // Somebody has the port, and does not listen.
+    // The port is bound, but not listened on.
     let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = SocketAddr::try_from(getsockname(&held).unwrap()).unwrap();
@@ -347,7 +346,7 @@ fn an_idle_connection_that_was_closed_costs_no_attempt() {
     });
     let mut courier = courier(&config(ExportProtocol::HttpProtobuf, addr), None, &time);
     assert!(is_like(&deliver(&mut courier), true, false));
-    // The collector closes the connection, and that is what ends the sleep.
+    // The collector closes the connection, which ends the sleep.
     while courier.idle.is_some() {
         courier.sleep(None);
     }

@@ -1,7 +1,7 @@
 //! The thread `svc-otel`: it takes finished spans off their queue and exports them in batches.
 //!
-//! Promises: nothing that serves requests waits for it; at the end, what is there is exported until the deadline, and what
-//! is left is told. Refuses: when to export, whether to try again and what to log is decided by `trace`.
+//! No thread that serves requests waits for it; at the end, the remaining spans are exported until the deadline, and the
+//! number of lost ones is logged. When to export, whether to retry and what to log is decided by `trace`.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ use super::courier::{Courier, Delivery};
 use super::resource::resource;
 use crate::serve::shared::Shared;
 
-/// An exporter whose queue takes spans, and which has not started.
+/// An exporter that has not started; its queue already accepts spans.
 #[derive(Debug)]
 pub(in crate::serve) struct PreparedExporter {
     sink: Arc<TraceSink>,
@@ -31,17 +31,17 @@ pub(in crate::serve) struct PreparedExporter {
     tls: Option<Arc<ClientConfig>>,
 }
 
-/// The exporter while it runs.
+/// A running exporter.
 #[derive(Debug)]
 pub(in crate::serve) struct SpanExporter {
     sink: Arc<TraceSink>,
-    /// Until when the thread may go on; set once, at the end.
+    /// The latest time until which the thread may run; set once, at the end.
     deadline: Arc<OnceLock<Instant>>,
-    /// Its other end is closed when the thread has ended.
+    /// Becomes readable when the thread, which holds the other end, has ended.
     ended: PipeReader,
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct ExporterThread {
     shared: Arc<Shared>,
     sink: Arc<TraceSink>,
@@ -53,11 +53,11 @@ struct ExporterThread {
 }
 
 impl PreparedExporter {
-    /// Makes the queue, and what wakes the thread.
+    /// Makes the queue and the waker of the thread.
     ///
     /// # Errors
     ///
-    /// When the system gives no descriptor.
+    /// If the system cannot create a descriptor.
     pub(in crate::serve) fn new(
         batch: &BatchConfig,
         protocol: ExportProtocol,
@@ -66,7 +66,7 @@ impl PreparedExporter {
         let poll = Poll::new()?;
         let waker = Courier::waker(&poll)?;
         let ring = move || {
-            // A thread that cannot be woken exports when the delay is over.
+            // If the wake-up fails, the thread exports after its delay.
             let _ = waker.wake();
         };
         let BatchConfig { queue_spans_max, batch_spans_max, .. } = *batch;
@@ -74,7 +74,7 @@ impl PreparedExporter {
         Ok(Self { sink: Arc::new(sink), poll, tls })
     }
 
-    /// The queue.
+    /// Returns the queue.
     pub(in crate::serve) fn sink(&self) -> Arc<TraceSink> {
         Arc::clone(&self.sink)
     }
@@ -83,7 +83,7 @@ impl PreparedExporter {
     ///
     /// # Errors
     ///
-    /// When the system gives no descriptor or no thread.
+    /// If the system cannot create a descriptor or a thread.
     pub(in crate::serve) fn start(self, shared: &Arc<Shared>) -> io::Result<Option<SpanExporter>> {
         let Some(config) = &shared.config.tracing else { return Ok(None) };
         let Some(export) = &config.export else { return Ok(None) };
@@ -105,15 +105,15 @@ impl PreparedExporter {
 }
 
 impl SpanExporter {
-    /// Takes no more spans, exports what is there, and waits for that until the deadline.
+    /// Closes the queue, exports the remaining spans, and waits for that until the deadline.
     pub(in crate::serve) fn finish(self, deadline: Instant) {
-        // Set before the queue is closed: whoever sees that it is closed sees the deadline.
+        // Set before the queue is closed, so that a thread that sees the closed queue sees the deadline.
         let _ = self.deadline.set(deadline);
         self.sink.close();
         let left = deadline.saturating_duration_since(time::now()) + END_GRACE;
         let mut waits = [PollFd::new(&self.ended, PollFlags::IN)];
-        // The pipe carries nothing; it becomes readable when its other end is closed. A thread that is in the middle of
-        // the resolution of a name is not waited for.
+        // The pipe carries no data; it becomes readable when its other end is closed. A thread that is resolving a name
+        // is not waited for.
         let _ = poll(&mut waits, Timespec::try_from(left).ok().as_ref());
     }
 }
@@ -188,7 +188,7 @@ impl ExporterThread {
         }
     }
 
-    /// The deadline has passed.
+    /// Reports the spans that are left at the deadline.
     fn leave(&self) {
         let spans = self.sink.queue().len() as u64;
         self.tell(TraceEvent::SpansLeft { spans });
@@ -199,8 +199,8 @@ impl ExporterThread {
     }
 }
 
-/// The batch that is made room for at the start.
+/// The initial capacity of a batch.
 const BATCH_SPANS: usize = 512;
 
-/// How much longer than its deadline the thread is waited for: what it says at the end is to be in the log.
+/// How long to wait for the thread beyond its deadline, so that its last records reach the log.
 const END_GRACE: std::time::Duration = std::time::Duration::from_millis(100);

@@ -1,7 +1,7 @@
-//! A connection to the collector: its socket, perhaps a TLS session, and what is spoken on it.
+//! A connection to the collector: its socket, a TLS session if there is one, and the protocol.
 //!
-//! Promises: nothing blocks but the resolution of a name; what has come before the connection ended is read before it
-//! counts as lost. Refuses: it keeps no deadline, and nobody is told when to continue but the poller.
+//! Only name resolution blocks; bytes that arrived before the connection ended are read before it counts as lost. The
+//! link keeps no deadline, and only the poller reports when to continue.
 //!
 //! ```text
 //!   Connecting ──refused: the next address──▶ Connecting
@@ -53,7 +53,7 @@ impl Link {
                 let name = name.map_err(|error| lost(format!("TLS: {error}")))?;
                 let session = ClientConnection::new(Arc::clone(config), name);
                 let mut session = session.map_err(|error| lost(format!("TLS: {error}")))?;
-                // A batch is bounded.
+                // No limit is needed: a batch is bounded.
                 session.set_buffer_limit(None);
                 Some(Box::new(session))
             }
@@ -63,7 +63,7 @@ impl Link {
         Ok(Self { socket, is_connected: false, addresses, session, conversation, token })
     }
 
-    /// What is spoken.
+    /// Returns the protocol state.
     pub(in crate::serve) fn conversation(&mut self) -> &mut Conversation {
         &mut self.conversation
     }
@@ -75,7 +75,7 @@ impl Link {
         }
         let sent = self.receive().and_then(|()| self.send());
         if let Err(error) = sent {
-            // What the collector said before it closed the connection may be an answer.
+            // The collector's last bytes before it closed the connection may be an answer.
             let _ = self.receive();
             self.conversation.end();
             return Err(lost(error.to_string()));
@@ -83,14 +83,14 @@ impl Link {
         Ok(())
     }
 
-    /// Whether the connection is made; tries the next address if it was refused.
+    /// Returns whether the connection is established; tries the next address if it was refused.
     fn connected(&mut self, registry: &Registry) -> Result<bool, Lost> {
         let failure = self.socket.take_error().ok().flatten();
         match failure {
             None => match self.socket.peer_addr() {
                 Ok(_) => {
                     self.is_connected = true;
-                    // A request is written at once, and its end must not wait for an acknowledgement.
+                    // A request is written immediately, and its last segment must not wait for an acknowledgement.
                     let _ = self.socket.set_nodelay(true);
                     Ok(true)
                 }
@@ -132,7 +132,7 @@ impl Link {
         while !bytes.is_empty() {
             session.read_tls(&mut bytes)?;
             if let Err(error) = session.process_new_packets() {
-                // The alert says why; whether it arrives does not matter.
+                // The alert carries the reason; it does not matter whether it arrives.
                 let _ = session.write_tls(&mut self.socket);
                 return Err(io::Error::other(format!("TLS: {error}")));
             }
@@ -175,7 +175,7 @@ impl Link {
     }
 }
 
-/// Writes so many bytes, or as many as the socket takes; returns how many.
+/// Writes `length` bytes, or as many as the socket accepts; returns their number.
 fn write_all(length: usize, mut write: impl FnMut(usize) -> io::Result<usize>) -> io::Result<usize> {
     let mut at = 0;
     while at < length {
@@ -189,7 +189,7 @@ fn write_all(length: usize, mut write: impl FnMut(usize) -> io::Result<usize>) -
     Ok(at)
 }
 
-/// Begins to connect to the first address to which that is possible.
+/// Begins to connect to the first address for which that succeeds.
 fn connect(
     addresses: &mut VecDeque<SocketAddr>,
     registry: &Registry,

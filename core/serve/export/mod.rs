@@ -5,7 +5,7 @@
 //! | `exporter` | the thread, and its end |
 //! | `courier` | one batch after another: attempts, deadlines |
 //! | `link` | a connection to the collector: socket, TLS, protocol |
-//! | `resource` | whom the spans are from |
+//! | `resource` | the source of the spans |
 
 pub(in crate::serve) mod courier;
 pub(in crate::serve) mod exporter;

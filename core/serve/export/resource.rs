@@ -1,7 +1,7 @@
-//! Whom the spans are from: the attributes of the resource.
+//! The source of the spans: the attributes of the resource.
 //!
-//! Promises: what an operator has set stands; the rest is found out once, at the start. Refuses: nothing here changes
-//! while the process runs.
+//! Attributes that an operator has set take precedence; the others are determined once, at the start. Nothing here
+//! changes while the process runs.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -31,17 +31,17 @@ pub(in crate::serve) fn resource(config: &TraceConfig, php_version: Option<&str>
             resource.add(key, value, &limits);
         }
     }
-    // What the spans were made with is not for an operator to say.
+    // The attributes of the SDK cannot be configured.
     resource.set("telemetry.sdk.name", "svc", &limits);
     resource.set("telemetry.sdk.language", "rust", &limits);
     resource.set("telemetry.sdk.version", env!("CARGO_PKG_VERSION"), &limits);
     resource
 }
 
-/// The most attributes that are found out here.
+/// The maximum number of attributes that are determined here.
 const OWN_MAX: usize = 9;
 
-/// A random UUID.
+/// Returns a random UUID.
 fn instance_id() -> String {
     let draw = || RandomState::new().build_hasher().finish();
     let number = u128::from(draw()) << 64 | u128::from(draw());
