@@ -13,15 +13,15 @@ pub(in crate::serve) struct Arrival {
     pub(in crate::serve) socket: TcpStream,
     /// The client's address.
     pub(in crate::serve) peer: SocketAddr,
-    /// Where it connected to; `None` if the socket tells.
+    /// The address that it connected to; `None` if the socket knows it.
     pub(in crate::serve) local: Option<SocketAddr>,
-    /// Through which of the server's doors it came.
+    /// The kind of listener that it came through.
     pub(in crate::serve) door: Door,
     /// The connection's permit under `MAX_CONNECTIONS`, or among the late ones.
     pub(in crate::serve) permit: Permit,
 }
 
-/// The doors by which connections reach the main port's threads.
+/// The kinds of listeners whose connections the I/O threads serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Door {
     /// An address of the main port.

@@ -1,7 +1,7 @@
 //! How other threads reach an io thread.
 //!
-//! Promises: no message is missed; an io thread that is awake is not woken, so a busy server pays for no wake-ups.
-//! Refuses: it never blocks a sender.
+//! No message is missed; an io thread that is awake is not woken, so a busy server pays for no wake-ups. A sender never
+//! blocks.
 
 use std::io;
 
@@ -33,7 +33,7 @@ pub(in crate::serve) enum Message {
     ReplyReady(StreamKey),
     /// The rules were reloaded.
     RulesChanged,
-    /// The thread is to end.
+    /// End the thread.
     Stop,
 }
 
@@ -74,7 +74,7 @@ impl Inbox {
         self.messages.pop()
     }
 
-    /// The reader is about to sleep; returns whether it may, which is when there is no message.
+    /// Announces that the reader is about to sleep; returns whether it may, that is, whether there is no message.
     pub(in crate::serve) fn prepare_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `send`.
@@ -86,7 +86,7 @@ impl Inbox {
         false
     }
 
-    /// The reader is awake.
+    /// Notes that the reader is awake.
     pub(in crate::serve) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-/// Guards a thread without which the process would only appear to serve. If the thread panics, the process aborts, so
-/// that its supervisor can restart it.
+/// Guards a thread that the server needs to serve. If the thread panics, the process aborts instead of only appearing
+/// to serve, so that its supervisor can restart it.
 pub(in crate::serve) struct Indispensable;
 
 impl Drop for Indispensable {

@@ -64,7 +64,7 @@ impl Io {
     }
 }
 
-/// The limits of a connection on the main port.
+/// Returns the limits of a connection on the main port.
 fn connection_terms(shared: &Shared) -> ConnectionTerms {
     let timeouts = &shared.config.timeouts;
     ConnectionTerms {

@@ -1,7 +1,7 @@
 //! One io thread's access to the pool and its gate.
 //!
-//! Promises: workers are notified at the end of a turn, or after several offers, so that many offers cost one wake-up.
-//! Refuses: it counts nothing; the caller accounts for the verdict.
+//! Workers are notified at the end of a turn, or after several offers, so that many offers cost one wake-up. The
+//! client counts nothing; the caller accounts for the verdict.
 
 use std::time::Instant;
 
@@ -20,14 +20,14 @@ const OFFERS_UNANNOUNCED_MAX: u32 = 16;
 #[derive(Debug)]
 pub(in crate::serve) struct PoolClient {
     shared: Arc<Shared>,
-    /// Tells the io thread about parts of replies.
+    /// Notifies the io thread about parts of replies.
     notify: Arc<dyn Notify>,
-    /// The number of offers that the workers have not been notified of.
+    /// The number of offers for which the workers have not been notified.
     unannounced: u32,
 }
 
 impl PoolClient {
-    /// Offers requests to the pool of `shared`; `notify` is told about parts of replies.
+    /// Offers requests to the pool of `shared`; `notify` is notified about parts of replies.
     pub(in crate::serve) fn new(shared: Arc<Shared>, notify: Arc<dyn Notify>) -> Self {
         Self { shared, notify, unannounced: 0 }
     }
@@ -55,7 +55,7 @@ impl PoolClient {
         verdict
     }
 
-    /// Notifies the workers of what was offered.
+    /// Notifies the workers of the offers.
     pub(in crate::serve) fn announce(&mut self) {
         if self.unannounced > 0
             && let Backend::Pool(pool) = &self.shared.backend
@@ -72,8 +72,8 @@ impl PoolClient {
         }
     }
 
-    /// Whether a wait since `offered_at` was wasted: the budget is at its ceiling, and no worker has started anything in the
-    /// meantime.
+    /// Returns whether a wait since `offered_at` was wasted: the budget is at its ceiling, and no worker has started a
+    /// request in the meantime.
     pub(in crate::serve) fn is_wasted(&self, offered_at: Instant) -> bool {
         let Backend::Pool(pool) = &self.shared.backend else { return false };
         let facts = pool.gate.facts();

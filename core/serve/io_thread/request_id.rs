@@ -1,7 +1,7 @@
 //! Request IDs, taken from the client if well-formed and generated otherwise, and the IDs that place a request in a trace.
 //!
-//! Promises: generated IDs have 32 hexadecimal digits and do not repeat. Refuses: they are not secret; others can be
-//! guessed from a few of them.
+//! Generated IDs have 32 hexadecimal digits and do not repeat. They are not secret; others can be guessed from a few of
+//! them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -24,7 +24,7 @@ impl RequestIds {
         Self { thread: draw(), next: draw() }
     }
 
-    /// Returns the ID of a request whose client sent `wish`.
+    /// Returns the ID of a request whose client sent `wish` as its ID.
     pub(in crate::serve) fn name(&mut self, wish: Option<&[u8]>) -> String {
         match wish.and_then(well_formed) {
             Some(wish) => wish.to_owned(),
@@ -42,11 +42,11 @@ impl RequestIds {
     pub(in crate::serve) fn fresh(&mut self) -> String {
         let (thread, mixed) = self.numbers();
         let digits = [hex_digits(thread), hex_digits(mixed)];
-        // One allocation and one copy, where a push for each digit would cost a request 500 instructions.
+        // One allocation and one copy; pushing each digit would cost a request 500 instructions.
         str::from_utf8(digits.as_flattened()).unwrap_or_default().to_owned()
     }
 
-    /// The thread's random number, and one that does not repeat on this thread.
+    /// Returns the thread's random number, and one that does not repeat on this thread.
     fn numbers(&mut self) -> (u64, u64) {
         self.next = self.next.wrapping_add(1);
         // A bijection of the sequence number: neighbours look different, and nothing repeats.

@@ -1,7 +1,7 @@
 //! The handler of a path, as known to one io thread.
 //!
-//! Promises: a handler found a moment ago is not looked up again; only file threads access the disk. Refuses: it runs no
-//! handler and sends no response.
+//! A handler found a moment ago is not looked up again; only file threads access the disk. The router runs no handler
+//! and sends no response.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ use crate::serve::disk::site::{Ready, Site};
 pub(in crate::serve) struct Router {
     site: Arc<Site>,
     disk: DiskClient,
-    /// The rules, as of the last reload that this thread was told about.
+    /// The rules, as of the last reload that this thread was notified of.
     rules: Arc<Rules>,
     scripts: RouteCache<Script>,
     /// The number of reloads when they were found.
@@ -47,12 +47,12 @@ impl Router {
         Self { site, disk, rules, scripts: RouteCache::new(), reloads }
     }
 
-    /// The site.
+    /// Returns the site.
     pub(in crate::serve) fn site(&self) -> Arc<Site> {
         Arc::clone(&self.site)
     }
 
-    /// The rules.
+    /// Returns the rules.
     pub(in crate::serve) fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -112,7 +112,7 @@ impl Router {
         }
     }
 
-    /// Has the handler of a normalised path looked up again.
+    /// Makes the next request look up the handler of a normalised path again.
     pub(in crate::serve) fn forget(&mut self, path: &[u8]) {
         self.scripts.forget(path);
         self.scripts.forget(&self.site.part(path).key);
