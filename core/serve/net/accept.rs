@@ -1,10 +1,10 @@
 //! The accepting thread: it accepts connections, takes a permit for each, and distributes them round robin to the I/O
 //! threads that are in use.
 //!
-//! Promises: a connection without a permit waits here, accepted but not served, and the metrics show it. When the
-//! server shuts down, every connection that waits here or in the backlog is handed over before the listener closes,
-//! even beyond `MAX_CONNECTIONS`. If the system has no descriptors left, accepting is retried at a slow pace. Refuses:
-//! it reads and writes nothing.
+//! A connection without a permit waits here, accepted but not served, and the metrics show it. When the server shuts
+//! down, every connection that waits here or in the backlog is handed over before the listener closes, even beyond
+//! `MAX_CONNECTIONS`. If the system has no descriptors left, accepting is retried at a slow pace. The thread reads and
+//! writes nothing.
 
 use std::io;
 use std::thread;
@@ -31,13 +31,13 @@ use crate::serve::shared::Shared;
 ///
 /// # Ordering
 ///
-/// `is_accepting` is cleared with Release and read with Acquire: who sees that accepting is over sees the permits of all
-/// connections.
+/// `is_accepting` is cleared with Release and read with Acquire: a thread that sees the end of accepting sees the permits
+/// of all connections.
 #[derive(Debug)]
 pub(in crate::serve) struct Acceptor {
     waker: Waker,
     late: Arc<Permits>,
-    /// Another process accepts what waits when this one ends.
+    /// Whether another process accepts the connections that still wait when this one ends.
     has_successor: bool,
     /// Whether the thread has started and not ended.
     is_accepting: AtomicBool,
@@ -57,17 +57,18 @@ impl Acceptor {
         let _ = self.waker.wake();
     }
 
-    /// Whether connections that arrived during the shutdown are still open.
+    /// Returns whether connections that arrived during the shutdown are still open.
     pub(in crate::serve) fn has_late(&self) -> bool {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
-    /// Whether another process accepts the connections that wait when this one ends.
+    /// Returns whether another process accepts the connections that still wait when this one ends.
     pub(in crate::serve) fn has_successor(&self) -> bool {
         self.has_successor
     }
 
-    /// Whether connections are accepted; `false` once the listener is closed and every connection has been handed over.
+    /// Returns whether connections are accepted; `false` once the listener is closed and every connection has been handed
+    /// over.
     pub(in crate::serve) fn is_accepting(&self) -> bool {
         // Acquire: pairs with the Release in `Accepting::start`.
         self.is_accepting.load(Ordering::Acquire)
@@ -93,8 +94,7 @@ pub(in crate::serve) struct Accepting {
 }
 
 impl Accepting {
-    /// Prepares the thread to accept on `listeners`; connections go in turn to those of `inboxes` that
-    /// are in use.
+    /// Prepares the thread to accept on `listeners`; connections are distributed round robin to the inboxes in use.
     pub(in crate::serve) fn new(
         mut listeners: Vec<(Listener, Door)>,
         inboxes: Vec<Arc<Inbox>>,
@@ -108,12 +108,12 @@ impl Accepting {
         Ok(Self { poll, listeners, inboxes, shared, handle, turn: 0, in_trouble: false })
     }
 
-    /// The handle, for other threads.
+    /// Returns the handle, for other threads.
     pub(in crate::serve) fn handle(&self) -> Arc<Acceptor> {
         Arc::clone(&self.handle)
     }
 
-    /// Starts the thread. Nothing waits for its end but those who ask the handle.
+    /// Starts the thread. It is not joined; see [`is_accepting`](Acceptor::is_accepting).
     pub(in crate::serve) fn start(self) -> io::Result<()> {
         let handle = self.handle();
         // Before the thread exists, so that no drain ends before its first round.
@@ -147,8 +147,8 @@ impl Accepting {
         }
     }
 
-    /// Accepts what waits, from each listener in turn. What waits for one that another process takes over is left to that
-    /// process when this one shuts down.
+    /// Accepts the connections that wait, from each listener in turn. When the server shuts down, the backlog of an
+    /// inherited listener is left to the process that takes it over.
     fn accept_all(&mut self, is_closing: bool) {
         let mut are_open = true;
         while std::mem::take(&mut are_open) {
@@ -214,8 +214,8 @@ impl Accepting {
 
     fn hand_over(&mut self, socket: TcpStream, ends: Ends, door: Door, permit: Permit) {
         let socket = descriptor::move_up(socket);
-        // Responses are sent when they are complete. If the option cannot be set, as on a Unix socket, the client is served
-        // all the same.
+        // Responses are sent when they are complete. If the option cannot be set, as on a Unix socket, the client is
+        // served anyway.
         let _ = socket.set_nodelay(true);
         self.turn = (self.turn + 1) % self.shared.io_load.in_use();
         self.inboxes[self.turn].send(Message::Arrival(Arrival {
@@ -232,18 +232,18 @@ impl Accepting {
     }
 }
 
-/// What became of an attempt to accept a connection.
+/// The result of an attempt to accept a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepted {
-    /// A connection, which may have ended since.
+    /// A connection was accepted, which may have ended since.
     One,
-    /// None waits.
+    /// No connection waits.
     Nothing,
-    /// The system has no room for more.
+    /// The system has no resources for more connections.
     Trouble,
 }
 
-/// Whether the error belongs to the connection being accepted; Linux passes such errors on.
+/// Returns whether the error belongs to the connection being accepted; Linux passes such errors on.
 fn is_network_trouble(error: &io::Error) -> bool {
     let Some(errno) = Errno::from_io_error(error) else { return false };
     [

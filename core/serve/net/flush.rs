@@ -1,8 +1,8 @@
 //! Writes pending output to a socket.
 //!
-//! Promises: a write passes as many pieces as the system accepts in one call, and a file's bytes go from the page cache
-//! to the socket without passing through the process. Refuses: it does not wait for the disk. A part of a file that is
-//! not in memory stays, and [`Output::take_cold`] reports it.
+//! A write passes as many pieces as the system accepts in one call, and a file's bytes go from the page cache to the
+//! socket without passing through the process. Nothing waits for the disk: a part of a file that is not in memory stays
+//! in the output, and [`Output::take_cold`] reports it.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -37,8 +37,8 @@ pub(in crate::serve) trait Sink {
 pub(in crate::serve) enum Flushed {
     /// Everything has been written.
     All,
-    /// The system accepts no more for now, or the disk has to be read first ([`Output::take_cold`]). This many bytes
-    /// were written.
+    /// The system accepts no more for now, or the disk must be read first ([`Output::take_cold`]). This many bytes were
+    /// written.
     Some(usize),
 }
 
@@ -75,10 +75,10 @@ pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Re
     Ok(Flushed::All)
 }
 
-/// Offers what one call can accept; returns how much must be accepted for another call to be worthwhile.
+/// Offers as much as one call can accept; returns how much must be accepted for another call to be worthwhile.
 fn write_once(output: &Output, to: &mut impl Sink) -> (io::Result<usize>, usize) {
     if let Some(run) = output.front_file() {
-        // The end of the file may be the reason why less was accepted: only another call tells.
+        // The end of the file may be the reason for a short write: only another call can tell.
         return (to.send_file(run.file, run.offset, run.len), 0);
     }
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];

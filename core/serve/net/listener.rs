@@ -1,8 +1,8 @@
-//! A socket on which connections arrive: at an address, at a path in the file system, or bound by somebody else.
+//! A socket on which connections arrive: bound to an address or to a path in the file system, or inherited.
 //!
-//! Promises: a socket file that nobody listens on any more is replaced, and one that somebody listens on is not, nor is a
-//! file of any other kind. The file is removed when the listener is dropped, if it is still the same one. Refuses: it does
-//! not choose what a connection speaks.
+//! A socket file without a listener is replaced; one with a listener is not, nor is a file of any other kind. The file
+//! is removed when the listener is dropped, if it is still the same one. A listener does not choose the protocol of a
+//! connection.
 
 use std::fmt;
 use std::fs;
@@ -28,7 +28,7 @@ use crate::limits::LISTEN_BACKLOG;
 pub(in crate::serve) struct Listener {
     socket: ListenSocket,
     place: ListenAddr,
-    /// It stays open when this process ends: another one accepts the connections that wait.
+    /// Whether it stays open when this process ends: another process then accepts the connections that wait.
     is_inherited: bool,
 }
 
@@ -46,17 +46,18 @@ struct SocketFile {
     inode: u64,
 }
 
-/// The two ends of a connection that was accepted.
+/// The two ends of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Ends {
     /// The peer.
     pub(in crate::serve) peer: SocketAddr,
-    /// Where it connected to; `None` if the socket tells.
+    /// The address that it connected to; `None` if the socket knows it.
     pub(in crate::serve) local: Option<SocketAddr>,
 }
 
 impl Ends {
-    /// What stands for the ends of a connection through a Unix socket: both are on this machine, and neither has a port.
+    /// The placeholder for the ends of a connection through a Unix socket: both are on this machine, and neither has a
+    /// port.
     const UNIX: Self = {
         let here = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         Self { peer: here, local: Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 80)) }
@@ -64,11 +65,11 @@ impl Ends {
 }
 
 impl Listener {
-    /// Listens at a place. The file of a Unix socket gets this `mode`.
+    /// Listens at an address or path. The file of a Unix socket gets this `mode`.
     ///
     /// # Errors
     ///
-    /// The error of the system; `AddrInUse` if somebody listens there.
+    /// The error of the system; `AddrInUse` if there is a listener already.
     pub(in crate::serve) fn bind(place: &ListenAddr, mode: u32) -> io::Result<Self> {
         let (socket, place) = match place {
             ListenAddr::Tcp(_) | ListenAddr::Ipv6Only(_) => {
@@ -87,7 +88,7 @@ impl Listener {
                 let found = fs::symlink_metadata(path)?;
                 let file = SocketFile { path: path.clone(), device: found.dev(), inode: found.ino() };
                 fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-                // The library uses a backlog of its own; calling listen again only changes that.
+                // The library listens with its own backlog; a second call of listen only changes that.
                 net::listen(&listener, LISTEN_BACKLOG)?;
                 (ListenSocket::Unix { listener, _file: Some(file) }, ListenAddr::Unix(path.clone()))
             }
@@ -95,8 +96,8 @@ impl Listener {
         Ok(Self { socket, place, is_inherited: false })
     }
 
-    /// Finds out whether it is possible to listen at a place, without doing so: nobody can connect meanwhile, and a server
-    /// that starts now does not notice.
+    /// Tests whether it is possible to listen at an address or path, without doing so: clients cannot connect meanwhile,
+    /// and a server that starts now is not disturbed.
     ///
     /// # Errors
     ///
@@ -114,11 +115,11 @@ impl Listener {
         }
     }
 
-    /// Takes over a socket that somebody else has bound and listens on.
+    /// Takes over a listening socket that another process has bound.
     ///
     /// # Errors
     ///
-    /// If it is no such socket.
+    /// If it is not a listening socket.
     pub(in crate::serve) fn inherit(descriptor: OwnedFd) -> io::Result<Self> {
         let descriptor = descriptor::move_up(descriptor);
         if !net::sockopt::socket_acceptconn(&descriptor)? {
@@ -137,22 +138,22 @@ impl Listener {
         Ok(Self { socket: ListenSocket::Tcp(TcpListener::from_std(listener)), place, is_inherited: true })
     }
 
-    /// Where it listens, with the port number that the system chose for port 0.
+    /// Returns the address or path, with the port number that the system chose for port 0.
     pub(in crate::serve) fn place(&self) -> &ListenAddr {
         &self.place
     }
 
-    /// Whether another process accepts the connections that wait when this one ends.
+    /// Returns whether another process accepts the connections that wait when this one ends.
     pub(in crate::serve) fn is_inherited(&self) -> bool {
         self.is_inherited
     }
 
-    /// Whether its connections come through a Unix socket.
+    /// Returns whether its connections arrive through a Unix socket.
     pub(in crate::serve) fn is_unix(&self) -> bool {
         matches!(self.socket, ListenSocket::Unix { .. })
     }
 
-    /// Has the poller report connections.
+    /// Registers the listener with a poller, which then reports connections.
     pub(in crate::serve) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let source: &mut dyn Source = match &mut self.socket {
             ListenSocket::Tcp(listener) => listener,
@@ -165,7 +166,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The error of the system; `WouldBlock` if none waits.
+    /// The error of the system; `WouldBlock` if no connection waits.
     pub(in crate::serve) fn accept(&self) -> io::Result<(TcpStream, Ends)> {
         match &self.socket {
             ListenSocket::Tcp(listener) => {
@@ -174,15 +175,15 @@ impl Listener {
             }
             ListenSocket::Unix { listener, .. } => {
                 let (socket, _) = listener.accept()?;
-                // What is done with a connection is the same for both kinds of socket: read, write, send a file, shut
-                // down. Only its addresses differ, and nobody asks the socket for them.
+                // The operations on a connection are the same for both kinds of socket: read, write, send a file, shut
+                // down. Only the addresses differ, and these are never read from the socket.
                 let socket = std::net::TcpStream::from(OwnedFd::from(socket));
                 Ok((TcpStream::from_std(socket), Ends::UNIX))
             }
         }
     }
 
-    /// Turns it into the listener of a port that has no other kind.
+    /// Converts it to the listener of a port that supports TCP only.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl Listener {
     }
 }
 
-/// Binds a socket to the address of a place.
+/// Binds a socket to an address.
 fn bind_tcp(place: &ListenAddr) -> io::Result<OwnedFd> {
     let addr = place.tcp().ok_or(io::ErrorKind::InvalidInput)?;
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -211,12 +212,12 @@ fn bind_tcp(place: &ListenAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Removes the file of a socket that nobody listens on.
+/// Removes the file of a socket without a listener.
 fn remove_stale(path: &Path) -> io::Result<()> {
     if is_stale(path)? { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Whether there is the file of a socket that nobody listens on. What must stay is an error.
+/// Returns whether there is a socket file without a listener. A file that must stay is an error.
 fn is_stale(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {}
@@ -228,7 +229,7 @@ fn is_stale(path: &Path) -> io::Result<bool> {
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
-        // A full backlog has a listener too.
+        // A socket with a full backlog has a listener too.
         Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::AddrInUse.into()),
         Err(error) => Err(error),
@@ -282,7 +283,7 @@ mod tests {
         let first = Listener::bind(&place(folder.path()), 0o600).unwrap();
         let error = Listener::bind(&place(folder.path()), 0o600).expect_err("somebody listens");
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        // Somebody has replaced the file: it is not this listener's any more.
+        // The file was replaced: it no longer belongs to this listener.
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
         drop(first);

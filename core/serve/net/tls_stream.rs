@@ -1,16 +1,16 @@
 //! A TLS session on a socket that never blocks.
 //!
-//! Why: a session buffers. What was read from the socket may still be inside the session, and what the session has
+//! A session buffers: bytes read from the socket may still be inside the session, and bytes that the session has
 //! accepted may not have been sent.
 //!
-//! Promises: a read that fills less than its buffer has emptied the socket, and a write that accepts less than it is
-//! given has filled it, so that the poller reports when to continue. What the session buffers is bounded. A client that
-//! speaks plain HTTP is recognized, so that it can be told. Refuses: it keeps no deadline and counts nothing; its owner
-//! asks for the result of the handshake.
+//! A read that fills less than its buffer has emptied the socket, and a write that accepts less than it is given has
+//! filled it, so that the poller reports when to continue. The session's buffers are bounded. A client that speaks
+//! plain HTTP is detected, so that it gets an answer. The stream keeps no deadline and counts nothing; its owner asks
+//! for the result of the handshake.
 //!
 //! ```text
 //!   Silent ──record──▶ Handshake ──complete──▶ Open
-//!     │                    └──────no good──────▶ Failed
+//!     │                    └──────error────────▶ Failed
 //!     └──text──▶ Plain
 //! ```
 
@@ -32,17 +32,17 @@ pub(in crate::serve) struct TlsStream<S> {
     early: io::Cursor<Vec<u8>>,
     /// Why the session failed.
     failure: Option<rustls::Error>,
-    /// The client has closed its side, of the session or of the connection.
+    /// Whether the client has closed its side, of the session or of the connection.
     has_ended: bool,
-    /// The owner has closed our side.
+    /// Whether the owner has closed our side.
     has_left: bool,
-    /// How many bytes the socket has accepted since this was last asked.
+    /// The number of bytes that the socket has accepted since the last call of [`take_progress`](Self::take_progress).
     progress: usize,
-    /// Roughly how many bytes, before encryption, the session has accepted but not sent.
+    /// The approximate number of bytes, before encryption, that the session has accepted but not sent.
     held_back: usize,
-    /// The result of the handshake has been reported.
+    /// Whether the result of the handshake has been reported.
     is_told: bool,
-    /// The session buffers little.
+    /// Whether the session buffers only little.
     is_memory_tight: bool,
 }
 
@@ -74,14 +74,14 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// The socket, for the poller.
+    /// Returns the socket, for the poller.
     pub(in crate::serve) fn socket(&mut self) -> &mut S {
         &mut self.socket
     }
 
-    /// Reads what the client has sent. 0 means that the client has closed its side, with a closing alert or without
-    /// one. A missing alert may be an attacker's doing. It is safe because a request states its length: a truncated
-    /// request is never taken for a complete one.
+    /// Reads the bytes that the client has sent. 0 means that the client has closed its side, with a closing alert or
+    /// without one. A missing alert may be due to an attacker. That is safe because a request states its length: a
+    /// truncated request is never taken for a complete one.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<S: Read + Write> TlsStream<S> {
             return self.read_plain(buf);
         }
         if self.has_left {
-            // What still arrives is discarded; it need not be decrypted.
+            // Bytes that still arrive are discarded; they need not be decrypted.
             return self.socket.read(buf);
         }
         let mut filled = 0;
@@ -120,8 +120,9 @@ impl<S: Read + Write> TlsStream<S> {
             }
         }
         if filled == 0 {
-            // Sends our part of the handshake, or the alert that describes the error. What the socket does not accept
-            // waits for its event; if there is a request already, tickets and the like are sent with the response.
+            // Sends our part of the handshake, or the alert that describes the error. Bytes that the socket does not
+            // accept wait for its event; if a request has arrived already, tickets and the like are sent with the
+            // response.
             self.flush()?;
         }
         match filled {
@@ -132,7 +133,7 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// Whether the next read reports an end that no event will announce.
+    /// Returns whether the next read reports an end that no event will announce.
     pub(in crate::serve) fn is_at_end(&self) -> bool {
         self.has_ended || self.failure.is_some()
     }
@@ -156,7 +157,7 @@ impl<S: Read + Write> TlsStream<S> {
         let mut taken = 0;
         while !rest.is_empty() {
             let was_full = self.session.wants_write();
-            // The session accepts what it has room for; sending makes room.
+            // The session accepts as much as it has room for; sending makes room.
             let count = self.session.writer().write_vectored(rest)?;
             taken += count;
             self.held_back += count;
@@ -165,14 +166,14 @@ impl<S: Read + Write> TlsStream<S> {
                 break;
             }
             if count == 0 && !was_full {
-                // The keys have reached the limit of their use.
+                // The keys have reached their usage limit.
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
         if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// While memory is tight, the session buffers only one record.
+    /// Limits the session's buffer to one record while memory is tight.
     pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
         if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
             let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { TLS_OUTPUT_BYTES_MAX };
@@ -180,7 +181,7 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// Sends what the session has buffered; returns whether nothing is left.
+    /// Sends the bytes that the session has buffered; returns whether none are left.
     ///
     /// # Errors
     ///
@@ -202,22 +203,23 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(true)
     }
 
-    /// Roughly how many of the bytes given to the session the socket has not accepted; 0 only if it has accepted all.
+    /// Returns roughly how many of the bytes given to the session the socket has not accepted; 0 only if it has
+    /// accepted all.
     pub(in crate::serve) fn held_back(&self) -> usize {
         if self.has_pending() { self.held_back.max(1) } else { 0 }
     }
 
-    /// Whether the session has buffered anything that the socket did not accept.
+    /// Returns whether the session has buffered bytes that the socket did not accept.
     pub(in crate::serve) fn has_pending(&self) -> bool {
         self.stage != TlsStage::Plain && self.session.wants_write()
     }
 
-    /// How many bytes the socket has accepted since this was last asked.
+    /// Returns how many bytes the socket has accepted since the last call.
     pub(in crate::serve) fn take_progress(&mut self) -> usize {
         std::mem::take(&mut self.progress)
     }
 
-    /// Tells the client that nothing follows, so that it can tell the end from a truncation.
+    /// Sends the closing alert, so that the client can distinguish the end from a truncation.
     ///
     /// # Errors
     ///
@@ -230,17 +232,17 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(())
     }
 
-    /// Whether the client has sent nothing yet.
+    /// Returns whether the handshake is not over.
     pub(in crate::serve) fn is_handshaking(&self) -> bool {
         matches!(self.stage, TlsStage::Silent | TlsStage::Handshake)
     }
 
-    /// Whether the client speaks HTTP without TLS; what is then read and written is not encrypted.
+    /// Returns whether the client speaks HTTP without TLS; the bytes that are then read and written are not encrypted.
     pub(in crate::serve) fn is_plain(&self) -> bool {
         self.stage == TlsStage::Plain
     }
 
-    /// Whether client and server have agreed on HTTP/2.
+    /// Returns whether client and server have agreed on HTTP/2.
     pub(in crate::serve) fn agrees_on_http2(&self) -> bool {
         self.session.alpn_protocol() == Some(b"h2")
     }
@@ -261,12 +263,12 @@ impl<S: Read + Write> TlsStream<S> {
         (!std::mem::replace(&mut self.is_told, true)).then_some(outcome)
     }
 
-    /// Why the session failed, if it did.
+    /// Returns why the session failed, if it did.
     pub(in crate::serve) fn failure(&self) -> Option<&rustls::Error> {
         self.failure.as_ref()
     }
 
-    /// What scripts may know about the session, once it is established.
+    /// Returns the facts about the session for scripts, once it is established.
     pub(in crate::serve) fn facts(&self) -> Option<TlsFacts> {
         Some(TlsFacts {
             protocol: match self.session.protocol_version()? {
@@ -344,7 +346,7 @@ impl<S: Read> Read for Tap<'_, S> {
 /// How many pieces to encrypt at once.
 const SLICES_MAX: usize = 16;
 
-/// OpenSSL's name for a cipher suite, which is the name that scripts know.
+/// Returns OpenSSL's name for a cipher suite, which scripts expect.
 fn cipher_name(suite: CipherSuite) -> &'static str {
     match suite {
         CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
@@ -356,7 +358,7 @@ fn cipher_name(suite: CipherSuite) -> &'static str {
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
         CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
-        // The library has no other suites; a new one would still have a name of its own.
+        // The library has no other suites; a new one would still have its own name.
         other => other.as_str().unwrap_or("unknown"),
     }
 }

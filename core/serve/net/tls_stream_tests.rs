@@ -1,4 +1,4 @@
-//! A session on a wire in memory that is as narrow as the test wants.
+//! Tests a session on a wire in memory whose capacity the test controls.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use super::*;
 use crate::limits::TLS_OUTPUT_BYTES_MAX;
 
-/// A socket: what the client has sent, and what it has been sent, of which it takes up to `room` bytes.
+/// A socket in memory: the bytes that the client has sent, and the bytes sent to the client, of which it accepts up
+/// to `room`.
 #[derive(Debug, Default)]
 struct Socket {
     inbound: VecDeque<u8>,
@@ -49,7 +50,7 @@ struct Pair {
     client: ClientConnection,
 }
 
-/// What the narrow socket takes unless a test says otherwise.
+/// The room of a socket unless a test limits it.
 const WIDE: usize = usize::MAX;
 
 impl Pair {
@@ -84,7 +85,7 @@ impl Pair {
         }
     }
 
-    /// With a session that has begun.
+    /// Makes a pair whose handshake is complete.
     fn open() -> Self {
         let mut pair = Self::new();
         while pair.server.is_handshaking() || pair.client.is_handshaking() {
@@ -95,14 +96,14 @@ impl Pair {
         pair
     }
 
-    /// What the client has to say goes to the server's socket.
+    /// Moves the client's output to the server's socket.
     fn send(&mut self) {
         while self.client.wants_write() {
             self.client.write_tls(&mut self.server.socket.inbound).unwrap();
         }
     }
 
-    /// What is in the server's socket goes to the client; returns what it reads.
+    /// Moves the output of the server's socket to the client; returns the plaintext that the client reads.
     fn receive(&mut self) -> Vec<u8> {
         let bytes = std::mem::take(&mut self.server.socket.outbound);
         let (mut rest, mut read) = (bytes.as_slice(), Vec::new());
@@ -116,7 +117,7 @@ impl Pair {
         read
     }
 
-    /// Reads as a connection does: until there is nothing for now.
+    /// Reads like a connection: until nothing is left for now.
     fn read_all(&mut self) -> Vec<u8> {
         let (mut all, mut buf) = (Vec::new(), [0; 1000]);
         loop {
@@ -210,7 +211,7 @@ fn both_kinds_of_end_come_after_the_last_byte() {
         pair.server.socket.has_ended = !has_alert;
         let mut buf = [0; 100];
         assert_eq!(pair.server.read(&mut buf).unwrap(), 4);
-        // No event will tell of it.
+        // No event will announce it.
         assert!(pair.server.is_at_end() || !has_alert);
         assert_eq!(pair.server.read(&mut buf).unwrap(), 0);
     }

@@ -1,7 +1,7 @@
-//! How bytes reach a client: a plain socket, or a TLS session on one.
+//! How bytes reach a client: through a plain socket, or through a TLS session on one.
 //!
-//! Promises: nothing blocks. `WouldBlock` means later, and the poller reports when to try again. Refuses: it buffers
-//! nothing beyond what a session does; see [`Output`](crate::connection::Output).
+//! Nothing blocks. `WouldBlock` means to try again later, when the poller reports it. A transport buffers nothing
+//! beyond a session's buffers; see [`Output`](crate::connection::Output).
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -24,7 +24,7 @@ pub(in crate::serve) enum Transport {
 }
 
 impl Transport {
-    /// The socket, for the poller.
+    /// Returns the socket, for the poller.
     pub(in crate::serve) fn socket(&mut self) -> &mut TcpStream {
         match self {
             Self::Plain(socket) => socket,
@@ -32,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// The TLS session, if there is one.
+    /// Returns the TLS session, if there is one.
     pub(in crate::serve) fn tls(&mut self) -> Option<&mut TlsStream<TcpStream>> {
         match self {
             Self::Plain(_) => None,
@@ -40,8 +40,8 @@ impl Transport {
         }
     }
 
-    /// Reads what has arrived; 0 when the peer has closed its side. If less than `buf` holds was read, the socket is
-    /// empty.
+    /// Reads the bytes that have arrived; 0 when the peer has closed its side. If less than `buf` holds was read, the
+    /// socket is empty.
     ///
     /// # Errors
     ///
@@ -53,22 +53,22 @@ impl Transport {
         }
     }
 
-    /// Whether the next read reports an end that no event will announce.
+    /// Returns whether the next read reports an end that no event will announce.
     pub(in crate::serve) fn is_at_end(&self) -> bool {
         matches!(self, Self::Tls(tls) if tls.is_at_end())
     }
 
-    /// Whether files can be sent without passing through the process.
+    /// Returns whether files can be sent without passing through the process.
     pub(in crate::serve) fn can_send_files(&self) -> bool {
         matches!(self, Self::Plain(_))
     }
 
-    /// Whether bytes were accepted that the socket has not accepted yet.
+    /// Returns whether bytes were accepted that the socket has not accepted yet.
     pub(in crate::serve) fn has_pending(&self) -> bool {
         matches!(self, Self::Tls(tls) if tls.has_pending())
     }
 
-    /// Sends the bytes that were accepted but not sent; returns whether nothing is left.
+    /// Sends the bytes that were accepted but not sent; returns whether none are left.
     ///
     /// # Errors
     ///
@@ -80,14 +80,14 @@ impl Transport {
         }
     }
 
-    /// While memory is tight, little is buffered beyond the socket.
+    /// Limits buffering beyond the socket while memory is tight.
     pub(in crate::serve) fn set_memory_tight(&mut self, is_memory_tight: bool) {
         if let Self::Tls(tls) = self {
             tls.set_memory_tight(is_memory_tight);
         }
     }
 
-    /// Roughly how many of the accepted bytes the socket has not accepted; 0 only if it has accepted all.
+    /// Returns roughly how many of the accepted bytes the socket has not accepted; 0 only if it has accepted all.
     pub(in crate::serve) fn held_back(&self) -> usize {
         match self {
             Self::Plain(_) => 0,
@@ -95,35 +95,36 @@ impl Transport {
         }
     }
 
-    /// How many bytes the socket has accepted since this was last asked; `None` if it accepts exactly what was written.
+    /// Returns how many bytes the socket has accepted since the last call; `None` if it accepts exactly what was
+    /// written.
     pub(in crate::serve) fn take_progress(&mut self) -> Option<usize> {
         self.tls().map(TlsStream::take_progress)
     }
 
-    /// The protocol agreed on with the client, once that is known; `None` on a plain socket, where the first bytes
-    /// decide.
+    /// Returns the protocol agreed on with the client, once it is known; `None` on a plain socket, where the first
+    /// bytes decide.
     pub(in crate::serve) fn protocol(&self) -> Option<WireProtocol> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(tls) if tls.is_plain() => Some(WireProtocol::Misled),
             Self::Tls(tls) if tls.agrees_on_http2() => Some(WireProtocol::Http2),
-            // A client that has agreed on nothing speaks HTTP/1.
+            // A client that has not negotiated a protocol speaks HTTP/1.
             Self::Tls(_) => Some(WireProtocol::Http1),
         }
     }
 
-    /// Tells the peer that it has received everything. Not to be used after a truncated response: the client must be
-    /// able to tell.
+    /// Tells the peer that it has received everything. Must not be called after a truncated response, which the client
+    /// must be able to detect.
     pub(in crate::serve) fn send_close_notify(&mut self) {
         if let Self::Tls(tls) = self {
-            // If the peer has disconnected, there is nobody to tell.
+            // If the peer has disconnected, the alert cannot be sent.
             let _ = tls.leave();
         }
     }
 
     /// Closes the sending side; the receiving side stays open.
     pub(in crate::serve) fn shut_down(&mut self) {
-        // As above.
+        // As above: the peer may have disconnected.
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 }

@@ -1,6 +1,6 @@
-//! A transport and what the poller has reported about it.
+//! A transport with the state that the poller has reported.
 //!
-//! Promises: after [`Got::Nothing`], the socket is empty, so that the next event is not missed. Refuses: it knows no
+//! After [`Got::Nothing`], the socket is empty, so that the next event is not missed. A wire is independent of the
 //! protocol.
 
 use std::io;
@@ -12,15 +12,15 @@ use crate::connection::{Output, Peer, Sent};
 use super::flush::{Flushed, flush};
 use super::transport::Transport;
 
-/// The connection to one client, and what is known about it.
+/// The connection to one client, and its known state.
 #[derive(Debug)]
 pub(in crate::serve) struct Wire {
     pub(in crate::serve) transport: Transport,
-    /// There may be more to read.
+    /// Whether there may be more to read.
     pub(in crate::serve) is_readable: bool,
-    /// The peer will send nothing more than what has already arrived.
+    /// Whether the peer will send nothing beyond the bytes that have already arrived.
     pub(in crate::serve) is_peer_closed: bool,
-    /// The connection is closed in both directions.
+    /// Whether the connection is closed in both directions.
     pub(in crate::serve) is_broken: bool,
 }
 
@@ -36,12 +36,12 @@ pub(in crate::serve) enum Got {
 }
 
 impl Wire {
-    /// Starts with a transport about which nothing is known.
+    /// Starts with a transport whose state is unknown.
     pub(in crate::serve) fn new(transport: Transport) -> Self {
         Self { transport, is_readable: false, is_peer_closed: false, is_broken: false }
     }
 
-    /// What is known about the peer.
+    /// Returns the known state of the peer.
     pub(in crate::serve) fn peer(&self) -> Peer {
         Peer {
             is_readable: self.is_readable,
@@ -58,7 +58,7 @@ impl Wire {
         self.is_broken |= event.is_error() || event.is_write_closed();
     }
 
-    /// Reads what has arrived, at most the size of `buf`.
+    /// Reads the bytes that have arrived, at most the size of `buf`.
     pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> Got {
         if self.transport.has_pending() && self.transport.flush().is_err() {
             self.is_broken = true;
@@ -75,7 +75,7 @@ impl Wire {
                     return Got::End;
                 }
                 Ok(count) => {
-                    // A short read has emptied the socket; what arrives later causes an event.
+                    // A short read has emptied the socket; bytes that arrive later cause an event.
                     self.is_readable =
                         count == buf.len() || self.is_peer_closed || self.transport.is_at_end();
                     return Got::Bytes(count);
