@@ -1,7 +1,7 @@
 //! A connection of the operations port: the main port's state machine with stricter limits and the port's answers.
 //!
-//! Promises: it holds at most one request header and one response at a time, whatever the client does. Its deadline is
-//! absolute, from the first byte of a request to the last byte of its response. Refuses: it owns no socket and reads no
+//! It holds at most one request header and one response at a time, whatever the client does. Its deadline is absolute,
+//! from the first byte of a request to the last byte of its response. The connection owns no socket and reads no
 //! clock.
 
 use std::net::IpAddr;
@@ -24,13 +24,13 @@ use super::port::{OpsResponder, OpsResponse, OpsSource, page_reply, refusal};
 pub(in crate::serve) struct OpsConnection {
     peer: IpAddr,
     connection: Connection<()>,
-    /// What a plugin was asked for.
+    /// The page that was requested from a plugin.
     asked: Option<AskedPage>,
-    /// How long the present exchange has waited for a plugin, for which its client is not to blame.
+    /// How long the present exchange has waited for a plugin, which does not count against its client.
     excused: Duration,
 }
 
-/// A page that a plugin was asked for.
+/// A page that was requested from a plugin.
 #[derive(Debug)]
 struct AskedPage {
     stream: u32,
@@ -38,7 +38,7 @@ struct AskedPage {
     since: Instant,
 }
 
-/// What the owner of the socket does next.
+/// The next action of the socket's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum OpsStep {
     /// Close it.
@@ -56,10 +56,10 @@ pub(in crate::serve) enum OpsStep {
     Yield,
 }
 
-/// How long after the end of its wait for a plugin a request is answered at the latest.
+/// The maximum time between the end of the wait for a plugin and the answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// The limits of a connection.
+/// Returns the limits of a connection.
 pub(in crate::serve) fn terms() -> ConnectionTerms {
     ConnectionTerms {
         head: HeadLimits::ops_port(),
@@ -81,28 +81,28 @@ impl OpsConnection {
         Self { peer, connection, asked: None, excused: Duration::ZERO }
     }
 
-    /// When the connection must be closed.
+    /// Returns when the connection must be closed.
     pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
         match &self.asked {
-            // Then there is an answer, if only that there is none.
+            // By then there is an answer, if only that the plugin is late.
             Some(asked) => Some(asked.ticket.until() + ANSWER_GRACE),
             None => self.connection.deadline().map(|deadline| deadline + self.excused),
         }
     }
 
-    /// Whether the answer is up to a plugin.
+    /// Returns whether the answer depends on a plugin.
     pub(in crate::serve) fn is_asking(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// When the current wait began: the connection with the earliest time is closed first.
+    /// Returns when the current wait began: the connection with the earliest time is closed first.
     pub(in crate::serve) fn waiting_since(&self) -> Option<Instant> {
         self.connection.waiting_since()
     }
 
-    /// Starts a turn: the socket is asked again.
+    /// Starts a turn, in which the socket may be read again.
     pub(in crate::serve) fn begin_turn(&mut self) {
-        // It answers as long as the server lives.
+        // The port answers while the server lives, even when it is closing.
         self.connection.begin_turn(false, false);
     }
 
@@ -111,12 +111,12 @@ impl OpsConnection {
         self.connection.receive(bytes, now);
     }
 
-    /// The client will send nothing more. What it has sent is still answered.
+    /// Notes that the client will send nothing more. Its earlier requests are still answered.
     pub(in crate::serve) fn end_input(&mut self) {
         self.connection.end_input();
     }
 
-    /// Nothing has arrived.
+    /// Notes that nothing has arrived.
     pub(in crate::serve) fn note_dry(&mut self) {
         self.connection.note_dry();
     }
@@ -134,7 +134,7 @@ impl OpsConnection {
         self.connection.transmit(now, write)
     }
 
-    /// Answers what can be answered, and returns what to do next.
+    /// Answers all requests that can be answered, and returns the next action.
     pub(in crate::serve) fn poll<S: OpsSource>(
         &mut self,
         responder: &OpsResponder<S>,
@@ -196,13 +196,13 @@ impl OpsConnection {
                 return;
             }
         };
-        // Bodies are not read: after a request with one, the next request cannot be found.
+        // Bodies are not read: after a request with a body, the next request cannot be found.
         let refuses = has_body || !fits;
         let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
         self.connection.decide(incoming.stream, decision, now);
     }
 
-    /// Answers with the page of a plugin, once it is there, or once it is clear that it is not coming.
+    /// Answers with the page of a plugin, once it has arrived, or with an error once it is late or has failed.
     fn take_page(&mut self, now: Instant) {
         let Some((asked, outcome)) =
             self.asked.as_ref().and_then(|asked| Some((asked, asked.ticket.poll(now)?)))
@@ -216,7 +216,7 @@ impl OpsConnection {
 
     fn refuse(&mut self, unreadable: &Unreadable, now: Instant) {
         self.connection.begin_unreadable((), None, now);
-        // The other reasons are those of TLS, and of a deadline that closes instead.
+        // The other reasons are those of TLS, and of a deadline that closes the connection instead.
         let Rejected::Head(error) = unreadable.error else { return self.connection.abort() };
         self.connection.decide(unreadable.stream, Decision::Refuse(refusal(error)), now);
     }

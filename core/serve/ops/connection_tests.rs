@@ -1,4 +1,4 @@
-//! One connection against every kind of client, with time moved by hand.
+//! Tests one connection against all kinds of clients, with a clock that the test controls.
 
 use std::time::Duration;
 
@@ -48,18 +48,18 @@ impl OpsSource for Facts {
     }
 }
 
-/// A client that feeds a connection and collects what it says.
+/// A client that feeds a connection and collects its output.
 struct Client {
     connection: OpsConnection,
     responder: OpsResponder<Facts>,
     now: Instant,
-    /// What it has sent and the connection has not read.
+    /// The bytes that the client has sent and the connection has not read.
     sent: Vec<u8>,
     has_half_closed: bool,
-    /// How much of what waits for it a write takes.
+    /// The number of pending bytes that a write accepts.
     room: usize,
     received: Vec<u8>,
-    /// What the last turn ended with.
+    /// The end of the last turn.
     stands: OpsStep,
     was_shut: bool,
 }
@@ -97,7 +97,7 @@ impl Client {
         self.take_turn();
     }
 
-    /// Does what the control thread does.
+    /// Acts like the control thread.
     fn take_turn(&mut self) {
         self.connection.begin_turn();
         while self.stands != OpsStep::Close {
@@ -267,7 +267,7 @@ fn a_refused_head_request_gets_no_body() {
     assert!(text.ends_with("\r\n\r\n") && text.contains("Content-Length: "), "{text}");
 }
 
-/// Lets the client take turns until it has so many answers.
+/// Gives the client turns until it has `count` answers.
 fn until_answered(client: &mut Client, count: usize) {
     while client.statuses().len() < count {
         std::thread::yield_now();
@@ -297,7 +297,7 @@ fn the_time_of_a_plugin_is_not_the_time_of_its_client() {
     let mut client = Client::connect_to(&script.started("disk"));
     client.send(b"GET /plugins/disk/a HTTP/1.1\r\n\r\n", 999);
     script.wait_for(PluginCall::Serve, 1);
-    // Nothing can be read, so the answer stays on the connection.
+    // The client reads nothing, so the answer stays on the connection.
     (client.now, client.room) = (client.now + Duration::from_secs(4), 0);
     script.release();
     while client.connection.is_asking() {

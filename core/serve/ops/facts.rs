@@ -1,7 +1,7 @@
 //! The facts behind the answers of the operations port.
 //!
-//! Promises: each fact is read from its owner when it is asked for; the report on the status at most once a second, however
-//! many look at it. Refuses: between two answers, it keeps nothing but that report and the start time of the process.
+//! Each fact is read from its owner at each request; the status report is made at most once a second, however many
+//! clients read it. Between two answers, only that report and the start time of the process are kept.
 
 use std::cell::RefCell;
 use std::time::{Instant, SystemTime};
@@ -24,7 +24,7 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct OpsFacts {
     shared: Arc<Shared>,
     started_at: SystemTime,
-    /// The last report on the status, and when it was made.
+    /// The last status report, and when it was made.
     status: RefCell<Option<(Instant, Arc<str>)>>,
 }
 
@@ -37,7 +37,7 @@ impl OpsFacts {
     }
 }
 
-/// What is read together for an answer.
+/// The facts that an answer reads together.
 impl OpsFacts {
     fn scrape_facts(&self) -> ScrapeFacts<'_> {
         let shared = &self.shared;
@@ -141,7 +141,7 @@ impl OpsSource for OpsFacts {
     }
 }
 
-/// Reads the books of the background tasks.
+/// Reads the counts of the background tasks.
 fn task_facts(tasks: &TaskPool) -> TaskFacts {
     let is_wired = tasks.workers().is_some();
     let counts = tasks.counts();

@@ -1,14 +1,14 @@
 //! The page of the operations port: one document that shows `/status` live.
 //!
-//! Promises: whatever the page needs is in it, and it may ask nobody but this port; a nonce is used once, so that nothing
-//! that finds its way into the page is run. Refuses: it knows no figure; the script in it asks for them.
+//! The page is self-contained, and may connect to this port only; each nonce is used once, so that markup injected
+//! into the page is not executed. The document contains no figures; its script requests them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// What browsers are told about an answer.
+/// The security headers of an answer for browsers.
 #[derive(Debug)]
 pub(super) enum PageGuard {
-    /// Nobody else may embed it.
+    /// Data: other sites must not embed it.
     Data,
     /// The policy of a page.
     Page(String),
@@ -24,7 +24,7 @@ pub(super) struct OpsPage {
 }
 
 impl OpsPage {
-    /// Makes the page with a nonce of its own.
+    /// Makes the page with a fresh nonce.
     pub(super) fn new() -> Self {
         let nonce = nonce();
         let html = HTML.replace("{style}", STYLE).replace("{script}", SCRIPT).replace("{nonce}", &nonce);
@@ -36,7 +36,7 @@ impl OpsPage {
     }
 }
 
-/// 128 bits that nobody can predict: each hasher has keys of its own, from the randomness of the system.
+/// Returns 128 unpredictable bits: each hasher has its own keys, from the randomness of the system.
 fn nonce() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", random(), random())

@@ -1,10 +1,10 @@
 //! The answers of the operations port.
 //!
-//! Promises: a response is a pure function of a request header, its peer and the facts. Probes answer every peer;
-//! metrics, configuration, status, the page and everything below `/plugins/` are for peers on the allow-list only. Any other
-//! unknown path is answered with 404 before anything else is checked. On a loopback address, status and page are for those
-//! who ask for an address or `localhost`: no other site can have a browser read them by pointing its own name here.
-//! Refuses: no socket, no clock, no state; request bodies are never read.
+//! A response is a pure function of a request header, its peer and the facts. Probes answer every peer; metrics,
+//! configuration, status, the page and everything below `/plugins/` are restricted to peers on the allow-list. Any
+//! other unknown path is answered with 404 before any other check. On a loopback address, status and page require a
+//! `Host` that is an address or `localhost`, which prevents DNS rebinding: no other site can make a browser read them
+//! through its own name. The responder has no socket, no clock and no state; request bodies are never read.
 //!
 //! | path | alias | answer |
 //! |---|---|---|
@@ -41,19 +41,19 @@ use super::page::{OpsPage, PageGuard};
 
 /// The source of the answers. Each call reads facts and waits for nothing.
 pub(in crate::serve) trait OpsSource {
-    /// What the probes check.
+    /// Returns the facts that the probes check.
     fn probe_facts(&self) -> ProbeFacts;
-    /// The health report.
+    /// Returns the health report.
     fn health(&self) -> Health;
-    /// The metrics in `format`.
+    /// Returns the metrics in `format`.
     fn metrics(&self, format: Format) -> Vec<u8>;
-    /// The report on the status at `now`; the same for all who ask within a second.
+    /// Returns the status report at `now`; all requests within a second get the same report.
     fn status(&self, now: Instant) -> Arc<str>;
-    /// The configuration report; `None` until it exists.
+    /// Returns the configuration report; `None` until it exists.
     fn config_report(&self) -> Option<String>;
-    /// Whether there is a plugin of this name that has pages.
+    /// Returns whether there is a plugin of this name that has pages.
     fn has_pages(&self, plugin: &[u8]) -> bool;
-    /// Asks a plugin for a page.
+    /// Requests a page from a plugin.
     fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked;
 }
 
@@ -73,16 +73,16 @@ struct OpsAnswer<'a> {
     body: Cow<'a, [u8]>,
     /// The request header field that the answer depends on, for `Vary`.
     vary: &'static [u8],
-    /// For browsers: what the page may do, or that nobody else may embed the answer.
+    /// The security headers for browsers, if the answer needs any.
     guard: Option<PageGuard>,
 }
 
 /// How a request is answered.
 #[derive(Debug)]
 pub(in crate::serve) enum OpsResponse {
-    /// By this.
+    /// With this reply.
     Now(Reply),
-    /// By the page that a plugin was asked for.
+    /// With the page that was requested from a plugin.
     Later(PageTicket),
 }
 
@@ -105,13 +105,13 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 impl<S: OpsSource> OpsResponder<S> {
-    /// Answers from `source`; peers in `allowed` may read metrics, configuration and status. `is_loopback` says whether
-    /// the port is bound to a loopback address.
+    /// Answers from `source`; peers in `allowed` may read metrics, configuration and status. `is_loopback`: the port is
+    /// bound to a loopback address.
     pub(in crate::serve) fn new(source: S, allowed: AllowList, is_loopback: bool) -> Self {
         Self { source, allowed, is_loopback }
     }
 
-    /// Answers a request of `peer`; with `has_body`, the request has a body that nobody will read.
+    /// Answers a request of `peer`. With `has_body`, the request has a body, which is not read.
     pub(in crate::serve) fn respond(
         &self,
         head: &Head,
@@ -134,7 +134,7 @@ impl<S: OpsSource> OpsResponder<S> {
         }
     }
 
-    /// Finds the endpoint of a request, or why it gets no answer.
+    /// Finds the endpoint of a request, or why it is refused.
     fn admit<'a>(
         &self,
         head: &'a Head,
@@ -204,7 +204,7 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 }
 
-/// Makes the reply of what a plugin has answered, or has not.
+/// Makes the reply for a plugin's page, or for the lack of one.
 pub(in crate::serve) fn page_reply(outcome: PageOutcome) -> Reply {
     let (status, text) = match outcome {
         PageOutcome::Page(PluginPage { status, content_type, body }) => {
@@ -274,7 +274,8 @@ impl<'a> Endpoint<'a> {
         }
     }
 
-    /// A name alone is no page, because what such a page names beside itself would not be found.
+    /// Splits the path below `/plugins/`. A name without a slash is not a page, because relative links on such a page
+    /// would not resolve.
     fn page(below: &'a [u8]) -> Self {
         let end = memchr::memchr(b'/', below);
         end.map_or(Self::Plugin { name: b"", path: below }, |end| Self::Plugin {
@@ -298,7 +299,7 @@ impl OpsAnswer<'_> {
     }
 }
 
-/// Whether a `Host` names this machine without the help of anybody's name server.
+/// Returns whether a `Host` names this machine independently of DNS.
 fn is_local(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

@@ -1,4 +1,4 @@
-//! Every endpoint, method and peer, without a socket.
+//! Tests every endpoint, method and peer, without a socket.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The descriptors that the operations port holds in reserve.
 //!
-//! Promises: while the reserve lasts, connections can be accepted even if scripts have taken every descriptor of the
-//! process. Refuses: it accepts nothing and logs nothing.
+//! While the reserve lasts, connections can be accepted even if scripts have taken every descriptor of the process.
+//! The reserve accepts nothing and logs nothing.
 
 use std::io;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::limits::{OPS_RESERVE_DESCRIPTORS, TROUBLE_RECORD_PAUSE};
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Reserve {
     held: Vec<OwnedFd>,
-    /// When the log last mentioned that the reserve is in use.
+    /// When the log last reported that the reserve is in use.
     told_at: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Reserve {
         self.held.pop().is_some()
     }
 
-    /// Whether the log has not mentioned it for a while; the caller is then expected to log it.
+    /// Returns whether the log has not reported it for a while; the caller is then expected to log it.
     pub(in crate::serve) fn is_news(&mut self, now: Instant) -> bool {
         let is_news = self.told_at.is_none_or(|told_at| now >= told_at + TROUBLE_RECORD_PAUSE);
         if is_news {
@@ -48,7 +48,7 @@ impl Reserve {
     }
 }
 
-/// Whether the process, or the system, has no descriptor left.
+/// Returns whether the process, or the system, has no descriptor left.
 pub(in crate::serve) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
