@@ -1,7 +1,7 @@
 //! Responses that the server generates itself.
 //!
-//! Promises: they are short, plain text, and the same for everyone; a refusal on overload says so. Refuses: they repeat
-//! nothing from the request, so nothing needs escaping.
+//! They are short, plain text, and the same for all clients; a refusal on overload says so. They contain nothing from
+//! the request, so nothing needs escaping.
 
 use crate::connection::{Decision, Reply};
 use crate::http::{Fields, status};
@@ -23,7 +23,7 @@ pub(in crate::serve) struct Answer {
 }
 
 impl Answer {
-    /// The plain answer for `status`.
+    /// Makes the plain answer for `status`.
     pub(in crate::serve) fn plain(status: u16) -> Self {
         let mut answer = Self { status, fields: Fields::new(), body: page(status) };
         if !answer.body.is_empty() {
@@ -35,58 +35,58 @@ impl Answer {
         answer
     }
 
-    /// The same answer with more fields.
+    /// Adds fields to the answer.
     pub(in crate::serve) fn with(mut self, fields: &Fields) -> Self {
         for (name, value) in fields {
-            // They were fields before.
+            // They were valid fields before.
             let _ = self.fields.push(name, value);
         }
         self
     }
 
-    /// The answer to a client that has exceeded its quota, with the number of seconds it must wait.
+    /// Makes the answer to a client that has exceeded its quota, with the number of seconds it must wait.
     pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
         let mut answer = Self::plain(429);
         answer.fields.push_own(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
         answer
     }
 
-    /// The answer to plain HTTP on a port that requires HTTPS.
+    /// Makes the answer to plain HTTP on a port that requires HTTPS.
     pub(in crate::serve) fn tls_expected() -> Self {
         let mut answer = Self::plain(400);
         answer.body.extend_from_slice(b"This port requires HTTPS.\n");
         answer
     }
 
-    /// The answer to a method that the resource does not support.
+    /// Makes the answer to a method that the resource does not support.
     pub(in crate::serve) fn not_allowed(methods: &[u8]) -> Self {
         let mut answer = Self::plain(405);
         answer.fields.push_own(b"Allow", methods);
         answer
     }
 
-    /// The answer to `OPTIONS` for the server as a whole, or for a static file.
+    /// Makes the answer to `OPTIONS` for the server as a whole, or for a static file.
     pub(in crate::serve) fn options(methods: &[u8]) -> Self {
         let mut answer = Self::plain(204);
         answer.fields.push_own(b"Allow", methods);
         answer
     }
 
-    /// A permanent redirect to `location`.
+    /// Makes a permanent redirect to `location`.
     pub(in crate::serve) fn moved(location: &[u8]) -> Self {
         let mut answer = Self::plain(301);
         answer.fields.push_own(b"Location", location);
         answer
     }
 
-    /// A permanent redirect to `location` that keeps the method.
+    /// Makes a permanent redirect to `location` that keeps the method.
     pub(in crate::serve) fn to_https(location: &[u8]) -> Self {
         let mut answer = Self::plain(308);
         answer.fields.push_own(b"Location", location);
         answer
     }
 
-    /// The page of the executor without PHP.
+    /// Makes the page of the executor without PHP.
     pub(in crate::serve) fn stub() -> Self {
         let mut answer = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };
         answer.fields.push_own(b"Content-Type", b"text/html; charset=utf-8");
@@ -103,7 +103,7 @@ impl Answer {
         Decision::Refuse(self.into_reply())
     }
 
-    /// Makes the reply of it.
+    /// Converts it to a reply.
     fn into_reply(self) -> Reply {
         let content_length = (!status::is_bodiless(self.status)).then_some(self.body.len() as u64);
         let head = ReplyHead {
@@ -124,7 +124,7 @@ pub(in crate::serve) fn refusal(status: u16) -> Decision {
 /// The type of [`page`].
 pub(in crate::serve) const PAGE_TYPE: &[u8] = b"text/plain; charset=utf-8";
 
-/// The body of an error or a redirect.
+/// Returns the body of an error or a redirect.
 pub(in crate::serve) fn page(code: u16) -> Vec<u8> {
     if code == 529 {
         return OVERLOADED.into();

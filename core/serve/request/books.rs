@@ -1,8 +1,7 @@
-//! The end of a request: who answers when its client leaves, its wait is over or the server stops, and the record of
-//! it.
+//! The end of a request: the answer when its client leaves, its wait is over or the server stops, and its record.
 //!
-//! Promises: each request is recorded exactly once, with the status that its client received or would have received.
-//! Refuses: nothing is sent here, and how a request ends is decided by its [`Ending`](super::ending::Ending).
+//! Each request is recorded exactly once, with the status that its client received or would have received. Nothing is
+//! sent here, and how a request ends is decided by its [`Ending`](super::ending::Ending).
 
 use std::time::{Duration, Instant};
 
@@ -22,22 +21,23 @@ use crate::serve::io_thread::pool_client::PoolClient;
 use crate::serve::shared::Shared;
 
 impl RequestMeta {
-    /// Nobody will read the response: cancels the work for it and records the request. The socket accepted `sent_bytes` of
-    /// the body.
+    /// Cancels the work for a request whose response has lost its reader, and records the request. The socket accepted
+    /// `sent_bytes` of the body.
     pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.ending.give_up(was_taken, &io.shared.metrics);
         self.record(&io.shared, sent_bytes, ResponseEnd::Lost);
     }
 
-    /// The response has been sent, with `sent_bytes` of a body: records the request. `is_whole`: it was not broken off.
+    /// Records the request, whose response has been sent, with `sent_bytes` of a body. `is_whole`: the response was not
+    /// broken off.
     pub(in crate::serve) fn finish(&self, shared: &Shared, sent_bytes: u64, is_whole: bool) {
         let response = if is_whole { ResponseEnd::Whole } else { ResponseEnd::BrokenOff };
         self.record(shared, sent_bytes, response);
     }
 
-    /// Withdraws the exchange, including the parts that were not collected; a request that outlives its client stays in the
-    /// queue. Returns whether a worker had taken it.
+    /// Withdraws the exchange, including the parts that were not collected; a request that outlives its client stays in
+    /// the queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
         let has_left = self.ending.is_up_to_client();
         let runs_on = has_left && self.outlives_client(io.shared.config.admission.abandoned_requests);
@@ -52,7 +52,7 @@ impl RequestMeta {
             io.pool.leave(self.ticket.take());
             stage
         };
-        // For one that was already abandoned, the worker that takes it does the accounting.
+        // For an exchange that was already abandoned, the worker that takes it does the accounting.
         !matches!(
             stage,
             ExchangeStage::Waiting
@@ -63,7 +63,8 @@ impl RequestMeta {
         )
     }
 
-    /// The drain deadline has passed: no worker answers from now on. The connection tries once to send the answer.
+    /// Notes that the drain deadline has passed: no worker answers from now on. The connection tries once to send the
+    /// answer.
     pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
         self.ending.cut();
         if self.exchange().is_some() {
@@ -80,16 +81,16 @@ impl RequestMeta {
         refusal(503)
     }
 
-    /// No worker is left: answers a request that waits for one.
+    /// Answers a request that waits for a worker, because no worker is left.
     pub(in crate::serve) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
         self.take_unclaimed(pool).map(|_| self.shed(ShedReason::PoolUnavailable))
     }
 
-    /// The wait for a worker is over.
+    /// Answers a request whose wait for a worker is over.
     pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
         let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
         if stage == ExchangeStage::Waiting && io.shared.lifecycle.is_closing() {
-            // The gate is closed, so the request cannot be admitted any more.
+            // The gate is closed, so the request can no longer be admitted.
             return Some(self.shed(ShedReason::ShuttingDown));
         }
         Some(self.refuse_admission(ShedReason::WaitTimeout, io.pool.is_wasted(offered_at)))
@@ -161,7 +162,7 @@ impl RequestMeta {
     }
 }
 
-/// What plugins are told of a request.
+/// Converts an access record to the facts for plugins.
 fn facts_of(access: &Access<'_>) -> RequestFacts {
     RequestFacts {
         method: access.method.to_owned(),

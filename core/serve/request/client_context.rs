@@ -1,7 +1,7 @@
-//! The client of a request: what is determined before the server looks at what the request asks for.
+//! The client of a request: the facts determined before the server looks at the request itself.
 //!
-//! Promises: the rate limiter counts each request once, and its verdict is sent with the response. Refuses: nothing is
-//! answered here.
+//! The rate limiter counts each request once, and its verdict is sent with the response. Requests are not answered
+//! here.
 
 use std::time::Instant;
 
@@ -56,7 +56,7 @@ impl ClientContext {
         Self { client, quota, trace }
     }
 
-    /// The number of seconds that the client must wait, if it has exceeded its quota.
+    /// Returns the number of seconds that the client must wait, if it has exceeded its quota.
     pub(in crate::serve) fn must_wait(&self) -> Option<u64> {
         self.quota.filter(|quota| !quota.is_granted).map(|quota| quota.reset_seconds)
     }
@@ -64,7 +64,7 @@ impl ClientContext {
     /// Adds the fields about quota and trace to a response.
     pub(in crate::serve) fn tell(&self, limiter: Option<&RateLimiter>, fields: &mut Fields) {
         if let (Some(quota), Some(limiter)) = (self.quota, limiter) {
-            // A script may add limits of its own: both fields are lists.
+            // A script may add its own limits: both fields are lists.
             fields.push_own(b"RateLimit-Policy", limiter.policy_field().as_bytes());
             fields.push_own(b"RateLimit", quota.field().as_bytes());
         }

@@ -1,7 +1,7 @@
 //! Dispatching: from a parsed head to its handler, and to the gate if the handler is a script.
 //!
-//! Promises: only file threads access the disk; each verdict of the gate leads to exactly one record. Refuses: it runs
-//! nothing itself.
+//! Only file threads access the disk; each verdict of the gate leads to exactly one record. This module runs no
+//! handler itself.
 
 use std::io;
 
@@ -38,10 +38,10 @@ impl RequestMeta {
         }
     }
 
-    /// A file thread has found the handler.
+    /// Decides by the resource that a file thread has found.
     pub(in crate::serve) fn found(&mut self, io: &mut Io, path: &[u8], found: io::Result<Found>) -> Decision {
         match found {
-            // It did not exist when its worker looked it up again.
+            // Its worker looked it up again and did not find it.
             Ok(Found::Script(_)) if self.has_lost_script => Answer::plain(503).into_decision(),
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
@@ -66,7 +66,7 @@ impl RequestMeta {
         }
     }
 
-    /// A script handles the request: its body is read first.
+    /// Selects the script that handles the request; its body is read first.
     fn run(&mut self, executor: Executor, script: Arc<Script>) -> Decision {
         if executor == Executor::Stub {
             return Answer::stub().into_decision();
@@ -75,7 +75,7 @@ impl RequestMeta {
         Decision::ReadBody
     }
 
-    /// The path is blocked.
+    /// Answers a request whose path is blocked.
     fn deny(&mut self, metrics: &Metrics, denial: Denial) -> Decision {
         match denial {
             Denial::Path => metrics.path_denied.incr(),
@@ -94,7 +94,8 @@ impl RequestMeta {
         self.send_shown(io, ready, shown, head, status >= 400)
     }
 
-    /// Answers with `head`, and with the fields and the body of `shown`, unless it `is_refused`.
+    /// Answers with `head`, and with the fields and the body of `shown`, unless `is_refused`: then with the page of
+    /// the error.
     pub(in crate::serve) fn send_shown(
         &mut self,
         io: &mut Io,

@@ -1,8 +1,8 @@
-//! How a request ends, and what is counted for it.
+//! How a request ends, and the counts of each ending.
 //!
-//! A request ends once: when the head of its response is sent, or when the request is given up before that. Whichever
-//! happens first decides, and later events change nothing: once its head is sent, a request counts as answered, even if
-//! its client, its time limit, the drain or the loss of its worker breaks the response off.
+//! A request ends once: when the head of its response is sent, or when the request is given up before that. The first of
+//! these events decides, and later ones change nothing: once its head is sent, a request counts as answered, even if its
+//! client, its time limit, the drain or the loss of its worker breaks the response off.
 //!
 //! ```text
 //!   Open ──head is sent───▶ Answered   by a script, from a file, by the server
@@ -14,10 +14,10 @@
 //!                           CutOff     503, never sent
 //! ```
 //!
-//! Promises: each request leaves [`Open`](Ending::is_open) exactly once. Refused, cancelled and dropped therefore exclude
-//! each other, and the status class, the access record, the reason and the gauge of pending requests agree. Refuses:
-//! nothing else counts how a request ended. Workers account for themselves (busy, age, fibers, duration), and the class,
-//! the bytes and the duration are recorded with the last write.
+//! Each request leaves [`Open`](Ending::is_open) exactly once. Refused, cancelled and dropped therefore exclude each
+//! other, and the status class, the access record, the reason and the gauge of pending requests agree. Nothing else
+//! counts how a request ended. Workers account for themselves (busy, age, fibers, duration), and the class, the bytes and
+//! the duration are recorded with the last write.
 
 use crate::admission::ShedReason;
 use crate::observe::{CancelReason, Metrics};
@@ -28,9 +28,9 @@ use crate::pool::Origin;
 pub(in crate::serve) struct Ending {
     /// Why the server answers instead of a worker.
     verdict: Option<Verdict>,
-    /// The drain ends it: giving it up does not mean that its client left.
+    /// Whether the drain ends it: giving it up does not mean that its client left.
     is_cut: bool,
-    /// It is counted as a pending request for PHP.
+    /// Whether it is counted as a pending request for PHP.
     is_pending: bool,
     decided: Option<(RequestOutcome, u16)>,
 }
@@ -59,34 +59,34 @@ const CLIENT_CLOSED_REQUEST: u16 = 499;
 const SERVICE_UNAVAILABLE: u16 = 503;
 
 impl Ending {
-    /// Whether no head has been sent and the request has not been given up.
+    /// Returns whether no head has been sent and the request has not been given up.
     pub(in crate::serve) fn is_open(&self) -> bool {
         self.decided.is_none()
     }
 
-    /// Whether giving up now would mean that the client left.
+    /// Returns whether giving up now would mean that the client left.
     pub(in crate::serve) fn is_up_to_client(&self) -> bool {
         self.is_open() && !self.is_cut
     }
 
-    /// The request is offered to the pool.
+    /// Counts the request as pending, because it is offered to the pool.
     pub(in crate::serve) fn await_pool(&mut self, metrics: &Metrics) {
         debug_assert!(self.is_open() && !self.is_pending, "offered twice");
         self.is_pending = true;
         metrics.pending_requests.enter();
     }
 
-    /// The answer will be a refusal. `was_wasted`: the request waited for its whole budget while the pool started nothing.
+    /// Makes the answer a refusal. `was_wasted`: the request waited for its whole budget while the pool started nothing.
     pub(in crate::serve) fn refuse(&mut self, reason: ShedReason, was_wasted: bool) {
         self.judge(Verdict::Refused { reason, was_wasted });
     }
 
-    /// The drain deadline has passed. An existing answer is still sent if possible.
+    /// Notes that the drain deadline has passed. An existing answer is still sent if possible.
     pub(in crate::serve) fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// The answer will say that the drain cut the request off.
+    /// Makes the answer say that the drain cut off the request.
     pub(in crate::serve) fn cut_off(&mut self) {
         self.cut();
         self.judge(Verdict::CutOff);
@@ -97,7 +97,7 @@ impl Ending {
         self.verdict = Some(verdict);
     }
 
-    /// A head made by `origin` is sent.
+    /// Decides the outcome, because a head made by `origin` is sent.
     pub(in crate::serve) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
         let outcome = match (self.verdict, origin) {
             (Some(Verdict::Refused { reason, was_wasted }), _) => {
@@ -111,8 +111,8 @@ impl Ending {
         self.decide(outcome, status, metrics);
     }
 
-    /// The request is given up: no head will be sent. `was_taken`: a worker had taken it. Changes nothing once a head has
-    /// been sent.
+    /// Gives up the request: no head will be sent. `was_taken`: a worker had taken it. Has no effect once a head has been
+    /// sent.
     pub(in crate::serve) fn give_up(&mut self, was_taken: bool, metrics: &Metrics) {
         if self.is_cut {
             self.decide(RequestOutcome::CutOff, SERVICE_UNAVAILABLE, metrics);
@@ -149,23 +149,23 @@ impl Ending {
         }
     }
 
-    /// The status under which the request is recorded, once it has ended.
+    /// Returns the status under which the request is recorded, once it has ended.
     pub(in crate::serve) fn status(&self) -> u16 {
         debug_assert!(!self.is_open(), "the books are closed on a request that has not ended");
         self.decided.map_or(CLIENT_CLOSED_REQUEST, |(_, status)| status)
     }
 
-    /// How the request ended, once it has.
+    /// Returns how the request ended, once it has.
     pub(in crate::serve) fn outcome(&self) -> Option<RequestOutcome> {
         self.decided.map(|(outcome, _)| outcome)
     }
 
-    /// Whether the drain ends it.
+    /// Returns whether the drain ends it.
     pub(in crate::serve) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Why the request was not admitted, if it was refused.
+    /// Returns why the request was not admitted, if it was refused.
     pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
         match self.decided {
             Some((RequestOutcome::Refused { reason, .. }, _)) => Some(reason),
@@ -178,7 +178,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    /// What was counted: pending, client_abort, timeout, shutdown, refused, wasted, dropped, abandoned.
+    /// Returns the counts: pending, client_abort, timeout, shutdown, refused, wasted, dropped, abandoned.
     fn counted(metrics: &Metrics) -> [u64; 8] {
         let cancelled = |reason| metrics.cancelled.value(reason);
         [

@@ -15,10 +15,10 @@ pub(in crate::serve) struct Endpoints {
     pub(in crate::serve) peer: SocketAddr,
     /// The address that it connected to.
     pub(in crate::serve) local: SocketAddr,
-    /// Through which of the server's doors it came.
+    /// The kind of listener that the connection came through.
     pub(in crate::serve) door: Door,
-    /// Whether it speaks TLS.
+    /// Whether the connection uses TLS.
     pub(in crate::serve) is_tls: bool,
-    /// The session, once there is one.
+    /// The facts about the TLS session, once there is one.
     pub(in crate::serve) tls: OnceLock<Arc<TlsFacts>>,
 }

@@ -1,8 +1,8 @@
-//! What the server knows of one request, from its head to its record.
+//! The server's state of one request, from its head to its record.
 //!
-//! Promises: everything that the record needs is available until the request is recorded, wherever the head is by then.
-//! Refuses: it knows no connection. `dispatch` decides what answers the request, `respond` what its response says, and
-//! `books` records it.
+//! Everything that the record needs is available until the request is recorded, wherever the head is by then. The
+//! state refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
+//! of its response, and `books` records it.
 
 use std::time::{Instant, SystemTime};
 
@@ -43,13 +43,13 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) denial: Option<Denial>,
     /// The lengths of a file before and after its content coding, if it has one.
     pub(in crate::serve) coded: Option<(u64, u64)>,
-    /// The head that was sent announces a body with a content coding of the server.
+    /// Whether the head that was sent announces a body with a content coding of the server.
     pub(in crate::serve) is_coded: bool,
     /// The head of a script's response while the file that it names is being opened.
     pub(in crate::serve) sends: Option<Box<ReplyHead>>,
-    /// Its script no longer existed when a worker opened it; the path is resolved again.
+    /// Whether its script no longer existed when a worker opened it; the path is then resolved again.
     pub(in crate::serve) has_lost_script: bool,
-    /// The share of the memory of all replies for its head.
+    /// The share of its head in the memory of all replies.
     pub(in crate::serve) memory: Share,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
@@ -58,14 +58,14 @@ pub(in crate::serve) struct RequestMeta {
     subject: Subject,
 }
 
-/// Where the head is.
+/// The location of the head.
 #[derive(Debug)]
 enum Subject {
     /// Nowhere: the exchange is being made.
     Nothing,
     /// Here.
     Head(Head, String),
-    /// There is none, but perhaps its first line could be read.
+    /// Nowhere: the head is invalid, but perhaps its first line could be read.
     Unread(String, Option<Box<RequestLine>>),
     /// In the exchange.
     Exchange(Arc<Exchange>),
@@ -131,14 +131,14 @@ impl RequestMeta {
         }
     }
 
-    /// Begins the span of a request that is to be recorded.
+    /// Begins the span of a request that is recorded.
     pub(in crate::serve) fn open_span(&mut self, tracer: &Arc<Tracer>) {
         let context = self.client_context.trace.as_ref().and_then(SpanContext::of);
         let clock = SpanClock::new(self.started, self.received_at);
         self.span = context.map(|context| RequestSpan::new(tracer, context, clock));
     }
 
-    /// The head, wherever it is.
+    /// Returns the head, wherever it is.
     pub(in crate::serve) fn head(&self) -> Option<&Head> {
         match &self.subject {
             Subject::Head(head, _) => Some(head),
@@ -147,7 +147,7 @@ impl RequestMeta {
         }
     }
 
-    /// Whether it runs even if its client has left.
+    /// Returns whether it runs even if its client has left.
     pub(in crate::serve) fn outlives_client(&self, policy: AbandonedRequests) -> bool {
         match policy {
             AbandonedRequests::Drop => false,
@@ -156,7 +156,7 @@ impl RequestMeta {
         }
     }
 
-    /// The method and the path as received; empty if they could not be read.
+    /// Returns the method and the path as received; empty if they could not be read.
     pub(in crate::serve) fn asks_for(&self) -> (&str, &[u8]) {
         match &self.subject {
             Subject::Unread(_, Some(line)) => (&line.method, &line.path),
@@ -164,7 +164,7 @@ impl RequestMeta {
         }
     }
 
-    /// The request ID.
+    /// Returns the request ID.
     pub(in crate::serve) fn request_id(&self) -> &str {
         match &self.subject {
             Subject::Head(_, id) | Subject::Unread(id, _) => id,
@@ -173,12 +173,12 @@ impl RequestMeta {
         }
     }
 
-    /// The lengths of the body before and after the server's content coding, if there is one.
+    /// Returns the lengths of the body before and after the server's content coding, if there is one.
     pub(in crate::serve) fn coding(&self) -> Option<(u64, u64)> {
         self.coded.or_else(|| self.exchange()?.coded())
     }
 
-    /// The exchange, once there is one.
+    /// Returns the exchange, once there is one.
     pub(in crate::serve) fn exchange(&self) -> Option<&Arc<Exchange>> {
         if let Subject::Exchange(exchange) = &self.subject { Some(exchange) } else { None }
     }

@@ -1,9 +1,9 @@
-//! Files that scripts name in their responses, sent in the place of their bodies.
+//! Files that scripts name in their responses, sent instead of the scripts' bodies.
 //!
 //! A request whose script no longer exists is handled in the same way: its path is resolved again.
 //!
-//! Promises: the worker is not needed for it; a file thread opens the file, and it goes out like any static file. Refuses:
-//! what may be sent is decided where files are opened, and what the response says where files are represented.
+//! The worker is free; a file thread opens the file, which is sent like any static file. Which files may be sent is
+//! decided where files are opened, and the content of the response where files are represented.
 
 use std::io;
 
@@ -20,13 +20,13 @@ use crate::serve::disk::site::{Named, Ready};
 use crate::serve::io_thread::io::Io;
 
 impl RequestMeta {
-    /// The script has answered with `head`, which names a file: has it opened.
+    /// Orders the file that `head`, the answer of the script, names.
     pub(in crate::serve) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
         match head.file.take() {
             None => {}
             Some(NamedFile::Requested) => {
                 let path = self.head().and_then(|head| uri::normalise(head.path_and_query().0).ok());
-                // It is valid: the router has found a script for it.
+                // The path is valid: the router has found a script for it.
                 let path = path.map(|normalised| normalised.path).unwrap_or_default();
                 self.has_lost_script = true;
                 io.disk.order(FileJob::Find(io.router.site(), path), self.key);
@@ -38,7 +38,7 @@ impl RequestMeta {
         }
     }
 
-    /// A file thread has looked for the file.
+    /// Decides by the file that a file thread has found.
     pub(in crate::serve) fn file_opened(
         &mut self,
         io: &mut Io,

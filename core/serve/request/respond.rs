@@ -1,7 +1,7 @@
 //! Responding: from the head of a reply to the head of the response.
 //!
-//! Promises: the announced length and coding are those of the body that follows. Refuses: it generates nothing but the
-//! page of an error that has none; the protocol encodes the head.
+//! The announced length and coding are those of the body that follows. The only content generated here is the page of
+//! an error without a body; the protocol encodes the head.
 
 use crate::connection::Announced;
 use crate::http::Fields;
@@ -33,7 +33,7 @@ impl RequestMeta {
             io.router.rules().error_pages.page(status).filter(|_| head.origin != Origin::Script)
         {
             own_page = Some((page.to_vec(), ERROR_PAGE_TYPE));
-            // It described the body that is replaced.
+            // It described the body that the error page replaces.
             head.fields.remove(b"Content-Encoding");
         } else if is_servers && length == Some(0) && !is_bodiless(status) {
             own_page = Some((page(status), PAGE_TYPE));
@@ -44,7 +44,7 @@ impl RequestMeta {
             page
         });
         if head_only && length == Some(0) && head.content_length.is_none() {
-            // The script left out the body, so its length is unknown.
+            // The script omitted the body, so its length is unknown.
             length = None;
         }
         let resets_content = status == 205;
@@ -70,7 +70,8 @@ impl RequestMeta {
         Announced { status, reason: head.reason, fields: head.fields, length, has_body, page, date }
     }
 
-    /// Adds what the operator has set for this path, and for all connections over TLS. What a script says itself stays.
+    /// Adds the fields that the operator has configured for this path, and for all connections over TLS. Fields set by
+    /// the script take precedence.
     fn add_operators_fields(&self, io: &Io, fields: &mut Fields, origin: Origin) {
         let rules = &io.router.rules().headers;
         if rules.is_loaded()
@@ -86,8 +87,8 @@ impl RequestMeta {
         }
     }
 
-    /// Has the next request for the same path look for its script again: this one may have failed because its release was
-    /// removed.
+    /// Makes the next request for the same path look for its script again: this one may have failed because its release
+    /// was removed.
     fn forget_route(&self, router: &mut Router) {
         if let Some(head) = self.head()
             && let Ok(normalised) = uri::normalise(head.path_and_query().0)

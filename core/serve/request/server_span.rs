@@ -1,8 +1,8 @@
-//! The record of a request as a span: what OpenTelemetry's conventions for HTTP servers want to know, and what only this
-//! server knows.
+//! The record of a request as a span: the attributes of OpenTelemetry's conventions for HTTP servers, and those that
+//! only this server knows.
 //!
-//! Promises: the span says what the access record says; values of the query that are secret are redacted. Refuses: it
-//! decides nothing: how the request ended is known by then.
+//! The span agrees with the access record; secret values in the query are redacted. Nothing is decided here: the end
+//! of the request is known by then.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -18,30 +18,30 @@ use super::ending::RequestOutcome;
 use super::meta::RequestMeta;
 use crate::serve::io_thread::arrival::Door;
 
-/// How a request ended, as far as its connection knows.
+/// The end of a request, as its connection knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordedEnd {
     /// The time from the first byte of its head to its record.
     pub(super) duration: Duration,
     /// The bytes of the response's body that were sent.
     pub(super) body_bytes: u64,
-    /// What became of the response.
+    /// The state of the response.
     pub(super) response: ResponseEnd,
 }
 
-/// What became of a response.
+/// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseEnd {
-    /// The server has broken it off.
+    /// The server broke it off.
     BrokenOff,
-    /// Its connection, or its stream, was lost before it was out.
+    /// Its connection, or its stream, was lost before it was sent.
     Lost,
-    /// It is out as a whole.
+    /// It was sent completely.
     Whole,
 }
 
-/// What only the server says about a request. Of a script, attributes of these names are dropped, even if the server has
-/// nothing to say: who reads `svc.shed_reason` must be able to rely on it.
+/// The attributes that only the server sets on a request. Attributes of these names from a script are dropped, even if
+/// the server sets none: readers of `svc.shed_reason` must be able to rely on it.
 const OWN_KEYS: [&str; 22] = [
     "http.request.method",
     "http.request.method_original",
@@ -67,11 +67,11 @@ const OWN_KEYS: [&str; 22] = [
     "svc.spans_dropped",
 ];
 
-/// The attributes of most requests find room without growing the list.
+/// The capacity for the attributes of most requests, so that the list does not grow.
 const ATTRIBUTES_TYPICAL: usize = 18;
 
 impl RequestMeta {
-    /// Exports the span of the request, and that of its wait for a worker.
+    /// Exports the span of the request, and the span of its wait for a worker.
     pub(super) fn export(&self, own: &RequestSpan, end: RecordedEnd) {
         let (wait, own_span) = self.spans(own, end);
         wait.iter().for_each(|wait| own.tracer().offer(wait));
@@ -82,7 +82,7 @@ impl RequestMeta {
         (self.admission_wait(own, self.started + end.duration), self.server_span(own, end))
     }
 
-    /// The wait for a worker, which has ended at the latest when the request has.
+    /// Makes the span of the wait for a worker, which ends with the request at the latest.
     fn admission_wait(&self, own: &RequestSpan, ended_at: Instant) -> Option<Span> {
         let exchange = self.exchange()?;
         let until = exchange.waited().map_or(ended_at, |waited| exchange.offered_at + waited);
@@ -115,7 +115,7 @@ impl RequestMeta {
         span
     }
 
-    /// A parent that is not believed is not lost: whoever believes it can follow the link.
+    /// Returns a link to a parent that is not trusted, so that a backend that trusts it can follow the link.
     fn link(&self, own: &RequestSpan) -> Option<SpanLink> {
         let config = own.tracer().config();
         let head = self.head().filter(|_| config.has_trace_context)?;
@@ -144,7 +144,7 @@ impl RequestMeta {
         let client = &self.client_context.client;
         let host = client.host.as_deref().or_else(|| self.head().and_then(Head::host));
         let (address, port) = match host.map(split_host) {
-            // Without a port, the client has used the default port of the scheme.
+            // Without a port, the client used the default port of the scheme.
             Some((name, port)) => {
                 let port = client.port.or(port).unwrap_or(if client.https { 443 } else { 80 });
                 (AttributeValue::lossy(name), port)
@@ -170,7 +170,7 @@ impl RequestMeta {
         }
     }
 
-    /// What only this server knows.
+    /// Adds the attributes that only this server knows.
     fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
         told.say("svc.request_id", self.request_id().to_owned());
         if let Some(reason) = self.ending.shed_reason() {
@@ -185,7 +185,7 @@ impl RequestMeta {
         }
     }
 
-    /// How the request ended. `exception` is the class of the exception that has ended its script.
+    /// Adds how the request ended. `exception` is the class of the exception that ended its script.
     fn tell_end(&self, told: &mut ToldSpan<'_>, end: RecordedEnd, exception: Option<&str>) {
         if let Some(bytes) = self.request_body_bytes() {
             told.say("http.request.body.size", bytes);
@@ -207,7 +207,7 @@ impl RequestMeta {
         told.span.status = SpanStatus::Error(Cow::Borrowed(""));
     }
 
-    /// Why the response ended after its head and before its end.
+    /// Returns why the response ended after its head and before its end.
     fn why_cut(&self, response: ResponseEnd) -> &'static str {
         let exchange = self.exchange();
         if self.ending.is_cut() {
@@ -216,14 +216,14 @@ impl RequestMeta {
             "timeout"
         } else if response == ResponseEnd::BrokenOff || exchange.is_some_and(|exchange| exchange.is_broken())
         {
-            // A script may also have written less than it has announced, and a file may have become shorter.
+            // A script may also have written less than it announced, and a file may have been truncated.
             "incomplete_response"
         } else {
             "client_abort"
         }
     }
 
-    /// The length of the request's body, as far as it is known.
+    /// Returns the length of the request's body, if it is known.
     fn request_body_bytes(&self) -> Option<u64> {
         if let Some(exchange) = self.exchange() {
             return Some(exchange.request.body.len());
@@ -237,7 +237,7 @@ impl RequestMeta {
     }
 }
 
-/// A span that is told what to say, within its limits. Nothing is said twice.
+/// A span under construction, within its limits. Each attribute is added once.
 struct ToldSpan<'a> {
     span: &'a mut Span,
     limits: &'a crate::config::AttributeLimits,

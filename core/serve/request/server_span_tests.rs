@@ -66,7 +66,7 @@ impl Scene {
         self
     }
 
-    /// Records the request, and returns its own span.
+    /// Records the request, and returns its span.
     fn recorded(self, response: ResponseEnd) -> Span {
         let own = self.meta.span.clone().unwrap();
         let end = RecordedEnd { duration: Duration::from_millis(5), body_bytes: 3, response };
@@ -242,12 +242,12 @@ fn a_script_replaces_nothing_that_the_server_says() {
     let span = falsified(503);
     assert_eq!(said(&span, "http.response.status_code"), Some(&AttributeValue::Int(503)));
     assert_eq!(said(&span, "error.type"), Some(&String::from("503").into()));
-    // Nor does it add what the server has not said: this request was admitted.
+    // The script's attribute is dropped although the server sets none: this request was admitted.
     assert_eq!(said(&span, "svc.shed_reason"), None);
     assert_eq!(said(&span, "app.user"), Some(&"claimed".into()));
     assert_eq!(span.attributes.dropped() as usize, OWN_KEYS.len() + 1);
     assert_eq!(span.attributes.iter().filter(|entry| entry.value == "claimed".into()).count(), 1);
-    // Where the server sees no error, the script may call one by its name.
+    // If the server sees no error, the script may set the name of one.
     assert_eq!(said(&falsified(404), "error.type"), Some(&"claimed".into()));
 }
 

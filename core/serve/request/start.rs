@@ -1,7 +1,6 @@
-//! The start of a request: its client, its limits, and what is decided before the server looks for a handler.
+//! The start of a request: its client, its limits, and the decisions before the server looks for a handler.
 //!
-//! Promises: each request that begins is counted as received. Refuses: it opens no file and knows no script; see
-//! `dispatch`.
+//! Each request that begins is counted as received. Files and scripts are looked up elsewhere; see `dispatch`.
 
 use std::time::Instant;
 
@@ -111,13 +110,13 @@ fn permit(
     permit.map(Some)
 }
 
-/// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can make
-/// the server store a hundred times the bytes that it sends, for as long as it withholds the bodies.
+/// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can
+/// make the server store a hundred times the bytes that it sends, while it withholds the bodies.
 fn memory(connection: &mut Connection<RequestMeta>, shared: &Shared, head: &Head) -> Option<Share> {
     let mut memory = Share::default();
     let bytes = head.memory_bytes() as u64;
     if head.version() != Version::Http2 {
-        // It was not compressed, and its connection carries no other request.
+        // An HTTP/1 head was not compressed, and its connection carries no other request.
         memory.take(&shared.spool, bytes);
     } else if !memory.try_take(&shared.spool, bytes) {
         shared.metrics.streams_refused.incr();
@@ -164,12 +163,12 @@ fn unread(
 /// The place of a request in a trace.
 struct Placed {
     trace: Option<Trace>,
-    /// Set if the request is to be recorded.
+    /// The tracer, if the request is recorded.
     tracer: Option<Arc<Tracer>>,
 }
 
-/// Determines the trace of a request, and whether it is recorded. A request that cannot be read is part of a trace only if
-/// it may be recorded.
+/// Determines the trace of a request, and whether it is recorded. A request that cannot be read is part of a trace only
+/// if it may be recorded.
 fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
     let shared = &io.shared;
     if shared.tracer.is_none() && !(shared.config.logs.trace_context && head.is_some()) {
@@ -183,14 +182,14 @@ fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
     Placed { trace: Some(trace), tracer }
 }
 
-/// The answer to a request on the port that redirects to HTTPS.
+/// Returns the answer to a request on the port that redirects to HTTPS.
 fn redirect(shared: &Shared, head: &Head) -> Answer {
     let port = shared.https_port();
     let location = shared.tls.as_ref().and_then(|names| https_location(head, names, port));
     location.map_or_else(|| Answer::plain(400), |location| Answer::to_https(&location))
 }
 
-/// The answer to a request whose method determines it.
+/// Returns the answer to a request whose method determines it.
 fn answer_to_method(head: &Head) -> Option<Answer> {
     match head.method_kind() {
         MethodKind::Connect => Some(Answer::not_allowed(METHODS)),
