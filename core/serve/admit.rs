@@ -1,4 +1,4 @@
-//! Jobs at the gate: how workers get them from it, and what the gate asks of an exchange.
+//! Jobs at the gate: how workers get them, and how an exchange implements [`Offered`].
 
 use crate::admission::{Gate, Offered};
 use crate::pool::{Exchange, Job, JobSource};

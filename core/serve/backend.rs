@@ -1,7 +1,7 @@
-//! What runs requests for scripts: the pool behind its gate, or nothing.
+//! The executor of requests for scripts: the pool behind its gate, or none.
 //!
-//! Promises: whoever has a [`PoolBackend`] has a gate; only the workers behind it may not have started yet, and a
-//! request that arrives before them is refused. Refuses: it decides nothing; the gate and the pool do.
+//! A [`PoolBackend`] always has a gate; only the workers behind it may not have started yet, and a request that arrives
+//! before them is refused. The backend decides nothing; the gate and the pool do.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -14,12 +14,12 @@ use crate::sync::last_time::LastTime;
 use crate::sync::primitive::Arc;
 use crate::tasks::{TaskLimits, TaskPool};
 
-/// What runs requests for scripts.
+/// The executor of requests for scripts.
 #[derive(Debug)]
 pub enum Backend {
     /// The pool of PHP workers.
     Pool(PoolBackend),
-    /// Nothing: scripts are answered with a page that says so.
+    /// No executor: the answer for every script is a fixed page.
     Stub,
 }
 
@@ -30,14 +30,14 @@ pub struct PoolBackend {
     pub gate: Arc<Gate<Arc<Exchange>>>,
     /// When a worker last claimed a request.
     pub last_claim: LastTime,
-    /// Set when all persistent workers are to be replaced.
+    /// Set to request the replacement of all persistent workers.
     pub restart_wanted: Flag,
-    /// Set once, when PHP has started: the control thread watches the pool before that, and the workers' own events lead
-    /// back here. Until then, the pool counts as one that has not started, and all its facts are zero.
+    /// Set once, when PHP has started. The control thread watches the pool earlier, and the workers' own events use this
+    /// backend. Until then, the pool counts as not started, and all its facts are zero.
     workers: OnceLock<WorkerPool<Exchange>>,
 }
 
-/// Creates the pool of background tasks that `config` asks for.
+/// Creates the pool of background tasks that `config` requires, if any.
 pub(super) fn new_tasks(config: &BackgroundConfig) -> Option<Arc<TaskPool>> {
     let limits = TaskLimits {
         workers: config.async_workers,
@@ -49,7 +49,7 @@ pub(super) fn new_tasks(config: &BackgroundConfig) -> Option<Arc<TaskPool>> {
 }
 
 impl Backend {
-    /// Creates the backend that `config` asks for.
+    /// Creates the backend that `config` selects.
     pub(super) fn new(config: &Config, now: Instant) -> Self {
         match config.serving.executor {
             Executor::Sapi => Self::Pool(PoolBackend::new(config, now)),
@@ -57,7 +57,7 @@ impl Backend {
         }
     }
 
-    /// The pool, if there is one.
+    /// Returns the pool, if there is one.
     pub fn pool(&self) -> Option<&PoolBackend> {
         match self {
             Self::Pool(pool) => Some(pool),
@@ -65,7 +65,7 @@ impl Backend {
         }
     }
 
-    /// The workers, once they have started.
+    /// Returns the workers, once they have started.
     pub fn workers(&self) -> Option<&WorkerPool<Exchange>> {
         self.pool().and_then(PoolBackend::workers)
     }
@@ -88,33 +88,33 @@ impl PoolBackend {
         }
     }
 
-    /// How many workers `config` asks for.
+    /// Returns the number of workers that `config` allows.
     pub(super) fn size(config: &Config) -> PoolSize {
         PoolSize { min: config.php.workers.min, max: config.php.workers.max }
     }
 
-    /// The workers have started. To be called once.
+    /// Sets the workers, which have started. Must be called once.
     pub(super) fn set_workers(&self, workers: WorkerPool<Exchange>) {
         let is_first = self.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");
     }
 
-    /// The workers, once they have started.
+    /// Returns the workers, once they have started.
     pub fn workers(&self) -> Option<&WorkerPool<Exchange>> {
         self.workers.get()
     }
 
-    /// How many workers take requests.
+    /// Returns the number of workers that take requests.
     pub(super) fn taking(&self) -> usize {
         self.workers().map_or(0, WorkerPool::taking)
     }
 
-    /// The state of the pool; all zero before it has started.
+    /// Returns the state of the pool; all zero before it has started.
     pub fn facts(&self) -> PoolFacts {
         self.workers().map(WorkerPool::facts).unwrap_or_default()
     }
 
-    /// Offers an exchange at the gate. Without workers that take requests it is refused.
+    /// Offers an exchange at the gate; refuses it if no worker takes requests.
     pub(super) fn offer(&self, exchange: Arc<Exchange>) -> OfferOutcome {
         if self.taking() == 0 {
             return OfferOutcome::Refused(ShedReason::PoolUnavailable);

@@ -1,4 +1,4 @@
-//! What tests of this folder begin with: a request that means nothing, and somebody who does nothing.
+//! Test fixtures of this folder: a minimal request, and observers that ignore all events.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::spool::Spool;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-/// Who is told of everything and does nothing.
+/// Receives all events and ignores them.
 #[derive(Debug)]
 pub(super) struct Nobody;
 
@@ -26,7 +26,7 @@ impl PoolEvents<Exchange> for Nobody {
     fn soft_reset(&self, _slot: usize) {}
 }
 
-/// Makes the exchange of a client of patience, who came at `now` and whom nobody answers.
+/// Makes the exchange of a client without a wait limit, which arrived at `now`.
 pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
     let parsed = parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
     let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };

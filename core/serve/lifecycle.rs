@@ -1,7 +1,7 @@
-//! Where the server is between its start and its end.
+//! The phase of the server between its start and its end.
 //!
-//! Promises: the phases follow one another in one direction; a phase that was seen has really begun. Refuses: it
-//! drives nothing; `server` moves it along, everybody else asks.
+//! Phases follow each other in one direction; a phase that is visible has begun. This module causes no transition;
+//! `server` does, and all others read.
 //!
 //! ```text
 //!   Starting ──▶ Running ──signal──▶ Draining ──delay over──▶ Closing ──all ended──▶ Stopped
@@ -17,7 +17,7 @@ pub enum Phase {
     Starting = 0,
     /// The main port serves.
     Running = 1,
-    /// The signal has come; service goes on as usual, but readiness says no.
+    /// The stop signal has arrived; service continues as usual, but readiness fails.
     Draining = 2,
     /// The gate is closed, and connections end with their current request.
     Closing = 3,
@@ -26,7 +26,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The name of the phase.
+    /// Returns the name of the phase.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -42,7 +42,7 @@ impl Phase {
 ///
 /// # Ordering
 ///
-/// Phases are stored with Release and read with Acquire: who sees a phase sees what was done to enter it.
+/// Phases are stored with Release and read with Acquire: a thread that sees a phase sees everything done to enter it.
 #[derive(Debug)]
 pub struct Lifecycle(AtomicU8);
 
@@ -65,17 +65,17 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a signal to end has come.
+    /// Returns whether the stop signal has arrived.
     pub fn is_draining(&self) -> bool {
         self.phase() >= Phase::Draining
     }
 
-    /// Whether connections end with their current request.
+    /// Returns whether connections end with their current request.
     pub fn is_closing(&self) -> bool {
         self.phase() >= Phase::Closing
     }
 
-    /// Whether the server has ended.
+    /// Returns whether the server has stopped.
     pub fn is_stopped(&self) -> bool {
         self.phase() == Phase::Stopped
     }

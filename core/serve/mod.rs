@@ -1,28 +1,28 @@
 //! The server: threads, sockets, and the path of a request through them. Only this folder uses mio.
 //!
-//! Promises: a thread that serves clients waits for nothing but its poller. Disks belong to the file threads, PHP to the
-//! pool, pipes to the log thread. Refuses: it contains no rule of HTTP, admission or observation; those folders decide,
-//! and this one moves bytes and keeps accounts.
+//! A thread that serves clients waits only in its poller. The file threads wait for disks, the pool for PHP, and the log
+//! thread for pipes. This folder contains no rule of HTTP, admission or observation; those folders decide, and this one
+//! moves bytes and keeps accounts.
 //!
-//! | room | nouns |
+//! | module | contents |
 //! |---|---|
 //! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; the progress of reloads |
-//! | `backend` | what runs requests for scripts: the pool behind its gate |
+//! | `backend` | the executor of requests for scripts: the pool behind its gate |
 //! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
 //! | `notices` | warnings that do not stop the start |
 //! | `io_thread` | the tools of an io thread |
 //! | `net` | sockets, TLS, the accepting thread |
 //! | `request` | one request, from its head to its record |
-//! | `connection` | client connections, and the threads that carry them |
+//! | `connection` | client connections, and the threads that serve them |
 //! | `ops` | the operations port |
 //! | `export` | the thread that sends spans to the collector |
 //! | `control` | the tick: pool, drain, reload |
-//! | `ports` | its ports, bound or taken over |
+//! | `ports` | its ports, bound or inherited |
 //! | `server` | the server while it serves: reload, drain, end |
 //! | `prepared` | the server before that: ports, pollers, the start of all threads |
 //!
-//! A room imports only rooms above it in the table.
+//! A module imports only modules above it in the table.
 
 mod admit;
 mod backend;

@@ -1,6 +1,6 @@
 //! Warnings about settings and files that do not stop the start.
 //!
-//! Promises: the start logs the same warnings that `svc check` prints. Refuses: it decides nothing.
+//! The start logs the same warnings that `svc check` prints. The warnings have no other effect.
 
 use crate::config::Config;
 use crate::observe::{Event, Hint, TraceEvent};
@@ -13,7 +13,7 @@ use crate::tls::{SessionConfig, ValidityStatus};
 
 use super::disk::site::Site;
 
-/// Reports all warnings; no server is needed.
+/// Reports all warnings; does not need a server.
 pub fn notices(
     config: &Config,
     policy: Policy,

@@ -1,6 +1,6 @@
-//! The ports of a server: bound to the addresses of the settings, or taken over from whoever has started the process.
+//! The ports of a server: bound to the configured addresses, or inherited from the parent process.
 //!
-//! Promises: either all ports are there, or the reason why not names a setting. Refuses: nothing is accepted here.
+//! Either all ports are available, or the error names a setting. No connections are accepted here.
 
 use std::fmt;
 use std::io;
@@ -13,32 +13,32 @@ use crate::config::{Config, ListenAddr, ServingConfig};
 use crate::serve::io_thread::arrival::Door;
 use crate::serve::net::listener::Listener;
 
-/// Sockets that a service manager has bound for this process, and keeps.
+/// Sockets that a service manager has bound for this process, and keeps open.
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
-    /// Those of the main port, in the place of `LISTEN_ADDR`.
+    /// The sockets of the main port, which replace `LISTEN_ADDR`.
     pub main: Vec<OwnedFd>,
-    /// That of the operations port, in the place of `INTERNAL_ADDR`.
+    /// The socket of the operations port, which replaces `INTERNAL_ADDR`.
     pub ops: Option<OwnedFd>,
 }
 
-/// Why a port cannot be had.
+/// Why a port is unavailable.
 #[derive(Debug)]
 pub enum PortError {
     /// The server cannot listen on the address of this setting.
     Bind {
         /// The setting.
         variable: &'static str,
-        /// Where.
+        /// The address.
         addr: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A socket that a service manager has passed on cannot be used.
+    /// A socket that a service manager has passed cannot be used.
     Inherited {
         /// Its name.
         name: &'static str,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -68,7 +68,7 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Binds them, or takes over those of the main port.
+    /// Binds the ports, or inherits those of the main port.
     pub(super) fn open(config: &ServingConfig, inherited: Vec<OwnedFd>) -> Result<Self, PortError> {
         let mut listeners = Vec::new();
         for descriptor in inherited {
@@ -90,20 +90,20 @@ impl Ports {
         Ok(Self { listeners })
     }
 
-    /// Where the main port listens.
+    /// Returns the addresses of the main port.
     pub(super) fn main(&self) -> Vec<ListenAddr> {
         let is_main = |(_, door): &&(Listener, Door)| *door != Door::Redirect;
         self.listeners.iter().filter(is_main).map(|(listener, _)| listener.place().clone()).collect()
     }
 
-    /// The address of the port that redirects to HTTPS.
+    /// Returns the address of the port that redirects to HTTPS.
     pub(super) fn redirect(&self) -> Option<SocketAddr> {
         let (listener, _) = self.listeners.iter().find(|(_, door)| *door == Door::Redirect)?;
         listener.place().tcp()
     }
 }
 
-/// Binds the operations port, or takes it over.
+/// Binds the operations port, or inherits it.
 pub(super) fn open_ops(
     addr: Option<SocketAddr>,
     inherited: Option<OwnedFd>,
@@ -118,7 +118,7 @@ pub(super) fn open_ops(
     Ok(Some((listener, addr)))
 }
 
-/// Finds out which ports a server with this configuration could not have, without taking any.
+/// Returns the ports that would be unavailable to a server with this configuration, without binding any.
 pub fn unavailable_ports(config: &Config) -> Vec<PortError> {
     let tcp = |variable, addr: Option<SocketAddr>| addr.map(|addr| (variable, ListenAddr::Tcp(addr)));
     let main = config.serving.listen_addr.iter().map(|place| ("LISTEN_ADDR", place.clone()));

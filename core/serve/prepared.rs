@@ -1,8 +1,8 @@
 //! The server before it serves: its ports are bound, and the control thread answers.
 //!
-//! Promises: the control thread is the first thread; what cannot work (a port in use, too few descriptors) is reported
-//! before anything is served. All pollers exist before any thread that others send messages to. Refuses: it starts no
-//! interpreter; the process does, between [`prepare`](PreparedServer::prepare) and [`serve`](PreparedServer::serve).
+//! The control thread is the first thread; errors (a port in use, too few descriptors) are reported before any client is
+//! served. All pollers exist before the threads that send messages to them. The server starts no interpreter; the process
+//! does, between [`prepare`](PreparedServer::prepare) and [`serve`](PreparedServer::serve).
 
 use std::io;
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ pub enum StartError {
     Plugin(PluginStartError),
     /// A file that a setting names has invalid contents.
     Policy(PolicyError),
-    /// A port cannot be had.
+    /// A port is unavailable.
     Port(PortError),
     /// A file that a setting of tracing names cannot be used.
     Tracing(Problem),
@@ -75,7 +75,7 @@ pub enum StartError {
     SpoolDir {
         /// The setting's value.
         dir: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: SpoolError,
     },
     /// The system cannot create a thread or a poller.
@@ -118,13 +118,13 @@ impl PreparedServer {
     ///
     /// # Errors
     ///
-    /// When the server cannot listen on an address, a directory is not writable, or the system does not grant what the
+    /// If the server cannot listen on an address, a directory is not writable, or the system lacks a resource that the
     /// settings require.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
         Self::prepare_by(config, log, time::now, InheritedSockets::default())
     }
 
-    /// Like [`prepare`](Self::prepare), with another clock for the control thread, and with sockets that are bound already.
+    /// Like [`prepare`](Self::prepare), with another clock for the control thread, and with inherited sockets.
     ///
     /// # Errors
     ///
@@ -163,26 +163,26 @@ impl PreparedServer {
         Ok(Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, clock })
     }
 
-    /// The state that the server's threads share.
+    /// Returns the state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.machinery.shared
     }
 
-    /// Checks again, for a process that has changed its user, that bodies can be spooled.
+    /// Checks again, after the process has changed its user, that bodies can be spooled.
     ///
     /// # Errors
     ///
-    /// When no file can be created in the directory.
+    /// If no file can be created in the directory.
     pub fn check_spool(&self) -> Result<(), StartError> {
         check_spool(&self.machinery.shared)
     }
 
-    /// Starts the threads of background tasks, if there are to be any. To be called once, before [`serve`](Self::serve), so
-    /// that whoever dispatches tasks finds them started.
+    /// Starts the threads of background tasks, if any are configured. Must be called once, before [`serve`](Self::serve),
+    /// so that requests that dispatch tasks find the threads running.
     ///
     /// # Errors
     ///
-    /// When the system cannot create a thread.
+    /// If the system cannot create a thread.
     pub fn start_tasks(&self, engine: &Arc<dyn Engine<Task>>) -> Result<(), StartError> {
         let Some(tasks) = &self.machinery.shared.tasks else { return Ok(()) };
         tasks.start(engine).map_err(StartError::Workers)?;
@@ -193,12 +193,12 @@ impl PreparedServer {
         Ok(())
     }
 
-    /// Initialises plugins, each on a thread of its own, until `stop` is readable. To be called once, before
+    /// Initialises plugins, each on a separate thread, until `stop` is readable. Must be called once, before
     /// [`serve`](Self::serve), which starts them.
     ///
     /// # Errors
     ///
-    /// When a plugin cannot be initialised, or does not say in time whether it can; when `stop` is readable.
+    /// If a plugin cannot be initialised, or does not report its outcome in time; if `stop` is readable.
     pub fn install_plugins(
         &self,
         plugins: Vec<Box<dyn Plugin>>,
@@ -220,7 +220,7 @@ impl PreparedServer {
     ///
     /// # Errors
     ///
-    /// When the system cannot create a thread. Some threads run then, so the process should end.
+    /// If the system cannot create a thread. Some threads may already run, so the process should end.
     pub fn serve(
         self,
         facts: ExecutorFacts,
@@ -233,7 +233,7 @@ impl PreparedServer {
         let Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, .. } =
             self;
         let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
-        // They end with the process; nothing waits for a disk.
+        // The file threads are not joined at the end: they end with the process, so a slow disk does not delay it.
         drop(machinery.disk.start()?);
         let io_threads = reactors.into_iter().map(Reactor::start).collect::<io::Result<Vec<_>>>()?;
         accepting.start()?;
@@ -247,7 +247,7 @@ impl PreparedServer {
             shared.log.emit(&Event::RedirectListening { addr });
         }
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
-        // The service manager is told.
+        // Makes the control thread notify the service manager.
         control.wake();
         Ok(Server { machinery, control, io_threads, exporter, main, redirect_addr, ops_addr })
     }
@@ -274,7 +274,7 @@ impl PreparedServer {
     }
 }
 
-/// Finds out now rather than with the first long body.
+/// Fails at the start instead of at the first long body.
 fn check_spool(shared: &Shared) -> Result<(), StartError> {
     let created = shared.spool.create();
     created
@@ -282,7 +282,7 @@ fn check_spool(shared: &Shared) -> Result<(), StartError> {
         .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })
 }
 
-/// Prepares the exporter if spans are to be exported.
+/// Prepares the exporter if spans are exported.
 fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
     let Some(tracing) = &config.tracing else { return Ok(None) };
     let Some(export) = &tracing.export else { return Ok(None) };
@@ -290,12 +290,12 @@ fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
     Ok(Some(PreparedExporter::new(&tracing.batch, export.protocol, tls)?))
 }
 
-/// The port number of the first address.
+/// Returns the port number of the first address.
 fn first_port(main: &[ListenAddr]) -> u16 {
     main.iter().find_map(ListenAddr::tcp).map_or(443, |addr| addr.port())
 }
 
-/// Raises the soft limit to the hard limit, which the settings have been held against.
+/// Raises the soft limit to the hard limit, which the settings were checked against.
 fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -360,7 +360,7 @@ mod tests {
         let listener = crate::serve::ports::bind("LISTEN_ADDR", &place, 0).unwrap();
         let addr = listener.place().tcp().unwrap();
 
-        // A connection that does not fit is retried after a second at the earliest.
+        // A connection that does not fit is retried after at least a second.
         let burst = 300.min(most);
         let connect = |_| TcpStream::connect_timeout(&addr, Duration::from_millis(500));
         let connected: io::Result<Vec<_>> = (0..burst).map(connect).collect();

@@ -1,14 +1,14 @@
 //! The progress and the outcome of reloads.
 //!
-//! Promises: pure; a reload ends once, when all of its parts have ended: the files, and the pools whose workers are replaced.
-//! A reload that begins while another is under way replaces it, and its outcome is that of both. The outcome of a pool counts
-//! only if its restart began after the reload. Refuses: it reloads nothing.
+//! Pure: a reload ends once, when all of its parts have ended: the files, and the pools whose workers are replaced. A
+//! reload that begins while another is under way replaces it, and its outcome covers both. The outcome of a pool counts
+//! only if its restart began after the reload. The book reloads nothing.
 //!
 //! ```text
 //!             begin                     the files are read, and no pool is awaited
 //!   Resting ─────────▶ under way ─────────────────────────────────────────────────▶ Resting
 //!                        │  ▲
-//!                        └──┘ begin: all parts anew
+//!                        └──┘ begin: all parts again
 //! ```
 
 use std::time::SystemTime;
@@ -24,15 +24,15 @@ pub enum ReloadPool {
     Tasks,
 }
 
-/// The part of a pool in the current reload.
+/// The state of a pool in the current reload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum PoolPart {
-    /// It takes no part, or has ended its part.
+    /// It does not take part, or has finished.
     #[default]
     Done,
     /// Its workers will be replaced.
     Wanted,
-    /// They are being replaced.
+    /// Its workers are being replaced.
     UnderWay,
 }
 
@@ -52,7 +52,7 @@ pub struct ReloadReading {
 pub struct ReloadBook {
     facts: ReloadFacts,
     reading: ReloadReading,
-    /// The files are being read.
+    /// Whether the files are being read.
     is_reading_files: bool,
     pools: [PoolPart; 2],
     /// The errors of the current reload.
@@ -60,7 +60,7 @@ pub struct ReloadBook {
 }
 
 impl ReloadBook {
-    /// Creates the book of a server that has started `now`.
+    /// Creates the book of a server that started `now`.
     pub fn new(now: SystemTime) -> Self {
         let facts = ReloadFacts { is_successful: true, succeeded_at: now };
         let (reading, pools, errors) = (ReloadReading::default(), Default::default(), Vec::new());

@@ -1,7 +1,7 @@
 //! The server while it serves, and its end.
 //!
-//! Promises: all threads run, and the control thread ends last. Refuses: it handles no signals and does not shut down the
-//! interpreter; the process does, once [`wait`](Server::wait) has told how the pool ended.
+//! All threads run, and the control thread ends last. The server handles no signals and does not shut down the
+//! interpreter; the process does, after [`wait`](Server::wait) has reported how the pool ended.
 
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -37,31 +37,31 @@ pub struct Server {
 }
 
 impl Server {
-    /// The state that the server's threads share.
+    /// Returns the state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.machinery.shared
     }
 
-    /// The first address of the main port, with the port number that the system chose for port 0. A main port that has only
-    /// Unix sockets has the address 0.0.0.0:0.
+    /// Returns the first address of the main port, with the port number that the system chose for port 0. A main port
+    /// with only Unix sockets has the address 0.0.0.0:0.
     pub fn main_addr(&self) -> SocketAddr {
         let first = self.main.iter().find_map(ListenAddr::tcp);
         first.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
-    /// The address of the port that redirects to HTTPS.
+    /// Returns the address of the port that redirects to HTTPS.
     pub fn redirect_addr(&self) -> Option<SocketAddr> {
         self.redirect_addr
     }
 
-    /// The address of the operations port, likewise.
+    /// Returns the address of the operations port, with the port number that the system chose for port 0.
     pub fn ops_addr(&self) -> Option<SocketAddr> {
         self.ops_addr
     }
 
-    /// Reloads what can change while the server runs. `renew_code` makes requests and workers that start later run the
-    /// code on disk, and returns whether there is any code. Then all workers that keep code are replaced. Once the last of
-    /// them has been, the outcome is logged and [reported](Self::reloads). Waits for disks.
+    /// Reloads everything that can change while the server runs. `renew_code` makes requests and workers that start later
+    /// run the code on disk, and returns whether there is any code. Then all workers that keep code are replaced. After
+    /// the last of them, the outcome is logged and [reported](Self::reloads). Waits for disks.
     pub fn reload(&self, renew_code: impl FnOnce() -> bool) {
         let machinery = &self.machinery;
         self.shared().reload.lock().begin();
@@ -79,14 +79,14 @@ impl Server {
         self.shared().reload.lock().reading()
     }
 
-    /// Replaces all workers that keep code; the reload ends after that.
+    /// Replaces all workers that keep code; the reload ends afterwards.
     fn restart_awaited(&self) {
         let has_begun = |pool| move || self.shared().reload.lock().await_pool(pool);
         self.restart_tasks(has_begun(ReloadPool::Tasks));
         self.restart_persistent_workers(has_begun(ReloadPool::Workers));
     }
 
-    /// Begins the drain; later calls change nothing.
+    /// Begins the drain; later calls have no effect.
     pub fn drain(&self) {
         let shared = &self.machinery.shared;
         if shared.lifecycle.enter(Phase::Draining) {
@@ -100,13 +100,14 @@ impl Server {
     }
 
     /// Begins to replace all persistent workers and all threads of background tasks, each after a new one has booted, so
-    /// that nothing is refused. Returns whether there are any: classic workers keep nothing that could be out of date.
+    /// that no request is refused. Returns whether there are any: classic workers keep no state that could be out of
+    /// date.
     pub fn restart_workers(&self) -> bool {
         let has_tasks = self.restart_tasks(|| {});
         self.restart_persistent_workers(|| {}) || has_tasks
     }
 
-    /// `begin` is called before the pool is notified.
+    /// Requests the restart of the task threads. Calls `begin` before the pool is notified.
     fn restart_tasks(&self, begin: impl FnOnce()) -> bool {
         let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
         let Some(tasks) = started else { return false };
@@ -128,12 +129,12 @@ impl Server {
         true
     }
 
-    /// What is left of the drain's time, and as much as threads have that are late if nothing is.
+    /// Returns the time left for the drain, but at least the grace period for late threads.
     fn time_left(&self) -> Duration {
         self.machinery.ended.time_left(time::now()).max(THREAD_EXIT_GRACE)
     }
 
-    /// Stops the plugins, as long as there is time.
+    /// Stops the plugins within the time left.
     fn end_plugins(&self) {
         let shared = &self.machinery.shared;
         for (plugin, call) in shared.plugins.end(self.time_left()) {
@@ -142,23 +143,23 @@ impl Server {
         }
     }
 
-    /// Waits until the drain is over; returns whether all threads of the pool have ended. If they have not, the interpreter
-    /// must not be shut down.
+    /// Waits until the drain is over; returns whether all threads of the pool have ended. If not, the interpreter must
+    /// not be shut down.
     pub fn wait(mut self) -> bool {
         let all_ended = self.machinery.ended.wait();
         let shared = &self.machinery.shared;
         self.machinery.tell_all(|| Message::Stop);
         for thread in std::mem::take(&mut self.io_threads) {
-            // A thread that panicked has reported it on standard error.
+            // A thread that panicked has reported that on standard error.
             let _ = thread.join();
         }
         self.machinery.disk.close();
         let all_ended = all_ended
             && shared.backend.workers().is_none_or(WorkerPool::join)
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
-        // Nobody is left who waits for what they do.
+        // No request or task is left that waits for the helpers.
         shared.helpers.close();
-        // Every request has been told of.
+        // All requests have been recorded, so their spans are in the queue.
         if let Some(exporter) = self.exporter.take() {
             exporter.finish(time::now() + self.time_left());
         }

@@ -1,7 +1,7 @@
 //! The state that all threads of the server share.
 //!
-//! Promises: nothing here is locked on the path of a request; what is known only later reads as absent until then.
-//! Refuses: it has no behaviour, only readings that several threads need.
+//! Nothing here is locked on the path of a request; values that are known only later read as absent until then. The state
+//! has no behaviour, only readings for several threads.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -31,16 +31,17 @@ use super::backend::{Backend, PoolBackend, new_tasks};
 use super::lifecycle::Lifecycle;
 use super::reload_book::ReloadBook;
 
-/// What is known of the executor once it has started.
+/// The facts about the executor, known once it has started.
 ///
-/// The operations port answers before that, so its readers find these facts in a cell.
+/// The operations port answers earlier, so its readers find these facts in a cell.
 /// [`PreparedServer::serve`](super::PreparedServer::serve) sets it, once, after PHP has started and before any worker or
-/// the main port. Until then, [`config_report`](Shared::config_report) and [`php_version`](Shared::php_version) are `None`.
+/// the main port. Until then, [`config_report`](Shared::config_report) and [`php_version`](Shared::php_version) are
+/// `None`.
 #[derive(Debug, Default)]
 pub struct ExecutorFacts {
     /// The version of PHP, if there is an interpreter.
     pub php_version: Option<String>,
-    /// What the configuration report contains about the executor, besides the settings.
+    /// The executor's part of the configuration report, besides the settings.
     pub report: Map<String, Value>,
     /// Returns free memory to the system.
     pub free_unused: Option<fn()>,
@@ -59,15 +60,15 @@ pub struct Shared {
     pub log: Log,
     /// The phase of the server.
     pub lifecycle: Lifecycle,
-    /// What runs requests for scripts.
+    /// The executor of requests for scripts.
     pub backend: Backend,
     /// The pool of background tasks, if there is one.
     pub tasks: Option<Arc<TaskPool>>,
     /// The plugins.
     pub plugins: PluginSet,
-    /// The threads that wait for what requests would block their threads with.
+    /// The threads that run blocking calls on behalf of requests.
     pub helpers: Arc<HelperThreads>,
-    /// What decides which requests are recorded, and takes their spans; `None` without tracing.
+    /// Decides which requests are recorded, and takes their spans; `None` without tracing.
     pub tracer: Option<Arc<Tracer>>,
     /// The files for long bodies and replies.
     pub spool: Spool,
@@ -79,7 +80,7 @@ pub struct Shared {
     pub reload: ShortLock<ReloadBook>,
     /// Why workers have failed to boot since the last boot; locked only to copy or change it.
     pub boot_failure: ShortLock<Option<BootFailure>>,
-    /// Where finished spans go, if any are to be recorded.
+    /// The queue of finished spans, if spans are exported.
     pub spans: Option<Arc<TraceSink>>,
     /// How the I/O threads share their load.
     pub io_load: LoadSharing,
@@ -87,16 +88,16 @@ pub struct Shared {
     pub stream_permits: Arc<Permits>,
     /// Permits for larger receive windows of HTTP/2.
     pub window_permits: Arc<Permits>,
-    /// The last seconds; locked only to add a sample or to read them.
+    /// The samples of the last seconds; locked only to add a sample or to read them.
     pub history: ShortLock<History>,
-    /// What OPcache says of its memory; locked only to note a reading or to copy the last one.
+    /// OPcache's reports about its memory; locked only to record a reading or to copy the last one.
     pub opcache: ShortLock<OpcacheBook>,
-    /// How full the cache of static files was last; locked only to copy or replace it.
+    /// The last fill level of the cache of static files; locked only to copy or replace it.
     pub static_cache: ShortLock<StaticCacheReading>,
     executor: OnceLock<ExecutorFacts>,
-    /// The port number by which clients reach the main port over TLS.
+    /// The port at which clients reach the main port over TLS.
     https_port: OnceLock<u16>,
-    /// Looks scripts up.
+    /// Looks up scripts.
     scripts: OnceLock<Arc<dyn FindScript>>,
     /// When the server started.
     pub started_at: Instant,
@@ -151,46 +152,46 @@ impl Shared {
         })
     }
 
-    /// The executor has started. To be called once.
+    /// Sets the facts about the executor, which has started. Must be called once.
     pub(super) fn set_executor(&self, facts: ExecutorFacts) {
         let is_first = self.executor.set(facts).is_ok();
         debug_assert!(is_first, "the executor was started twice");
     }
 
-    /// Sets where scripts are looked up. Must be called once.
+    /// Sets the lookup of scripts. Must be called once.
     pub(super) fn set_scripts(&self, scripts: Arc<dyn FindScript>) {
         let is_first = self.scripts.set(scripts).is_ok();
         debug_assert!(is_first, "the site was created twice");
     }
 
-    /// Looks up the script of a request again; `None` if no script handles its path any longer. Waits for the disk.
+    /// Looks up the script of a request again; `None` if its path no longer leads to a script. Waits for the disk.
     pub fn find_script(&self, head: &Head) -> Option<Arc<Script>> {
         let path = uri::normalise(head.path_and_query().0).ok()?;
         self.scripts.get()?.find_script(&path.path)
     }
 
-    /// The ports are bound. To be called once.
+    /// Sets the port for HTTPS, once the ports are bound. Must be called once.
     pub(super) fn set_https_port(&self, port: u16) {
         let is_first = self.https_port.set(port).is_ok();
         debug_assert!(is_first, "the ports were bound twice");
     }
 
-    /// The port number by which clients reach the main port over TLS.
+    /// Returns the port at which clients reach the main port over TLS.
     pub fn https_port(&self) -> u16 {
         self.https_port.get().copied().unwrap_or(443)
     }
 
-    /// The version of PHP; `None` until PHP has started, and without PHP.
+    /// Returns the version of PHP; `None` until PHP has started, and without PHP.
     pub fn php_version(&self) -> Option<&str> {
         self.executor.get()?.php_version.as_deref()
     }
 
-    /// Whether OPcache is enabled; `None` until PHP has started, and without PHP.
+    /// Returns whether OPcache is enabled; `None` until PHP has started, and without PHP.
     pub fn opcache_enabled(&self) -> Option<bool> {
         self.executor.get()?.report.get("php")?["opcache_enabled"].as_bool()
     }
 
-    /// The number of HTTP/2 streams beyond the first one of a connection.
+    /// Returns the number of HTTP/2 streams beyond the first one of each connection.
     pub(super) fn streams_beside(&self) -> u64 {
         streams_beside_max(&self.config).saturating_sub(self.stream_permits.free()) as u64
     }
@@ -200,7 +201,7 @@ impl Shared {
         self.executor.get()?.free_unused
     }
 
-    /// The configuration report; `None` until the executor has started.
+    /// Returns the configuration report; `None` until the executor has started.
     pub fn config_report(&self) -> Option<String> {
         let mut extra = self.executor.get()?.report.clone();
         extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
@@ -214,7 +215,7 @@ impl Shared {
         self.backend.pool().map(PoolBackend::facts).unwrap_or_default()
     }
 
-    /// Who could run a request now.
+    /// Returns which threads could run a request now.
     pub fn worker_health(&self) -> WorkerHealth {
         match &self.backend {
             Backend::Stub => WorkerHealth::NotNeeded,
