@@ -1,13 +1,13 @@
-//! Attributes: what a span, an event or a link says about itself.
+//! The attributes of spans, events and links.
 //!
-//! Promises: a key is there once; the limits of OpenTelemetry hold, and what they cost is counted. Refuses: it does not
-//! know what a key means.
+//! Keys are unique. OpenTelemetry's limits apply, and dropped attributes are counted. The meaning of a key is not known
+//! here.
 
 use std::borrow::Cow;
 
 use crate::config::AttributeLimits;
 
-/// A list of attributes, in the order in which they were set, and the number of those that were dropped.
+/// A list of attributes in insertion order, and the number of dropped attributes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
     entries: Vec<Attribute>,
@@ -17,9 +17,9 @@ pub struct Attributes {
 /// One attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute {
-    /// Its name.
+    /// The key.
     pub key: Cow<'static, str>,
-    /// Its value.
+    /// The value.
     pub value: AttributeValue,
 }
 
@@ -45,17 +45,17 @@ pub enum AttributeValue {
 }
 
 impl Attributes {
-    /// Makes an empty list with room for so many.
+    /// Creates an empty list with room for `capacity` attributes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { entries: Vec::with_capacity(capacity), dropped: 0 }
     }
 
-    /// Makes room for so many more.
+    /// Reserves room for `count` more attributes.
     pub fn reserve(&mut self, count: usize) {
         self.entries.reserve(count);
     }
 
-    /// Sets an attribute. A value of the same key is replaced; beyond the limit, a new one is dropped.
+    /// Sets an attribute. Replaces the value of an existing key; drops and counts a new one beyond the limit.
     pub fn set(
         &mut self,
         key: impl Into<Cow<'static, str>>,
@@ -69,7 +69,8 @@ impl Attributes {
         }
     }
 
-    /// Adds an attribute whose key is not in the list, which is not searched for it. Beyond the limit, it is dropped.
+    /// Appends an attribute without searching for its key, which must not be in the list yet. Drops it beyond the
+    /// limit.
     pub fn add(
         &mut self,
         key: impl Into<Cow<'static, str>>,
@@ -85,12 +86,12 @@ impl Attributes {
         }
     }
 
-    /// Removes an attribute, if it is there.
+    /// Removes an attribute if present.
     pub fn remove(&mut self, key: &str) {
         self.entries.retain(|entry| entry.key != key);
     }
 
-    /// Counts attributes for which there is no room.
+    /// Adds to the count of dropped attributes.
     pub fn add_dropped(&mut self, count: u32) {
         self.dropped = self.dropped.saturating_add(count);
     }
@@ -100,27 +101,27 @@ impl Attributes {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
-    /// Takes the attributes out.
+    /// Returns the attributes and drops the list.
     pub fn into_entries(self) -> Vec<Attribute> {
         self.entries
     }
 
-    /// The attributes.
+    /// Iterates over the attributes.
     pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
         self.entries.iter()
     }
 
-    /// The number of attributes.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The number of attributes that were dropped.
+    /// Returns the number of dropped attributes.
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
@@ -136,12 +137,12 @@ impl<'a> IntoIterator for &'a Attributes {
 }
 
 impl AttributeValue {
-    /// Makes text of bytes, in which whatever is not UTF-8 is replaced.
+    /// Converts bytes to text; replaces invalid UTF-8.
     pub fn lossy(bytes: &[u8]) -> Self {
         Self::Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned()))
     }
 
-    /// Cuts text off that is too long.
+    /// Truncates text to the limits.
     pub fn within(mut self, limits: &AttributeLimits) -> Self {
         if let Some(chars_max) = limits.value_chars {
             match &mut self {
@@ -154,9 +155,9 @@ impl AttributeValue {
     }
 }
 
-/// The limit is one of characters, so that no character is cut in two.
+/// Truncates to `chars_max` characters, so that no character is split.
 fn cut(text: &mut Cow<'static, str>, chars_max: usize) {
-    // A text has at least as many bytes as characters.
+    // The number of bytes is an upper bound for the number of characters.
     if text.len() <= chars_max {
         return;
     }
@@ -183,7 +184,7 @@ from! {
     i64 => |value| Self::Int(value);
     u16 => |value| Self::Int(value.into());
     u32 => |value| Self::Int(value.into());
-    // What does not fit becomes the maximum: the numbers of a server are sizes and times.
+    // Saturates: the server's own numbers are sizes and times.
     u64 => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
     usize => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
     f64 => |value| Self::Double(value);

@@ -1,7 +1,7 @@
-//! When spans are exported.
+//! Decides when spans are exported.
 //!
-//! Promises: a span waits for others no longer than the delay; a batch that is complete does not wait at all; at the end,
-//! what is there is exported. Refuses: it reads no clock, holds no span and sends nothing.
+//! No span waits longer than the delay, a full batch is exported at once, and the remaining spans are exported on
+//! close. Reads no clock, holds no spans and sends nothing.
 //!
 //! ```text
 //!   Sleep until a span comes ──▶ Sleep until the batch is complete, or the delay over ──▶ Export ──▶ …
@@ -17,33 +17,33 @@ use crate::config::BatchConfig;
 pub struct Batcher {
     delay: Duration,
     batch_spans_max: usize,
-    /// When the spans that wait are due; `None` while none waits.
+    /// When the waiting spans are due; `None` if there are none.
     due: Option<Instant>,
 }
 
-/// What the exporter does next.
+/// The exporter's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchStep {
-    /// Ends.
+    /// End: the queue is closed and empty.
     End,
-    /// Exports so many spans.
+    /// Export this number of spans.
     Export(usize),
-    /// Sleeps until that many spans wait, or until the time.
+    /// Sleep until `spans` spans wait or `until` is reached.
     Sleep {
-        /// How many spans wake it.
+        /// The number of spans that wakes the exporter.
         spans: usize,
-        /// When it wakes up at the latest; `None` if nothing is due.
+        /// The latest time to wake up; `None` if nothing is due.
         until: Option<Instant>,
     },
 }
 
 impl Batcher {
-    /// Makes one for these settings.
+    /// Creates a batcher with these settings.
     pub fn new(config: &BatchConfig) -> Self {
         Self { delay: config.schedule_delay, batch_spans_max: config.batch_spans_max.max(1), due: None }
     }
 
-    /// Decides what to do while `queued` spans wait. Asking too early or too often changes nothing.
+    /// Returns the next step while `queued` spans wait. Extra calls are harmless.
     pub fn next(&mut self, queued: usize, is_closed: bool, now: Instant) -> BatchStep {
         if queued == 0 {
             self.due = None;
@@ -51,7 +51,7 @@ impl Batcher {
         }
         let due = *self.due.get_or_insert(now + self.delay);
         if is_closed || queued >= self.batch_spans_max || now >= due {
-            // What is left waits anew.
+            // The delay of the remaining spans starts now.
             self.due = None;
             BatchStep::Export(queued.min(self.batch_spans_max))
         } else {

@@ -1,7 +1,7 @@
-//! What a span says about a call of a client: of a database, of a key-value store, or over HTTP.
+//! The spans of client calls to databases, key-value stores and HTTP servers.
 //!
-//! Promises: names and attributes are those of OpenTelemetry's stable conventions; no value of a query that is not prepared,
-//! no argument of a command, and no password of a URL is said. Refuses: it does not know who called, or how.
+//! Names and attributes follow OpenTelemetry's stable conventions. Values of unprepared queries, arguments of commands
+//! and passwords in URLs are never recorded. The caller of the client is not known here.
 
 use std::borrow::Cow;
 
@@ -12,72 +12,72 @@ use super::data_source::{Pair, libpq_pairs, pdo_pairs};
 use super::sql_tokens::SqlDialect;
 use super::statement::{Statement, Statements};
 
-/// A call that has begun.
+/// A client call that has started.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientCall<'a> {
-    /// What is called.
+    /// The kind of the server.
     pub kind: ClientKind,
-    /// The database, as PHP's extensions call it: `mysql`, `pgsql`, `redis`.
+    /// The database system by the name of its PHP extension: `mysql`, `pgsql`, `redis`.
     pub system: &'a [u8],
-    /// The command; empty if the text says it.
+    /// The command; empty if it has to be read from `text`.
     pub operation: &'a [u8],
     /// The query, or the URL.
     pub text: &'a [u8],
-    /// The text has placeholders for values.
+    /// Whether the text has placeholders for values.
     pub is_prepared: bool,
-    /// The server takes a backslash in a value for what it is not by default: `NO_BACKSLASH_ESCAPES` of MySQL,
-    /// `standard_conforming_strings = off` of PostgreSQL.
+    /// Whether the server's handling of a backslash in a value differs from the default: `NO_BACKSLASH_ESCAPES` of
+    /// MySQL, `standard_conforming_strings = off` of PostgreSQL.
     pub has_other_backslash: bool,
-    /// PDO's data source without the name of its driver, or libpq's parameters.
+    /// PDO's data source name without the driver prefix, or libpq's connection parameters.
     pub source: &'a [u8],
-    /// The server, or its socket; empty if the source says it, or nobody.
+    /// The host name, or the path of the socket; empty if unknown or given by `source`.
     pub host: &'a [u8],
-    /// The port; 0 if it is not known.
+    /// The port; 0 if unknown.
     pub port: u16,
-    /// The database on the server; likewise.
+    /// The database on the server; empty if unknown or given by `source`.
     pub namespace: &'a [u8],
 }
 
-/// What is called.
+/// The kind of server that is called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientKind {
-    /// A database that understands SQL.
+    /// An SQL database.
     #[default]
     Sql,
-    /// A store that understands commands.
+    /// A key-value store.
     Store,
-    /// A server of HTTP.
+    /// An HTTP server.
     Http,
 }
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientEnd<'a> {
-    /// It failed.
+    /// Whether the call failed.
     pub is_failed: bool,
-    /// What failed: a code of the client, or the class of an exception.
+    /// The error: a code of the client, or the class of an exception.
     pub error: &'a [u8],
-    /// The code that the database has answered with; empty if there is none.
+    /// The database's error code; empty if there is none.
     pub code: &'a [u8],
     /// The status of a response; 0 if there is none.
     pub status: u16,
-    /// The method of a request; empty if it is not known.
+    /// The method of a request; empty if unknown.
     pub method: &'a [u8],
-    /// The version of HTTP; empty if it is not known.
+    /// The HTTP version; empty if unknown.
     pub version: &'static str,
 }
 
-/// Takes what is said.
+/// Receives the name and the attributes of a span.
 pub trait ClientTeller {
-    /// The name.
+    /// Sets the name.
     fn name(&mut self, name: String);
-    /// An attribute.
+    /// Sets an attribute.
     fn say(&mut self, key: &'static str, value: AttributeValue);
 }
 
 impl ClientCall<'_> {
-    /// Says what is known when the call begins. `redacted` are the parameters of a URL whose values are secret;
-    /// `statements` are those of this thread.
+    /// Records the name and the attributes known at the start of the call. `redacted` lists the URL parameters whose
+    /// values are secret; `statements` is this thread's cache.
     pub fn tell(&self, redacted: &[String], statements: &mut Statements, teller: &mut dyn ClientTeller) {
         if self.kind == ClientKind::Http {
             self.tell_url(redacted, teller);
@@ -139,8 +139,8 @@ impl ClientCall<'_> {
 }
 
 impl ClientEnd<'_> {
-    /// Records the attributes of a call that has ended; HTTP methods other than `known_methods` are `_OTHER`. Returns whether
-    /// it failed.
+    /// Records the attributes of a call that has ended; HTTP methods other than `known_methods` become `_OTHER`.
+    /// Returns whether it failed.
     pub fn tell(&self, kind: ClientKind, known_methods: &[String], teller: &mut dyn ClientTeller) -> bool {
         if kind == ClientKind::Http {
             self.tell_response(known_methods, teller);
@@ -182,7 +182,7 @@ impl ClientEnd<'_> {
     }
 }
 
-/// The name of a database in the conventions, and what its texts look like.
+/// Returns the name of a database in the conventions, and its SQL dialect.
 fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
     match name {
         b"mysql" => ("mysql", SqlDialect::MySql),
@@ -194,7 +194,7 @@ fn system_of(name: &[u8]) -> (&'static str, SqlDialect) {
         b"oci" => ("oracle.db", SqlDialect::Standard),
         b"firebird" => ("firebirdsql", SqlDialect::Standard),
         b"ibm" => ("ibm.db2", SqlDialect::Standard),
-        // Drivers whose database nobody knows.
+        // Drivers for more than one database.
         _ => ("other_sql", SqlDialect::Standard),
     }
 }
@@ -207,7 +207,7 @@ fn sqlite_file(source: &[u8]) -> &[u8] {
     &source[..end.unwrap_or(source.len())]
 }
 
-/// Where a database is.
+/// The address of a database.
 #[derive(Debug, Default)]
 struct ServerPlace<'a> {
     host: Cow<'a, str>,
@@ -238,7 +238,7 @@ impl<'a> ServerPlace<'a> {
         source
     }
 
-    /// Reads what a client was told.
+    /// Reads the connection parameters of a client.
     fn read(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
         let mut socket = None;
         for (key, value) in pairs {
@@ -283,20 +283,20 @@ impl<'a> ServerPlace<'a> {
     }
 }
 
-/// The parts of a URL, as far as they are needed.
+/// The parts of a URL that spans need.
 #[derive(Debug)]
 struct Url<'a> {
     before_user: &'a [u8],
     has_user: bool,
-    /// From the host on.
+    /// The host and everything after it.
     rest: &'a [u8],
     host: &'a [u8],
     port: u16,
 }
 
 impl<'a> Url<'a> {
-    /// Takes too much for names and passwords rather than too little: clients read URLs that are not quite right in ways of
-    /// their own.
+    /// Parses a URL. In doubt, takes too much for credentials rather than too little: clients differ in how they parse
+    /// malformed URLs.
     fn of(url: &'a [u8]) -> Self {
         let (before_user, rest) = url.split_at(authority_start(url));
         let user_end = user_end(rest);
@@ -335,7 +335,7 @@ impl<'a> Url<'a> {
     }
 }
 
-/// Where the authority begins: behind the scheme, and all the slashes that follow. libcurl takes one to three.
+/// Returns the start of the authority: after the scheme and all slashes that follow. libcurl accepts one to three.
 fn authority_start(url: &[u8]) -> usize {
     let is_slash = |byte: &u8| matches!(byte, b'/' | b'\\');
     let scheme_end = url.iter().position(|byte| matches!(byte, b':' | b'/' | b'\\' | b'?' | b'#' | b'@'));
@@ -349,19 +349,19 @@ fn authority_of(rest: &[u8]) -> &[u8] {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// Where the name and the password of a user end.
+/// Returns the end of the user name and password.
 fn user_end(rest: &[u8]) -> Option<usize> {
     let last_at = |text: &[u8]| text.iter().rposition(|&byte| byte == b'@');
     let authority = authority_of(rest);
     last_at(authority).or_else(|| {
-        // What follows the colon is no port, but a password with a slash in it.
+        // The part after the colon is no port, so it is a password that contains a slash.
         let colon = authority.iter().rposition(|&byte| byte == b':')?;
         let is_host = authority.ends_with(b"]") || authority[colon + 1..].iter().all(u8::is_ascii_digit);
         if is_host { None } else { last_at(rest) }
     })
 }
 
-/// Replaces the values of these parameters in a query, however their names are escaped.
+/// Replaces the values of these parameters in a query, including parameters with percent-encoded names.
 pub fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
     let is_secret = |pair: &[u8]| {
         let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -386,7 +386,8 @@ pub fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
     Cow::Owned(redacted)
 }
 
-/// Text is UTF-8, but for few; to look at all of it at once is faster than to look for what is not.
+/// Converts bytes to text. Nearly all input is UTF-8; validating it at once is faster than looking for invalid
+/// sequences.
 fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         Cow::Borrowed(bytes) => text(bytes),

@@ -103,7 +103,7 @@ fn a_file_is_the_namespace_of_sqlite() {
         ("file:/a/b.db?mode=ro&hexkey=secret#f", "file:/a/b.db"),
         ("file:x#?key=secret", "file:x"),
         ("file:x", "file:x"),
-        // A file of this name.
+        // A file with this name.
         ("x?key=1", "x?key=1"),
         (":memory:", ":memory:"),
     ] {
@@ -153,11 +153,11 @@ fn a_url_says_no_secrets() {
         ("http://[::1]/x@y", "http://[::1]/x@y", "::1", "80"),
         ("http://a/x:y@z", "http://a/x:y@z", "a", "80"),
         ("a/?u=http://b:c@d", "a/?u=http://b:c@d", "a", "80"),
-        // What libcurl takes as well.
+        // libcurl accepts these, too.
         ("https:/u:p@a:1/x", "https:/REDACTED:REDACTED@a:1/x", "a", "1"),
         ("HTTPS:///u:p@a/x", "HTTPS:///REDACTED:REDACTED@a/x", "a", "443"),
         ("u:p@a/x", "REDACTED:REDACTED@a/x", "a", "80"),
-        // What it refuses.
+        // libcurl rejects these.
         ("//u:p@a/x", "//REDACTED:REDACTED@a/x", "a", "80"),
         ("http:/\\u:p@a/x", "http:/\\REDACTED:REDACTED@a/x", "a", "80"),
         ("http://u:p/p@a/x", "http://REDACTED:REDACTED@a/x", "a", "80"),

@@ -1,14 +1,14 @@
-//! Reads what a client of a database is told about the server: keys and values.
+//! Parses the connection parameters of database clients: keys and values.
 //!
-//! Promises: what belongs to a value is never taken for a key, so that no part of a password is said. Refuses: it does not
-//! know what keys mean.
+//! No part of a value is ever taken for a key, so that no part of a password is recorded. The meaning of keys is not
+//! known here.
 
 use std::borrow::Cow;
 
 /// A key and its value.
 pub(super) type Pair<'a> = (&'a [u8], Cow<'a, [u8]>);
 
-/// Reads a data source as most of PDO's drivers do: `host=a;port=1`. In values, `;;` stands for one semicolon.
+/// Parses a data source name like most PDO drivers: `host=a;port=1`. In values, `;;` is an escaped semicolon.
 pub(super) fn pdo_pairs(source: &[u8]) -> impl Iterator<Item = Pair<'_>> {
     let mut rest = source;
     std::iter::from_fn(move || {
@@ -39,8 +39,8 @@ fn pdo_value(text: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
     }
 }
 
-/// Reads parameters as libpq does: `host=a port = '1'`. A backslash stands before any byte that is meant as it is. PDO's
-/// driver lets semicolons separate them, too. Ends where libpq would refuse the text.
+/// Parses parameters like libpq: `host=a port = '1'`, with backslash escapes. Semicolons are separators, too, as in
+/// PDO's driver. Stops at the first syntax error, where libpq rejects the text.
 pub(super) fn libpq_pairs(source: &[u8]) -> impl Iterator<Item = Pair<'_>> {
     let mut rest = source;
     std::iter::from_fn(move || {

@@ -1,20 +1,20 @@
-//! The names of traces and spans, and the time in their records.
+//! IDs of traces and spans, and timestamps.
 //!
-//! Promises: no ID is 0, which means that there is none. Refuses: it draws no random numbers and reads no clock.
+//! No ID is 0, which stands for a missing ID. Draws no random numbers and reads no clock.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Names a trace: 16 bytes, written as 32 hexadecimal digits.
+/// The ID of a trace: 16 bytes, written as 32 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TraceId(NonZeroU128);
 
-/// Names a span of a trace: 8 bytes, written as 16 hexadecimal digits.
+/// The ID of a span in a trace: 8 bytes, written as 16 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId(NonZeroU64);
 
-/// A time on the wall clock: nanoseconds since the Unix epoch.
+/// A wall-clock time in nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixNanos(u64);
 
@@ -29,7 +29,7 @@ impl TraceId {
         self.0.get()
     }
 
-    /// Returns its bytes, as they are sent.
+    /// Returns its bytes in big-endian order, as on the wire.
     pub fn to_bytes(self) -> [u8; 16] {
         self.get().to_be_bytes()
     }
@@ -46,14 +46,14 @@ impl SpanId {
         self.0.get()
     }
 
-    /// Returns its bytes, as they are sent.
+    /// Returns its bytes in big-endian order, as on the wire.
     pub fn to_bytes(self) -> [u8; 8] {
         self.get().to_be_bytes()
     }
 }
 
 impl UnixNanos {
-    /// Converts a time of the wall clock; times outside of 1970 to 2554 become the first or the last of them.
+    /// Converts a wall-clock time; clamps times outside of 1970 to 2554.
     pub fn of(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(nanos(since))
@@ -65,7 +65,7 @@ impl UnixNanos {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    /// Returns the number.
+    /// Returns the nanoseconds since the Unix epoch.
     pub fn get(self) -> u64 {
         self.0
     }

@@ -1,24 +1,24 @@
-//! Traces: spans, which of them are recorded, and their way to the collector, as far as it needs no socket.
+//! Traces: spans, sampling, and export as far as it needs no socket.
 //!
-//! Promises: whoever records a span never waits for the collector. What is sent, when, and what an answer means is
-//! decided here, by values and with time as an argument. Refuses: it knows no request and no script, who builds the spans
-//! does; it owns no socket and no thread, the exporter in `serve` does.
+//! Recording a span never waits for the collector. The content and the time of exports, and the meaning of responses,
+//! are determined here, from values and with time as an argument. Requests and scripts are not known here: their owners
+//! build the spans. Sockets and threads belong to the exporter in `serve`.
 //!
 //! | file | about |
 //! |---|---|
-//! | `ids` | the names of traces and spans, and times |
+//! | `ids` | IDs of traces and spans, and timestamps |
 //! | `span`, `attributes` | a finished span |
-//! | `sampler` | whether a trace is recorded |
+//! | `sampler` | the sampling decision |
 //! | `sink` | the bounded queue of finished spans |
 //! | `batcher` | when spans are exported |
-//! | `retry` | whether an export is attempted again |
-//! | `news` | what is worth a log record |
-//! | `tracer` | what decides about the trace of a request, and takes its spans |
+//! | `retry` | the retry of a failed export |
+//! | `news` | which export results are logged |
+//! | `tracer` | decides whether to record the trace of a request, and takes its spans |
 //! | `request_span` | the span of a request that is being served |
-//! | `client_call` | what a span says about a call of a database, a store, or an HTTP server |
-//! | `data_source` | what a client of a database is told about the server |
-//! | `sql`, `sql_tokens`, `sql_words` | what a query does, and its text without values |
-//! | `statement` | both, kept for queries that come again |
+//! | `client_call` | the spans of calls to databases, key-value stores and HTTP servers |
+//! | `data_source` | the connection parameters of database clients |
+//! | `sql`, `sql_tokens`, `sql_words` | the operations of a query, and its text without values |
+//! | `statement` | a cache of both for repeated queries |
 
 mod attributes;
 mod batcher;

@@ -1,14 +1,14 @@
-//! What is worth a log record about exports: a collector that is gone must not fill the log.
+//! Decides which export results are logged, so that an unreachable collector does not fill the log.
 //!
-//! Promises: the first failure is told at once, and so is the first success after it; in between, what failed is summed up
-//! once a minute. Refuses: it writes nothing and counts no metric.
+//! Reports the first failure and the first success after it at once; in between, sums up the failures once a minute.
+//! Writes no log and counts no metric.
 
 use std::time::{Duration, Instant};
 
-/// Watches how exports end.
+/// Tracks the results of exports.
 #[derive(Debug, Default)]
 pub struct ExportWatch {
-    /// Exports that have failed since the last success, and their spans.
+    /// The failures since the last success.
     failing: Option<Failing>,
     warnings: Pause,
     dropped: Pause,
@@ -22,29 +22,29 @@ struct Failing {
     pause: Pause,
 }
 
-/// What is told.
+/// A result worth a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportNews {
-    /// An export has failed, and the one before had not.
+    /// An export failed after a success.
     Failed,
-    /// So many have failed by now, with so many spans.
+    /// Exports keep failing: the totals so far.
     StillFailing {
-        /// Exports.
+        /// The number of exports.
         exports: u64,
-        /// Their spans.
+        /// The number of their spans.
         spans: u64,
     },
-    /// So many had failed.
+    /// An export succeeded again: the totals of the failures.
     Recovered {
-        /// Exports.
+        /// The number of exports.
         exports: u64,
-        /// Their spans.
+        /// The number of their spans.
         spans: u64,
     },
 }
 
 impl ExportWatch {
-    /// An export of so many spans has failed.
+    /// Records the failure of an export of `spans` spans.
     pub fn failed(&mut self, spans: u64, now: Instant) -> Option<ExportNews> {
         let Some(failing) = &mut self.failing else {
             let mut pause = Pause::default();
@@ -58,17 +58,17 @@ impl ExportWatch {
         failing.pause.is_over(now).then_some(ExportNews::StillFailing { exports, spans })
     }
 
-    /// An export was successful.
+    /// Records a successful export.
     pub fn delivered(&mut self) -> Option<ExportNews> {
         self.failing.take().map(|Failing { exports, spans, .. }| ExportNews::Recovered { exports, spans })
     }
 
-    /// A collector has a warning; returns whether to tell it.
+    /// Records a warning of a collector; returns whether to log it.
     pub fn warned(&mut self, now: Instant) -> bool {
         self.warnings.is_over(now)
     }
 
-    /// So many spans were dropped by now; returns how many to tell.
+    /// Records the total of dropped spans; returns the number to log, if any.
     pub fn dropped(&mut self, total: u64, now: Instant) -> Option<u64> {
         let count = total.saturating_sub(self.dropped_told);
         if count == 0 || !self.dropped.is_over(now) {
@@ -79,12 +79,12 @@ impl ExportWatch {
     }
 }
 
-/// The time in which something is told once.
+/// The pause between two reports of the same kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pause(Option<Instant>);
 
 impl Pause {
-    /// Whether it is over; then it begins anew.
+    /// Returns whether the pause is over, and restarts it if so.
     fn is_over(&mut self, now: Instant) -> bool {
         let is_over = self.0.is_none_or(|told| now.saturating_duration_since(told) >= PAUSE);
         if is_over {

@@ -1,10 +1,10 @@
-//! The span of a request that is being served, as far as threads share it.
+//! The part of a running request's span that threads share.
 //!
-//! The thread that owns the connection builds the span when it records the request. What only the request's script knows
-//! travels to it in [`ScriptNotes`].
+//! The thread that owns the connection builds the span when it records the request. The script's contributions reach it
+//! in [`ScriptNotes`].
 //!
-//! Promises: there is one for each request that is recorded, and none for others; all times of a request come from one
-//! reading of the wall clock, so that they are in order. Refuses: it knows no request; who records it builds the span.
+//! Exists only for recorded requests. All times of a request derive from one reading of the wall clock, so that they
+//! are in order. The request is not known here; its recorder builds the span.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,86 +18,86 @@ use super::ids::{SpanId, UnixNanos};
 use super::span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanStatus};
 use super::tracer::Tracer;
 
-/// The span of a request that is recorded, from its head to its record.
+/// The span of a recorded request, from its head until it is recorded.
 #[derive(Debug)]
 pub struct RequestSpan {
     tracer: Arc<Tracer>,
     context: SpanContext,
     clock: SpanClock,
-    /// Short: a field is set, or a value appended. `None` once the request has been recorded.
+    /// Held briefly: to set a field or append a value. `None` once the request has been recorded.
     notes: ShortLock<Option<ScriptNotes>>,
 }
 
-/// Converts times of one request.
+/// Converts the times of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct SpanClock {
     instant: Instant,
     wall: UnixNanos,
 }
 
-/// What the script of a request says about it.
+/// The script's contributions to the span of its request.
 #[derive(Debug, Default)]
 pub struct ScriptNotes {
-    /// The attributes that it has set.
+    /// The attributes set by the script.
     pub attributes: Attributes,
-    /// What has happened to it: its events, and exceptions that it has not caught.
+    /// The script's events, and its uncaught exceptions.
     pub events: Vec<SpanEvent>,
-    /// The number of events beyond the limit.
+    /// The number of events dropped beyond the limit.
     pub events_dropped: u32,
-    /// The status that it has set.
+    /// The status set by the script.
     pub status: SpanStatus,
-    /// The class of the exception that has ended it.
+    /// The class of the exception that ended the script.
     pub exception: Option<String>,
-    /// How long it was parked.
+    /// How long the request was parked.
     pub parked: Duration,
-    /// The worker that runs it.
+    /// The worker that runs the request.
     pub worker_id: Option<usize>,
 }
 
-/// A part of a request that has a span of its own.
+/// A part of a request that gets a separate span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestPart {
-    /// Its wait for a worker.
+    /// The wait for a worker.
     AdmissionWait,
-    /// The run of its script, shutdown functions included.
+    /// The execution of the script, including shutdown functions.
     PhpRun,
 }
 
 impl SpanClock {
-    /// For a request that began at this time, on both clocks.
+    /// Creates the clock of a request that began at this time, given on both clocks.
     pub fn new(instant: Instant, wall: SystemTime) -> Self {
         Self { instant, wall: UnixNanos::of(wall) }
     }
 
-    /// Converts a time; one before the request began becomes its beginning.
+    /// Converts a time; clamps it to the beginning of the request.
     pub fn at(&self, instant: Instant) -> UnixNanos {
         self.wall.plus(instant.saturating_duration_since(self.instant))
     }
 }
 
 impl RequestSpan {
-    /// Makes the span of a request that is recorded.
+    /// Creates the span of a recorded request.
     pub fn new(tracer: &Arc<Tracer>, context: SpanContext, clock: SpanClock) -> Arc<Self> {
         let notes = ShortLock::new(Some(ScriptNotes::default()));
         Arc::new(Self { tracer: Arc::clone(tracer), context, clock, notes })
     }
 
-    /// Its position in the trace.
+    /// Returns its position in the trace.
     pub fn context(&self) -> &SpanContext {
         &self.context
     }
 
-    /// Converts times of the request.
+    /// Returns the clock of the request.
     pub fn clock(&self) -> &SpanClock {
         &self.clock
     }
 
-    /// What takes its spans.
+    /// Returns the tracer that takes its spans.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.tracer
     }
 
-    /// Notes something for the record. Returns false, and changes nothing, if the request has been recorded.
+    /// Changes the notes. Returns false without calling `change` if the request has already been recorded.
     pub fn note(&self, change: impl FnOnce(&mut ScriptNotes)) -> bool {
         match &mut *self.notes.lock() {
             Some(notes) => {
@@ -108,18 +108,18 @@ impl RequestSpan {
         }
     }
 
-    /// Takes the notes for the record.
+    /// Takes the notes when the request is recorded.
     pub fn take_notes(&self) -> ScriptNotes {
         self.notes.lock().take().unwrap_or_default()
     }
 
-    /// Makes the span of a part of the request.
+    /// Builds the span of a part of the request.
     pub fn part(&self, part: RequestPart, start: Instant, end: Instant) -> Span {
         let (name, salt) = match part {
             RequestPart::AdmissionWait => ("admission wait", 0x9e37_79b9_7f4a_7c15),
             RequestPart::PhpRun => ("PHP run", 0xbf58_476d_1ce4_e5b9),
         };
-        // It need not be random again: within the trace, it differs from that of the request.
+        // Derived rather than random: it only has to differ from the request's span ID in the same trace.
         let own = self.context.span_id;
         let span_id = SpanId::new(own.get() ^ salt).unwrap_or(own);
         let start = self.clock.at(start);
@@ -131,7 +131,7 @@ impl RequestSpan {
 }
 
 impl ScriptNotes {
-    /// Adds an event, or drops and counts it.
+    /// Adds an event, or drops and counts it beyond the limit.
     pub fn add_event(&mut self, event: SpanEvent, limits: &SpanLimits) {
         if self.events.len() < limits.events {
             self.events.push(event);
@@ -140,8 +140,8 @@ impl ScriptNotes {
         }
     }
 
-    /// Puts what the script has said into the span. What the server says comes first and stands: an attribute that it has
-    /// set, or that is in `own_keys`, is not the script's to set, and an error stays one.
+    /// Merges the notes into the span. The server has precedence: the script cannot set an attribute that the server
+    /// has set or that is in `own_keys`, and an error status stays.
     pub fn tell(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
         span.attributes.add_dropped(self.attributes.dropped());
         for entry in self.attributes.into_entries() {
@@ -159,7 +159,7 @@ impl ScriptNotes {
     }
 }
 
-/// Describes an exception as an event: its class, its message, and where it was thrown.
+/// Describes an exception as an event: its class, message, and where it was thrown.
 pub fn exception_event(
     time: UnixNanos,
     [class, message, trace]: [String; 3],

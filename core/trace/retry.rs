@@ -1,8 +1,8 @@
-//! How an export goes: one attempt, and seldom a second one.
+//! The attempts of an export: one, rarely two.
 //!
-//! Promises: an export is attempted again, once, if the first attempt fails within the window without an answer: the
-//! connection was not made, reset or closed. An answer ends it, whatever it says, and so does a timeout. Refuses: it does
-//! not wait before it tries again, whatever a collector asks for; it reads no clock and counts nothing.
+//! An export is retried once if the first attempt fails without a response within the window: the connection was not
+//! established, reset or closed. Any response ends the export, and so does a timeout. There is no pause before the
+//! retry, even if a collector asks for one. Reads no clock and counts nothing.
 //!
 //! ```text
 //!   First ──answered─────────────▶ accepted, or refused
@@ -18,59 +18,59 @@ use std::time::{Duration, Instant};
 pub struct Export {
     timeouts: ExportTimeouts,
     began: Instant,
-    /// When the present attempt began.
+    /// When the current attempt began.
     attempt_began: Instant,
     is_second: bool,
 }
 
-/// The time that exports have.
+/// The timeouts of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportTimeouts {
-    /// For each attempt; `None` is no limit.
+    /// For each attempt; `None` means no limit.
     pub attempt: Option<Duration>,
-    /// For both attempts together; `None` is no limit.
+    /// For both attempts together; `None` means no limit.
     pub export: Option<Duration>,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptEnd {
-    /// The collector has answered: it took the batch, or it did not.
+    /// The collector responded.
     Answered {
-        /// It took it.
+        /// Whether it accepted the batch.
         is_accepted: bool,
     },
-    /// The connection was not made, or was lost before there was an answer.
+    /// The connection was not established, or lost before a response.
     Lost,
-    /// There was no time left.
+    /// The time ran out.
     TimedOut,
 }
 
-/// What follows the end of an attempt.
+/// What follows an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAttempt {
-    /// The batch was delivered.
+    /// No further attempt: the batch was delivered.
     Delivered,
-    /// The export has failed.
+    /// No further attempt: the export has failed.
     Failed,
-    /// The second attempt begins.
+    /// A second attempt.
     Retry,
 }
 
 impl Export {
-    /// Begins the first attempt.
+    /// Starts the first attempt.
     pub fn begin(timeouts: ExportTimeouts, now: Instant) -> Self {
         Self { timeouts, began: now, attempt_began: now, is_second: false }
     }
 
-    /// When the present attempt is over; `None` is no limit.
+    /// Returns when the current attempt times out; `None` means no limit.
     pub fn deadline(&self) -> Option<Instant> {
         let attempt = self.timeouts.attempt.and_then(|timeout| self.attempt_began.checked_add(timeout));
         let export = self.timeouts.export.and_then(|timeout| self.began.checked_add(timeout));
         attempt.into_iter().chain(export).min()
     }
 
-    /// The present attempt has ended.
+    /// Handles the end of the current attempt.
     pub fn ended(&mut self, end: AttemptEnd, now: Instant) -> AfterAttempt {
         match end {
             AttemptEnd::Answered { is_accepted: true } => AfterAttempt::Delivered,
@@ -90,13 +90,13 @@ impl Export {
 }
 
 impl ExportTimeouts {
-    /// How soon the first attempt must fail for a second one.
+    /// Returns how soon the first attempt must fail to be retried.
     pub fn window(&self) -> Duration {
         self.attempt.map_or(WINDOW_MAX, |timeout| (timeout / 2).min(WINDOW_MAX))
     }
 }
 
-/// The longest window.
+/// The upper bound of the window.
 const WINDOW_MAX: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
         ExportTimeouts { attempt: limit(attempt), export: limit(export) }
     }
 
-    /// How an export goes whose attempts end as listed, each so long after its beginning.
+    /// Returns the outcome of an export and its number of attempts; each attempt ends as listed, after the given time.
     fn outcome(timeouts: ExportTimeouts, ends: &[(AttemptEnd, Duration)]) -> (AfterAttempt, usize) {
         let mut now = time::now();
         let mut export = Export::begin(timeouts, now);

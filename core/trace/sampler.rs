@@ -1,8 +1,8 @@
-//! Whether a trace is recorded.
+//! The sampling decision.
 //!
-//! Promises: the six samplers of OpenTelemetry; whoever decides about the same trace by the same ratio decides the same,
-//! and a higher ratio includes all traces of a lower one. Refuses: it draws no random numbers; the randomness is that of
-//! the trace's ID, or the explicit one in its `tracestate`.
+//! Implements OpenTelemetry's six samplers. The same ratio gives the same decision for a trace everywhere, and a higher
+//! ratio includes all traces of a lower one. Draws no random numbers: the randomness is that of the trace ID, or the
+//! explicit value in `tracestate`.
 //!
 //! The ratio is compared as in OpenTelemetry's consistent probability sampling: 56 random bits, and a threshold below
 //! which traces are rejected. Collectors that sample by the same rules agree with it.
@@ -12,7 +12,8 @@ use crate::config::{RootSampler, Sampler};
 use super::ids::TraceId;
 
 impl Sampler {
-    /// Decides about a span whose parent is sampled or not, or which has none. `state` is the `tracestate` of the trace.
+    /// Returns whether to sample a span; `is_parent_sampled` is `None` without a parent. `state` is the `tracestate` of
+    /// the trace.
     pub fn decides(&self, trace_id: TraceId, state: Option<&str>, is_parent_sampled: Option<bool>) -> bool {
         match is_parent_sampled {
             Some(is_sampled) if self.is_parent_based => is_sampled,
@@ -34,7 +35,7 @@ impl RootSampler {
     }
 }
 
-/// The last seven bytes of the ID, which are random.
+/// Returns the last seven bytes of the ID, which are random.
 fn randomness(trace_id: TraceId) -> u64 {
     trace_id.get() as u64 & (RANDOM_VALUES - 1)
 }
@@ -42,15 +43,15 @@ fn randomness(trace_id: TraceId) -> u64 {
 /// The number of different random values.
 const RANDOM_VALUES: u64 = 1 << 56;
 
-/// How many of the random values are rejected.
+/// Returns the number of random values to reject.
 fn threshold(ratio: f64) -> u64 {
     debug_assert!((0.0..=1.0).contains(&ratio), "{ratio} is no ratio");
-    // Exact: a ratio has 53 binary digits. The share that is kept is rounded, not the one that is rejected, which has
-    // too few digits if the ratio is very small.
+    // Exact, as a ratio has 53 binary digits. The kept share is rounded rather than the rejected one, which has too few
+    // digits for very small ratios.
     RANDOM_VALUES - ((ratio * RANDOM_VALUES as f64).round() as u64).min(RANDOM_VALUES)
 }
 
-/// The randomness that a `tracestate` prescribes: 14 hexadecimal digits, `ot=rv:6e6d1a75832a2f`.
+/// Returns the explicit randomness in a `tracestate`: 14 hexadecimal digits, `ot=rv:6e6d1a75832a2f`.
 fn explicit_randomness(state: &str) -> Option<u64> {
     let member = state.split(',').find_map(|member| member.trim().strip_prefix("ot="))?;
     let digits = member.split(';').find_map(|field| field.strip_prefix("rv:"))?;
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_higher_ratio_includes_all_of_a_lower_one_and_the_share_is_right() {
-        // A fixed walk through the numbers of 64 bits.
+        // A fixed sequence of 64-bit numbers.
         let mut number = 1u64;
         let mut kept = [0u32; 3];
         for _ in 0..100_000 {

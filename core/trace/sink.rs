@@ -1,10 +1,10 @@
-//! Where finished spans go.
+//! The queue of finished spans.
 //!
-//! Promises: [`offer`](TraceSink::offer) never waits and makes a system call only when a batch is complete; a span for which
-//! the queue has no room is dropped and counted. Refuses: it sends nothing; the exporter takes spans out of it.
+//! [`offer`](TraceSink::offer) never waits and makes a system call only when a batch is complete; a span that does not
+//! fit is dropped and counted. Sends nothing; the exporter takes the spans.
 //!
-//! A span is encoded by the thread that has built it, so that its texts are freed where they were allocated, and what the
-//! exporter takes is one buffer, which goes back to be used again.
+//! The thread that built a span encodes it, so that its texts are freed where they were allocated. The exporter takes a
+//! single buffer and returns it for reuse.
 
 use std::fmt;
 
@@ -14,26 +14,26 @@ use crate::sync::primitive::ArrayQueue;
 
 use super::span::Span;
 
-/// The bounded queue of finished spans, on their way to the exporter.
+/// The bounded queue of finished spans for the exporter.
 pub struct TraceSink {
     queue: BatchQueue<EncodedSpan>,
     format: SpanFormat,
-    /// Empty buffers.
+    /// Empty buffers for reuse.
     spares: ArrayQueue<Vec<u8>>,
     /// Wakes the exporter.
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A finished span in the encoding in which it is exported.
+/// A finished span in its wire encoding.
 #[derive(Debug)]
 pub struct EncodedSpan(Vec<u8>);
 
-/// Encodes a span behind what is in a buffer.
+/// Encodes a span at the end of a buffer.
 pub type SpanFormat = fn(&Span, Vec<u8>) -> Vec<u8>;
 
 impl TraceSink {
-    /// Makes one that holds so many spans, of which the exporter takes so many at a time. `ring` wakes the exporter, and does
-    /// not wait for it.
+    /// Creates a queue of at most `spans_max` spans, which the exporter takes in batches. `ring` wakes the exporter and
+    /// must not wait for it.
     pub fn new(
         spans_max: usize,
         batch_spans_max: usize,
@@ -51,7 +51,7 @@ impl TraceSink {
     /// Queues a finished span, or drops and counts it.
     pub fn offer(&self, span: &Span) {
         debug_assert!(span.context.is_sampled(), "{span:?} is not to be recorded");
-        // What nobody will read is not encoded.
+        // Skips encoding a span that will be dropped.
         if self.queue.is_refusing() {
             return;
         }
@@ -61,28 +61,28 @@ impl TraceSink {
         }
     }
 
-    /// Takes a buffer back whose span has been exported.
+    /// Takes back the buffer of an exported span.
     pub fn reuse(&self, span: EncodedSpan) {
         let EncodedSpan(mut buffer) = span;
         if buffer.capacity() <= SPAN_BUFFER_KEPT_MAX {
             buffer.clear();
-            // One too many is freed.
+            // Frees the buffer if there are enough.
             let _ = self.spares.push(buffer);
         }
     }
 
-    /// Spans that were dropped.
+    /// Returns the number of dropped spans.
     pub fn dropped_total(&self) -> u64 {
         self.queue.dropped_total()
     }
 
-    /// Takes no more spans, and wakes the exporter, which exports those that are there and ends.
+    /// Refuses further spans and wakes the exporter, which exports the queued ones and ends.
     pub fn close(&self) {
         self.queue.close();
         (self.ring)();
     }
 
-    /// The exporter's side.
+    /// Returns the exporter's side.
     pub(crate) fn queue(&self) -> &BatchQueue<EncodedSpan> {
         &self.queue
     }
@@ -94,7 +94,7 @@ impl EncodedSpan {
         Self(format(span, Vec::new()))
     }
 
-    /// What is exported.
+    /// Returns the encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -106,10 +106,10 @@ impl fmt::Debug for TraceSink {
     }
 }
 
-/// So many buffers are kept at most.
+/// The maximum number of spare buffers.
 const SPARES_MAX: usize = 1024;
 
-/// The span of a request finds room without growing its buffer.
+/// Large enough for a typical span of a request, so that its buffer does not grow.
 const SPAN_BYTES_TYPICAL: usize = 640;
 
 #[cfg(test)]

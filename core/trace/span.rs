@@ -1,7 +1,6 @@
-//! A span: one piece of work in a trace, as it is exported.
+//! A span: one unit of work in a trace.
 //!
-//! Promises: events and links beyond the limits are dropped and counted. Refuses: it measures nothing, and whether it is
-//! recorded at all was decided before.
+//! Events and links beyond the limits are dropped and counted. Measures nothing; the sampling decision comes earlier.
 
 use std::borrow::Cow;
 
@@ -26,38 +25,38 @@ use super::ids::{SpanId, TraceId, UnixNanos};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Its trace and its own ID.
+    /// Its trace and span ID.
     pub context: SpanContext,
-    /// The span that caused it; `None` for the first one of a trace.
+    /// The parent span; `None` for the root of a trace.
     pub parent: Option<ParentSpan>,
-    /// Its name, which should be one of few.
+    /// Its name, which should have a low cardinality.
     pub name: Cow<'static, str>,
-    /// Its role.
+    /// Its kind.
     pub kind: SpanKind,
-    /// When it began.
+    /// The start time.
     pub start: UnixNanos,
-    /// When it ended.
+    /// The end time.
     pub end: UnixNanos,
-    /// What it says about itself.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// What happened meanwhile, in order.
+    /// Its events in order.
     pub events: Vec<SpanEvent>,
-    /// The number of events that were dropped.
+    /// The number of dropped events.
     pub events_dropped: u32,
-    /// Spans that it has to do with, other than its parent.
+    /// Links to related spans other than the parent.
     pub links: Vec<SpanLink>,
-    /// The number of links that were dropped.
+    /// The number of dropped links.
     pub links_dropped: u32,
-    /// How it ended.
+    /// Its status.
     pub status: SpanStatus,
 }
 
-/// The position of a span in a trace: what is passed on to the spans that it causes.
+/// The position of a span in a trace, which is propagated to its children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanContext {
-    /// The trace.
+    /// The ID of the trace.
     pub trace_id: TraceId,
-    /// The span.
+    /// The ID of the span.
     pub span_id: SpanId,
     /// The flags of W3C Trace Context.
     pub flags: u8,
@@ -70,22 +69,22 @@ pub struct SpanContext {
 pub struct ParentSpan {
     /// Its ID.
     pub span_id: SpanId,
-    /// Whether another process made it.
+    /// Whether the parent belongs to another process.
     pub is_remote: bool,
 }
 
-/// The role of a span.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Work inside of a process.
+    /// Work inside a process.
     Internal,
-    /// Work for a request that came in.
+    /// Handling of an incoming request.
     Server,
-    /// A request that went out.
+    /// An outgoing request.
     Client,
-    /// A message that was sent.
+    /// Sending of a message.
     Producer,
-    /// Work for a message that came in.
+    /// Handling of a received message.
     Consumer,
 }
 
@@ -94,37 +93,37 @@ pub enum SpanKind {
 pub struct SpanEvent {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// When.
+    /// When it happened.
     pub time: UnixNanos,
-    /// What there is to say about it.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// A span of another trace that this one has to do with.
+/// A link to a related span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanLink {
     /// The other span.
     pub context: SpanContext,
-    /// Whether another process made it.
+    /// Whether the other span belongs to another process.
     pub is_remote: bool,
-    /// What there is to say about it.
+    /// The attributes of the link.
     pub attributes: Attributes,
 }
 
-/// How a span ended.
+/// The status of a span.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SpanStatus {
-    /// Nobody says.
+    /// No status was set.
     #[default]
     Unset,
-    /// As it should, says the application.
+    /// The application set OK.
     Ok,
-    /// It failed; the text says why, and may be empty.
+    /// It failed; the text is the reason, and may be empty.
     Error(Cow<'static, str>),
 }
 
 impl Span {
-    /// Makes a span without a parent that ends when it begins.
+    /// Creates a span without a parent whose end is its start.
     pub fn new(
         context: SpanContext,
         name: impl Into<Cow<'static, str>>,
@@ -177,18 +176,18 @@ impl Span {
 }
 
 impl SpanContext {
-    /// The flag of a trace that is recorded.
+    /// The flag of a sampled trace.
     pub const SAMPLED: u8 = 0b01;
 
-    /// The flag of a trace whose ID is random in its last seven bytes.
+    /// The flag of a trace whose ID has seven random bytes at its end.
     pub const RANDOM: u8 = 0b10;
 
-    /// Makes one without a `tracestate`.
+    /// Creates a context without a `tracestate`.
     pub fn new(trace_id: TraceId, span_id: SpanId, flags: u8) -> Self {
         Self { trace_id, span_id, flags, state: None }
     }
 
-    /// Whether the trace is recorded.
+    /// Returns whether the trace is sampled.
     pub fn is_sampled(&self) -> bool {
         self.flags & Self::SAMPLED != 0
     }

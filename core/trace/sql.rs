@@ -1,15 +1,15 @@
-//! SQL as far as traces need it: what a statement does, to which tables, and its text without the values in it.
+//! SQL as far as traces need it: the operations and tables of a statement, and its text without values.
 //!
-//! Promises: one pass over the text each; whatever may be a value is replaced, also where the text is no valid SQL, and a
-//! literal that does not end takes the rest with it. Refuses: it is no parser. A statement that it does not understand has
-//! a poorer summary, never a wrong number of literals.
+//! Each function makes one pass over the text. Everything that may be a value is replaced, even in invalid SQL; an
+//! unterminated literal includes the rest of the text. This is no parser: a statement that it does not understand gets
+//! a poorer summary, but never leaks a literal.
 
 use std::borrow::Cow;
 
 use super::sql_tokens::{SqlDialect, Token, Tokens};
 use super::sql_words::SqlWord;
 
-/// What a text does.
+/// The operations of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SqlSummary {
     /// The first operation, in upper case; empty if there is none.
@@ -20,20 +20,20 @@ pub struct SqlSummary {
     pub text: String,
 }
 
-/// A summary is no longer than this; the conventions want it short enough for a name.
+/// The maximum length of a summary; the conventions require one short enough for a name.
 const SUMMARY_BYTES_MAX: usize = 255;
-/// Most are not longer.
+/// The initial capacity, sufficient for most summaries.
 const SUMMARY_BYTES_USUAL: usize = 64;
-/// An operation or a name that is longer is no word of SQL.
+/// The maximum length of a word or name in a summary.
 const WORD_BYTES_MAX: usize = 128;
-/// Their names are not copied.
+/// Operations whose names are not allocated.
 const USUAL_OPERATIONS: [&str; 4] = ["SELECT", "INSERT", "UPDATE", "DELETE"];
-/// How deep parentheses are told apart.
+/// The maximum nesting of parentheses that is tracked.
 const DEPTH_MAX: usize = 64;
-/// How many names of common table expressions are told from tables.
+/// The maximum number of common table expressions whose names are distinguished from tables.
 const EXPRESSIONS_MAX: usize = 16;
 
-/// Replaces all values of a text by `?`, and comments by nothing.
+/// Replaces all values of a text by `?` and removes comments.
 pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
     let mut masked = Vec::with_capacity(sql.len());
     let _ = mask(sql, dialect, &mut masked);
@@ -41,7 +41,7 @@ pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
     masked
 }
 
-/// Says what a text does.
+/// Summarizes a statement.
 pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
     let mut reader = SummaryReader::default();
     let mut tokens = Tokens::of(sql, dialect);
@@ -68,13 +68,13 @@ pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
     reader.finish()
 }
 
-/// Writes a text into `masked`, with values and comments replaced. What this leaves is all that [`summarize`] looks at, so
-/// that texts which become the same have the same summary. Returns false if that is not so for this one.
+/// Writes a text into `masked` with values replaced and comments removed. [`summarize`] depends on nothing else, so
+/// that texts with the same result have the same summary. Returns false if this text is an exception.
 #[must_use]
 pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> bool {
     let mut is_told = true;
     let mut tokens = Tokens::of(sql, dialect);
-    // Up to here, the text is in `masked`; behind it, there was nothing to replace yet.
+    // The text up to here is in `masked`; after it, nothing had to be replaced yet.
     let mut copied = 0;
     masked.clear();
     loop {
@@ -88,7 +88,7 @@ pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> boo
                 masked.push(b'?');
                 continue;
             }
-            // `shop/**/.orders` is one name, `shop .orders` is not read as one.
+            // `shop/**/.orders` is one name, but `shop .orders` is not read as one.
             is_told &= sql[..begins_at].last() != Some(&b'.') && sql.get(copied) != Some(&b'.');
             if masked.last().is_some_and(|last| !last.is_ascii_whitespace()) {
                 masked.push(b' ');
@@ -99,16 +99,16 @@ pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> boo
     is_told
 }
 
-/// What the next name is.
+/// The kind of the next name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Awaits {
     #[default]
     Nothing,
-    /// What is created, altered or dropped.
+    /// The kind of object to create, alter or drop.
     Kind,
     /// A table, or another target.
     Target,
-    /// The name of a common table expression.
+    /// A common table expression.
     Expression,
 }
 
@@ -120,18 +120,18 @@ struct SummaryReader {
     targets: Vec<String>,
     expressions: Vec<String>,
     awaits: Awaits,
-    /// A statement has begun.
+    /// Whether a statement has begun.
     is_inside: bool,
-    /// It began with `WITH`.
+    /// Whether it began with `WITH`.
     has_expressions: bool,
-    /// The statement has no tables; the rest of it is not looked at.
+    /// Whether the statement has no tables; its rest is skipped.
     is_opaque: bool,
     depth: usize,
-    /// Where a clause that lists tables is open.
+    /// The depth of an open clause that lists tables.
     list_depth: Option<usize>,
-    /// Bit by depth: there is an operation there, so that `FROM` names tables.
+    /// A bit for each depth with an operation, where `FROM` names tables.
     operated: u64,
-    /// What was before.
+    /// The previous token.
     last: Last,
 }
 
@@ -146,7 +146,7 @@ enum Last {
 }
 
 impl SummaryReader {
-    /// Takes a word if it is one of SQL's; otherwise it is a name.
+    /// Handles an SQL keyword; returns false if the word is a name in this position.
     fn continues(&mut self, word: &[u8]) -> bool {
         let last = std::mem::replace(&mut self.last, Last::Other);
         let is_first = !self.is_inside;
@@ -224,7 +224,7 @@ impl SummaryReader {
         self.depth < DEPTH_MAX && self.operated & (1 << self.depth) != 0
     }
 
-    /// Tables follow, if they do.
+    /// Starts a list of tables if `do_follow`.
     fn list(&mut self, do_follow: bool) {
         if do_follow {
             self.awaits = Awaits::Target;
@@ -243,7 +243,7 @@ impl SummaryReader {
                     self.expressions.push(word_of(path).into_owned());
                 }
             }
-            // `TRUNCATE orders`, and what is created that has no row here.
+            // `TRUNCATE orders`, and created objects whose kind is not listed.
             Awaits::Kind | Awaits::Target => self.target(path),
             Awaits::Nothing if !self.is_inside => {
                 self.is_inside = true;
@@ -307,7 +307,7 @@ impl SummaryReader {
         self.last = Last::Other;
     }
 
-    /// Adds a word to the summary, as a whole or not at all.
+    /// Adds a word to the summary if all of it fits.
     fn say(&mut self, word: &[u8], is_keyword: bool) {
         let word = word_of(word);
         let space = usize::from(!self.summary.is_empty());

@@ -65,23 +65,23 @@ fn servers_differ_about_backslashes() {
 
 #[test]
 fn what_a_database_takes_for_a_value_is_one() {
-    // Only white space makes two minus signs a comment of MySQL's.
+    // MySQL starts a comment at two minus signs only if white space follows.
     assert_eq!(
         mask("select 5--1, 1--'a\nsecret b', 2 -- secret\n, 3 --", MySql),
         "select ?-?, ?--?, ? \n, ?"
     );
     assert_eq!(mask("select 1--/* ' */'a\nsecret b'", MySql), "select ??");
-    // What MySQL carries out in a comment ends where its values allow; what it skips ends earlier.
+    // A comment that MySQL executes ends where its values allow; one that it skips ends earlier.
     assert_eq!(mask("select /*! 'a*/secret b' */, 'secret c'", MySql), "select ?");
     assert_eq!(mask("select /*!99999 it's */ 'secret b'", MySql), "select ?");
     assert_eq!(mask("select /*!50000 # it's */ \n */ 'secret b'", MySql), "select ?");
     assert_eq!(mask("select /*M!100100 'a' */ 'b' /* it's */, 1", MySql), "select  ? , ?");
-    // `E'…'` goes on behind a new line, with its escapes.
+    // `E'…'` continues on the next line, with its escapes.
     assert_eq!(mask("select E'a' -- it's\n'b\\'secret c', 'd\\', 1", PostgreSql), "select ? \n?, ?, ?");
     assert_eq!(mask("select E'a'\n, 'd\\', 1", PostgreSql), "select ?\n, ?, ?");
-    // A carriage return ends a comment of PostgreSQL's.
+    // A carriage return ends a comment in PostgreSQL.
     assert_eq!(mask("select 1 -- x\r, 'a\nsecret b'", PostgreSql), "select ? \r, ?");
-    // A name in brackets begins with anything.
+    // A name in brackets may begin with any character.
     for text in ["select 1 as [ it's], 'secret b'", "select 1 as [1 -- x], 'a\nsecret b'"] {
         assert_eq!(mask(text, Loose), "select ? as ?");
     }
@@ -157,7 +157,7 @@ fn a_summary_is_bounded_and_ends_between_words() {
     assert!(summarize(balanced.as_bytes(), MySql).text.ends_with("DELETE t"));
 }
 
-/// Texts of some of these parts each, in any order.
+/// Generates texts that concatenate `count` of these parts in any order.
 fn texts<'a>(parts: &'a [&'a str], count: usize) -> impl Iterator<Item = String> + 'a {
     let mut state = 7_u32;
     let mut draw = move |below: usize| {

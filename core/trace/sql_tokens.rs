@@ -1,27 +1,27 @@
 //! The tokens of SQL.
 //!
-//! Promises: every byte belongs to one token, in order; a token has at least one byte, so that the end is reached. Refuses:
-//! it knows no grammar.
+//! Every byte belongs to exactly one token, in order. A token has at least one byte, so that the end is reached.
+//! Grammar is not known here.
 
-/// What texts look like.
+/// The lexical rules of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SqlDialect {
     /// Double quotes enclose values, and a backslash escapes.
     MySql,
-    /// The same with `NO_BACKSLASH_ESCAPES`: a backslash in a value is one.
+    /// As `MySql` with `NO_BACKSLASH_ESCAPES`: a backslash in a value stands for itself.
     MySqlPlain,
-    /// Dollars quote, and `E'…'` has escapes.
+    /// Dollar signs quote values, and `E'…'` has escapes.
     PostgreSql,
-    /// The same with `standard_conforming_strings = off`: other values have escapes, too.
+    /// As `PostgreSql` with `standard_conforming_strings = off`: other values have escapes, too.
     PostgreSqlEscapes,
     /// Double quotes, backticks and brackets enclose names.
     Standard,
-    /// As `Standard`, but double quotes may enclose values, too: SQLite takes what is no name for one.
+    /// As `Standard`, but double quotes may also enclose values: SQLite falls back to a value if no such name exists.
     Loose,
 }
 
 impl SqlDialect {
-    /// The same where the server takes a backslash in a value for what it is not by default.
+    /// Returns the dialect for a server whose handling of a backslash in a value differs from the default.
     #[must_use]
     pub fn with_other_backslash(self) -> Self {
         match self {
@@ -41,24 +41,24 @@ impl SqlDialect {
         matches!(self, Self::PostgreSql | Self::PostgreSqlEscapes)
     }
 
-    /// In values without a prefix.
+    /// Returns whether values without a prefix have escapes.
     fn has_escapes(self) -> bool {
         matches!(self, Self::MySql | Self::PostgreSqlEscapes)
     }
 }
 
-/// A token; texts are those of the statement.
+/// A token; slices point into the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A comment, to its end.
+    /// A complete comment.
     Comment,
     /// A value in quotes.
     Literal,
-    /// A name in quotes, with them.
+    /// A quoted name, including its quotes.
     Name(&'a [u8]),
     /// A number.
     Number,
-    /// What a value is bound to: `?`, `$1`, `:name`, `@name`.
+    /// A placeholder: `?`, `$1`, `:name`, `@name`.
     Placeholder(&'a [u8]),
     /// White space.
     Space(&'a [u8]),
@@ -69,7 +69,7 @@ pub(super) enum Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// A word, or a name without its quotes.
+    /// Returns a word, or a name without its quotes.
     pub(super) fn name(self) -> Option<&'a [u8]> {
         match self {
             Self::Name(text) => Some(text.get(1..text.len().saturating_sub(1)).unwrap_or_default()),
@@ -84,10 +84,10 @@ impl<'a> Token<'a> {
 pub(super) struct Tokens<'a> {
     rest: &'a [u8],
     dialect: SqlDialect,
-    /// A minus before a digit is a sign, and part of the number.
+    /// Whether the previous token was an operand; if not, a minus before a digit is a sign, and part of the number.
     is_operand: bool,
     is_after_literal: bool,
-    /// Behind `E'…'`, and white space: what follows in quotes is the rest of it, with the same escapes.
+    /// Whether `E'…'` and white space precede: a quoted text then continues the value, with the same escapes.
     has_escapes: bool,
 }
 
@@ -96,12 +96,12 @@ impl<'a> Tokens<'a> {
         Self { rest: sql, dialect, is_operand: false, is_after_literal: false, has_escapes: false }
     }
 
-    /// How many bytes no token has been made of.
+    /// Returns the number of bytes not tokenized yet.
     pub(super) fn bytes_left(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next token that is neither white space nor a comment.
+    /// Returns the next token other than white space and comments.
     pub(super) fn next_in_clause(&mut self) -> Option<Token<'a>> {
         loop {
             while let Some((&byte, rest)) = self.rest.split_first()
@@ -117,9 +117,10 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// After a name: the next part of its path, behind a dot. There may be comments around the dot, and no white space.
+    /// Returns the next part of a path, after a dot that follows a name. Comments may surround the dot, white space may
+    /// not.
     pub(super) fn next_of_path(&mut self) -> Option<&'a [u8]> {
-        // Nothing else is a dot, or a comment.
+        // Only these can start a dot or a comment.
         if !matches!(self.rest.first(), Some(b'.' | b'/' | b'-' | b'#')) {
             return None;
         }
@@ -133,9 +134,9 @@ impl<'a> Tokens<'a> {
         Some(part)
     }
 
-    /// Passes over words, white space and symbols up to what may be something else.
+    /// Skips words, white space and symbols, up to the first byte of any other possible token.
     ///
-    /// Most of a text is that. Who needs no tokens gets over it in a few steps a byte.
+    /// These make up most of a text; callers that do not need the tokens get past them in a few steps per byte.
     pub(super) fn skip_plain(&mut self) {
         let text = self.rest;
         let (mut is_operand, mut is_after_literal) = (self.is_operand, self.is_after_literal);
@@ -150,7 +151,7 @@ impl<'a> Tokens<'a> {
                     }
                     is_operand = ends_as_operand(next);
                     self.has_escapes = false;
-                    // Mostly, a space follows.
+                    // Usually a space follows.
                     at = end + usize::from(next == b' ');
                 }
                 SPACE => {
@@ -186,13 +187,13 @@ impl<'a> Tokens<'a> {
         self.rest.get(1).copied().unwrap_or_default()
     }
 
-    /// How many bytes there are up to where `is_part` ends, from `start`.
+    /// Returns the number of bytes from `start` for which `is_part` holds.
     fn span(&self, start: usize, is_part: impl Fn(u8) -> bool) -> usize {
         let tail = self.rest.get(start..).unwrap_or_default();
         start + tail.iter().position(|&byte| !is_part(byte)).unwrap_or(tail.len())
     }
 
-    /// The length of what begins with a quote at `start`; all of the rest if it does not end.
+    /// Returns the length of the quoted text at `start`; without a closing quote, it includes the rest.
     fn quoted(&self, start: usize, close: u8, has_escapes: bool) -> usize {
         let mut at = start + 1;
         while let Some(&byte) = self.rest.get(at) {
@@ -213,13 +214,14 @@ impl<'a> Tokens<'a> {
         self.span(0, |byte| byte != b'\n' && !(is_pgsql && byte == b'\r'))
     }
 
-    /// Whether two minus signs, here, begin a comment. For MySQL, white space has to follow.
+    /// Returns whether two minus signs at this position begin a comment. MySQL requires white space after them.
     fn is_comment(&self) -> bool {
         let third = self.rest.get(2).copied().unwrap_or_default();
         !self.dialect.is_mysql() || third == b' ' || third.is_ascii_control()
     }
 
-    /// PostgreSQL's comments nest, others' do not: `/* a /* b */` is one in either case, and so is not shown.
+    /// Returns the length of a block comment. PostgreSQL's nest, others do not: `/* a /* b */` is a comment either way,
+    /// and so is never recorded.
     fn block_comment(&self) -> usize {
         let nests = self.dialect.is_pgsql();
         let (mut at, mut depth) = (2, 1_usize);
@@ -242,13 +244,13 @@ impl<'a> Tokens<'a> {
         self.rest.len()
     }
 
-    /// Two minus signs that only become a comment of MySQL's when the comment behind them is left out.
+    /// Returns whether two minus signs become a MySQL comment once the comment after them is removed.
     fn is_nearly_comment(&self) -> bool {
         self.dialect.is_mysql() && matches!(self.rest.get(2), Some(b'-' | b'#' | b'/'))
     }
 
-    /// Whether what goes up to `close` for one reader of it goes on for another, who looks for values and comments in it:
-    /// where values begin behind it is not known.
+    /// Returns whether the text up to `close` is ambiguous: a server that reads it differently, and finds values and
+    /// comments in it, would go on past `close`, so it is unknown where values begin after it.
     fn is_unclear(&self, start: usize, close: &[u8]) -> bool {
         let is_mysql = self.dialect.is_mysql();
         let mut at = start;
@@ -262,7 +264,7 @@ impl<'a> Tokens<'a> {
                     }
                     at = end;
                 }
-                // It is looked at by itself, up to the same end.
+                // It is checked separately, up to the same end.
                 [b'[', ..] if close == b"]" => return false,
                 [b'#', ..] if is_mysql => return true,
                 [b'-', b'-', ..] | [b'/', b'*', ..] => return true,
@@ -272,19 +274,21 @@ impl<'a> Tokens<'a> {
         false
     }
 
-    /// MySQL carries out what is in `/*!…*/`, unless it is too old for it. A value that is open where that ends goes on.
+    /// Returns whether a `/*!…*/` comment is ambiguous: MySQL executes its content, unless the server is too old, and a
+    /// value that is open at its end continues.
     fn is_unclear_comment(&self) -> bool {
         let is_code = self.rest.starts_with(b"/*!") || self.rest.starts_with(b"/*M!");
         self.dialect.is_mysql() && is_code && self.is_unclear(b"/*!".len(), b"*/")
     }
 
-    /// `[…]`, which for SQLite is a name whatever is in it, and elsewhere may be what an array consists of.
+    /// Returns whether `[…]` is ambiguous: a name for SQLite whatever it contains, but elsewhere perhaps the elements
+    /// of an array.
     fn is_unclear_name(&self) -> bool {
         let has_brackets = matches!(self.dialect, SqlDialect::Standard | SqlDialect::Loose);
         has_brackets && self.is_unclear(1, b"]")
     }
 
-    /// `$tag$…$tag$`; `None` if it is something else.
+    /// Returns the length of `$tag$…$tag$`; `None` if it is something else.
     fn dollar_quoted(&self) -> Option<usize> {
         let tag_end = self.span(1, |byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80);
         let is_tag = self.rest.get(tag_end) == Some(&b'$') && !self.second().is_ascii_digit();
@@ -323,7 +327,7 @@ impl<'a> Tokens<'a> {
     }
 
     fn read(&mut self, first: u8) -> Token<'a> {
-        // What most of a text consists of comes first.
+        // The most frequent case comes first.
         if is_word_start(first) {
             return self.word();
         }
@@ -343,7 +347,7 @@ impl<'a> Tokens<'a> {
             b'"' if is_mysql => self.literal(b'"', self.dialect.has_escapes()),
             b'"' if self.dialect == SqlDialect::Loose => self.literal(b'"', false),
             b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
-            // A space follows where an array begins, or where a comment was.
+            // A space separates it from an array, or from a removed comment.
             b'[' if matches!(self.dialect, SqlDialect::Standard | SqlDialect::Loose)
                 && is_word_start(second) =>
             {
@@ -359,7 +363,7 @@ impl<'a> Tokens<'a> {
             },
             b':' if second == b':' => Token::Symbol(self.take(2)),
             b'?' => Token::Placeholder(self.take(1)),
-            // PostgreSQL's own placeholders are `$1`; these are an absolute value, and a part of an array.
+            // PostgreSQL's placeholders are `$1`; these are an absolute value and an array slice.
             b':' | b'@' if self.dialect.is_pgsql() && second.is_ascii_digit() => Token::Symbol(self.take(1)),
             b'$' | b':' | b'@' if is_word_part(second) => {
                 let length = self.span(1, is_word_part);
@@ -399,7 +403,7 @@ impl<'a> Iterator for Tokens<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
         let first = *self.rest.first()?;
         let token = match self.read(first) {
-            // No SQL: where a literal ends is not clear, so this may be a part of it.
+            // Invalid SQL: it is unclear where the literal ends, so this may be part of it.
             Token::Word(_) if self.is_after_literal => Token::Literal,
             token => token,
         };
@@ -407,7 +411,7 @@ impl<'a> Iterator for Tokens<'a> {
         self.has_escapes &= matches!(token, Token::Literal | Token::Comment | Token::Space(_));
         match token {
             Token::Comment | Token::Space(_) => {}
-            // After these, a minus is an operator.
+            // A minus is an operator after these.
             Token::Literal
             | Token::Name(_)
             | Token::Number
@@ -425,7 +429,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Whether a word is one before this byte: `a-1`, but `select -1`.
+/// Returns whether a word before this byte is an operand: `a-1`, but `select -1`.
 fn ends_as_operand(next: u8) -> bool {
     matches!(next, b'.' | b'-' | b'+')
 }
@@ -442,7 +446,7 @@ fn is_space(byte: u8) -> bool {
     BYTES[usize::from(byte)] == SPACE
 }
 
-/// What each byte may be. A table, because this is asked about nearly every byte of a text.
+/// The class of each byte; a table, because nearly every byte of a text is looked up.
 const BYTES: [u8; 256] = {
     let mut table = [OTHER; 256];
     let mut byte = 0;
@@ -463,23 +467,23 @@ const BYTES: [u8; 256] = {
     table
 };
 
-/// It begins a word, and stands in words.
+/// Starts or continues a word.
 const STARTS: u8 = 0;
 
-/// It stands in a word, behind its beginning. What is greater does not.
+/// Continues a word, but does not start one. Greater classes are not part of a word.
 const CONTINUES: u8 = 1;
 
 /// White space.
 const SPACE: u8 = 2;
 
-/// A symbol whatever follows it.
+/// Always a symbol.
 const STANDS_ALONE: u8 = 3;
 
-/// The same, and the end of an operand.
+/// Always a symbol, and ends an operand.
 const CLOSES: u8 = 4;
 
 /// A symbol, or the beginning of a number.
 const DOT: u8 = 5;
 
-/// Whatever its neighbours make of it.
+/// Depends on the neighbouring bytes.
 const OTHER: u8 = 6;

@@ -1,9 +1,9 @@
-//! The words of SQL that summaries know.
+//! The SQL words that summaries recognize.
 //!
-//! Promises: upper and lower case are one; a word that is not listed is a name. Refuses: what a word means depends on where
-//! it stands, which is not known here.
+//! Matching ignores case; a word that is not listed is a name. The meaning of a word also depends on its position,
+//! which is not known here.
 
-/// What a word may be for.
+/// The possible role of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SqlWord {
     /// `CALL`, `EXEC`, `EXECUTE`: a procedure follows.
@@ -12,7 +12,7 @@ pub(super) enum SqlWord {
     Clause,
     /// `CREATE` and others: the kind of an object follows.
     Define,
-    /// `DISTINCT`, which can stand before a `FROM` without tables.
+    /// `DISTINCT`, which may precede a `FROM` without tables.
     Distinct,
     /// `EXPLAIN` and its options: another statement follows.
     Explain,
@@ -22,7 +22,7 @@ pub(super) enum SqlWord {
     Into,
     /// The kind of an object.
     Kind,
-    /// Stands before names, and is none.
+    /// Precedes names, but is not one.
     Particle,
     /// `RECURSIVE`, after `WITH`.
     Recursive,
@@ -41,7 +41,7 @@ use SqlWord::{
     Write,
 };
 
-/// The words by their length.
+/// The words by length.
 const BY_LENGTH: [&[(&[u8], SqlWord)]; WORD_BYTES_MAX + 1] = [
     &[],
     &[],
@@ -135,13 +135,13 @@ const INITIALS: [u32; WORD_BYTES_MAX + 1] = {
     initials
 };
 
-/// Each letter has a bit of its own.
+/// Returns the bit of a letter.
 const fn bit_of(initial: u8) -> u32 {
     1 << (initial & 31)
 }
 
 impl SqlWord {
-    /// Returns what a word may be for; `None` for a name.
+    /// Returns the possible role of a word; `None` for a name.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         let words = BY_LENGTH.get(word.len())?;
         let initial = word.first()?.to_ascii_uppercase();

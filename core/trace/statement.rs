@@ -1,24 +1,24 @@
-//! What is said about statements of SQL.
+//! Descriptions of SQL statements, and a cache of them.
 //!
-//! Promises: a statement that was kept is described as one that was not; what is kept is bounded. Refuses: nothing is kept
-//! about what a statement did.
+//! A cached statement is described exactly like an uncached one, and the cache is bounded. Results of statements are
+//! not kept.
 
 use std::borrow::Cow;
 
 use super::sql::{SqlSummary, mask, summarize};
 use super::sql_tokens::SqlDialect;
 
-/// What is said about one.
+/// The description of a statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statement {
-    /// Its text, in which nothing is a value unless it was prepared.
+    /// Its text, free of values unless it was prepared.
     pub text: String,
-    /// What it does.
+    /// Its operations.
     pub summary: SqlSummary,
 }
 
 impl Statement {
-    /// Reads a statement. One that is not prepared has values in its text, which are replaced.
+    /// Reads a statement. Values in the text are replaced unless it was prepared.
     ///
     /// # Examples
     ///
@@ -38,29 +38,29 @@ impl Statement {
         Self::told(sql, dialect, if is_prepared { sql } else { masked.trim_ascii_end() })
     }
 
-    /// With its text as it is told.
+    /// Builds the description with the text as recorded.
     fn told(sql: &[u8], dialect: SqlDialect, text: &[u8]) -> Self {
-        // To look at all of it at once is faster than to look for what is no UTF-8.
+        // Validating it at once is faster than looking for invalid sequences.
         let text = str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed);
         Self { text: text.into_owned(), summary: summarize(sql, dialect) }
     }
 }
 
-/// Statements that were read, because applications repeat theirs, if with other values. Each has one place, which the next
-/// one for that place takes.
+/// A cache of descriptions, because applications repeat their statements with other values. It is direct-mapped: a new
+/// entry replaces the previous one in its slot.
 #[derive(Debug, Default)]
 pub struct Statements {
-    /// Empty before the first statement.
+    /// Empty until the first statement.
     places: Vec<Option<KeptStatement>>,
-    /// One that is not kept.
+    /// The description of a statement that is not cached.
     other: Statement,
-    /// The text of the last one without its values.
+    /// A buffer for the last text without values.
     masked: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct KeptStatement {
-    /// Its text without values.
+    /// The text without values, which is the key.
     masked: Box<[u8]>,
     dialect: SqlDialect,
     is_prepared: bool,
@@ -68,13 +68,13 @@ struct KeptStatement {
 }
 
 impl Statements {
-    /// How many are kept; a power of two.
+    /// The number of slots; a power of two.
     const PLACES: usize = 64;
 
-    /// A longer one is read each time. Together, this bounds what is kept to about 300 KiB.
+    /// Longer statements are not cached. With the number of slots, this bounds the cache to about 300 KiB.
     const SQL_BYTES_MAX: usize = 2048;
 
-    /// Returns what [`Statement::of`] would.
+    /// Returns the same description as [`Statement::of`].
     pub fn describe(&mut self, sql: &[u8], dialect: SqlDialect, is_prepared: bool) -> &Statement {
         if sql.len() > Self::SQL_BYTES_MAX {
             self.other = Statement::of(sql, dialect, is_prepared);
@@ -102,7 +102,7 @@ impl Statements {
     }
 }
 
-/// The place of a text. Who can choose texts can have them share one, which only costs reading them.
+/// Returns the slot of a text. Colliding texts, even chosen ones, only cost a new reading.
 fn place_of(text: &[u8]) -> usize {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, part: u64| (hash.rotate_left(5) ^ part).wrapping_mul(FACTOR);
@@ -110,7 +110,7 @@ fn place_of(text: &[u8]) -> usize {
     let hash = parts.iter().fold(text.len() as u64, |hash, part| mix(hash, u64::from_le_bytes(*part)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    // Its highest bits depend on all of the text.
+    // The highest bits depend on the whole text.
     (mix(hash, u64::from_le_bytes(last)) >> (u64::BITS - Statements::PLACES.ilog2())) as usize
 }
 

@@ -1,7 +1,6 @@
-//! What decides about traces and takes their spans.
+//! The sampling of requests, and the destination of their spans.
 //!
-//! Promises: whether a trace is recorded is decided once, at its first request here; the flags that are passed on say so.
-//! Refuses: it builds no span.
+//! A trace is sampled once, at its first request on this server, and the propagated flags say so. Builds no spans.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,32 +16,33 @@ use super::span::{Span, SpanContext};
 /// Decides which traces are recorded, and takes their spans.
 pub struct Tracer {
     config: TraceConfig,
-    /// Where spans go; `None` if they are not sent.
+    /// The queue of spans; `None` if they are not exported.
     sink: Option<Arc<TraceSink>>,
 }
 
 impl Tracer {
-    /// Makes one by its settings.
+    /// Creates a tracer with these settings.
     pub fn new(config: TraceConfig, sink: Option<Arc<TraceSink>>) -> Self {
         Self { config, sink }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &TraceConfig {
         &self.config
     }
 
-    /// How much a span may hold.
+    /// Returns the limits of a span.
     pub fn limits(&self) -> &SpanLimits {
         &self.config.limits
     }
 
-    /// Decides about the trace of a request, and puts the decision into its flags. Returns whether spans are to be built.
+    /// Makes the sampling decision for a request, and sets the trace's flags accordingly. Returns whether to build
+    /// spans.
     pub fn decide(&self, trace: &mut Trace) -> bool {
         if !self.config.has_trace_context {
             trace.keep_private();
         }
-        // Without an SDK, a trace is passed on as it came.
+        // With the SDK disabled, a trace is propagated unchanged.
         if self.config.is_disabled {
             return false;
         }
@@ -54,7 +54,7 @@ impl Tracer {
         is_sampled && self.sink.is_some()
     }
 
-    /// Whether spans are built at all.
+    /// Returns whether spans are built at all.
     pub fn is_recording(&self) -> bool {
         self.sink.is_some() && !self.config.is_disabled
     }
@@ -107,18 +107,18 @@ impl Default for SpanIds {
 }
 
 impl SpanIds {
-    /// Generates an ID that this thread has not generated before.
+    /// Generates an ID that is unique in this thread.
     pub fn draw(&mut self) -> SpanId {
         loop {
             self.used = self.used.wrapping_add(1);
-            // A bijection of the sequence number: neighbours look different, and nothing repeats.
+            // A bijection of the sequence number: neighbours look unrelated, and no value repeats.
             if let Some(id) = SpanId::new(mix(self.seed.wrapping_add(self.used.wrapping_mul(STEP)))) {
                 return id;
             }
         }
     }
 
-    /// Whether the ID was generated here. Nothing is kept for it: the sequence number is found again.
+    /// Returns whether this generator produced the ID. It inverts the sequence instead of storing the IDs.
     pub fn has_drawn(&self, id: SpanId) -> bool {
         let number = unmix(id.get()).wrapping_sub(self.seed).wrapping_mul(STEP_INVERSE);
         (1..=self.used).contains(&number)
@@ -140,7 +140,7 @@ fn unmix(mixed: u64) -> u64 {
     number ^ (number >> 30) ^ (number >> 60)
 }
 
-/// The difference of neighbours in the sequence; odd, so that it has an inverse modulo 2^64.
+/// The step of the sequence; odd, so that it has an inverse modulo 2^64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const STEP_INVERSE: u64 = 0xf1de_83e1_9937_733d;
 const _: () = assert!(STEP.wrapping_mul(STEP_INVERSE) == 1);
