@@ -1,7 +1,7 @@
-//! What a collector has answered.
+//! The response of a collector.
 //!
-//! Promises: an answer that cannot be read counts by its status alone; texts of a collector are cut off. Refuses: it asks
-//! for nothing, and a delay that a collector asks for is not even read.
+//! A response that cannot be decoded counts by its status alone, and texts of a collector are truncated. A retry delay
+//! in the response is ignored.
 
 use serde_json::Value;
 
@@ -9,26 +9,26 @@ use crate::config::ExportProtocol;
 
 use super::wire::{Field, Reader};
 
-/// The answer of a collector.
+/// The response of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectorAnswer {
-    /// It took the batch; perhaps not all of it.
+    /// It accepted the batch, at least partially.
     Accepted(PartialSuccess),
-    /// It did not take it, for this reason.
+    /// It rejected the batch for this reason.
     Refused(String),
 }
 
-/// What a collector says about a batch that it took.
+/// The collector's remarks about an accepted batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialSuccess {
-    /// The spans that it rejected.
+    /// The number of rejected spans.
     pub rejected: u64,
-    /// Why, or a warning; may be empty.
+    /// The reason, or a warning; may be empty.
     pub message: String,
 }
 
 impl PartialSuccess {
-    /// Reads the message `ExportTraceServiceResponse`.
+    /// Decodes the message `ExportTraceServiceResponse`.
     pub(super) fn read(body: &[u8], protocol: ExportProtocol) -> Self {
         match protocol {
             ExportProtocol::HttpJson => Self::from_json(body).unwrap_or_default(),
@@ -55,19 +55,19 @@ impl PartialSuccess {
         let answer: Value = serde_json::from_slice(body).ok()?;
         let partial = answer.get("partialSuccess")?;
         let rejected = partial.get("rejectedSpans");
-        // 64-bit integers are strings, and numbers are accepted.
+        // The mapping encodes 64-bit integers as strings, but numbers are valid, too.
         let rejected = rejected.and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
         let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
         Some(Self { rejected: rejected.unwrap_or_default(), message: short(message) })
     }
 
-    /// Whether there is anything to tell.
+    /// Returns whether there is anything to log.
     pub fn is_remarkable(&self) -> bool {
         *self != Self::default()
     }
 }
 
-/// Reads why a request was refused: the message `Status`, or text.
+/// Decodes the reason of a rejected request: the message `Status`, or plain text.
 pub(super) fn refusal(body: &[u8], protocol: ExportProtocol) -> Option<String> {
     let message = match protocol {
         ExportProtocol::HttpJson => {
@@ -88,7 +88,7 @@ pub(super) fn refusal(body: &[u8], protocol: ExportProtocol) -> Option<String> {
     Some(short(line))
 }
 
-/// Cuts a text of a collector off.
+/// Truncates a text of a collector.
 pub(super) fn short(text: &str) -> String {
     text.chars().take(TEXT_CHARS_MAX).collect()
 }

@@ -1,11 +1,10 @@
-//! A connection to a collector, without its socket: what is sent on it, and what the answer is.
+//! A connection to a collector, without its socket.
 //!
 //! ```text
 //!   Idle ──begin──▶ Sending, receiving ──take_answer──▶ Idle, if is_reusable
 //! ```
 //!
-//! Promises: an answer is one that the collector has given; a connection that ended before that is lost. Refuses: it keeps
-//! no deadline.
+//! Only the collector produces responses; a connection that ends before one is lost. Keeps no deadline.
 
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ macro_rules! either {
 }
 
 impl Conversation {
-    /// A connection that was just made.
+    /// Creates the state of a new connection.
     pub fn new(config: &ExportConfig) -> Self {
         Self(match config.protocol {
             ExportProtocol::Grpc => Inner::Grpc(Box::new(Grpc::new(config))),
@@ -47,7 +46,7 @@ impl Conversation {
         })
     }
 
-    /// Begins an export, for which there is so much time.
+    /// Begins an export; `time` is its timeout.
     pub fn begin(&mut self, payload: &Payload, time: Option<Duration>) {
         match &mut self.0 {
             Inner::Grpc(grpc) => grpc.begin(payload, time),
@@ -55,27 +54,27 @@ impl Conversation {
         }
     }
 
-    /// What is to be sent; whoever sends removes it.
+    /// Returns the bytes to send; the caller removes those it has sent.
     pub fn output(&mut self) -> &mut Vec<u8> {
         either!(self, connection => connection.output())
     }
 
-    /// These bytes have come.
+    /// Handles received bytes.
     pub fn receive(&mut self, bytes: &[u8]) {
         either!(self, connection => connection.receive(bytes));
     }
 
-    /// The collector has closed the connection.
+    /// Handles the end of the stream.
     pub fn end(&mut self) {
         either!(self, connection => connection.end());
     }
 
-    /// Returns the answer, once.
+    /// Returns the response, once.
     pub fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
         either!(self, connection => connection.take_answer())
     }
 
-    /// Whether another export can begin on the connection.
+    /// Returns whether the connection can be used for another export.
     pub fn is_reusable(&mut self) -> bool {
         either!(self, connection => connection.is_reusable())
     }

@@ -1,8 +1,8 @@
-//! Exports over gRPC, one after another on a connection: the framing of HTTP/2 is a library's, which is polled by hand.
+//! Exports over gRPC, one at a time on a connection. HTTP/2 comes from a library that is polled by hand.
 //!
-//! Promises: a status of gRPC is an answer, and so is a status of HTTP other than 200; a stream or a connection that ended
-//! before that is lost. What the collector sends is bounded. Refuses: several calls at a time, streams of messages,
-//! compressed answers.
+//! A gRPC status is a response, and so is an HTTP status other than 200; a stream or a connection that ends earlier is
+//! lost. What the collector sends is bounded. Does not support concurrent calls, message streams and compressed
+//! responses.
 
 use std::fmt;
 use std::future::Future;
@@ -29,13 +29,13 @@ use super::pipe::{Pipe, PipeEnd};
 
 /// A connection to a collector.
 pub(super) struct Grpc {
-    /// What each call is, but for its time.
+    /// The request of each call, without its timeout.
     request: Request<()>,
     pipe: Pipe,
     output: Vec<u8>,
     library: Library,
     call: GrpcCall,
-    /// The library wants to be polled again.
+    /// Set when the library needs another poll.
     called: Arc<Called>,
     answer: Option<Result<CollectorAnswer, Lost>>,
 }
@@ -50,17 +50,17 @@ enum Library {
 }
 
 enum GrpcCall {
-    /// None is going on.
+    /// No call is in progress.
     Idle,
-    /// It waits until the library takes requests.
+    /// Waiting until the library accepts a request.
     Waiting(Box<Request<()>>, Bytes),
-    /// The response is awaited.
+    /// Waiting for the response.
     Sent(ResponseFuture),
-    /// The body and the trailers are awaited; what has come of the message.
+    /// Waiting for the body and the trailers; the message received so far.
     Receiving(RecvStream, Vec<u8>),
 }
 
-/// Whether the library wants to be polled again.
+/// Whether the library needs another poll.
 #[derive(Default)]
 struct Called(Flag);
 
@@ -71,7 +71,7 @@ impl Wake for Called {
 }
 
 impl Grpc {
-    /// A connection on which nothing was sent.
+    /// Creates the state of a new connection.
     pub(super) fn new(config: &ExportConfig) -> Self {
         let pipe = Pipe::default();
         let mut builder = Builder::new();
@@ -131,7 +131,7 @@ impl Grpc {
             && !matches!(requests.poll_ready(&mut context), Poll::Ready(Err(_)))
     }
 
-    /// Lets the library and the call go on until they wait for the collector.
+    /// Polls the library and the call until both wait for the collector.
     fn turn(&mut self) {
         let waker = Waker::from(Arc::clone(&self.called));
         let mut context = Context::from_waker(&waker);
@@ -141,7 +141,7 @@ impl Grpc {
             let has_moved = self.poll_call(&mut context);
             let has_said = self.pipe.drain_into(&mut self.output);
             if let Err(lost) = library {
-                // What has come before the end may be an answer, whose parts the call takes one by one.
+                // Data received before the end may be a complete response; the call takes its parts one by one.
                 while self.poll_call(&mut context) {}
                 self.library = Library::Over;
                 if !matches!(self.call, GrpcCall::Idle) {
@@ -173,7 +173,7 @@ impl Grpc {
         }
     }
 
-    /// Returns whether the call has come any further.
+    /// Advances the call; returns whether it made progress.
     fn poll_call(&mut self, context: &mut Context<'_>) -> bool {
         match &mut self.call {
             GrpcCall::Idle => false,
@@ -203,7 +203,7 @@ impl Grpc {
                         let answer = status(&trailers, message).ok_or_else(Lost::closed);
                         self.conclude(answer)
                     }
-                    // A stream that ends without a status was cut off, however orderly.
+                    // A stream that ends without a status was cut off, even if it ended in order.
                     Poll::Ready(Ok(None)) => self.conclude(Err(Lost::closed())),
                     Poll::Ready(Err(error)) => self.conclude(Err(lost(&error))),
                 },
@@ -222,7 +222,7 @@ impl Grpc {
             return false;
         };
         let sent = requests.send_request(*request, false).and_then(|(response, mut stream)| {
-            // The library keeps what the windows of the collector do not allow yet.
+            // The library buffers whatever the collector's windows do not allow yet.
             stream.send_data(body, true).map(|()| response)
         });
         match sent {
@@ -236,7 +236,7 @@ impl Grpc {
 
     fn read_head(&mut self, response: http::Response<RecvStream>) {
         let (head, body) = response.into_parts();
-        // A response may consist of trailers alone.
+        // The response may consist of trailers only.
         if let Some(answer) = status(&head.headers, &[]) {
             self.conclude(Ok(answer));
         } else if head.status != http::StatusCode::OK {
@@ -246,7 +246,7 @@ impl Grpc {
         }
     }
 
-    /// The call is over.
+    /// Ends the call.
     fn conclude(&mut self, answer: Result<CollectorAnswer, Lost>) -> bool {
         self.call = GrpcCall::Idle;
         self.answer = Some(answer);
@@ -260,14 +260,14 @@ impl fmt::Debug for Grpc {
     }
 }
 
-/// Makes the request that all calls have in common.
+/// Builds the request that all calls share.
 fn request(config: &ExportConfig) -> Request<()> {
     let endpoint = &config.endpoint;
     let scheme = if endpoint.is_tls { "https" } else { "http" };
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.version_mut() = http::Version::HTTP_2;
-    // The settings have been checked; a host that is no host would fail when it is looked up.
+    // The settings are already checked; an invalid host fails when it is resolved.
     *request.uri_mut() =
         format!("{scheme}://{}{METHOD_PATH}", endpoint.authority()).parse().unwrap_or_default();
     let headers = request.headers_mut();
@@ -284,11 +284,11 @@ fn request(config: &ExportConfig) -> Request<()> {
     request
 }
 
-/// Reads the status of a call; `None` if there is none.
+/// Returns the status of a call; `None` if there is none.
 fn status(fields: &HeaderMap, message: &[u8]) -> Option<CollectorAnswer> {
     let code = fields.get("grpc-status")?.to_str().ok()?;
     if code == "0" {
-        // It begins with whether it is compressed, and its length.
+        // It starts with the compression flag and its length.
         let message = message.get(GRPC_PREFIX_BYTES..).unwrap_or_default();
         return Some(CollectorAnswer::Accepted(PartialSuccess::read(message, ExportProtocol::Grpc)));
     }
@@ -306,12 +306,12 @@ fn lost(error: &h2::Error) -> Lost {
 
 const METHOD_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// A time has eight digits at most.
+/// The maximum timeout value: gRPC allows eight digits.
 const TIMEOUT_MAX: u64 = 99_999_999;
 
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// The names of gRPC's status codes, by their numbers.
+/// The names of gRPC's status codes, by number.
 const CODES: [&str; 17] = [
     "OK",
     "CANCELLED",

@@ -7,7 +7,7 @@ use crate::config::ExportEndpoint;
 
 type Listening = server::Connection<PipeEnd, Bytes>;
 
-/// A collector that is polled by hand, as the client is.
+/// A collector, polled by hand like the client.
 struct Collector {
     pipe: Pipe,
     out: Vec<u8>,
@@ -39,7 +39,7 @@ impl Collector {
         self.pipe.drain_into(&mut self.out);
     }
 
-    /// Carries bytes back and forth until both are silent.
+    /// Carries bytes in both directions until neither side has any.
     fn meet(&mut self, client: &mut Grpc) {
         loop {
             let sent = std::mem::take(client.output());
@@ -65,7 +65,7 @@ impl Collector {
         body
     }
 
-    /// Answers the last call: a response, perhaps with data and trailers.
+    /// Responds to the last call, optionally with data and trailers.
     fn answer(&mut self, response: Response<()>, data: Option<&'static [u8]>, trailers: Option<HeaderMap>) {
         let respond = &mut self.calls.last_mut().unwrap().1;
         let is_over = data.is_none() && trailers.is_none();
@@ -96,7 +96,7 @@ fn payload() -> Payload {
     Payload(b"\x01\0\0\0\x02ab"[..].into())
 }
 
-/// A client and a collector in the middle of a call.
+/// Returns a client and a collector in the middle of a call.
 fn called() -> (Grpc, Collector) {
     let (mut client, mut collector) = (client(), Collector::new());
     client.begin(&payload(), None);
@@ -118,7 +118,7 @@ fn response(status: u16, pairs: &[(&'static str, &'static str)]) -> Response<()>
     response
 }
 
-/// What becomes of a call that is answered like this.
+/// Returns the result of a call with this response.
 fn answered(
     response: Response<()>,
     data: Option<&'static [u8]>,
@@ -218,7 +218,7 @@ fn an_answer_counts_wherever_the_collector_says_goodbye() {
     let grpc = || response(200, &[("content-type", "application/grpc")]);
     let trailers = |code| Some(fields(&[("grpc-status", code)]));
     let accepted = Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())));
-    // The last stream is the one that is answered; no error.
+    // The last stream ID is that of the answered stream; no error.
     let goodbye = b"\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0";
     for (data, code, expected) in
         [(Some(&b"\0\0\0\0\0"[..]), "0", accepted), (None, "14", refused("gRPC UNAVAILABLE"))]

@@ -1,8 +1,8 @@
 //! Exports over HTTP/1.1, one after another on a connection.
 //!
-//! Promises: once the status line and the fields have come, the collector has answered, whatever becomes of the rest; an
-//! interim response is no answer; the connection is used again only if the response has ended where it said. Refuses:
-//! redirects, and everything else that a request from this client does not ask for.
+//! Once the status line and the fields have arrived, the response counts whatever happens to the rest. Interim
+//! responses are skipped. The connection is reused only if the response ended where its framing says. Does not support
+//! redirects or any other feature that this client does not request.
 
 use std::fmt::Write as _;
 
@@ -18,27 +18,27 @@ use super::payload::Payload;
 #[derive(Debug)]
 pub(super) struct Http1Conversation {
     protocol: ExportProtocol,
-    /// The head of each request, up to the length.
+    /// The head of each request up to the value of `Content-Length`.
     head: String,
     stage: Stage,
     output: Vec<u8>,
-    /// The collector lets us use the connection again.
+    /// Whether the collector allows us to reuse the connection.
     is_kept: bool,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// No export is going on.
+    /// No export is in progress.
     Idle,
-    /// The head of the response is awaited; this part of it has come.
+    /// Waiting for the head of the response; the part received so far.
     Head(Vec<u8>),
-    /// The body is awaited.
+    /// Waiting for the body.
     Body { status: u16, decoder: BodyDecoder, body: Vec<u8> },
-    /// There is an answer.
+    /// The result is available.
     Answered(Result<CollectorAnswer, Lost>),
 }
 
-/// What the head of a response says.
+/// The relevant parts of a response head.
 struct AnswerHead {
     status: u16,
     framing: BodyFraming,
@@ -47,7 +47,7 @@ struct AnswerHead {
 }
 
 impl Http1Conversation {
-    /// A connection on which nothing was sent.
+    /// Creates the state of a new connection.
     pub(super) fn new(config: &ExportConfig) -> Self {
         let content_type = match config.protocol {
             ExportProtocol::HttpJson => "application/json",
@@ -97,7 +97,7 @@ impl Http1Conversation {
         match &mut self.stage {
             Stage::Idle | Stage::Answered(_) => {}
             Stage::Head(_) => self.stage = Stage::Answered(Err(Lost::closed())),
-            // The status has come, and the end is as good as the rest.
+            // The status is known, so the end of the stream may replace the rest of the body.
             Stage::Body { .. } => self.finish(),
         }
     }
@@ -112,7 +112,8 @@ impl Http1Conversation {
         }
     }
 
-    /// A collector that answers before it has read the request does not want the rest of it.
+    /// Returns whether another export may follow. It must not if the collector responded before it read the whole
+    /// request.
     pub(super) fn is_reusable(&self) -> bool {
         self.is_kept && self.output.is_empty() && matches!(self.stage, Stage::Idle)
     }
@@ -176,7 +177,7 @@ impl Http1Conversation {
 
 const TOO_LONG: &str = "an answer that is malformed or too long";
 
-/// Parses the head of a response; `Ok(None)` if it is not complete.
+/// Parses a response head; returns `Ok(None)` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<AnswerHead>, ()> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
@@ -199,7 +200,7 @@ fn parse(bytes: &[u8]) -> Result<Option<AnswerHead>, ()> {
         _ if status < 200 || matches!(status, 204 | 304) => BodyFraming::None,
         _ if is_chunked => BodyFraming::Chunked,
         Some(digits) => BodyFraming::Length(digits.parse().map_err(|_| ())?),
-        // It ends with the connection.
+        // The body extends to the end of the connection.
         None => BodyFraming::Framed,
     };
     let is_kept = match response.version {

@@ -15,7 +15,7 @@ fn connection(protocol: ExportProtocol) -> Http1Conversation {
     })
 }
 
-/// A connection on which an export has begun and was sent.
+/// Returns a connection whose export has been sent.
 fn begun() -> Http1Conversation {
     let mut connection = connection(ExportProtocol::HttpProtobuf);
     connection.begin(&Payload(b"body"[..].into()));
@@ -23,7 +23,8 @@ fn begun() -> Http1Conversation {
     connection
 }
 
-/// What becomes of an export that is answered like this, byte by byte and at once; and of its connection.
+/// Returns the result of an export with this response, received at once and byte by byte, and whether the connection is
+/// reusable.
 fn answered(response: &str, has_end: bool) -> (Option<Result<CollectorAnswer, Lost>>, bool) {
     let mut at_once = begun();
     at_once.receive(response.as_bytes());
@@ -129,7 +130,7 @@ fn a_connection_is_used_again_only_at_rest() {
     connection.receive(b"HTTP/1.1 408 Timeout\r\n\r\n");
     assert!(!connection.is_reusable(), "nobody has asked");
     assert!(!answered("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nmore", false).1);
-    // What was answered before it was sent completely.
+    // A response that arrives before the request has been sent completely.
     let mut early = self::connection(ExportProtocol::HttpProtobuf);
     early.begin(&Payload(b"body"[..].into()));
     early.receive(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n");

@@ -1,7 +1,7 @@
-//! A batch of spans as JSON, by OTLP's mapping: IDs in hexadecimal digits, names in lower camel case, 64-bit integers as
-//! strings, and numbers for choices.
+//! A batch of spans as JSON, in OTLP's mapping: IDs in hexadecimal digits, names in lower camel case, 64-bit integers
+//! as strings, and enums as numbers.
 //!
-//! Promises: the same content as in protocol buffers. Refuses: it writes no insignificant white space.
+//! The content is the same as in Protocol Buffers. There is no insignificant white space.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -13,14 +13,14 @@ use crate::trace::{
 use super::protobuf::{flags, kind};
 use super::{Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// Writes a span behind `buffer`.
+/// Appends a span to `buffer`.
 pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
     let mut out = JsonWriter(buffer);
     out.object(|message| span(message, one));
     out.0
 }
 
-/// Writes the message around spans that have been encoded.
+/// Builds the message around encoded spans.
 pub(super) fn encode(resource: &Resource, spans: &[EncodedSpan]) -> Vec<u8> {
     let mut out = JsonWriter(Vec::new());
     out.object(|message| {
@@ -148,14 +148,14 @@ impl JsonWriter {
         self.0.push(b'}');
     }
 
-    /// Writes a member, whose value `write` writes.
+    /// Writes a member; `write` writes its value.
     fn member(&mut self, name: &'static str, write: impl FnOnce(&mut Self)) {
         self.separate(b'{');
         self.raw(format_args!("\"{name}\":"));
         write(self);
     }
 
-    /// Writes a list, unless it is empty, which is what an absent one reads as.
+    /// Writes a list; omits an empty one, which is the default.
     fn list<T>(
         &mut self,
         name: &'static str,
@@ -178,12 +178,12 @@ impl JsonWriter {
 
     fn text(&mut self, name: &'static str, text: &str) {
         self.member(name, |out| {
-            // Writing into memory does not fail.
+            // Writing to memory cannot fail.
             let _ = serde_json::to_writer(&mut out.0, text);
         });
     }
 
-    /// Writes what needs no escaping as a string.
+    /// Writes a value that needs no escaping as a string.
     fn shown(&mut self, name: &'static str, value: impl Display) {
         self.member(name, |out| out.raw(format_args!("\"{value}\"")));
     }
@@ -192,14 +192,14 @@ impl JsonWriter {
         self.member(name, |out| out.raw(number));
     }
 
-    /// Writes a number unless it is 0, which is what an absent one reads as.
+    /// Writes a number; omits 0, which is the default.
     fn count(&mut self, name: &'static str, number: u32) {
         if number > 0 {
             self.number(name, number.into());
         }
     }
 
-    /// JSON has no words for numbers that are none; the mapping has.
+    /// Writes a floating-point number. JSON has no literals for NaN and infinities; the mapping uses strings.
     fn double(&mut self, number: f64) {
         if number.is_nan() {
             self.raw("\"NaN\"");
@@ -214,7 +214,7 @@ impl JsonWriter {
         let _ = write!(self.0, "{value}");
     }
 
-    /// Puts a comma behind whatever is not the first.
+    /// Writes a comma unless this is the first element.
     fn separate(&mut self, opening: u8) {
         if self.0.last() != Some(&opening) {
             self.0.push(b',');

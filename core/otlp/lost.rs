@@ -1,16 +1,16 @@
-//! How a connection is lost.
+//! The loss of a connection.
 
 use std::borrow::Cow;
 
-/// The connection was lost before there was an answer.
+/// The connection was lost before a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// How.
+    /// The cause.
     pub reason: Cow<'static, str>,
 }
 
 impl Lost {
-    /// The collector has closed the connection without an answer.
+    /// Returns the loss of a connection that the collector closed without a response.
     pub fn closed() -> Self {
         Self { reason: "the connection was closed without an answer".into() }
     }

@@ -1,19 +1,19 @@
-//! OTLP: what is said to a collector, and what it answers, without sockets.
+//! OTLP, the protocol between exporters and collectors, without sockets.
 //!
-//! Promises: spans become the messages of OpenTelemetry's protocol; bytes and the end of the stream go in, an answer comes
-//! out. What a collector can make us keep is bounded. Refuses: it owns no socket, reads no clock and decides nothing about a
-//! second attempt.
+//! Encodes spans as the messages of OpenTelemetry's protocol; takes received bytes and the end of the stream, and
+//! returns responses. The memory that a collector can make us use is bounded. Owns no socket, reads no clock, and does
+//! not decide about retries.
 //!
 //! | file | about |
 //! |---|---|
-//! | `wire` | the encoding of protocol buffers |
+//! | `wire` | the encoding of Protocol Buffers |
 //! | `protobuf`, `json` | a batch of spans in the two encodings |
-//! | `payload` | a batch as it is sent: encoded, and perhaps compressed |
-//! | `answer` | what the collector has answered |
+//! | `payload` | an encoded batch, optionally compressed |
+//! | `answer` | the response of the collector |
 //! | `http1` | one export over HTTP/1.1 |
 //! | `grpc`, `pipe` | exports over gRPC: a library's HTTP/2, polled by hand |
-//! | `conversation` | one of the two |
-//! | `request_fields`, `lost` | what both have in common |
+//! | `conversation` | a connection of either kind |
+//! | `request_fields`, `lost` | shared by both |
 
 mod answer;
 mod conversation;
@@ -32,10 +32,10 @@ pub use conversation::Conversation;
 pub use lost::Lost;
 pub use payload::{BatchEncoder, Payload, span_format};
 
-/// Whom the spans are from: the attributes of the resource.
+/// The source of the spans: the attributes of the resource.
 pub type Resource = crate::trace::Attributes;
 
-/// The name of the instrumentation.
+/// The name of the instrumentation scope.
 const SCOPE_NAME: &str = "svc";
 
 /// Its version.
@@ -44,8 +44,8 @@ const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of the semantic conventions that attributes follow.
 const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// What the parent's process has to do with the flags of a span: it is known whether the parent is remote.
+/// A flag of a span or link: it is known whether the parent or linked span is remote.
 const HAS_IS_REMOTE: u32 = 0x100;
 
-/// The parent is remote.
+/// A flag of a span or link: the parent or linked span is remote.
 const IS_REMOTE: u32 = 0x200;

@@ -1,7 +1,6 @@
-//! A batch as it is sent: encoded, and perhaps compressed.
+//! An encoded batch, optionally compressed.
 //!
-//! Promises: a batch of more than the agreed size is not sent. Refuses: it knows no field of a request; the conversation has
-//! those.
+//! A batch above the size limit is not sent. Fields of the request belong to the conversation.
 
 use std::fmt;
 use std::io::Write as _;
@@ -16,7 +15,7 @@ use crate::trace::{EncodedSpan, SpanFormat};
 
 use super::{Resource, json, protobuf};
 
-/// Makes payloads of batches.
+/// Encodes batches.
 #[derive(Debug)]
 pub struct BatchEncoder {
     encoding: BatchEncoding,
@@ -24,7 +23,7 @@ pub struct BatchEncoder {
     has_gzip: bool,
 }
 
-/// How spans become a batch.
+/// The encoding of a batch.
 #[derive(Debug)]
 enum BatchEncoding {
     Protobuf(protobuf::BatchFrame),
@@ -35,15 +34,15 @@ enum BatchEncoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload(pub(super) Bytes);
 
-/// A batch has more bytes than a collector must accept.
+/// A batch is larger than a collector must accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge {
-    /// How many.
+    /// The size of the batch.
     pub bytes: usize,
 }
 
 impl BatchEncoder {
-    /// Makes payloads for a collector, of spans that are from `resource`.
+    /// Creates an encoder for a collector; the spans belong to `resource`.
     pub fn new(config: &ExportConfig, resource: Resource) -> Self {
         let encoding = match config.protocol {
             ExportProtocol::HttpJson => BatchEncoding::Json(resource),
@@ -54,13 +53,13 @@ impl BatchEncoder {
         Self { encoding, is_grpc: config.protocol == ExportProtocol::Grpc, has_gzip: config.has_gzip }
     }
 
-    /// Encodes a batch of spans that have the [format](span_format) of the same protocol.
+    /// Encodes a batch of spans in the [format](span_format) of the same protocol.
     ///
     /// # Errors
     ///
-    /// If it is too large.
+    /// If the batch is too large.
     pub fn encode(&self, spans: &[EncodedSpan]) -> Result<Payload, TooLarge> {
-        // A message of gRPC begins with whether it is compressed, and its length.
+        // A gRPC message starts with the compression flag and its length.
         let room = if self.is_grpc { GRPC_PREFIX_BYTES } else { 0 };
         let plain = match &self.encoding {
             BatchEncoding::Json(resource) => json::encode(resource, spans),
@@ -80,7 +79,7 @@ impl BatchEncoder {
     }
 }
 
-/// Returns what encodes a span for a collector that is spoken to by this protocol.
+/// Returns the function that encodes a span for this protocol.
 pub fn span_format(protocol: ExportProtocol) -> SpanFormat {
     match protocol {
         ExportProtocol::HttpJson => json::encode_span,
@@ -88,11 +87,11 @@ pub fn span_format(protocol: ExportProtocol) -> SpanFormat {
     }
 }
 
-/// Compresses behind so many bytes of room.
+/// Compresses `plain` after `room` bytes for a prefix.
 fn gzip(plain: &[u8], room: usize) -> Vec<u8> {
-    // Fast: what is saved is the network's time, what it costs is the application's.
+    // Fast: compression costs the application CPU time and saves only network time.
     let mut encoder = GzEncoder::new(vec![0; room], Compression::fast());
-    // Writing into memory does not fail.
+    // Writing to memory cannot fail.
     let _ = encoder.write_all(plain);
     encoder.finish().unwrap_or_default()
 }
@@ -103,7 +102,7 @@ impl fmt::Display for TooLarge {
     }
 }
 
-/// Whether it is compressed (1 byte), and the length (4 bytes).
+/// The compression flag (1 byte) and the length (4 bytes).
 pub(super) const GRPC_PREFIX_BYTES: usize = 5;
 
 #[cfg(test)]

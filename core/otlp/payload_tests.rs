@@ -29,7 +29,7 @@ fn attributes(entries: impl IntoIterator<Item = (&'static str, AttributeValue)>)
     attributes
 }
 
-/// A span with everything.
+/// Returns a span with all fields set.
 fn full() -> Span {
     let start = UnixNanos::default().plus(std::time::Duration::from_secs(1_700_000_000));
     let mut span = Span::new(context(2), "GET", SpanKind::Server, start);
@@ -65,7 +65,7 @@ fn full() -> Span {
     span
 }
 
-/// A span with nothing.
+/// Returns a span without optional fields.
 fn bare() -> Span {
     let context = SpanContext::new(TraceId::new(u128::MAX).unwrap(), SpanId::new(u64::MAX).unwrap(), 3);
     let mut span = Span::new(context, "x".repeat(300), SpanKind::Internal, UnixNanos::default());

@@ -1,7 +1,7 @@
-//! The in-memory ends of a connection: what the HTTP/2 library reads from and writes to.
+//! The in-memory transport that the HTTP/2 library reads from and writes to.
 //!
-//! Promises: the library never waits on a socket; it sees what was fed and says "later" behind it, and whoever feeds or
-//! empties the pipe polls the library again. Refuses: it wakes nobody.
+//! The library never waits for a socket: it reads the bytes it was fed and gets `Pending` after them. The caller polls
+//! the library again after feeding or draining the pipe, which wakes no task.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-/// The connection's end. The lock is for the compiler: both ends stay on one thread.
+/// The connection's end. The lock only satisfies the compiler: both ends stay on one thread.
 #[derive(Debug, Default)]
 pub(super) struct Pipe(Arc<ShortLock<PipeState>>);
 
@@ -23,19 +23,19 @@ pub(super) struct PipeEnd(Arc<ShortLock<PipeState>>);
 #[derive(Debug, Default)]
 struct PipeState {
     inbound: Vec<u8>,
-    /// How much of it has been read.
+    /// The number of bytes already read.
     read: usize,
     is_at_end: bool,
     outbound: Vec<u8>,
 }
 
 impl Pipe {
-    /// The library's end of the pipe.
+    /// Returns the library's end of the pipe.
     pub(super) fn end_of_library(&self) -> PipeEnd {
         PipeEnd(Arc::clone(&self.0))
     }
 
-    /// Adds bytes behind what has not been read.
+    /// Appends received bytes.
     pub(super) fn feed(&self, bytes: &[u8]) {
         let mut state = self.0.lock();
         let read = std::mem::take(&mut state.read);
@@ -43,12 +43,12 @@ impl Pipe {
         state.inbound.extend_from_slice(bytes);
     }
 
-    /// Nothing more will come.
+    /// Marks the end of the stream.
     pub(super) fn end(&self) {
         self.0.lock().is_at_end = true;
     }
 
-    /// Moves what the library has said behind `out`; returns whether that was anything.
+    /// Moves the library's output to the end of `out`; returns whether there was any.
     pub(super) fn drain_into(&self, out: &mut Vec<u8>) -> bool {
         let mut state = self.0.lock();
         let has_moved = !state.outbound.is_empty();
@@ -73,7 +73,7 @@ impl AsyncRead for PipeEnd {
 
 impl AsyncWrite for PipeEnd {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        // What is written is bounded by the windows of the collector, and by one request.
+        // The output is bounded by the collector's windows and by one request.
         self.0.lock().outbound.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }

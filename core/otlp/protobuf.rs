@@ -1,9 +1,9 @@
-//! A batch of spans as protocol buffers: the message `ExportTraceServiceRequest`.
+//! A batch of spans as Protocol Buffers: the message `ExportTraceServiceRequest`.
 //!
-//! Promises: the field numbers are those of OpenTelemetry's definitions. Why it is written by hand: types that a compiler
-//! makes of the definitions would first want a copy of each span, and the five messages below are all there is.
+//! The field numbers are those of OpenTelemetry's definitions. The code is written by hand: generated types would
+//! require a copy of each span, and there are only the five messages below.
 //!
-//! A span is encoded by the thread that ends it, as a field of the message around it; a batch puts those fields together.
+//! The thread that ends a span encodes it as a field of the surrounding message; a batch concatenates these fields.
 
 use crate::trace::{
     Attribute, AttributeValue, Attributes, EncodedSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink,
@@ -13,19 +13,19 @@ use crate::trace::{
 use super::wire::{DELIMITED, Writer, delimited, encode};
 use super::{HAS_IS_REMOTE, IS_REMOTE, Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// What stands around the spans of each batch.
+/// The encoded parts of a batch around its spans.
 #[derive(Debug)]
 pub(super) struct BatchFrame {
     /// The resource, as a field of `ResourceSpans`.
     resource: Vec<u8>,
     /// The scope, as a field of `ScopeSpans`.
     scope: Vec<u8>,
-    /// The URL of the schema, as a field of the same.
+    /// The schema URL, as a field of `ScopeSpans`.
     schema: Vec<u8>,
 }
 
 impl BatchFrame {
-    /// For spans that are from `resource`.
+    /// Encodes the frame of spans that belong to `resource`.
     pub(super) fn new(resource: &Resource) -> Self {
         let written = |write: &dyn Fn(&mut Writer)| {
             let mut writer = Writer::default();
@@ -44,7 +44,7 @@ impl BatchFrame {
         }
     }
 
-    /// Writes the message behind `buffer`.
+    /// Appends the message to `buffer`.
     pub(super) fn around(&self, spans: &[EncodedSpan], mut buffer: Vec<u8>) -> Vec<u8> {
         let spans_bytes: usize = spans.iter().map(|span| span.as_bytes().len()).sum();
         let scope_spans = self.scope.len() + spans_bytes + self.schema.len();
@@ -61,7 +61,7 @@ impl BatchFrame {
     }
 }
 
-/// Writes a span behind `buffer`, as a field of `ScopeSpans`.
+/// Appends a span to `buffer`, as a field of `ScopeSpans`.
 pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
     let mut writer = Writer::behind(buffer);
     writer.message(2, |message| span(message, one));
@@ -138,8 +138,8 @@ fn attributes(message: &mut Writer, field: u32, attributes: &Attributes) {
     }
 }
 
-/// Writes an attribute as above if each length in it fits into one byte, as nearly all of them do: a span consists of
-/// little else. The value is the bytes `tag` and `payload`.
+/// Writes an attribute in the same encoding if each length fits into one byte, and returns whether it did. Nearly all
+/// do, and attributes make up most of a span. `tag` and `payload` are the bytes of the value.
 #[inline]
 fn short_attribute<const TAG_BYTES: usize>(
     message: &mut Writer,
@@ -162,7 +162,7 @@ fn short_attribute<const TAG_BYTES: usize>(
     true
 }
 
-/// The fields of a choice are written even if they are empty: which one it is is what they say.
+/// Fields of a `oneof` are written even if they are empty, because their presence selects the variant.
 fn value(message: &mut Writer, value: &AttributeValue) {
     match value {
         AttributeValue::Text(text) => message.bytes(1, text.as_bytes()),
@@ -192,7 +192,7 @@ fn list<T>(message: &mut Writer, values: &[T], write: impl Fn(&mut Writer, &T)) 
     });
 }
 
-/// The number of a span's role.
+/// Returns the number of a span kind.
 pub(super) fn kind(kind: SpanKind) -> u64 {
     match kind {
         SpanKind::Internal => 1,
@@ -203,7 +203,7 @@ pub(super) fn kind(kind: SpanKind) -> u64 {
     }
 }
 
-/// The flags of a trace, and where the span's parent, or the linked span, comes from.
+/// Returns the flags of a trace, including whether the span's parent or the linked span is remote.
 pub(super) fn flags(context: &SpanContext, is_remote: bool) -> u32 {
     u32::from(context.flags) | HAS_IS_REMOTE | if is_remote { IS_REMOTE } else { 0 }
 }

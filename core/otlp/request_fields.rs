@@ -1,8 +1,8 @@
-//! The fields of each request that do not depend on the protocol.
+//! The request fields that do not depend on the protocol.
 
 use crate::config::ExportConfig;
 
-/// The fields that were chosen, and the server's own. Who sets a user agent means it.
+/// Returns the configured fields and the server's defaults. A configured user agent replaces the default.
 pub(super) fn fields(config: &ExportConfig) -> impl Iterator<Item = (&str, &str)> {
     let chosen = config.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let has_agent = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
@@ -10,6 +10,6 @@ pub(super) fn fields(config: &ExportConfig) -> impl Iterator<Item = (&str, &str)
     own.into_iter().chain(chosen)
 }
 
-/// The server, and the exporter in OpenTelemetry's form.
+/// The server, and the exporter in OpenTelemetry's format.
 const USER_AGENT: &str =
     concat!("svc/", env!("CARGO_PKG_VERSION"), " OTel-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION"));

@@ -1,78 +1,77 @@
-//! The encoding of protocol buffers, as much of it as OTLP needs.
+//! The wire format of Protocol Buffers, as far as OTLP needs it.
 //!
-//! Promises: what is written is canonical; what is read is never trusted. Refuses: it knows no schema; field numbers are
-//! arguments.
+//! Output is canonical; input is untrusted. There is no schema: field numbers are arguments.
 
-/// Writes fields behind one another.
+/// Appends fields to a buffer.
 #[derive(Debug, Default)]
 pub(super) struct Writer(Vec<u8>);
 
-/// The wire type of a number of variable length.
+/// The wire type of a variable-length integer.
 const VARINT: u32 = 0;
 
-/// The wire type of eight bytes.
+/// The wire type of an eight-byte value.
 const FIXED64: u32 = 1;
 
-/// The wire type of bytes with a length: texts and messages.
+/// The wire type of length-prefixed bytes: texts and messages.
 pub(super) const DELIMITED: u32 = 2;
 
-/// The wire type of four bytes.
+/// The wire type of a four-byte value.
 const FIXED32: u32 = 5;
 
 impl Writer {
-    /// Starts in a buffer that is empty, or holds what is to stand before.
+    /// Starts after the existing content of a buffer.
     pub(super) fn behind(buffer: Vec<u8>) -> Self {
         Self(buffer)
     }
 
-    /// Returns what was written.
+    /// Returns the written bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// Writes a number, also if it is 0.
+    /// Writes a number, even 0.
     pub(super) fn varint(&mut self, field: u32, number: u64) {
         self.tag(field, VARINT);
         self.number(number);
     }
 
-    /// Writes a number unless it is 0, which is what an absent one reads as.
+    /// Writes a number; omits 0, which is the default.
     pub(super) fn count(&mut self, field: u32, number: u32) {
         if number > 0 {
             self.varint(field, number.into());
         }
     }
 
-    /// Writes eight bytes.
+    /// Writes an eight-byte value.
     pub(super) fn fixed64(&mut self, field: u32, number: u64) {
         self.tag(field, FIXED64);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes four bytes.
+    /// Writes a four-byte value.
     pub(super) fn fixed32(&mut self, field: u32, number: u32) {
         self.tag(field, FIXED32);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes bytes, also if there are none.
+    /// Writes bytes, even if empty.
     pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.tag(field, DELIMITED);
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes text unless it is empty, which is what an absent one reads as.
+    /// Writes text; omits empty text, which is the default.
     pub(super) fn text(&mut self, field: u32, text: &str) {
         if !text.is_empty() {
             self.bytes(field, text.as_bytes());
         }
     }
 
-    /// Writes a message, whose fields `write` writes.
+    /// Writes a message; `write` writes its fields.
     pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.tag(field, DELIMITED);
-        // Its length is known only afterwards. Most messages are short; the others are moved by what their length needs.
+        // The length is only known afterwards. Most lengths fit into one byte; for others the message is moved.
         let at = self.0.len();
         self.0.push(0);
         write(self);
@@ -84,18 +83,18 @@ impl Writer {
         self.0[at..at + count].copy_from_slice(&digits[..count]);
     }
 
-    /// Begins a message of so many bytes, which the caller writes next.
+    /// Begins a message of `length` bytes, which the caller writes next.
     pub(super) fn begin(&mut self, field: u32, length: usize) {
         self.tag(field, DELIMITED);
         self.number(length as u64);
     }
 
-    /// Makes room for so many bytes at once.
+    /// Reserves room for `bytes` more bytes.
     pub(super) fn reserve(&mut self, bytes: usize) {
         self.0.reserve(bytes);
     }
 
-    /// Writes fields that are encoded.
+    /// Writes already encoded fields.
     #[inline]
     pub(super) fn encoded(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
@@ -121,13 +120,14 @@ impl Writer {
     }
 }
 
-/// The bytes of a field of so many bytes, with its tag and its length. The number of the field is below 16.
+/// Returns the encoded size of a field with `length` bytes, including its tag and length. The field number must be
+/// below 16.
 pub(super) fn delimited(length: usize) -> usize {
     let bits = (length | 1).ilog2() as usize + 1;
     1 + bits.div_ceil(7) + length
 }
 
-/// Puts seven bits into each byte, the lowest first; returns how many bytes that took.
+/// Encodes a varint: seven bits per byte, the lowest first. Returns the number of bytes.
 pub(super) fn encode(mut number: u64, digits: &mut [u8; 10]) -> usize {
     let mut count = 0;
     while number >= 0x80 {
@@ -139,23 +139,23 @@ pub(super) fn encode(mut number: u64, digits: &mut [u8; 10]) -> usize {
     count + 1
 }
 
-/// A field that was read.
+/// A decoded field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field<'a> {
-    /// A number of variable length.
+    /// A variable-length integer.
     Varint(u64),
     /// Bytes: text, or a message.
     Bytes(&'a [u8]),
-    /// Four or eight bytes, which no message that we read has.
+    /// A four- or eight-byte value, which no message that we read contains.
     Fixed,
 }
 
-/// Reads the fields of a message; ends at the first one that is malformed.
+/// Reads the fields of a message; stops at the first malformed one.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// Reads a message.
+    /// Creates a reader of a message.
     pub(super) fn new(message: &'a [u8]) -> Self {
         Self(message)
     }
