@@ -1,22 +1,22 @@
-//! Sockets that a service manager has bound: what its environment variables say of the descriptors that it passes on.
+//! Socket activation: the descriptors that a service manager passes in, as described by its environment variables.
 //!
-//! Promises: pure. What is meant for another process is ignored; what is malformed stops the start, because a port would be
-//! missing. Refuses: it touches no descriptor.
+//! Pure. Descriptors for another process are ignored; malformed variables stop the start, because a port would be
+//! missing. Opens and closes no descriptor.
 
 use std::ffi::{OsStr, OsString};
 
-/// What `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` say.
+/// The values of `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activation {
-    /// The process that the descriptors are meant for.
+    /// The process that should take the descriptors.
     pub pid: Option<OsString>,
-    /// How many there are.
+    /// The number of descriptors.
     pub count: Option<OsString>,
-    /// Their names, with colons between them.
+    /// Their names, separated by colons.
     pub names: Option<OsString>,
 }
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassedSocket {
     /// The main port.
@@ -29,11 +29,11 @@ pub enum PassedSocket {
 pub const ACTIVATION_VARIABLES: [&str; 4] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"];
 
 impl Activation {
-    /// Returns what the descriptors are for, in their order, if this process with the ID `own_pid` is meant.
+    /// Returns the purposes of the descriptors, in order, if they are meant for the process with the ID `own_pid`.
     ///
     /// # Errors
     ///
-    /// What is wrong, as a message.
+    /// Returns a message about invalid variables.
     pub fn sockets(&self, own_pid: u32) -> Result<Vec<PassedSocket>, String> {
         let (Some(pid), Some(count)) = (number(self.pid.as_deref()), &self.count) else {
             return Ok(Vec::new());
@@ -71,7 +71,7 @@ impl Activation {
     }
 }
 
-/// The most descriptors that are taken over.
+/// The maximum number of descriptors.
 const DESCRIPTORS_MAX: u64 = 64;
 
 fn number(text: Option<&OsStr>) -> Option<u64> {

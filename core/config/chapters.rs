@@ -1,7 +1,7 @@
 //! The settings by chapter, as on the reference page.
 //!
-//! Promises: whoever needs the settings of one concern takes one of these and sees no others. Refuses: it checks
-//! nothing; values are resolved elsewhere.
+//! Code that needs the settings of one concern takes one of these structs and sees no others. Values are checked and
+//! resolved elsewhere.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,11 +31,12 @@ pub struct ServingConfig {
     pub links_outside_root: bool,
     /// The files that handle paths that match no file, those with the longest prefix first.
     pub entry_files: Vec<EntryFile>,
-    /// What handles PHP requests.
+    /// The handler of PHP requests.
     pub executor: Executor,
     /// The number of I/O threads, which serve connections.
     pub io_workers: usize,
-    /// How many of them are in use at the start: all if the number was chosen, else one, and others when they are needed.
+    /// The number of I/O threads in use at the start: all if the number was configured, else one; others follow on
+    /// demand.
     pub io_workers_at_start: usize,
     /// The user that the server becomes once its ports are bound, as `user` or `user:group`.
     pub run_as: Option<String>,
@@ -44,7 +45,7 @@ pub struct ServingConfig {
 }
 
 impl ServingConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings, io_workers_at_start: usize) -> Self {
         Self {
             listen_addr: settings.listeners(Id::ListenAddr).to_vec(),
@@ -71,7 +72,7 @@ impl ServingConfig {
     }
 }
 
-/// The pool of threads that run PHP, and what scripts see.
+/// The PHP thread pool, and the environment of scripts.
 #[derive(Clone, Debug)]
 pub struct PhpConfig {
     /// The number of threads that run PHP.
@@ -91,7 +92,7 @@ pub struct PhpConfig {
 }
 
 impl PhpConfig {
-    /// Takes its settings; all of them are valid. The directives are those of the command line.
+    /// Copies its settings, which are already valid. `ini` holds the directives of the command line.
     pub(super) fn of(settings: &Settings, ini: Vec<(String, String)>) -> Self {
         Self {
             workers: settings.workers(),
@@ -123,7 +124,7 @@ pub struct AdmissionConfig {
 }
 
 impl AdmissionConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             max_connections: settings.count(Id::MaxConnections),
@@ -136,7 +137,7 @@ impl AdmissionConfig {
     }
 }
 
-/// The bodies of requests, and where bodies are kept that are too large for memory.
+/// Request bodies, and temporary files for bodies that do not fit into memory.
 #[derive(Clone, Debug)]
 pub struct BodyConfig {
     /// The maximum size of a request body, in bytes.
@@ -150,7 +151,7 @@ pub struct BodyConfig {
 }
 
 impl BodyConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             max_body_bytes: settings.integer(Id::MaxBodyBytes),
@@ -170,7 +171,7 @@ pub struct TimeoutConfig {
     pub body: Duration,
     /// How long an idle connection stays open between requests.
     pub keepalive: Duration,
-    /// How long a client may receive nothing of its response before it is disconnected.
+    /// How long a client may read none of its response before it is disconnected.
     pub write: Duration,
     /// How long requests in progress may take once the drain has begun.
     pub drain: Duration,
@@ -179,7 +180,7 @@ pub struct TimeoutConfig {
 }
 
 impl TimeoutConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             header: settings.duration(Id::HeaderTimeoutSeconds),
@@ -207,13 +208,13 @@ pub struct FileConfig {
     pub zstd_level: u32,
     /// The gzip compression level; 0 disables gzip.
     pub gzip_level: u32,
-    /// The directories from which scripts may have files sent, as absolute paths. They were directories when the process
+    /// The directories from which scripts may send files, as absolute paths. They were directories when the process
     /// started.
     pub sendfile_roots: Vec<PathBuf>,
 }
 
 impl FileConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             max_age: settings.duration(Id::StaticMaxAge),
@@ -239,7 +240,7 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             certificates: certificates(settings),
@@ -252,7 +253,7 @@ impl TlsConfig {
     }
 }
 
-/// What clients may do, and whom to believe about them.
+/// Client permissions and trusted proxies.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// The number of requests a client may make in one window; 0 disables the limit.
@@ -268,7 +269,7 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             rate_limit: settings.integer(Id::RateLimit),
@@ -294,7 +295,7 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
             access: match settings.text(Id::AccessLog) {
@@ -330,12 +331,11 @@ pub struct BackgroundConfig {
     /// The script that each thread for tasks runs once, as an absolute path. It was a readable file when the process
     /// started.
     pub async_entry_file: Option<PathBuf>,
-    /// The maximum size of what one task receives, and of what it returns, in bytes.
+    /// The maximum size of a task's input, and of its result, in bytes.
     pub async_max_value_bytes: u64,
-    /// The calls that let other requests run while they wait; none where there is neither worker mode nor a thread for
-    /// tasks.
+    /// The calls that let other requests run while they wait; empty without worker mode and without task threads.
     pub runtime_hooks: Vec<RuntimeHook>,
-    /// Hooks were chosen that have no effect.
+    /// Whether configured hooks have no effect.
     pub has_idle_hooks: bool,
     /// The plugins to load.
     pub plugins: Vec<PluginSource>,
@@ -344,7 +344,7 @@ pub struct BackgroundConfig {
 }
 
 impl BackgroundConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings, plugin_settings: &PluginSettings) -> Self {
         let hooks = RuntimeHook::named(&settings.list(Id::RuntimeHooks));
         let has_fibers = settings.text(Id::Executor) != Some("stub")
@@ -378,7 +378,7 @@ pub struct OperationsConfig {
 }
 
 impl OperationsConfig {
-    /// Takes its settings; all of them are valid.
+    /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self { addr: settings.address(Id::InternalAddr), allow_ips: settings.networks(Id::InternalAllowIps) }
     }
@@ -393,7 +393,7 @@ fn abandoned_requests(settings: &Settings) -> AbandonedRequests {
 }
 
 fn certificates(settings: &Settings) -> Vec<CertificateFiles> {
-    // They are read again at each reload, wherever the process is by then.
+    // Absolute, because the files are read again at each reload, and the working directory may change.
     let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     let pairs = settings.paths(Id::TlsCert).iter().zip(settings.paths(Id::TlsKey));
     pairs.map(|(cert, key)| CertificateFiles { cert: absolute(cert), key: absolute(key) }).collect()

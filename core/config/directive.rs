@@ -1,12 +1,12 @@
-//! PHP directives of the command line.
+//! PHP directives on the command line.
 //!
-//! Promises: a directive that was accepted is one line of php.ini. Refuses: which directives there are is PHP's affair.
+//! An accepted directive is one line of php.ini. PHP decides which directives exist.
 
 use std::ffi::{OsStr, OsString};
 
 use super::problem::{Fault, Problem};
 
-/// Parses all of them, and adds those that are malformed to the problems.
+/// Parses all directives; adds malformed ones to the problems.
 pub(super) fn all(texts: &[OsString], problems: &mut Vec<Problem>) -> Vec<(String, String)> {
     let mut directives = Vec::new();
     for text in texts {
@@ -25,7 +25,7 @@ pub(super) fn all(texts: &[OsString], problems: &mut Vec<Problem>) -> Vec<(Strin
 
 fn directive(text: &OsStr) -> Result<(String, String), Fault> {
     let text = text.to_str().ok_or(Fault::NotUtf8)?;
-    // A key alone switches it on, as with PHP's own commands.
+    // A key alone means `1`, like in PHP's own commands.
     let (key, value) = text.split_once('=').unwrap_or((text, "1"));
     let (key, value) = (key.trim(), value.trim());
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');

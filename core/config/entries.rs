@@ -1,7 +1,7 @@
-//! Lists in settings: entries with commas between them.
+//! Comma-separated lists in settings.
 //!
-//! Promises: white space around an entry is ignored, and so are empty entries; a list has at least one. Refuses: an entry
-//! contains no comma.
+//! White space around an entry and empty entries are ignored; a list has at least one entry. An entry cannot contain a
+//! comma.
 
 use super::problem::Fault;
 

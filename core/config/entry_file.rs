@@ -1,7 +1,7 @@
-//! The files that handle paths for which no file exists, and the part of the site that each handles.
+//! The files that handle paths without a matching file, and the part of the site that each handles.
 //!
-//! Promises: a list is sorted by decreasing length of the prefix, so that the first match is the longest. Refuses: whether
-//! the files exist is checked elsewhere.
+//! A list is sorted by decreasing length of the prefix, so that the first match is the longest. The existence of the
+//! files is checked elsewhere.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ pub struct EntryFile {
 }
 
 impl EntryFile {
-    /// Parses `FILE`, or a list of `PREFIX=FILE`, where one entry may lack a prefix. A prefix is percent-encoded. A file may
-    /// be given by its absolute path if that is below the document root `root`.
+    /// Parses `FILE`, or a list of `PREFIX=FILE`, where one entry may lack a prefix. Prefixes are percent-encoded. A
+    /// file below the document root `root` may be given by its absolute path.
     pub(super) fn list(text: &str, root: &Path) -> Result<Vec<Self>, Fault> {
         let mut list: Vec<_> =
             entries(text)?.map(|entry| Self::parse(entry, root)).collect::<Result<_, _>>()?;
@@ -58,8 +58,8 @@ impl EntryFile {
     }
 }
 
-/// Returns the path relative to the document root `root` of a file that is given by its absolute path. The root may be
-/// reached through other links; links below it keep their names.
+/// Returns the path relative to the document root `root` of a file that is given by its absolute path. Other links may
+/// lead to the root; links below it keep their names.
 fn below_root(text: &str, root: &Path) -> Option<String> {
     let path = Path::new(text);
     // A URL path of the same text takes precedence.

@@ -1,4 +1,4 @@
-//! A file of variables, as `--env-file` names it.
+//! The file of variables given by `--env-file`.
 //!
 //! One line for each variable:
 //!
@@ -12,8 +12,8 @@
 //!           / anything that begins with neither quote    ; white space around it is removed
 //! ```
 //!
-//! Promises: nothing is expanded, and a `#` after a value is part of it, as in systemd's files. Of several lines for one
-//! variable, the last applies. Refuses: a line that is none of the above is an error that names it.
+//! Nothing is expanded, and a `#` after a value is part of it, as in systemd's files. If a variable is repeated, the
+//! last line applies. Any other line is an error that names it.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -33,13 +33,13 @@ pub struct EnvFile {
 /// Why a file cannot be used.
 #[derive(Debug)]
 pub enum EnvFileError {
-    /// A line is malformed: the file, the number of the line, and what is wrong with it.
+    /// A malformed line: the file, the line number, and the fault.
     Line(String, usize, LineFault),
     /// The file cannot be read.
     Unreadable(String, io::Error),
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFault {
     /// Something follows the closing quote.
@@ -50,7 +50,7 @@ pub enum LineFault {
     NoEqualsSign,
     /// It contains a NUL byte.
     Nul,
-    /// What comes before the `=` is not a name.
+    /// The text before the `=` is not a name.
     NotAName,
     /// There is no closing quote.
     OpenQuote,
@@ -61,7 +61,7 @@ impl EnvFile {
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or for its first malformed line.
+    /// If it cannot be read, or for its first malformed line.
     pub fn read(path: &Path) -> Result<Self, EnvFileError> {
         let name = path.display().to_string();
         let unreadable = |error| EnvFileError::Unreadable(name.clone(), error);
@@ -92,7 +92,7 @@ impl EnvFile {
         Ok(Self { path: path.to_owned(), variables })
     }
 
-    /// Each variable with its value and its place, as `file:line`.
+    /// Iterates over the variables with their values and places, as `file:line`.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &OsStr, String)> {
         let place = |line| format!("{}:{line}", self.path);
         self.variables.iter().map(move |(name, value, line)| (name.as_str(), value.as_os_str(), place(line)))

@@ -1,6 +1,6 @@
-//! Files and directories that settings name.
+//! Files and directories named by settings.
 //!
-//! Promises: paths become absolute without following links. Refuses: it opens nothing.
+//! Paths become absolute without following links. No file is kept open.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ pub(super) fn readable_file(path: &Path) -> Result<PathBuf, Fault> {
     std::path::absolute(path).map_err(unusable)
 }
 
-/// The default document root.
+/// Returns the default document root.
 pub(super) fn default_root(base: &Path) -> PathBuf {
     let public = base.join("public");
     if public.is_dir() { public } else { base.to_owned() }
 }
 
-/// Makes the path absolute without following links, so that a root that is switched with a link can still be switched.
+/// Makes the path absolute without following links, so that a root selected by a link can still be switched.
 pub(super) fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let unusable = |error: std::io::Error| Fault::NotADirectory(error.to_string());
     if !std::fs::metadata(path).map_err(unusable)?.is_dir() {
         return Err(Fault::NotADirectory("not a directory".to_owned()));
     }
     let absolute = std::path::absolute(path).map_err(unusable)?;
-    // Through the components, so that a slash at the end goes.
+    // Via the components, to remove a trailing slash.
     Ok(absolute.components().collect())
 }

@@ -1,8 +1,8 @@
 //! URL path patterns, as used in `PHP_DENY_PATHS`.
 //!
-//! Promises: there is one dialect. `*` and `?` match within a segment, `**` matches across segments, `[…]` and `{…,…}`
-//! match alternatives, matching is case-insensitive, and the leading slash is optional. Refuses: it handles no paths;
-//! [`policy`](crate::policy) does the matching.
+//! There is one dialect: `*` and `?` match within a segment, `**` matches across segments, `[…]` and `{…,…}` match
+//! alternatives, matching is case-insensitive, and the leading slash is optional. The matching itself is in
+//! [`policy`](crate::policy).
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 ///
 /// # Errors
 ///
-/// A description of what is wrong with the pattern.
+/// Returns a description of the syntax error.
 pub fn url_path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern.strip_prefix('/').unwrap_or(pattern))
         .literal_separator(true)

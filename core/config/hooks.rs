@@ -1,18 +1,18 @@
-//! The runtime hooks: the kinds of calls that give their thread to other requests while they wait.
+//! The runtime hooks: kinds of calls that release their thread to other requests while they wait.
 //!
-//! Promises: a list names each hook once, in the order of the table. Refuses: which calls belong to which hook is known
-//! to whoever hooks them.
+//! A list names each hook once, in the order of the table. The calls of each hook are defined where they are
+//! intercepted.
 
 use super::problem::Fault;
 
 /// A kind of call that can wait without blocking its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuntimeHook {
-    /// PHP's own pauses.
+    /// PHP's sleep functions.
     Sleep,
     /// Sockets.
     Net,
-    /// Names of hosts.
+    /// Host name resolution.
     Dns,
     /// Programs, and pipes to them.
     Process,
@@ -22,7 +22,7 @@ impl RuntimeHook {
     /// Every hook, in the order of the report.
     pub const ALL: [Self; 4] = [Self::Sleep, Self::Net, Self::Dns, Self::Process];
 
-    /// Its name, in the settings and in metrics.
+    /// Returns its name, in the settings and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sleep => "sleep",
@@ -32,13 +32,13 @@ impl RuntimeHook {
         }
     }
 
-    /// Those that `words` name.
+    /// Returns the hooks named by `words`.
     pub(super) fn named(words: &[String]) -> Vec<Self> {
         Self::ALL.into_iter().filter(|hook| words.iter().any(|word| word == hook.as_str())).collect()
     }
 }
 
-/// The words of a list such as `sleep,net`, of `none`, or of `all`.
+/// Returns the words of a list such as `sleep,net`, of `none`, or of `all`.
 pub(super) fn words(text: &str) -> Result<Vec<String>, Fault> {
     let entries: Vec<_> = text
         .split(',')

@@ -1,6 +1,6 @@
-//! The names of settings inside this folder.
+//! The identifiers of settings inside this folder.
 
-/// Names a row of [`KEYS`](super::keys::KEYS) inside the folder; the order is the table's.
+/// Identifies a row of [`KEYS`](super::keys::KEYS), in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     ListenAddr,

@@ -1,6 +1,6 @@
 //! The description of one setting in the table of settings.
 //!
-//! Promises: all descriptions are plain constants, checked at compile time. Refuses: values are stored elsewhere.
+//! All descriptions are plain constants, checked at compile time. Values are stored elsewhere.
 
 use std::net::Ipv4Addr;
 
@@ -17,12 +17,12 @@ pub struct Key {
     pub initial: Initial,
     /// Where its value may be shown.
     pub exposure: Exposure,
-    /// Whether a value that is not accepted is ignored, with a warning, instead of stopping the start, if it may be meant for
-    /// another program: the variable has no prefix.
+    /// Whether an invalid value without the `SVC_` prefix is ignored with a warning, instead of stopping the start,
+    /// because it may be meant for another program.
     pub is_lenient: bool,
     /// The chapter of the reference page.
     pub chapter: Chapter,
-    /// A description of what it does.
+    /// A description of its effect.
     pub summary: &'static str,
     pub(super) id: Id,
     pub(super) field: Option<&'static str>,
@@ -84,7 +84,7 @@ pub enum ValueKind {
     Plugins,
     /// Comma-separated networks, addresses and the word `private`.
     Proxies,
-    /// `true` or `false`, and no other word.
+    /// `true` or `false`; no other word is accepted.
     StrictBoolean,
     /// Any text.
     Text,
@@ -99,7 +99,7 @@ pub enum ValueKind {
 pub enum ValueUnit {
     /// Bytes. The suffixes K, M and G multiply by powers of 1024.
     Bytes,
-    /// A count; the summary says of what.
+    /// A count; the summary names the counted things.
     Count,
     /// Mebibytes.
     Mebibytes,
@@ -155,7 +155,7 @@ pub enum Chapter {
     Php,
     /// Connections, the queue and waiting.
     Admission,
-    /// Request and reply bodies.
+    /// Request and response bodies.
     Bodies,
     /// Time limits.
     Timeouts,

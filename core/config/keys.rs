@@ -1,7 +1,7 @@
-//! The one table of settings.
+//! The table of settings.
 //!
-//! Promises: every setting the server knows is a row here, or in `tracing/keys.rs`, and nothing about a setting's form,
-//! default, place in the report or documentation is said anywhere else. Refuses: rows hold no code.
+//! Every setting of the server is a row here or in `tracing/keys.rs`. The row alone defines its form, default, place in
+//! the report and documentation. Rows hold no code.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,7 @@ use super::key::{Chapter, Exposure, Initial, Json, Key, ValueKind, ValueUnit};
 use super::tracing::TRACING_KEYS;
 use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 
-/// Every setting, chapter by chapter.
+/// Every setting, in the order of the chapters.
 pub static KEYS: [Key; SERVER_KEYS.len() + TRACING_KEYS.len()] = {
     let mut keys = [SERVER_KEYS[0]; SERVER_KEYS.len() + TRACING_KEYS.len()];
     let mut row = 0;

@@ -1,6 +1,6 @@
-//! Where a port listens: an address, or the path of a Unix socket.
+//! Listening addresses: a socket address, or the path of a Unix socket.
 //!
-//! Promises: pure. A list names no place twice. Refuses: it binds nothing.
+//! Pure. A list contains no duplicates. Binds nothing.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use super::entries::entries;
 use super::problem::Fault;
 
-/// Where a port listens.
+/// A listening address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddr {
     /// At an address; at `[::]`, IPv4 connections are accepted as well.
     Tcp(SocketAddr),
-    /// At `[::]` with this port, for IPv6 only.
+    /// `[::]` with this port, for IPv6 only.
     Ipv6Only(u16),
-    /// At the path of a Unix socket.
+    /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddr {
-    /// Parses a list of addresses and paths, as `unix:PATH`; a port alone has the address `port_alone`. `[::]` accepts
+    /// Parses a list of addresses and `unix:PATH` entries; a port alone has the address `port_alone`. `[::]` accepts
     /// IPv6 only if the list contains an IPv4 address with the same port.
     pub(super) fn list(text: &str, port_alone: IpAddr) -> Result<Vec<Self>, Fault> {
         let entries: Vec<_> = entries(text)?.collect();
@@ -29,7 +29,7 @@ impl ListenAddr {
         for entry in &entries {
             places.push(match entry.strip_prefix("unix:") {
                 Some("") => return Err(Fault::NotAnAddress),
-                // Whoever removes the file must find it wherever the process is by then.
+                // Absolute, so that the file can be removed after a change of the working directory.
                 Some(path) => {
                     Self::Unix(std::path::absolute(Path::new(path)).map_err(|_| Fault::NotAnAddress)?)
                 }
@@ -48,7 +48,7 @@ impl ListenAddr {
         }
     }
 
-    /// The address, if it is one.
+    /// Returns the socket address, if it is one.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(addr) => Some(*addr),
@@ -61,7 +61,7 @@ impl ListenAddr {
         if let Self::Tcp(SocketAddr::V4(addr)) = self { Some(addr.port()) } else { None }
     }
 
-    /// Listens for IPv6 only if its port is one of `ports`. With port 0, each socket gets a different port.
+    /// Restricts it to IPv6 if its port is one of `ports`. With port 0, each socket gets a different port.
     fn leave_ipv4(&mut self, ports: &[u16]) {
         if let Self::Tcp(SocketAddr::V6(addr)) = self
             && addr.ip().is_unspecified()
@@ -72,7 +72,7 @@ impl ListenAddr {
         }
     }
 
-    /// Whether two listeners cannot have both.
+    /// Returns whether two listeners cannot bind both.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         if let (Self::Unix(one), Self::Unix(other)) = (self, other) {
             return one == other;
@@ -115,7 +115,7 @@ pub(super) fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Faul
         let canonical = address.ip().to_canonical();
         return Ok(if canonical.is_ipv4() { SocketAddr::new(canonical, port) } else { address });
     }
-    // An IPv6 address stands in brackets; without them its last group would pass for the port.
+    // An IPv6 address must be in brackets; otherwise its last group would be taken for the port.
     if host.contains([':', '[', ']']) {
         return Err(Fault::NotAnAddress);
     }
@@ -147,7 +147,7 @@ mod tests {
         assert!(relative.starts_with("unix:/") && relative.ends_with("/run/svc.sock"), "{relative}");
     }
 
-    /// Whether each of these takes IPv4, IPv6 or both.
+    /// Returns whether each address accepts IPv4, IPv6 or both.
     fn families(text: &str) -> Vec<&'static str> {
         let list = ListenAddr::list(text, Ipv4Addr::UNSPECIFIED.into()).unwrap();
         let family = |place: &ListenAddr| match place {

@@ -1,6 +1,6 @@
-//! What the system grants the process, and the settings that depend on it.
+//! The system's resources and limits for the process, and the settings that depend on them.
 //!
-//! Promises: what does not fit is found before anything is started. Refuses: it changes no limit.
+//! Insufficient limits are found before anything is started. No limit is changed.
 
 use rustix::process::{Resource, getrlimit};
 
@@ -13,17 +13,17 @@ use super::value::Value;
 use super::warning::Warning;
 use crate::limits::descriptors_needed;
 
-/// What the system grants the process.
+/// The system's resources and limits for the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     /// The number of CPUs.
     pub cpus: usize,
-    /// The limit of descriptors; `None` if there is none.
+    /// The descriptor limit; `None` if unlimited.
     pub descriptors_max: Option<u64>,
 }
 
 impl Machine {
-    /// The machine that the process runs on, with the process's own limits.
+    /// Returns the limits of this process on its machine.
     pub fn of_this_process() -> Self {
         Self {
             // Honours affinity and the quotas of control groups; an unknown number is treated as the smallest.
@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    /// The default number of connections adapts to the limit of descriptors; one that was chosen has to fit.
+    /// Adapts the default number of connections to the descriptor limit; a configured number must fit.
     pub(super) fn fit_connections(
         &self,
         settings: &mut Settings,
@@ -53,7 +53,7 @@ impl Machine {
             warnings.push(Warning::FewerConnections { max_connections: room, initial, descriptors });
             return;
         }
-        // Of those that nobody has chosen, one would do.
+        // A default may shrink down to one connection.
         let wanted = if is_default { 1 } else { initial };
         let needed = descriptors_needed(wanted);
         let fewer = if room > 0 { format!("up to {room}, or ") } else { String::new() };

@@ -1,12 +1,11 @@
 //! The settings of the server.
 //!
-//! Why: one table ([`keys::KEYS`]) defines the name, type, default and report field of each setting. Parsing, help,
+//! One table ([`keys::KEYS`]) defines the name, type, default and report field of each setting. Parsing, help,
 //! `svc check`, the reference page and `/config` all use it, so they cannot disagree.
 //!
-//! Promises: a [`Config`] that exists is valid. All invalid values are found in one pass and reported together, one
-//! line per variable. A setting whose feature is not available in this version accepts only its inactive value.
-//!
-//! Refuses: it does not read the environment (the caller passes the variables in), and nothing changes after startup.
+//! A [`Config`] that exists is valid. All invalid values are found in one pass and reported together, one line per
+//! variable. A setting whose feature is not available in this version accepts only its inactive value. The environment
+//! is not read here (the caller passes the variables in), and the settings do not change after startup.
 
 use std::path::PathBuf;
 
@@ -63,11 +62,11 @@ pub use warning::Warning;
 pub struct Config {
     /// Addresses, files and threads.
     pub serving: ServingConfig,
-    /// The pool of threads that run PHP, and what scripts see.
+    /// The PHP thread pool, and the environment of scripts.
     pub php: PhpConfig,
     /// Connections, the queue and waiting.
     pub admission: AdmissionConfig,
-    /// The bodies of requests, and where bodies are kept that are too large for memory.
+    /// Request bodies, and temporary files for bodies that do not fit into memory.
     pub bodies: BodyConfig,
     /// Time limits.
     pub timeouts: TimeoutConfig,
@@ -75,7 +74,7 @@ pub struct Config {
     pub files: FileConfig,
     /// TLS on the main port.
     pub tls: TlsConfig,
-    /// What clients may do, and whom to believe about them.
+    /// Client permissions and trusted proxies.
     pub clients: ClientConfig,
     /// Logs and trace context.
     pub logs: LogConfig,
@@ -85,15 +84,15 @@ pub struct Config {
     pub operations: OperationsConfig,
     /// Tracing; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
-    /// How to talk to the service manager, which is no setting.
+    /// The interface of the service manager, which is not a setting.
     pub service_manager: ServiceManagerConfig,
-    /// What was noticed, and does not stop the start.
+    /// Warnings, which do not stop the start.
     pub warnings: Vec<Warning>,
     /// The resolved value and the source of each setting, in the order of the table.
     pub(crate) settings: Vec<Setting>,
 }
 
-/// What handles PHP requests.
+/// The handler of PHP requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// The PHP interpreter, on a pool of threads behind the queue.
@@ -109,7 +108,7 @@ pub enum AbandonedRequests {
     Drop,
     /// All.
     Run,
-    /// Those whose method may change something.
+    /// Requests with an unsafe method, which may change state.
     RunUnsafe,
 }
 

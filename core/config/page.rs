@@ -1,6 +1,6 @@
 //! The table of settings as text: help on the terminal, the reference page, and `svc check`.
 //!
-//! Promises: every setting appears in all three. Refuses: secret values are masked.
+//! Every setting appears in all three. Secret values are masked.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ pub fn help() -> String {
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
             let mut title = format!("{} (default: {})", key.variable, initial(key, ""));
             if title.len() > 96 {
-                // So that a long list can be wrapped.
+                // Allows the list to be wrapped.
                 title = title.replace(',', ", ");
             }
             let accepted = format!("Accepted: {}", key.accepted());
@@ -71,7 +71,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// What `svc check` says of one setting or directive.
+/// The row of one setting or directive in `svc check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckRow {
     /// The variable, or `-d`.
@@ -84,7 +84,7 @@ pub struct CheckRow {
     pub is_default: bool,
 }
 
-/// Returns what there is to say of every setting of `config` and of its directives.
+/// Returns the rows of all settings of `config`, and of its directives.
 pub fn check_rows(config: &Config) -> Vec<CheckRow> {
     let of_setting = |setting: &Setting| CheckRow {
         name: setting.key.variable,
@@ -105,7 +105,7 @@ pub fn check_rows(config: &Config) -> Vec<CheckRow> {
 /// Returns the rows as text, one per line.
 pub fn check(rows: &[CheckRow]) -> String {
     let name_width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    // One long path must not push the sources of all others out of sight.
+    // Limited, so that one long path does not push the sources of all rows out of view.
     let value_width = rows.iter().map(|row| row.value.chars().count()).max().unwrap_or(0).min(40);
     rows.iter().fold(String::new(), |mut page, CheckRow { name, value, source, .. }| {
         let _ = writeln!(page, "{name:name_width$}  {value:value_width$}  {source}");
@@ -113,7 +113,7 @@ pub fn check(rows: &[CheckRow]) -> String {
     })
 }
 
-/// Whether a value is the one that the table promises if nothing is set. Values that the server computes depend on others.
+/// Returns whether a value is the documented default. Computed values depend on other settings.
 fn is_default(setting: &Setting) -> bool {
     match setting.key.initial {
         Initial::Is(text) => setting.key.kind.parse(OsStr::new(text)).as_ref() == Ok(&setting.value),
@@ -124,7 +124,7 @@ fn is_default(setting: &Setting) -> bool {
 fn shown(setting: &Setting) -> String {
     match setting.key.exposure {
         Exposure::Secret if setting.value != Value::Unset => "(secret)".to_owned(),
-        // Escaped, so that a value is always on one line.
+        // Escaped, to keep the value on one line.
         _ => setting.value.to_string().escape_debug().to_string(),
     }
 }
@@ -164,7 +164,7 @@ pub fn unlinked(text: &str) -> String {
     plain + rest
 }
 
-/// Breaks a text into lines of at most this width.
+/// Wraps a text into lines of at most this width.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();

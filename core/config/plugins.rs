@@ -1,8 +1,7 @@
-//! Which plugins to load, and the settings that are theirs.
+//! The plugins to load, and their settings.
 //!
-//! Promises: a list names each plugin once; each variable `PLUGIN_<NAME>_<KEY>` belongs to one plugin, the one with the
-//! longest name that fits. Refuses: what the settings of a plugin mean is the plugin's own affair, so that nobody checks
-//! them here.
+//! A list names each plugin once. Each variable `PLUGIN_<NAME>_<KEY>` belongs to one plugin, the one with the longest
+//! matching name. Only the plugin knows the meaning of its settings, so they are not validated here.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -11,24 +10,24 @@ use std::path::PathBuf;
 use super::problem::Fault;
 use crate::limits::{PLUGIN_NAME_BYTES_MAX, PLUGINS_MAX};
 
-/// Where a plugin comes from.
+/// The source of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginSource {
-    /// It is known by its name.
+    /// An installed plugin with this name.
     Named(String),
-    /// It is in this file.
+    /// A plugin in this file.
     File(PathBuf),
 }
 
-/// The variables of all plugins, as they were in the environment.
+/// The variables of all plugins, as found in the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSettings(Vec<(String, Vec<u8>)>);
 
-/// What the variables of plugins begin with.
+/// The prefix of the variables of plugins.
 const PREFIX: &str = "PLUGIN_";
 
 impl PluginSource {
-    /// Reads an entry of the list.
+    /// Parses an entry of the list.
     fn of(entry: &str) -> Option<Self> {
         if entry.starts_with('/') {
             Some(Self::File(PathBuf::from(entry)))
@@ -37,20 +36,20 @@ impl PluginSource {
         }
     }
 
-    /// Those that the words of a list mean; they are valid.
+    /// Returns the plugins for the words of a list, which are valid.
     pub(super) fn of_list(words: &[String]) -> Vec<Self> {
         words.iter().filter_map(|word| Self::of(word)).collect()
     }
 }
 
-/// Whether a plugin may have this name: it is a part of paths, settings and metrics.
+/// Returns whether a plugin may have this name, which becomes part of paths, settings and metrics.
 pub fn is_plugin_name(name: &str) -> bool {
     name.len() <= PLUGIN_NAME_BYTES_MAX
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// The words of a list of names and absolute paths.
+/// Returns the words of a list of names and absolute paths.
 pub(super) fn words(text: &str) -> Result<Vec<String>, Fault> {
     let mut words: Vec<String> = Vec::new();
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -70,7 +69,7 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, Fault> {
 }
 
 impl PluginSettings {
-    /// Whether a variable may belong to a plugin.
+    /// Returns whether a variable may belong to a plugin.
     pub(super) fn may_have(name: &str) -> bool {
         name.len() > PREFIX.len() && name.starts_with(PREFIX)
     }
@@ -83,7 +82,7 @@ impl PluginSettings {
         }
     }
 
-    /// The settings of the plugin `name`, by their keys, where `names` are those of all plugins.
+    /// Returns the settings of the plugin `name`, by key; `names` lists all plugins.
     pub fn of_plugin<'a>(&'a self, name: &str, names: &[&str]) -> Vec<(&'a str, &'a [u8])> {
         let key_of = |variable: &'a str, name: &str| {
             let key = variable.strip_prefix(name.to_ascii_uppercase().as_str())?.strip_prefix('_')?;
@@ -143,7 +142,7 @@ mod tests {
         };
         let pair = |key: &str, value: &str| (key.to_owned(), value.as_bytes().to_vec());
         let both = ["disk", "disk_rust"];
-        // The second one's name is also a key of the first one.
+        // The second name is also a key of the first plugin.
         assert_eq!(of("disk", &both), [pair("PATH", "/"), pair("RUST", "what")]);
         assert_eq!(of("disk_rust", &both), [pair("PATH", "/tmp")]);
         let alone = [pair("PATH", "/"), pair("RUST_PATH", "/tmp"), pair("RUST", "what")];

@@ -1,14 +1,14 @@
 //! Errors in the settings, described so that they can be fixed without a manual.
 //!
-//! Promises: one line per variable, `VARIABLE: "value" fault; accepted: …`. The value is quoted and escaped, so that
-//! no value can forge a line. Refuses: secret values are never shown.
+//! One line per variable, `VARIABLE: "value" fault; accepted: …`. The value is quoted and escaped, so that it cannot
+//! forge a line. Secret values are never shown.
 
 use std::fmt;
 
 /// All errors in the settings; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// Each with the name of its setting as it was written.
+    /// The problems, each with the name of its setting as the operator wrote it.
     problems: Vec<(String, Problem)>,
 }
 
@@ -19,7 +19,7 @@ pub struct Problem {
     pub setting: &'static str,
     /// The invalid value; `None` if it is absent or secret.
     pub value: Option<String>,
-    /// What is wrong with the value.
+    /// The fault of the value.
     pub fault: Fault,
     /// The accepted values.
     pub accepted: String,
@@ -30,7 +30,7 @@ pub struct Problem {
 pub enum Fault {
     /// The address overlaps with that of another listener.
     AddressTaken(&'static str),
-    /// So many connections need so many descriptors, but the limit is this.
+    /// The connections need more descriptors than the limit allows.
     Descriptors {
         /// The number of connections.
         max_connections: u64,
@@ -41,7 +41,7 @@ pub enum Fault {
     },
     /// The list has no entries.
     EmptyList,
-    /// The setting that belongs to it is set, but it is not.
+    /// The other setting of the pair is set, but this one is not.
     HalfPair(&'static str),
     /// It requires PHP.
     LacksPhp,
@@ -95,7 +95,7 @@ pub enum Fault {
     Unusable(String),
     /// It has no effect without the given value of the given setting.
     Unused(&'static str),
-    /// This list entry is there more than once.
+    /// This list entry occurs more than once.
     Twice(String),
     /// Its number of entries differs from that of the given setting.
     UnequalPair(usize, &'static str, usize),

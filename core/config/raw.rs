@@ -1,8 +1,8 @@
 //! The settings as text, and the source of each.
 //!
-//! Promises: an empty value is the same as none; an option of the command line takes precedence over the environment, and
-//! that over files of variables; of the two variables of a setting, `SVC_<NAME>` takes precedence. Refuses: it does not
-//! validate values and keeps no value of a variable that is not a setting, of svc or of a plugin, or of a service manager's.
+//! An empty value is the same as none. Options of the command line take precedence over the environment, which takes
+//! precedence over files of variables; of the two variables of a setting, `SVC_<NAME>` takes precedence. Values are not
+//! validated. Only variables of svc's settings, of plugins and of service managers are kept.
 
 use std::ffi::{OsStr, OsString};
 
@@ -35,7 +35,7 @@ pub enum ValueSource {
     },
 }
 
-/// What the second name of each setting begins with.
+/// The prefix of the second name of each setting.
 pub const PREFIX: &str = "SVC_";
 
 /// Unparsed settings.
@@ -56,12 +56,12 @@ struct Variable {
     place: Option<String>,
 }
 
-/// A variable that looks like a setting and is none.
+/// A variable that resembles a setting but is not one.
 #[derive(Clone, Debug)]
 pub(super) struct Stranger {
     pub(super) variable: String,
     pub(super) place: Option<String>,
-    /// The setting that may have been meant.
+    /// The setting that was probably meant.
     pub(super) meant: Option<&'static Key>,
 }
 
@@ -158,7 +158,7 @@ impl RawConfig {
         for variable in &self.variables {
             settings.keep(&variable.name, variable.value.clone());
         }
-        // They replace the others.
+        // Prefixed variables replace the others.
         for variable in &self.variables {
             if let Some(name) = variable.plain_name() {
                 settings.keep(name, variable.value.clone());
@@ -179,7 +179,8 @@ impl RawConfig {
         &self.strangers
     }
 
-    /// Keeps what concerns svc. Of two variables of the same name, the one in the environment stays, or the last one there.
+    /// Keeps the variables of svc. Of duplicates in the environment the last one is kept; the environment precedes
+    /// files.
     fn keep(&mut self, name: &OsStr, value: OsString, place: Option<String>) {
         if value.is_empty() || (place.is_none() && self.service_manager.keep(name, &value)) {
             return;
@@ -207,7 +208,7 @@ impl RawConfig {
 }
 
 impl Variable {
-    /// The name without the prefix, if there is one.
+    /// Returns the name without the prefix, if it has the prefix.
     fn plain_name(&self) -> Option<&str> {
         self.name.strip_prefix(PREFIX)
     }
@@ -222,7 +223,7 @@ impl Variable {
 }
 
 impl ValueSource {
-    /// Describes where the value of the setting `variable` comes from.
+    /// Describes the source of the value of the setting `variable`.
     pub fn describe(&self, variable: &str) -> String {
         match self {
             Self::CommandLine(None) => "command line".to_owned(),
@@ -235,7 +236,7 @@ impl ValueSource {
         }
     }
 
-    /// What the operator has written, to be named in an error: the variable or option, after its place in a file.
+    /// Returns the variable or option as the operator wrote it, for error messages; in a file, after its place.
     pub(super) fn name(&self, variable: &str) -> String {
         match self {
             Self::CommandLine(None) | Self::Default | Self::Environment { is_prefixed: false } => {
@@ -249,35 +250,35 @@ impl ValueSource {
         }
     }
 
-    /// Whether the value may be meant for another program, which gives the variable its own meaning.
+    /// Returns whether the value may be meant for another program, which gives the variable a different meaning.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::EnvFile { is_prefixed: false, .. } | Self::Environment { is_prefixed: false })
     }
 }
 
-/// The setting of this variable.
+/// Returns the setting of this variable.
 fn id_of(variable: &str) -> Id {
     let key = KEYS.iter().find(|key| key.variable == variable);
     key.map_or_else(|| unreachable!("{variable} is no setting"), |key| key.id)
 }
 
-/// Where temporary files go; it is not a setting.
+/// The directory of temporary files; it is not a setting.
 const TEMPORARY_DIR: &str = "TMPDIR";
 
-/// Variables of the build, and those of the prefix that nobody has misspelt.
+/// Variables of the build that have the prefix but are not misspelt settings.
 const NOT_SETTINGS: [&str; 2] = ["SVC_PHP_CONFIG", "SVC_WERROR"];
 
-/// What variables begin with that Kubernetes sets in every container, if there is a service with the name `svc`.
+/// Prefixes of the variables that Kubernetes sets in every container if there is a service named `svc`.
 const SET_BY_KUBERNETES: [&str; 2] = ["SVC_SERVICE_", "SVC_PORT"];
 
-/// The setting that is spelt almost like `name`. A variable with the prefix is meant to be one, so that it need not be as
-/// close as another, which may belong to any program.
+/// Returns the setting that is spelt almost like `name`. A variable with the prefix is meant for svc, so its spelling
+/// may differ more than that of others, which may belong to any program.
 fn meant_setting(name: &str, is_prefixed: bool) -> Option<&'static Key> {
     let upper = name.to_ascii_uppercase();
     let variable = spelling::nearest(&upper, KEYS.iter().map(|key| key.variable), |candidate| {
         match candidate.len() {
             length if is_prefixed => length / 4,
-            // Names of OpenTelemetry resemble each other, and svc knows not all of them.
+            // OpenTelemetry's names resemble each other, and svc does not know all of them.
             _ if candidate.starts_with("OTEL_") => 1,
             length => 1 + usize::from(length >= 10),
         }

@@ -1,15 +1,15 @@
 //! The configuration report at `/config`.
 //!
-//! Promises: it contains a field for each setting that may be shown, always all of them, with the type given in the
-//! table. Automatic values appear as their resolved values, and keys are sorted. Refuses: it contains nothing that the
-//! table excludes (paths of keys, the address of the operations port, secrets).
+//! It always contains a field for each setting that may be shown, with the type given in the table. Automatic values
+//! appear as their resolved values, and keys are sorted. It omits everything that the table excludes (paths of keys,
+//! the address of the operations port, secrets).
 
 use serde_json::{Map, Value};
 
 use super::Config;
 
 impl Config {
-    /// Returns the report. The fields of `extra` are added to it, or replace its own.
+    /// Returns the report. The fields of `extra` are added, or replace fields of the same name.
     pub fn report(&self, extra: Map<String, Value>) -> Map<String, Value> {
         let mut report = Map::new();
         for setting in &self.settings {
@@ -26,7 +26,7 @@ impl Config {
         let hooks = self.background.runtime_hooks.iter().map(|hook| hook.as_str());
         report.insert("runtime_hooks".to_owned(), hooks.collect());
         report.insert("tls_enabled".to_owned(), (!self.tls.certificates.is_empty()).into());
-        // Settings know of no file; whoever has loaded one says so in `extra`.
+        // Settings do not know whether a file was loaded; its loader sets the field in `extra`.
         report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());
         report
             .insert("headers_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());

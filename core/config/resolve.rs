@@ -1,7 +1,7 @@
 //! Resolves text to a [`Config`], or to a list of all errors in it.
 //!
-//! Promises: all errors are found in one pass. Each automatic value is computed here, once; the typed field,
-//! `svc check` and the report show the same result. Refuses: it opens no files; it only checks what exists.
+//! All errors are found in one pass. Each automatic value is computed here, once; the typed field, `svc check` and the
+//! report show the same result. Files are not read, but their existence is checked.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -60,7 +60,7 @@ impl Config {
         if resolver.problems.is_empty() {
             Ok(resolver.config(php_ini, tracing, raw))
         } else {
-            // By the table, so that the order is that of the reference page; the command line's options come last.
+            // In the order of the table, which is that of the reference page; options of the command line come last.
             let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
             resolver.problems.sort_by_key(|problem| row(problem).unwrap_or(KEYS.len()));
             let named = |problem: Problem| {
@@ -84,7 +84,7 @@ impl Config {
 struct Resolver {
     settings: Settings,
     problems: Vec<Problem>,
-    /// What of tracing was not accepted, and does not stop the start.
+    /// Rejected values of tracing that do not stop the start.
     ignored: Vec<Problem>,
     warnings: Vec<Warning>,
     io_workers_at_start: usize,
@@ -134,7 +134,7 @@ impl Resolver {
         }
     }
 
-    /// An application may use the variables of tracing while svc does not.
+    /// Returns whether the setting is evaluated. An application may use the variables of tracing while svc does not.
     fn is_looked_at(&self, key: &Key) -> bool {
         key.chapter != Chapter::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
     }
@@ -146,7 +146,7 @@ impl Resolver {
             .then(|| TraceConfig::resolve(&mut self.settings, &mut self.problems, ignored))
     }
 
-    /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
+    /// Checks for an incomplete pair; that error is easier to understand than an unavailable feature.
     fn check_tls_pair(&mut self) {
         for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
             let present = |id: Id| *self.settings.source(id) != ValueSource::Default;
@@ -163,7 +163,7 @@ impl Resolver {
         }
     }
 
-    /// Each certificate has its key at the same position in the other list.
+    /// Checks that each certificate has its key at the same position in the other list.
     fn check_tls_lists(&mut self) {
         let (certs, keys) = (self.settings.paths(Id::TlsCert).len(), self.settings.paths(Id::TlsKey).len());
         if certs > 0 && keys > 0 && certs != keys {
@@ -180,7 +180,7 @@ impl Resolver {
         };
         self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
         let was_set = self.set_if_automatic(Id::IoWorkers, cpus.clamp(1, THREADS_MAX));
-        // A number that was chosen is in use from the start.
+        // A configured number is in use from the start.
         self.io_workers_at_start = if was_set { 1 } else { self.settings.count(Id::IoWorkers) };
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
         let async_workers = self.settings.count(Id::AsyncWorkers);
@@ -188,7 +188,7 @@ impl Resolver {
     }
 
     fn compute_waiting(&mut self) {
-        // Those who wait hold connections; the other half is for everybody else.
+        // Waiting requests hold connections; half of the connections stay free for other requests.
         let waiting =
             self.settings.count(Id::QueueCapacity).min(self.settings.count(Id::MaxConnections) / 2).max(1);
         self.set_if_automatic(Id::QueueMaxWaiting, waiting);
@@ -243,7 +243,7 @@ impl Resolver {
                 return;
             }
         };
-        // Hidden files are never served, and least of all to everybody.
+        // Hidden files are never served.
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
         let is_below =
             |entry: &EntryFile| !entry.file.is_empty() && Path::new(&entry.file).components().all(is_plain);
@@ -256,7 +256,7 @@ impl Resolver {
             );
             return;
         }
-        // A root that is not there has a line of its own.
+        // A missing root is reported separately.
         let is_there = |entry: &EntryFile| !root.is_dir() || root.join(&entry.file).is_file();
         if let Some(wrong) = entries.iter().find(|entry| !is_there(entry)) {
             self.fault_accepting(
@@ -274,7 +274,7 @@ impl Resolver {
     }
 
     fn check_worker_mode(&mut self) {
-        // A worker loads one script, which handles all paths.
+        // A worker loads a single script, which handles all paths.
         let root = self.settings.path(Id::DocumentRoot).unwrap_or_default();
         let entries = self.settings.text(Id::EntryFile).and_then(|text| EntryFile::list(text, &root).ok());
         let has_script = entries.is_some_and(|entries| {
@@ -345,7 +345,7 @@ impl Resolver {
         self.problems.push(Problem { setting: key.variable, value, fault, accepted: accepted.to_owned() });
     }
 
-    /// Sets what is left to the server; returns whether it is.
+    /// Sets an automatic setting; returns whether it is automatic.
     fn set_if_automatic(&mut self, id: Id, number: usize) -> bool {
         let is_automatic = matches!(self.settings.value(id), Value::Unset | Value::Integer(0));
         if is_automatic {
@@ -381,7 +381,7 @@ impl RawConfig {
     ///
     /// # Errors
     ///
-    /// What is wrong with the address.
+    /// Returns the problem with the address.
     pub fn internal_addr(&self) -> Result<Option<SocketAddr>, Problem> {
         let Some((text, _)) = self.value(Id::InternalAddr) else { return Ok(None) };
         let key = &KEYS[Id::InternalAddr as usize];
@@ -399,7 +399,7 @@ impl RawConfig {
 }
 
 impl RawConfig {
-    /// The file with the process ID of the server, for clients of the server; `None` if it is unset.
+    /// Returns the path of the server's PID file, for clients of the server; `None` if it is unset.
     pub fn pid_file(&self) -> Option<PathBuf> {
         self.value(Id::PidFile).map(|(path, _)| PathBuf::from(path))
     }

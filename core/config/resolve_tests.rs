@@ -318,7 +318,8 @@ fn the_entry_file_is_a_file_below_the_root() {
     ] {
         assert!(with(wrong).is_err(), "{wrong}");
     }
-    // By its path in the file system, also through links: those above the root do not matter, those below keep their names.
+    // By its path in the file system, also through links: links above the root are resolved, those below it keep their
+    // names.
     std::fs::create_dir_all(root.path().join("releases/1")).unwrap();
     std::fs::write(root.path().join("releases/1/app.php"), "").unwrap();
     let links = tempfile::tempdir().unwrap();

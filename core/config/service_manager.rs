@@ -1,27 +1,27 @@
-//! What a service manager (systemd) says to the process it has started.
+//! The service manager's (systemd's) variables for the process.
 //!
-//! Promises: the variables of its protocol are read like settings; those that make no sense are the same as none. Refuses:
-//! they are no settings, because no operator writes them.
+//! The variables of its protocol are read like settings; invalid ones count as unset. They are not settings, because
+//! operators do not write them.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
-/// How to talk to the service manager.
+/// The interface of the service manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceManagerConfig {
-    /// The socket that takes notifications: a path, or an abstract name after `@`.
+    /// The notification socket: a path, or an abstract name after `@`.
     pub socket: Option<OsString>,
-    /// How long it waits for a sign of life before it restarts the process.
+    /// The watchdog timeout: without a keep-alive message in this time, the process is restarted.
     pub watchdog: Option<Duration>,
-    /// The process that is to give those signs; `None` means this one.
+    /// The process that must send keep-alive messages; `None` means this one.
     pub watchdog_pid: Option<u32>,
 }
 
 impl ServiceManagerConfig {
-    /// The variables, which are taken out of the environment: programs that PHP starts are not meant by them.
+    /// The variables, which are removed from the environment, because they do not concern programs started by PHP.
     pub const VARIABLES: [&str; 3] = [NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID];
 
-    /// Keeps a variable that belongs to the protocol; returns whether it does.
+    /// Keeps a variable of the protocol; returns whether it is one.
     pub(super) fn keep(&mut self, name: &OsStr, value: &OsStr) -> bool {
         match name.to_str() {
             Some(NOTIFY_SOCKET) => self.socket = Some(value.to_owned()),

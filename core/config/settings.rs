@@ -1,6 +1,6 @@
-//! The settings after resolution, and their values by type.
+//! The resolved settings, and typed access to their values.
 //!
-//! Promises: there is one for each row of the table, in its order. Refuses: it decides nothing and reports nothing.
+//! There is one for each row of the table, in its order. Decides and reports nothing.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::listen_addr::ListenAddr;
 use super::raw::ValueSource;
 use super::value::Value;
 
-/// One setting after resolution.
+/// A resolved setting.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Its row in the table.
@@ -27,7 +27,7 @@ pub struct Setting {
     pub source: ValueSource,
 }
 
-/// Every setting, by its row.
+/// Every setting, in the order of the table.
 #[derive(Debug, Default)]
 pub(super) struct Settings(Vec<Setting>);
 
@@ -38,27 +38,27 @@ impl Settings {
         self.0.push(setting);
     }
 
-    /// All of them.
+    /// Returns all settings.
     pub(super) fn into_vec(self) -> Vec<Setting> {
         self.0
     }
 
-    /// Where a value came from.
+    /// Returns the source of a value.
     pub(super) fn source(&self, id: Id) -> &ValueSource {
         &self.0[id as usize].source
     }
 
-    /// The value.
+    /// Returns the value.
     pub(super) fn value(&self, id: Id) -> &Value {
         &self.0[id as usize].value
     }
 
-    /// Its row in the table.
+    /// Returns its row in the table.
     pub(super) fn key(&self, id: Id) -> &'static Key {
         self.0[id as usize].key
     }
 
-    /// The words of a list that is unset.
+    /// Returns the default words of a list.
     pub(super) fn initial(&self, id: Id) -> Vec<String> {
         match self.key(id).initial {
             Initial::Is(words) => words.split(',').map(str::to_owned).collect(),
@@ -74,22 +74,22 @@ impl Settings {
 
 /// Typed access to values. The kind of a key determines which method fits, and a test resolves every key.
 impl Settings {
-    /// An address; `None` if it is unset.
+    /// Returns an address; `None` if it is unset.
     pub(super) fn address(&self, id: Id) -> Option<SocketAddr> {
         if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
     }
 
-    /// A yes or no.
+    /// Returns a boolean.
     pub(super) fn boolean(&self, id: Id) -> bool {
         *self.value(id) == Value::Boolean(true)
     }
 
-    /// A number of things.
+    /// Returns a count.
     pub(super) fn count(&self, id: Id) -> usize {
         usize::try_from(self.integer(id)).unwrap_or(usize::MAX)
     }
 
-    /// A time in the unit of its row.
+    /// Returns a duration, converted from the unit of its row.
     pub(super) fn duration(&self, id: Id) -> Duration {
         match KEYS[id as usize].kind {
             ValueKind::Integer { unit: ValueUnit::Milliseconds, .. } => {
@@ -99,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// A number.
+    /// Returns an integer.
     pub(super) fn integer(&self, id: Id) -> u64 {
         match self.value(id) {
             Value::Integer(number) => *number,
@@ -107,42 +107,42 @@ impl Settings {
         }
     }
 
-    /// A list of words; empty if it is unset.
+    /// Returns a list of words; empty if it is unset.
     pub(super) fn list(&self, id: Id) -> Vec<String> {
         if let Value::List(words) = self.value(id) { words.clone() } else { Vec::new() }
     }
 
-    /// Where a port listens.
+    /// Returns listening addresses.
     pub(super) fn listeners(&self, id: Id) -> &[ListenAddr] {
         if let Value::Listeners(places) = self.value(id) { places } else { &[] }
     }
 
-    /// The permissions of a file.
+    /// Returns file permissions.
     pub(super) fn mode(&self, id: Id) -> u32 {
         if let Value::Mode(mode) = self.value(id) { *mode } else { 0 }
     }
 
-    /// A list of networks; `None` if it is unset.
+    /// Returns a list of networks; `None` if it is unset.
     pub(super) fn networks(&self, id: Id) -> Option<Vec<IpNet>> {
         if let Value::Networks(networks) = self.value(id) { Some(networks.clone()) } else { None }
     }
 
-    /// A path; `None` if it is unset.
+    /// Returns a path; `None` if it is unset.
     pub(super) fn path(&self, id: Id) -> Option<PathBuf> {
         if let Value::Path(path) = self.value(id) { Some(path.clone()) } else { None }
     }
 
-    /// A list of paths; empty if it is unset.
+    /// Returns a list of paths; empty if it is unset.
     pub(super) fn paths(&self, id: Id) -> &[PathBuf] {
         if let Value::Paths(paths) = self.value(id) { paths } else { &[] }
     }
 
-    /// A text, or a choice; `None` if it is unset.
+    /// Returns a text or a choice; `None` if it is unset.
     pub(super) fn text(&self, id: Id) -> Option<&str> {
         if let Value::Text(text) = self.value(id) { Some(text) } else { None }
     }
 
-    /// Names and values; if a name is there twice, the later value applies.
+    /// Returns names and values; if a name occurs twice, the later value applies.
     pub(super) fn variables(&self, id: Id) -> Vec<(String, String)> {
         let mut variables: Vec<(String, String)> = Vec::new();
         for entry in self.list(id) {
@@ -153,7 +153,7 @@ impl Settings {
         variables
     }
 
-    /// The size of the pool.
+    /// Returns the size of the pool.
     pub(super) fn workers(&self) -> WorkerRange {
         match self.value(Id::PhpWorkers) {
             Value::Workers(workers) => *workers,

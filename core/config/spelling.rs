@@ -1,10 +1,10 @@
-//! Words that were meant when others were written.
+//! Suggestions for misspelt words.
 //!
-//! Promises: the nearest of the known words, by the number of letters to add, remove, change or swap. Refuses: it knows
-//! no words; how far is too far is the caller's decision.
+//! Finds the nearest of the known words, by the number of letters to add, remove, change or swap. The caller supplies
+//! the words and the maximum distance.
 
-/// Returns the candidate nearest to `word`, if its distance is within `distance_max` of it; the first of several. It
-/// differs from `word`, or the caller would not ask.
+/// Returns the candidate nearest to `word`, if its distance is within `distance_max` of it; the first of several.
+/// `word` must not be a candidate.
 ///
 /// # Examples
 ///
@@ -29,12 +29,12 @@ pub fn nearest<'a>(
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// How far a word of a command line may be from what was meant: a third of its letters.
+/// Returns the maximum distance of a misspelt word on the command line: a third of the candidate's letters.
 pub fn tolerance(candidate: &str) -> usize {
     candidate.trim_start_matches('-').len().div_ceil(3).min(3)
 }
 
-/// The optimal string alignment distance.
+/// Computes the optimal string alignment distance.
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();

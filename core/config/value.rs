@@ -1,7 +1,7 @@
 //! The value of a setting: parsing, display, and its form in the report.
 //!
-//! Promises: a value accepted by [`ValueKind::parse`] has the form that the kind describes. Refuses: it knows no other
-//! settings; `resolve` checks values against each other.
+//! A value accepted by [`ValueKind::parse`] has the form that the kind describes. Values are not checked against other
+//! settings, which `resolve` does.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum Value {
     Paths(Vec<PathBuf>),
     /// Text.
     Text(String),
-    /// Nothing.
+    /// The setting is unset.
     Unset,
     /// Numbers of threads; `auto` is 0.
     Workers(WorkerRange),
@@ -58,9 +58,9 @@ impl ValueKind {
     ///
     /// # Errors
     ///
-    /// What is wrong with the text.
+    /// Returns the fault of the text.
     pub fn parse(self, text: &OsStr) -> Result<Value, Fault> {
-        // Names in the file system need not be UTF-8.
+        // File names need not be UTF-8.
         match self {
             Self::Path => return Ok(Value::Path(PathBuf::from(text))),
             Self::Paths => return paths(text).map(Value::Paths),
@@ -173,7 +173,7 @@ fn boolean(text: &str) -> Result<bool, Fault> {
     }
 }
 
-/// Only one word means true, so that nobody is surprised who sets it for an SDK.
+/// Parses a boolean. Only `true` means true, as in OpenTelemetry's SDKs.
 fn strict_boolean(text: &str) -> Result<bool, Fault> {
     match text.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
@@ -193,7 +193,7 @@ fn integer(text: &str, min: u64, max: u64, unit: ValueUnit) -> Result<u64, Fault
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Fault::NotANumber);
     }
-    // Only digits are left, so that what does not parse is too long.
+    // Only digits are left, so a failure means that the number is too large.
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     match number {
         _ if negative => Err(Fault::TooSmall),
@@ -203,7 +203,7 @@ fn integer(text: &str, min: u64, max: u64, unit: ValueUnit) -> Result<u64, Fault
     }
 }
 
-/// The value of `Strict-Transport-Security`; a number is its `max-age`.
+/// Parses the value of `Strict-Transport-Security`; a number is its `max-age`.
 fn hsts(text: &str) -> Result<String, Fault> {
     let is_number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
     if is_number(text) {
@@ -227,7 +227,7 @@ fn hsts(text: &str) -> Result<String, Fault> {
     if names.iter().any(|name| name == "max-age") { Ok(text.to_owned()) } else { Err(Fault::UnknownWord) }
 }
 
-/// The permissions of a file, as octal digits.
+/// Parses file permissions in octal digits.
 fn mode(text: &str) -> Result<u32, Fault> {
     if text.is_empty() || !text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
         return Err(Fault::NotAMode);
@@ -248,7 +248,7 @@ fn workers(text: &str) -> Result<WorkerRange, Fault> {
     if min > max { Err(Fault::MinAboveMax) } else { Ok(WorkerRange { min, max }) }
 }
 
-/// White space around an entry is ignored.
+/// Parses a list of paths; ignores white space around an entry.
 fn paths(text: &OsStr) -> Result<Vec<PathBuf>, Fault> {
     let entries = text.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let paths: Vec<PathBuf> =
@@ -297,8 +297,8 @@ fn assignments(text: &str) -> Result<Vec<String>, Fault> {
     if found.is_empty() { Err(Fault::EmptyList) } else { Ok(found) }
 }
 
-/// Returns the first pair of `text` without the quotes around its value, which begin at `quote`, and where it ends; `None`
-/// if its last quote is missing or has something other than a comma behind it.
+/// Returns the first pair of `text` without the quotes around its value, which begin at `quote`, and where it ends;
+/// `None` if its closing quote is missing or followed by something other than a comma.
 fn unquoted(text: &str, quote: usize) -> Option<(String, usize)> {
     let mut pair = text[..quote].to_owned();
     let mut chars = text[quote + 1..].char_indices();
@@ -327,7 +327,7 @@ fn proxies(text: &str) -> Result<Vec<IpNet>, Fault> {
     Ok(networks)
 }
 
-/// Loopback, private and link-local addresses, where an operator's own proxies are.
+/// Loopback, private and link-local addresses, where an operator's proxies usually are.
 const PRIVATE: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",

@@ -1,13 +1,13 @@
-//! What is noticed about the settings and does not stop the start.
+//! Warnings about the settings, which do not stop the start.
 
 use std::fmt;
 
 use super::problem::Problem;
 
-/// Something about the settings that an operator should know.
+/// A problem with the settings that an operator should know of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The default number of connections does not fit into the limit of descriptors.
+    /// The default number of connections exceeds the descriptor limit.
     FewerConnections {
         /// The number in effect.
         max_connections: u64,
@@ -16,15 +16,15 @@ pub enum Warning {
         /// The limit.
         descriptors: u64,
     },
-    /// A variable that other programs use too has a value that svc does not understand; the default is in effect.
+    /// A variable that other programs also use has a value that svc does not support; the default is in effect.
     Ignored(Problem),
-    /// A variable looks like a setting, and is none.
+    /// A variable resembles a setting but is not one.
     Unknown {
         /// The variable.
         variable: String,
         /// Its place in a file, as `file:line`; `None` if it is in the environment.
         place: Option<String>,
-        /// The variable that may have been meant.
+        /// The variable that was probably meant.
         meant: Option<String>,
     },
 }

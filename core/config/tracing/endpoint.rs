@@ -1,6 +1,6 @@
 //! The URL of a collector.
 //!
-//! Promises: the path is used as it is written; what is shown of a URL holds no credentials. Refuses: it resolves no names.
+//! The path is used as written; the displayed URL holds no credentials. Names are not resolved.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use http::Uri;
 use super::{ExportEndpoint, ExportProtocol};
 
 impl ExportEndpoint {
-    /// The collector if none is named.
+    /// Returns the default collector.
     pub(in crate::config) fn initial(protocol: ExportProtocol) -> Self {
         Self {
             is_tls: false,
@@ -19,8 +19,8 @@ impl ExportEndpoint {
         }
     }
 
-    /// Parses a URL; `None` if it is none. Of a URL without a scheme, which gRPC allows, `is_insecure` says whether its
-    /// connection is not encrypted.
+    /// Parses a URL; `None` if it is invalid. gRPC allows URLs without a scheme; `is_insecure` then disables
+    /// encryption.
     pub(in crate::config) fn parse(text: &str, protocol: ExportProtocol, is_insecure: bool) -> Option<Self> {
         let is_grpc = protocol == ExportProtocol::Grpc;
         let (is_tls, default_port, rest) = match text.split_once("://") {
@@ -47,8 +47,8 @@ impl ExportEndpoint {
         is_sound.then(|| Self { is_tls, host: host.to_owned(), port, target })
     }
 
-    /// What may be shown of text that is not a URL, but may have been meant to be one: without what is before the host,
-    /// and without the query. Rather too little than a password with an `@` in it.
+    /// Returns the part of an invalid URL that is safe to show: without the text before the host, and without the
+    /// query. In doubt, removes too much, in case a password contains an `@`.
     pub(in crate::config) fn without_credentials(text: &str) -> String {
         let after_scheme = text.find("://").map(|at| at + "://".len());
         let (scheme, rest) = text.split_at(after_scheme.unwrap_or(0));
@@ -60,7 +60,7 @@ impl ExportEndpoint {
         format!("{scheme}{user}{shown}{query}")
     }
 
-    /// The endpoint for traces of a collector that has one for each kind of data.
+    /// Returns the endpoint for traces of a collector with one endpoint for each kind of data.
     #[must_use]
     pub(in crate::config) fn for_traces(mut self) -> Self {
         let (path, query) = match self.target.split_once('?') {
@@ -72,7 +72,7 @@ impl ExportEndpoint {
         self
     }
 
-    /// The host and the port, as in the field `Host`.
+    /// Returns the host and the port, as in the field `Host`.
     pub fn authority(&self) -> String {
         let default_port = if self.is_tls { 443 } else { 80 };
         let is_v6 = self.host.contains(':');
@@ -81,7 +81,7 @@ impl ExportEndpoint {
     }
 }
 
-/// Without credentials: neither user names nor queries are shown.
+/// Displays the URL without user names and queries, which may hold credentials.
 impl fmt::Display for ExportEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_tls { "https" } else { "http" };

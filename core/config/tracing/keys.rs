@@ -1,7 +1,7 @@
-//! The rows of the table of settings that are OpenTelemetry's.
+//! OpenTelemetry's rows in the table of settings.
 //!
-//! Promises: the names, defaults and units of OpenTelemetry's specification. Refuses: rows hold no code. An application's
-//! own SDK may read the same variables, so that a value that svc cannot follow is ignored (`lenient`).
+//! The names, defaults and units are those of OpenTelemetry's specification. Rows hold no code. An application's SDK
+//! may read the same variables, so values that svc does not support are ignored (`lenient`).
 
 use super::super::id::Id;
 use super::super::key::{Chapter, Exposure, Initial, Key, ValueKind, ValueUnit};
@@ -187,7 +187,7 @@ pub(in crate::config) const TRACING_KEYS: [Key; Id::OtelRedactQuery as usize - I
         ),
 ];
 
-/// The methods of RFC 9110, `PATCH` and `QUERY`.
+/// The methods of RFC 9110, and `PATCH` and `QUERY`.
 const KNOWN_METHODS: &str = "CONNECT,DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT,QUERY,TRACE";
 
 /// The parameters of signed URLs that the semantic conventions redact.

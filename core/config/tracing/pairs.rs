@@ -1,10 +1,10 @@
-//! Lists of `key=value` pairs, as OpenTelemetry's variables have them: percent-encoded, as in W3C Baggage.
+//! Lists of `key=value` pairs in OpenTelemetry's variables: percent-encoded, as in W3C Baggage.
 //!
-//! Promises: a list with a malformed pair is malformed. Refuses: properties after a semicolon have no meaning.
+//! A list with a malformed pair is malformed. Properties after a semicolon are ignored.
 
 use percent_encoding::percent_decode_str;
 
-/// Parses a list; `None` if it is malformed. Of equal keys, the last one stands.
+/// Parses a list; `None` if it is malformed. Of duplicate keys, the last one applies.
 pub(in crate::config) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -19,7 +19,7 @@ pub(in crate::config) fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     (!pairs.is_empty()).then_some(pairs)
 }
 
-/// Decodes percent-encoded text; `None` if a percent sign encodes nothing, or if the result is not UTF-8.
+/// Decodes percent-encoded text; `None` for an invalid escape, or if the result is not UTF-8.
 pub(in crate::config) fn decoded(text: &str) -> Option<String> {
     let is_hex = |digit: Option<&u8>| digit.is_some_and(u8::is_ascii_hexdigit);
     let bytes = text.as_bytes();

@@ -1,7 +1,7 @@
 //! Resolves the settings of tracing to a [`TraceConfig`].
 //!
-//! Promises: the variable for traces alone precedes the general one; what svc cannot follow counts as unset, and is
-//! listed. Refuses: it opens no files; it only checks that they can be read.
+//! The variable for traces takes precedence over the general one; unsupported values count as unset, and are listed.
+//! Files are not opened, only checked for readability.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ use super::{
 };
 
 impl TraceConfig {
-    /// Takes its settings, which have been read. Adds to the problems, and puts the values in effect into the settings.
-    /// `ignored` lists what was not accepted when they were read.
+    /// Resolves the settings, which were already parsed. Adds to the problems, and stores the effective values in the
+    /// settings. `ignored` lists the values that were rejected by the parser.
     pub(in crate::config) fn resolve(
         settings: &mut Settings,
         problems: &mut Vec<Problem>,
@@ -63,7 +63,7 @@ struct TraceResolver<'a> {
 }
 
 impl TraceResolver<'_> {
-    /// `None` if there is a problem.
+    /// Returns `None` if there is a problem.
     fn export(&mut self) -> Option<ExportConfig> {
         let protocol = match self.settings.text(self.prevailing(Id::OtlpProtocol, Id::TracesProtocol)) {
             Some("grpc") => ExportProtocol::Grpc,
@@ -92,7 +92,7 @@ impl TraceResolver<'_> {
         let insecure = self.prevailing(Id::OtlpInsecure, Id::TracesInsecure);
         let is_insecure = self.settings.boolean(insecure);
         let is_overridden = self.is_set(Id::TracesEndpoint);
-        // What the general one is for is not known if it is not for traces.
+        // With a separate endpoint for traces, the protocol of the general endpoint is unknown.
         let general_protocol = if is_overridden { ExportProtocol::Grpc } else { protocol };
         let general = self.url(Id::OtlpEndpoint, general_protocol, is_insecure);
         let traces = self.url(Id::TracesEndpoint, protocol, is_insecure);
@@ -111,7 +111,7 @@ impl TraceResolver<'_> {
         }
     }
 
-    /// Parses a URL, and keeps of its text what may be shown.
+    /// Parses a URL, and redacts its text.
     fn url(&mut self, id: Id, protocol: ExportProtocol, is_insecure: bool) -> Option<ExportEndpoint> {
         let text = self.settings.text(id)?.to_owned();
         let url = ExportEndpoint::parse(&text, protocol, is_insecure);
@@ -127,7 +127,7 @@ impl TraceResolver<'_> {
         url
     }
 
-    /// Fields that a request can have, and that are not the exporter's own business.
+    /// Returns the configured fields, except for those that a request cannot have or that the exporter sets itself.
     fn headers(&mut self) -> Vec<(String, String)> {
         let id = self.prevailing(Id::OtlpHeaders, Id::TracesHeaders);
         let Value::Pairs(pairs) = self.settings.value(id).clone() else { return Vec::new() };
@@ -212,7 +212,7 @@ impl TraceResolver<'_> {
         ratio
     }
 
-    /// `service.name`, and what `OTEL_RESOURCE_ATTRIBUTES` has besides.
+    /// Returns `service.name`, and the other attributes of `OTEL_RESOURCE_ATTRIBUTES`.
     fn resource(&mut self) -> Vec<(String, String)> {
         let chosen = match self.settings.value(Id::ResourceAttributes) {
             Value::Pairs(pairs) => pairs.clone(),
@@ -264,7 +264,7 @@ impl TraceResolver<'_> {
         }
     }
 
-    /// Of a list of words, those that are supported; the default if there is none.
+    /// Returns the supported words of a list, or its default if there are none.
     fn supported(&mut self, id: Id, words: &[&str]) -> Vec<String> {
         let mut kept: Vec<String> = Vec::new();
         for entry in self.settings.list(id) {
@@ -283,12 +283,12 @@ impl TraceResolver<'_> {
         kept
     }
 
-    /// 0 is no limit.
+    /// Returns a timeout; 0 means no limit.
     fn timeout(&self, id: Id) -> Option<Duration> {
         Some(self.settings.duration(id)).filter(|timeout| !timeout.is_zero())
     }
 
-    /// The setting for traces alone if it is set, else the general one.
+    /// Returns the setting for traces if it is set, else the general one.
     fn prevailing(&self, general: Id, traces: Id) -> Id {
         if self.is_set(traces) { traces } else { general }
     }
@@ -304,13 +304,13 @@ impl TraceResolver<'_> {
     fn ignore(&mut self, id: Id, value: Option<String>, fault: Fault, accepted: &str) {
         let setting = self.variable(id);
         let problem = Problem { setting, value, fault, accepted: accepted.to_owned() };
-        // An application's own SDK does not read what is meant for svc alone.
+        // A value that only svc reads cannot be meant for an application's SDK.
         if self.settings.source(id).is_shared() { &mut self.ignored } else { &mut *self.problems }
             .push(problem);
     }
 }
 
-/// The name of a service that has none, by OpenTelemetry's rule.
+/// Returns the default service name of OpenTelemetry's specification.
 fn unknown_service() -> String {
     "unknown_service:svc".to_owned()
 }
@@ -322,7 +322,7 @@ const BATCH_SPANS: usize = 512;
 
 const RATIO_SAMPLERS: &str = "traceidratio or parentbased_traceidratio in OTEL_TRACES_SAMPLER";
 
-/// Fields that say how a request is sent.
+/// Fields that describe the transport of a request.
 const RESERVED_FIELDS: [&str; 11] = [
     "accept-encoding",
     "connection",

@@ -11,7 +11,7 @@ fn tracing(variables: &[(&str, &str)]) -> TraceConfig {
     resolve(variables).unwrap_or_else(|error| panic!("{error}")).tracing.expect("it is enabled")
 }
 
-/// With these variables, nothing is ignored.
+/// Resolves variables none of which is ignored.
 fn followed(variables: &[(&str, &str)]) -> TraceConfig {
     let config = tracing(variables);
     assert_eq!(config.ignored, [], "{variables:?}");
