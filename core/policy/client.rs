@@ -1,4 +1,4 @@
-//! Identifies peers and the clients behind them, and decides what a peer may see.
+//! Identifies peers and the clients behind them, and decides which pages a peer may see.
 //!
 //! A proxy in front of the server describes its clients in header fields. Clients can send the same fields, so only
 //! those written by trusted proxies count: the walk starts at the peer of the connection and continues to the left
@@ -9,9 +9,9 @@
 //!                    claimed  the client   trusted         trusted
 //! ```
 //!
-//! Promises: an IPv4 peer on an IPv6 socket is treated as an IPv4 peer. An entry that cannot be parsed ends the walk at
-//! the last valid address. Refuses: it trusts nothing that an untrusted peer sends, and nothing is implied: a list
-//! without loopback excludes loopback.
+//! An IPv4 peer on an IPv6 socket is treated as an IPv4 peer. An entry that cannot be parsed ends the walk at the last
+//! valid address. Fields from untrusted peers are ignored, and no address is trusted implicitly: a list without
+//! loopback excludes loopback.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,7 @@ pub struct Client {
     pub https: bool,
     /// The requested host, with its port if it had one, if a proxy reports it.
     pub host: Option<Vec<u8>>,
-    /// The port that the client connected to, as far as a proxy reports it.
+    /// The port that the client connected to, if a proxy reports it.
     pub port: Option<u16>,
 }
 
@@ -56,8 +56,7 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns whether to believe this peer about the trace of a request: a trusted proxy, or anybody if no proxy is
-    /// configured.
+    /// Returns whether to trust the trace context of this peer: a trusted proxy, or any peer if no proxy is configured.
     pub fn believes_traces(&self, address: IpAddr) -> bool {
         self.0.is_empty() || self.trusts(address)
     }
@@ -243,7 +242,7 @@ mod tests {
                  X-Forwarded-Host: evil, a, b\r\nX-Forwarded-Port: 1, 8443, 3\r\n",
                 "1.1.1.1:0 https a 8443",
             ),
-            // A single entry, set by the outermost proxy and left alone by the others.
+            // A single entry, set by the outermost proxy and not changed by the others.
             (
                 "X-Forwarded-For: 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n",
                 "1.1.1.1:0 https - 443",

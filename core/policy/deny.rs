@@ -7,8 +7,8 @@
 //! trailing slash, or continue after a script name. Then by the file found: the index of a directory has a name that
 //! the path does not contain.
 //!
-//! Promises: ASCII letters match in either case. Checking a path takes bounded time, and checking a file found is
-//! complete. Refuses: paths that are not normalized, and files that contain an invalid rule.
+//! ASCII letters match in either case. Checking a path takes bounded time, and checking a file found is complete. Paths
+//! must be normalized, and files that contain an invalid rule are rejected.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,21 +36,21 @@ pub struct DenyRules {
 #[derive(Debug, Default)]
 pub struct PhpDenyPaths(Vec<GlobMatcher>);
 
-/// What denies a request. If several do, the first one counts.
+/// The rule that denies a request. If several do, the first one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
     /// `.svcdeny` denies the path.
     Path,
     /// `PHP_DENY_PATHS` denies the execution of PHP.
     Php,
-    /// The file is never meant to be public, and no rule allows it.
+    /// The file must never be public, and no rule allows it.
     Builtin,
     /// A dot-file or a file in a dot-directory, which no rule can allow.
     DotFile,
 }
 
 impl Denial {
-    /// Returns the name that log records give to it.
+    /// Returns its name in log records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Path => "svcdeny",
@@ -89,9 +89,9 @@ impl DenyRules {
             }
     }
 
-    /// Returns what denies a file that was found at this path below the document root, or that a link led to at this
-    /// relative path (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
-    /// or because it is never meant to be public and the rules do not allow it.
+    /// Returns the denial of a file that was found at this path below the document root, or of the target of a link at
+    /// this relative path (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files
+    /// outside of it), or because it must never be public and the rules do not allow it.
     pub fn judge_file(&self, path: &[u8]) -> Option<Denial> {
         let of_the_rules = |verdict: fn(&Gitignore, &[u8], PathKind) -> bool| {
             self.rules.as_ref().is_some_and(|rules| {
@@ -142,14 +142,14 @@ impl PhpDenyPaths {
         Self(compiled.flatten().collect())
     }
 
-    /// Returns whether PHP is not executed at this normalized URL path.
+    /// Returns whether PHP must not be executed at this normalized URL path.
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path));
         self.0.iter().any(|pattern| pattern.is_match(path))
     }
 
-    /// Returns whether a normalized URL path names a script that is not executed there. Cases that this check misses
-    /// are checked again when the script has been found.
+    /// Returns whether a normalized URL path names a script that must not be executed. Cases that this check misses are
+    /// checked again when the script has been found.
     pub fn names_script(&self, path: &[u8]) -> bool {
         if self.0.is_empty() {
             return false;
@@ -185,7 +185,7 @@ fn matched<'a>(rules: &'a Gitignore, path: &[u8], kind: PathKind) -> Match<&'a G
     if path.as_os_str().is_empty() { Match::None } else { rules.matched(path, kind == PathKind::Directory) }
 }
 
-/// Returns the parent directories of a path, from the top. A trailing slash names nothing.
+/// Returns the parent directories of a path, from the top. A trailing slash adds no directory.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let named = path.strip_suffix(b"/").unwrap_or(path);
     memchr::memchr_iter(b'/', named)

@@ -1,10 +1,10 @@
 //! Custom pages that replace the body of the server's own errors.
 //!
-//! The directory contains pages by status code: `404.html`, and `4xx.html` and `5xx.html` for codes without a page of
-//! their own. Other files in it are ignored.
+//! The directory contains pages by status code: `404.html`, and `4xx.html` and `5xx.html` for the other codes of a
+//! class. Other files in it are ignored.
 //!
-//! Promises: pages are read completely and kept in memory, so that no error needs the disk; memory is bounded. Refuses:
-//! a directory or a page that cannot be read. A page replaces only the body; applying it is up to the caller.
+//! Pages are read completely and kept in memory, so that no error needs the disk; memory is bounded. A directory or a
+//! page that cannot be read is an error. A page replaces only the body; applying it is up to the caller.
 
 use std::collections::HashMap;
 use std::fmt;

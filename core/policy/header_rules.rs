@@ -9,12 +9,12 @@
 //!     X-Content-Type-Options: nosniff
 //! ```
 //!
-//! A line that begins with a slash is a pattern of URL paths, and indented lines below it are the fields for all paths that
-//! it matches. Several patterns in a row share the fields that follow. If blocks name the same field for a path, the last
-//! one counts; within a block, a field may be there several times.
+//! A line that begins with a slash is a pattern of URL paths, and indented lines below it are the fields for all paths
+//! that it matches. Several patterns in a row share the fields that follow. If several blocks set the same field for a
+//! path, the last one applies; within a block, a field may occur several times.
 //!
-//! Promises: matching a path takes bounded time. Refuses: files that contain an invalid line, and fields that describe the
-//! connection or the body.
+//! Matching a path takes bounded time. Files that contain an invalid line are rejected, and so are fields that describe
+//! the connection or the body.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +34,7 @@ pub struct HeaderRules {
     blocks: Option<Vec<Block>>,
 }
 
-/// Some patterns, and the fields for the paths that match one of them.
+/// Patterns, and the fields for the paths that match one of them.
 #[derive(Debug, Default)]
 struct Block {
     patterns: Vec<GlobMatcher>,
@@ -72,7 +72,7 @@ impl HeaderRules {
         self.blocks.is_some()
     }
 
-    /// Adds the fields for a normalized URL path. A field that is there stays if `keeps` says so, and is replaced otherwise.
+    /// Adds the fields for a normalized URL path. An existing field is kept if `keeps` is true, and replaced otherwise.
     pub fn apply(&self, path: &[u8], fields: &mut Fields, keeps: bool) {
         let blocks = self.blocks.iter().flatten();
         let own: Vec<_> = blocks.filter(|block| block.matches(path)).collect();
@@ -94,7 +94,7 @@ impl HeaderRules {
                     }
                 }
                 if !kept.iter().any(|other| other.eq_ignore_ascii_case(name)) {
-                    // They were checked when the file was read.
+                    // Fields were validated when the file was read.
                     let _ = fields.push(name, value);
                 }
             }
@@ -116,7 +116,7 @@ const HEADERS_FILE: RulesFile = RulesFile {
     accepted: "a pattern such as /assets/**, and below it indented fields",
 };
 
-/// Takes a line into the block that it belongs to.
+/// Adds a line to the block that it belongs to.
 fn take_line(blocks: &mut Vec<Block>, line: &[u8]) -> Result<(), String> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let text = line.trim_ascii();
@@ -153,7 +153,7 @@ fn field(text: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
     Ok((name.into(), value.into()))
 }
 
-/// What describes the body, or is different for each response.
+/// Fields that describe the body, or differ for each response.
 const RESERVED: [&[u8]; 9] = [
     b"accept-ranges",
     b"content-encoding",

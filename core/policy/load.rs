@@ -1,7 +1,7 @@
-//! Loads everything that the settings define about clients.
+//! Loads the client policy from the settings and its files.
 //!
-//! Promises: any invalid file stops the start, in `svc check` as well as in the server. A reload replaces the previous
-//! state completely, or changes nothing. Refuses: it does not reload by itself, and settings do not change.
+//! Any invalid file stops the start, in `svc check` as well as in the server. A reload replaces the previous state
+//! completely, or changes nothing. Reloads happen only on request, and settings do not change.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns the contents of the files. Callers that need it often keep a copy.
+    /// Returns the contents of the files. Callers that need them often keep a copy.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.lock())
     }
@@ -97,7 +97,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// If they cannot be read; the previous ones stay in use.
+    /// If they cannot be read; the previous ones stay in effect.
     pub fn read_header_rules(&self) -> Result<bool, PolicyError> {
         let headers = Arc::new(HeaderRules::read(&self.document_root).map_err(PolicyError::RulesFile)?);
         let before = self.rules();
@@ -110,7 +110,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// If they cannot be read; the previous pages stay in use.
+    /// If they cannot be read; the previous pages stay in effect.
     pub fn read_error_pages(&self) -> Result<bool, PolicyError> {
         let Some(directory) = &self.error_pages_dir else { return Ok(false) };
         let error_pages = Arc::new(ErrorPages::read(directory).map_err(PolicyError::ErrorPages)?);

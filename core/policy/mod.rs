@@ -1,7 +1,7 @@
-//! Client policy: who a client is, how many requests it may make, and which paths are blocked.
+//! Client policy: the identity of clients, their rate limits, and blocked paths.
 //!
-//! Promises: decisions are pure functions of addresses, paths and time. The files that some of them use are read at
-//! startup and on reload. Refuses: it uses no socket and no clock, and accesses no disk for a request.
+//! Decisions are pure functions of addresses, paths and time. The files that some of them use are read at startup and
+//! on reload. There is no socket and no clock, and no request accesses the disk.
 //!
 //! | file | decides |
 //! |---|---|

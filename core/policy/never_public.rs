@@ -1,9 +1,8 @@
 //! Files that end up in document roots by accident and must never be public.
 //!
-//! Promises: pure, except for a check of the root at startup. Only names are compared, with ASCII letters in either
-//! case. The check applies to files found, never to requested paths: a path of an application may have any name.
-//! Refuses: dot-files are blocked elsewhere; files that may well be meant for clients (archives, tables,
-//! `package.json`) are not in the lists.
+//! Pure, except for a check of the root at startup. Only names are compared, with ASCII letters in either case. The
+//! check applies to files found, never to requested paths: a path of an application may have any name. Dot-files are
+//! blocked elsewhere; files that may well be meant for clients (archives, tables, `package.json`) are not in the lists.
 
 use std::path::Path;
 
@@ -33,7 +32,7 @@ pub(super) fn is_in_vendor(path: &[u8]) -> bool {
     path.starts_with(b"/vendor/")
 }
 
-/// Files that the root of a project contains and a document root does not.
+/// Files that occur in the root of a project, but not in a document root.
 const SIGNS: [&str; 5] = [".env", "artisan", "composer.json", "composer.lock", VENDOR_SIGN];
 
 /// Indicates that `vendor` belongs to Composer.

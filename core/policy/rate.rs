@@ -1,4 +1,4 @@
-//! The rate limiter: how many requests a client may make, and what it is told about that.
+//! The rate limiter, and the header fields that describe its state to clients.
 //!
 //! The algorithm is GCRA, the generic cell rate algorithm. A client has an allowance of `RATE_LIMIT` requests, which is
 //! restored evenly: one request per `RATE_WINDOW_SECONDS / RATE_LIMIT`. It needs one timestamp per client. Unlike fixed
@@ -7,9 +7,8 @@
 //!
 //! A client is an IPv4 address or the /64 network of an IPv6 address, which is the least that a subscriber has.
 //!
-//! Promises: a client that keeps to the rate is never refused. A client that exceeds it gets what the rate allows, and
-//! is told when to retry. Memory is fixed. Refuses: it does not distinguish clients behind one address, and does not
-//! read a clock.
+//! A client that keeps to the rate is never refused. A client that exceeds it gets the requests that the rate allows,
+//! and learns when to retry. Memory is fixed. Clients behind one address share its limit. Reads no clock.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -22,7 +21,7 @@ use crate::limits::{RATE_CLOCK_SLACK, RATE_TABLE_SETS};
 #[derive(Debug)]
 pub struct RateLimiter {
     table: RateTable,
-    /// Drawn at startup, so that nobody can choose addresses that fall into the same set.
+    /// Seeded at startup, so that clients cannot choose addresses that fall into the same set.
     hasher: RandomState,
     start: Instant,
     limit: u64,
@@ -42,8 +41,8 @@ pub struct Quota {
 }
 
 impl RateLimiter {
-    /// Allows each client `limit` requests at once, and as many in each further `window`. Returns `None` if `limit` is
-    /// 0, which disables the limit.
+    /// Allows each client `limit` requests at once, and the same number in each further `window`. Returns `None` if
+    /// `limit` is 0, which disables the limit.
     pub fn new(limit: u64, window: Duration, start: Instant) -> Option<Self> {
         if limit == 0 || window.is_zero() {
             return None;
@@ -94,13 +93,13 @@ impl RateLimiter {
 }
 
 impl Quota {
-    /// The value of the field `RateLimit`.
+    /// Returns the value of the field `RateLimit`.
     pub fn field(&self) -> String {
         format!("\"default\";r={};t={}", self.remaining, self.reset_seconds)
     }
 }
 
-/// What identifies a client: an IPv4 address, or the first half of an IPv6 address.
+/// Returns the identity of a client: an IPv4 address, or the first half of an IPv6 address.
 fn subscriber(client: IpAddr) -> (bool, u64) {
     match client.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),

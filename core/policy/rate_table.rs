@@ -1,4 +1,4 @@
-//! The memory of the rate limiter: how much of its allowance each client has used, in a table of fixed size.
+//! The memory of the rate limiter: the used allowance of each client, in a table of fixed size.
 //!
 //! A client is identified by the hash of its address: some bits select a set, others are the tag that distinguishes the
 //! clients of a set. An entry is a single word of tag and time, so that it changes atomically.
@@ -7,12 +7,12 @@
 //!   word:  63 ── tag (24) ── 40 39 ── due (40) ── 0       due: when the client's allowance is whole again
 //! ```
 //!
-//! Promises: the usage of a client is remembered unless its whole set is in use; then the entry closest to being idle
-//! is replaced, so that clients over the limit are forgotten last. There is no scan of the table, no lock, and no
-//! allocation after startup.
+//! The usage of a client is kept unless its whole set is in use; then the entry closest to being idle is replaced, so
+//! that clients over the limit are replaced last. There is no scan of the table, no lock, and no allocation after
+//! startup.
 //!
-//! Refuses: it does not handle addresses and does not read a clock. Time is given in ticks, sixteen per request that
-//! the rate allows; they may wrap.
+//! Addresses are not handled here, and no clock is read. Time is given in ticks, sixteen per request that the rate
+//! allows; they may wrap.
 
 use crate::sync::primitive::{AtomicU64, CachePadded, Ordering};
 
@@ -38,7 +38,7 @@ const DUE_MASK: u64 = (1 << DUE_BITS) - 1;
 #[derive(Debug)]
 pub struct RateTable {
     sets: Box<[CachePadded<[RateEntry; WAYS]>]>,
-    /// How many ticks a client may be ahead.
+    /// The maximum number of ticks that a client may be ahead.
     burst: u64,
     /// How far in the future a due time can be; a time that seems further ahead lies in the past.
     horizon: u64,
@@ -134,7 +134,7 @@ impl RateEntry {
 mod tests {
     use super::*;
 
-    /// A hash that falls into the only set, with this tag.
+    /// Returns a hash that falls into the only set, with this tag.
     fn client(tag: u64) -> u64 {
         tag << DUE_BITS
     }

@@ -1,20 +1,19 @@
-//! A file of rules in the document root, one rule or part of one a line.
+//! A file of rules in the document root, read line by line.
 //!
-//! Promises: it is taken as a whole or not at all, and every invalid line is named. Refuses: what a rule is, its parser
-//! says.
+//! It is loaded as a whole or not at all, and every invalid line is reported. The syntax of a rule is up to its parser.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is known about a file of rules before it is read.
+/// The fixed properties of a file of rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RulesFile {
     /// Its name in the document root.
     pub(super) name: &'static str,
-    /// It may be as large as this.
+    /// The maximum size in bytes.
     pub(super) bytes_max: usize,
-    /// What a line may be.
+    /// A description of valid lines.
     pub(super) accepted: &'static str,
 }
 
@@ -30,7 +29,7 @@ pub enum RulesFileError {
         path: PathBuf,
         /// The lines.
         lines: InvalidLines,
-        /// What would be valid.
+        /// A description of valid lines.
         accepted: &'static str,
     },
     /// The file is larger than the limit.
@@ -40,7 +39,7 @@ pub enum RulesFileError {
         /// The limit, in bytes.
         bytes_max: usize,
     },
-    /// The file exists and cannot be read.
+    /// The file exists but cannot be read.
     Unreadable(PathBuf, io::Error),
 }
 
