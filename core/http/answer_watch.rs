@@ -1,9 +1,9 @@
-//! Observes what the server sends on an HTTP/2 connection, and how much of it the socket has accepted.
+//! Observes the server's output on an HTTP/2 connection, and the part of it that the socket has accepted.
 //!
-//! The library frames headers and bodies and does not report when. Without this, nobody would know about headers that
-//! it sends by itself, or whether a body has reached the socket. Promises: it reports the headers of each stream, its
-//! body bytes as they are sent, and that its last frame has been sent, in this order. It keeps one entry per waiting
-//! frame, and no bytes. Refuses: it sends nothing.
+//! The library frames headers and bodies and does not report when. This watch finds the headers that the library sends
+//! by itself, and tells whether a body has reached the socket. It reports the headers of each stream, its body bytes as
+//! they are sent, and that its last frame has been sent, in this order. It keeps one entry per waiting frame, no bytes,
+//! and sends nothing.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ pub struct Departed {
     pub stream: u32,
     /// The number of body bytes.
     pub body_bytes: u64,
-    /// Whether nothing follows.
+    /// Whether it is the last part of the stream.
     pub is_last: bool,
 }
 
@@ -68,9 +68,10 @@ impl AnswerWatch {
         self.seen = all;
     }
 
-    /// Notes that all but the last `left` bytes seen have been sent; `tell` receives what that means for each stream.
+    /// Records that all but the last `left` bytes seen have been sent; `tell` receives the parts of each stream that
+    /// have been sent.
     pub fn sent_but(&mut self, left: u64, mut tell: impl FnMut(Departed)) {
-        // TLS adds bytes of its own, so `left` can be larger than before.
+        // TLS adds records, so `left` can be larger than before.
         self.gone = self.gone.max(self.seen.saturating_sub(left));
         while let Some(frame) = self.waiting.front_mut() {
             let unsent = frame.end.saturating_sub(self.gone).min(frame.body_bytes);
@@ -92,7 +93,7 @@ impl AnswerWatch {
         self.waiting.iter().any(|frame| frame.stream == stream && frame.is_last)
     }
 
-    /// Notes a frame whose payload begins at `start`.
+    /// Records a frame whose payload begins at `start`.
     fn expect(&mut self, head: FrameHead, start: u64) {
         let FrameHead { length, kind, stream, .. } = head;
         let is_end = match kind {
@@ -129,7 +130,7 @@ mod tests {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
     }
 
-    /// The parts that have been sent, added up by stream.
+    /// Returns the parts that have been sent, added up by stream.
     fn sent_but(watch: &mut AnswerWatch, left: usize) -> Vec<(u32, u64, bool)> {
         let mut sums: Vec<(u32, u64, bool)> = Vec::new();
         watch.sent_but(left as u64, |departed| {

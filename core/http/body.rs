@@ -1,9 +1,9 @@
 //! Request bodies: fixed lengths and the chunked transfer coding, decoded as the bytes arrive.
 //!
-//! Promises: exactly the bytes of the body are consumed, so that the next request starts right after them. The limit on
-//! the decoded length is enforced before memory is used. Refuses: lenient chunk lines (bare LF, signs, spaces before a
-//! size, missing line ends). Chunk extensions and trailer fields are validated, limited and dropped. So are blanks after a
-//! size: RFC 9112, section 7.1.1, allows them before an extension, and old clients pad sizes with them.
+//! Exactly the bytes of the body are consumed, so that the next request starts right after them. The limit on the
+//! decoded length is enforced before memory is used. Lenient chunk lines (bare LF, signs, spaces before a size, missing
+//! line ends) are rejected. Chunk extensions and trailer fields are validated, limited and dropped. So are blanks after
+//! a size: RFC 9112, section 7.1.1, allows them before an extension, and old clients pad sizes with them.
 
 use std::fmt;
 

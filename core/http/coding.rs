@@ -1,7 +1,7 @@
-//! Content codings, and which of them a client prefers: `Accept-Encoding` as defined by RFC 9110 section 12.5.3.
+//! Content codings, and the client's preference among them: `Accept-Encoding` as defined by RFC 9110 section 12.5.3.
 //!
-//! Promises: a client never receives a coding that it refuses or did not ask for. A malformed list member is ignored,
-//! and names are case-insensitive. Refuses: it does not decide whether a body is worth compressing.
+//! A client never receives a coding that it refuses or did not ask for. A malformed list member is ignored, and names
+//! are case-insensitive. Whether a body is worth compressing is decided elsewhere.
 
 use super::quality::{member, quality};
 use super::token::list;
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_table_of_rfc_9110() {
         for (accept_encoding, offered, expected) in [
-            // The client asks for nothing.
+            // The client does not ask for a coding.
             ("", ALL, Identity),
             (" ", ALL, Identity),
             (", ,", ALL, Identity),
@@ -137,7 +137,7 @@ mod tests {
             ("deflate, gzip;q=0.5", ALL, Coded(Gzip)),
             ("gzip;q=0.001", ALL, Coded(Gzip)),
             ("  gzip\t;\tq=1.0  ", ALL, Coded(Gzip)),
-            // Among equal weights, the server's order decides, not the client's.
+            // With equal weights, the order of the server decides, not that of the client.
             ("gzip, deflate, br, zstd", ALL, Coded(Zstd)),
             ("gzip, deflate, br", ALL, Coded(Brotli)),
             ("zstd, gzip", &[Gzip, Zstd], Coded(Gzip)),

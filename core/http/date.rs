@@ -1,7 +1,7 @@
 //! HTTP dates: `Sun, 06 Nov 1994 08:49:37 GMT`.
 //!
-//! Promises: any time can be formatted (times outside the range of the format become its nearest end), and the cached
-//! text is created once per second. Refuses: it does not read a clock.
+//! Any time can be formatted (times outside the range of the format become its nearest end), and the cached text is
+//! created once per second. Reads no clock.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

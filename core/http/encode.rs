@@ -1,9 +1,8 @@
 //! Response serialization: the response header with its framing, chunks, and interim responses.
 //!
-//! Promises: only the server determines the framing of a message. A script's `Content-Length`, `Transfer-Encoding` or
-//! `Connection` is never sent next to the server's. HTTP/1.0 clients never receive the chunked transfer coding.
-//! Refuses: it makes no decisions about the body; the caller that encodes the header also sends, or omits, what it
-//! announced.
+//! Only the server determines the framing of a message. A script's `Content-Length`, `Transfer-Encoding` or
+//! `Connection` is never sent next to the server's. HTTP/1.0 clients never receive the chunked transfer coding. The
+//! caller that encodes the header also sends, or omits, the body as announced.
 
 use super::fields::Fields;
 use super::head::Version;
@@ -34,7 +33,7 @@ pub enum Framing {
     None,
 }
 
-/// What happens to the connection after the response.
+/// The persistence of the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
     /// It stays open for another request.

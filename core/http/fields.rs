@@ -1,7 +1,7 @@
 //! The header fields of a response, stored in the form in which they are sent.
 //!
-//! Promises: the contents are always valid, so a script cannot inject a line. The order is kept. Refuses: it does not
-//! interpret fields; [`encode`](super::encode) decides which fields belong to the server.
+//! The contents are always valid, so a script cannot inject a line. The order is kept. Fields are not interpreted;
+//! [`encode`](super::encode) decides which fields belong to the server.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Appends one of the server's own fields, which are valid by construction; see [`push`](Self::push).
+    /// Appends one of the server's fields, which are valid by construction; see [`push`](Self::push).
     ///
     /// An invalid one is a bug: debug builds panic, and release builds leave the field out.
     pub fn push_own(&mut self, name: &'static [u8], value: &[u8]) {
@@ -75,7 +75,7 @@ impl Fields {
         debug_assert!(pushed.is_ok(), "the server's own field {}", name.escape_ascii());
     }
 
-    /// Replaces all fields of this name with one of the server's own, as [`push_own`](Self::push_own) appends one.
+    /// Replaces all fields of this name with one of the server's; see [`push_own`](Self::push_own).
     pub fn set_own(&mut self, name: &'static [u8], value: &[u8]) {
         let set = self.set(name, value);
         debug_assert!(set.is_ok(), "the server's own field {}", name.escape_ascii());
@@ -103,7 +103,7 @@ impl Fields {
         let mut start = 0;
         loop {
             let lines = &self.lines[start..];
-            // Other names are passed over without looking for their ends: a response has few fields, and short ones.
+            // Other lines are skipped one after another: a response has few fields, and short ones.
             let is_named =
                 lines.get(name.len()) == Some(&b':') && lines[..name.len()].eq_ignore_ascii_case(name);
             if is_named {

@@ -3,16 +3,16 @@
 //! They are parsed from the right, where the nearest proxy wrote. The entries further left may come from the client, so
 //! nothing in them, not even an unbalanced quote, can change how the entries to the right are parsed.
 //!
-//! Promises: an entry is either parsed completely or is [`Hop::Unreadable`]. Refuses: it trusts nobody;
-//! [`policy`](crate::policy) decides which proxies are trusted. `X-Real-IP` is not supported: it holds a single value,
-//! so a value set by a proxy cannot be told apart from one set by the client.
+//! An entry is either parsed completely or is [`Hop::Unreadable`]. [`policy`](crate::policy) decides which proxies are
+//! trusted. `X-Real-IP` is not supported: it holds a single value, so a value set by a proxy cannot be distinguished
+//! from one set by the client.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::target::is_host;
 use super::token::{decimal, is_token, is_token_byte, trim_ows};
 
-/// What one proxy reports about the peer that it received the request from.
+/// A proxy's report about the peer that it received the request from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// The entry was parsed.
@@ -37,12 +37,12 @@ pub struct Told {
 /// The values of one list field, line by line in the order of the request header.
 pub type Lines<'a> = Vec<&'a [u8]>;
 
-/// Iterates over the entries of `Forwarded`, starting with the nearest proxy's.
+/// Iterates over the entries of `Forwarded`, starting with that of the nearest proxy.
 pub fn forwarded<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 'a {
     lines.iter().rev().flat_map(|line| members_from_right(line)).map(element)
 }
 
-/// Iterates over the addresses of `X-Forwarded-For`, starting with the nearest proxy's.
+/// Iterates over the addresses of `X-Forwarded-For`, starting with that of the nearest proxy.
 pub fn x_forwarded_for<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 'a {
     lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')).map(|entry| {
         match node(trim_ows(entry)) {
@@ -70,12 +70,12 @@ pub fn scheme(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Parses a host with an optional port; an empty one is none.
+/// Parses a host with an optional port; `None` if it is empty.
 pub fn host(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty() && is_host(text)).then_some(text)
 }
 
-/// Parses a port; 0 is none.
+/// Parses a port; `None` for 0.
 pub fn port(text: &[u8]) -> Option<u16> {
     decimal(text).and_then(|number| u16::try_from(number).ok()).filter(|&port| port > 0)
 }
@@ -223,12 +223,12 @@ fn node(text: &[u8]) -> Option<Node> {
     Some(Node { address: address.map(|address| address.to_canonical()), port })
 }
 
-/// An IPv4 or IPv6 address without brackets. An IPv4-mapped IPv6 address becomes the IPv4 address.
+/// Parses an IPv4 or IPv6 address without brackets. An IPv4-mapped IPv6 address becomes the IPv4 address.
 fn address(text: &[u8]) -> Option<IpAddr> {
     str_of(text)?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// A number, or an obfuscated identifier.
+/// Parses a port number, or an obfuscated identifier.
 fn port_of_node(text: &[u8]) -> Option<Option<u16>> {
     if is_obscured(text) {
         return Some(None);
@@ -239,7 +239,7 @@ fn port_of_node(text: &[u8]) -> Option<Option<u16>> {
     decimal(text).and_then(|number| u16::try_from(number).ok()).map(Some)
 }
 
-/// `_` followed by an identifier.
+/// Returns whether the text is `_` followed by an identifier.
 fn is_obscured(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     matches!(text, [b'_', word @ ..] if !word.is_empty() && word.iter().all(is_plain))

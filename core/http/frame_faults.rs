@@ -1,8 +1,8 @@
 //! The error code of RFC 9113 for a connection that the framing library has ended.
 //!
-//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR and COMPRESSION_ERROR.
-//! Promises: frames are examined only after the library has reported an error, and only those that it had not processed are
-//! kept. Refuses: it keeps no dynamic table. A block that refers to the table is at fault if nothing else is.
+//! The library reports every connection error as PROTOCOL_ERROR. This distinguishes FRAME_SIZE_ERROR and
+//! COMPRESSION_ERROR. Frames are examined only after the library has reported an error, and only those that it had not
+//! processed are kept. There is no dynamic table: a block that refers to the table is at fault if no other frame is.
 
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, HEADERS};
 use super::token::{is_token_byte, is_value_byte};
@@ -13,7 +13,7 @@ pub(super) struct FrameFaults {
     entries: Vec<FrameEntry>,
     /// The concatenated payloads of frames that are kept with them.
     payloads: Vec<u8>,
-    /// A limit was reached, and frames were dropped.
+    /// Whether frames were dropped because a limit was reached.
     is_cut: bool,
 }
 
@@ -59,7 +59,7 @@ const KEPT_FRAMES_MAX: usize = 256;
 const SPARE_BYTES: usize = 1024;
 
 impl ConnectionFault {
-    /// The error code of HTTP/2.
+    /// Returns the error code of HTTP/2.
     pub const fn code(self) -> u32 {
         match self {
             Self::Protocol => 1,
@@ -75,7 +75,7 @@ impl FrameFaults {
         matches!(kind, HEADERS | CONTINUATION | SETTINGS | PING | WINDOW_UPDATE)
     }
 
-    /// Notes the head of a frame; `is_new` if its stream is idle.
+    /// Records the head of a frame; `is_new` if its stream is idle.
     pub(super) fn begin(&mut self, head: FrameHead, is_new: bool) {
         let entry = match head.kind {
             _ if has_wrong_size(head) => FrameEntry::WrongSize,
@@ -93,7 +93,7 @@ impl FrameFaults {
         }
     }
 
-    /// Notes a part of the payload of the frame that began last.
+    /// Records a part of the payload of the frame that began last.
     pub(super) fn add(&mut self, payload: &[u8]) {
         if self.payloads.len() + payload.len() <= KEPT_BYTES_MAX {
             self.payloads.extend_from_slice(payload);
@@ -251,7 +251,7 @@ fn fragment(head: FrameHead, payload: &[u8]) -> Result<&[u8], ConnectionFault> {
     end.map(|end| &rest[..end]).ok_or(ConnectionFault::Protocol)
 }
 
-/// Why a block could not be parsed to its end.
+/// The reason why a block could not be parsed to its end.
 enum Stop {
     /// It ends within a field.
     Short,
@@ -273,7 +273,7 @@ fn verdict(block: &[u8], is_whole: bool) -> BlockVerdict {
 }
 
 enum FieldFound {
-    /// `refers` if it refers to the dynamic table.
+    /// A valid field; `refers` if it refers to the dynamic table.
     Sound {
         refers: bool,
     },

@@ -1,7 +1,7 @@
 //! Finds HTTP/2 frame headers in a stream of bytes.
 //!
-//! Promises: it finds each frame header exactly once, however the bytes are split, in constant memory. Refuses: it
-//! decodes no payload and rejects nothing as malformed.
+//! Finds each frame header exactly once, however the bytes are split, in constant memory. Decodes no payload and
+//! rejects nothing as malformed.
 
 const HEAD_BYTES: usize = 9;
 
@@ -50,7 +50,7 @@ pub(super) struct FrameHeads {
     present: Option<FrameHead>,
 }
 
-/// What was found.
+/// An item found in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// The first byte of a frame header.

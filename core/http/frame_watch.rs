@@ -1,9 +1,9 @@
-//! Observes what a client sends on an HTTP/2 connection, where the framing library does not report it.
+//! Observes the parts of a client's HTTP/2 traffic that the framing library does not report.
 //!
 //! The library reports requests and bodies, not frames. A client that leaves a request header unfinished, or sends only
-//! frames without content, would go unnoticed, and so would the time when a header began. Promises: it knows where
-//! frames begin and end and whether they carry content, in bounded memory, whatever the bytes are. Refuses: it rejects
-//! nothing as malformed; the library does that, and [`fault`](FrameWatch::fault) returns the reason.
+//! frames without content, would go unnoticed, and so would the time when a header began. The watch knows where frames
+//! begin and end and whether they carry content, in bounded memory, for any input. It rejects nothing as malformed; the
+//! library does that, and [`fault`](FrameWatch::fault) returns the reason.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use super::preface::PREFACE;
 pub struct FrameWatch {
     heads: FrameHeads,
     faults: FrameFaults,
-    /// A request header has begun and continues in the next frame.
+    /// Whether a request header has begun and continues in the next frame.
     is_head_open: bool,
     /// The number of frames, or of headers of several frames, that have begun.
     begun: u64,
@@ -72,13 +72,14 @@ impl FrameWatch {
         }
     }
 
-    /// The number of the frame, or of the header of several frames, that has begun and not ended, unless it is data.
+    /// Returns the number of the frame, or of the header of several frames, that has begun and not ended, unless it is
+    /// data.
     pub fn unfinished(&self) -> Option<u64> {
         let is_between = self.heads.is_between() && !self.is_head_open;
         (!is_between && self.data_of().is_none()).then_some(self.begun)
     }
 
-    /// The stream whose data is being received, if a data frame has begun and not ended.
+    /// Returns the stream of a DATA frame that has begun and not ended.
     pub fn data_of(&self) -> Option<u32> {
         self.heads.within().filter(|head| head.kind == DATA).map(|head| head.stream)
     }
@@ -94,7 +95,7 @@ impl FrameWatch {
         self.opened.remove(place).map(|(_, since)| since)
     }
 
-    /// Notes that the library has processed everything received.
+    /// Records that the library has processed everything received.
     pub fn settle(&mut self) {
         self.faults.settle(!self.heads.is_between() || self.is_head_open);
     }
@@ -104,12 +105,12 @@ impl FrameWatch {
         self.faults.fault()
     }
 
-    /// Notes that content was sent to the client, which allows a few more frames without content.
+    /// Records content sent to the client, which allows a few more frames without content.
     pub fn note_content(&mut self) {
         self.credit = self.credit.saturating_add(HTTP2_FRAMES_PER_CONTENT).min(HTTP2_IDLE_FRAMES_MAX);
     }
 
-    /// Returns whether the client has sent more frames without content than can be of use.
+    /// Returns whether the client has sent more frames without content than can be useful.
     pub fn is_flood(&self) -> bool {
         self.credit == 0
     }
@@ -151,7 +152,7 @@ mod tests {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
     }
 
-    /// Processes `bytes` at an arbitrary time.
+    /// Processes `bytes` without a meaningful time.
     trait See {
         fn see_now(&mut self, bytes: &[u8]);
     }

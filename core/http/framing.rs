@@ -1,7 +1,8 @@
-//! What the fields of a request say about the message itself: its framing, its host, and the connection.
+//! The fields that describe the message itself: its framing, its host, and the persistence of the connection.
 //!
-//! Promises: a message has exactly one length or is rejected. Refuses: everything in which two servers could see two
-//! lengths: a repeated `Content-Length` (equal or not), a length together with a transfer coding, a transfer coding in
+//! A message has exactly one length or is rejected, so that two servers cannot see different lengths. Rejected are a
+//! repeated `Content-Length` (equal or not), a length together with a transfer coding, a transfer coding in HTTP/1.0,
+//! and `chunked` that is not last.
 //! HTTP/1.0, and `chunked` that is not last.
 
 use super::head::Version;
@@ -22,7 +23,7 @@ pub enum BodyFraming {
     Framed,
 }
 
-/// What the fields say about the message and the connection.
+/// The properties of the message and the connection according to the fields.
 pub(super) struct Traits {
     pub(super) framing: BodyFraming,
     pub(super) keep_alive: bool,

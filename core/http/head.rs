@@ -1,8 +1,7 @@
 //! A parsed request header: one buffer and positions in it.
 //!
-//! Promises: it returns the client's own bytes in the client's order; names are compared case-insensitively. Refuses:
-//! it decodes nothing (see [`uri`](super::uri)) and can only be created by [`parse`](super::parse), so a `Head` is
-//! always valid.
+//! Returns the client's bytes in the client's order; names are compared case-insensitively. Decodes nothing (see
+//! [`uri`](super::uri)). Only [`parse`](super::parse) creates one, so a `Head` is always valid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -69,7 +68,7 @@ pub(super) enum TargetForm {
 }
 
 impl Head {
-    /// Combines what the parser found; the spans lie inside `bytes`.
+    /// Combines the results of the parser; the spans lie inside `bytes`.
     pub(super) fn new(
         bytes: &[u8],
         fields: Vec<FieldSpan>,

@@ -1,7 +1,7 @@
 //! The reasons for rejecting a request header, and their status codes.
 //!
-//! Promises: a closed list; each error is the client's fault and has one status code. Refuses: it keeps no bytes of the
-//! request, so displaying it can neither leak nor inject anything.
+//! The list is closed; each error is the client's fault and has one status code. It keeps no bytes of the request, so
+//! displaying it can neither leak nor inject anything.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! Finds request headers in the bytes of a connection, however these arrive.
 //!
-//! Promises: the end of the header is searched once over each byte, so a client that sends one byte at a time costs no
-//! more than one that sends everything at once. Errors that need no further input are reported immediately. Refuses: it
-//! interprets nothing; that is up to [`parse`](super::parse).
+//! The end of the header is searched once over each byte, so a client that sends one byte at a time costs no more than
+//! one that sends everything at once. Errors that need no further input are reported immediately. The header is
+//! interpreted by [`parse`](super::parse).
 
 use memchr::memchr;
 
@@ -97,7 +97,7 @@ impl HeadReader {
             if line.last() != Some(&b'\r') {
                 return Err(HeadError::LineEndInvalid);
             }
-            // As for a line that has not ended, however the bytes arrive: a long method counts.
+            // Same error as for a line that has not ended, however the bytes arrive: a long method counts.
             let in_request_line = self.line_start == self.start;
             if in_request_line && line.len() > self.limits.target_bytes_max + REQUEST_LINE_REST_BYTES {
                 return Err(HeadError::TargetTooLong);

@@ -1,20 +1,20 @@
-//! Where a request over plain HTTP is sent to: the same path over HTTPS.
+//! The redirect of a plain HTTP request: the same path over HTTPS.
 //!
-//! Promises: pure. A name from a request is used only if a certificate covers it, so that nobody is sent to a place of an
-//! attacker's choice. Refuses: it knows no certificates; whoever asks tells what they cover.
+//! Pure. A name from a request is used only if a certificate covers it, so that an attacker cannot choose the target.
+//! The caller knows the names covered by certificates.
 
 use super::head::Head;
 
-/// The certificates of a port, as far as redirects need them.
+/// The names covered by the certificates of a port.
 pub trait CoveredNames {
-    /// Whether a certificate covers this name or address, in lower case and without brackets.
+    /// Returns whether a certificate covers this name or address, in lower case and without brackets.
     fn covers(&self, name: &str) -> bool;
-    /// A name that a certificate covers in any case.
+    /// Returns a covered name to use if the requested one is not covered.
     fn usual(&self) -> Option<String>;
 }
 
-/// Returns the URI of the same path over HTTPS, on this `port`; `None` if the request names no host, or if no name is known
-/// that could take its place.
+/// Returns the URI of the same path over HTTPS, on this `port`; `None` if the request has no host, or if it is not
+/// covered and there is no substitute.
 pub fn https_location(head: &Head, names: &impl CoveredNames, port: u16) -> Option<Vec<u8>> {
     let host = host_name(head.host()?)?;
     let is_literal = host.contains(':');
@@ -28,7 +28,7 @@ pub fn https_location(head: &Head, names: &impl CoveredNames, port: u16) -> Opti
         location.extend_from_slice(format!(":{port}").as_bytes());
     }
     let target = head.request_uri();
-    // `OPTIONS *` asks for no path.
+    // `OPTIONS *` has no path.
     location.extend_from_slice(if target.starts_with(b"/") { &target } else { b"/" });
     Some(location)
 }

@@ -1,6 +1,6 @@
 //! The closed set of methods that the server distinguishes, so that clients cannot create metric series.
 //!
-//! Promises: every method has exactly one kind. Refuses: methods are case-sensitive; `get` is `OTHER`.
+//! Every method has exactly one kind. Methods are case-sensitive; `get` is `OTHER`.
 
 /// The kind of a request's method, which labels metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,11 @@
 //! HTTP/1 and the fields of HTTP/2, as bytes in and bytes out: request headers, bodies, response headers, dates,
 //! content negotiation, paths.
 //!
-//! Promises: a message has exactly one interpretation. Anything that two parsers could interpret differently (two
-//! lengths, a length together with a transfer coding, bare CR or LF, space before a colon, folded lines) is rejected,
-//! so that no request can be smuggled past a server in front of this one. Input may arrive in pieces of any size: the
-//! result is the same, and the work is linear in the number of bytes.
-//!
-//! Refuses: it uses no socket and no clock, and it never panics on input from the network.
+//! A message has exactly one interpretation. Anything that two parsers could interpret differently (two lengths, a
+//! length together with a transfer coding, bare CR or LF, space before a colon, folded lines) is rejected, so that no
+//! request can be smuggled past a server in front of this one. Input may arrive in pieces of any size: the result is
+//! the same, and the work is linear in the number of bytes. There is no socket and no clock, and no input from the
+//! network causes a panic.
 //!
 //! | file | in | out |
 //! |---|---|---|
@@ -22,12 +21,12 @@
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
 //! | `coding` | `Accept-Encoding`, the available content codings | a [`Choice`] |
-//! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
+//! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | the report of each proxy |
 //! | `trace_context` | `traceparent`, `tracestate` | the trace that the request joins or starts |
 //! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
 //! | `date` | wall-clock time | IMF-fixdate |
-//! | `named_file` | fields of a response by a script | the file to send in its place |
-//! | `https_location` | a request over plain HTTP | its place over HTTPS |
+//! | `named_file` | fields of a script's response | the file to send instead of its body |
+//! | `https_location` | a request over plain HTTP | its URI over HTTPS |
 //! | `ip_text` | an address | its text |
 //! | [`range`] | `Range`, a length | the parts to send |
 

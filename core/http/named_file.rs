@@ -1,8 +1,8 @@
 //! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send instead of their
 //! bodies; and the request path itself, when its script no longer exists.
 //!
-//! Promises: pure. The path of a name is normalized, so that it contains no `..`, and decoded only where the field is a
-//! URI. Refuses: it does not know which files may be sent; the disk decides that.
+//! Pure. The path of a name is normalized, so that it contains no `..`, and decoded only where the field is a URI.
+//! Whether the file may be sent is decided on the disk.
 
 use super::uri::{normalise, normalise_decoded};
 
@@ -34,7 +34,7 @@ impl NamedFile {
     pub fn path(&self) -> Option<Vec<u8>> {
         let normalised = match self {
             Self::Uri(uri) => {
-                // What follows is for scripts, and a file is none.
+                // The rest of the URI has no meaning for a file.
                 let end = uri.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(uri.len());
                 normalise(&uri[..end])
             }
@@ -55,7 +55,7 @@ impl NamedFile {
         }
     }
 
-    /// Returns what the script wrote.
+    /// Returns the value that the script wrote.
     pub fn as_written(&self) -> &[u8] {
         match self {
             Self::Path(text) | Self::Uri(text) => text,
@@ -64,10 +64,10 @@ impl NamedFile {
     }
 }
 
-/// Returns whether a field of a request tells applications which of these fields to use, and how paths map to URIs. Only a
-/// proxy may say so, and clients can send the same fields: applications must not see them.
+/// Returns whether a request field selects one of these fields for applications, or maps paths to URIs. Only a proxy
+/// may set it, but clients can send it, too: applications must not see it.
 pub fn asks_for_named_files(name: &[u8]) -> bool {
-    // Applications take an underscore for a hyphen.
+    // Applications treat an underscore like a hyphen.
     let is = |other: &[u8]| {
         let pairs = name.iter().zip(other);
         name.len() == other.len()

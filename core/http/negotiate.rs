@@ -1,7 +1,7 @@
-//! What a metrics collector accepts: the exposition format in `Accept`, and whether it accepts compression.
+//! The preferences of a metrics collector: the exposition format in `Accept`, and whether it accepts compression.
 //!
-//! Promises: quality values follow RFC 9110; a malformed list member is ignored. Refuses: nothing is ever "not
-//! acceptable" here; the caller always has a plain response to fall back on.
+//! Quality values follow RFC 9110; a malformed list member is ignored. The result is never "not acceptable": the caller
+//! always has a plain response to fall back on.
 
 use super::coding::{Choice, Coding, choose};
 use super::quality::{member, named, quality};
@@ -58,7 +58,7 @@ enum RequestedFormat {
     Wildcard,
 }
 
-/// Parses one member of `Accept`; returns nothing for formats that are not available.
+/// Parses one member of `Accept`; returns `None` for formats that are not available.
 fn offer(range: &[u8]) -> Option<(RequestedFormat, u16)> {
     let (media_type, parameters) = member(range);
     let version = parameters.clone().find_map(|parameter| named(parameter, b"version"));

@@ -1,7 +1,7 @@
 //! Parses a request header: from its bytes to a [`Head`], the framing of the body and the persistence of the connection.
 //!
-//! Promises: there is exactly one interpretation or none (see the parent module). Refuses: HTTP/0.9, lenient line ends,
-//! folded lines, and two of anything that frames the message.
+//! There is exactly one interpretation or none (see the parent module). HTTP/0.9, lenient line ends, folded lines, and
+//! duplicate framing are rejected.
 
 use std::mem::MaybeUninit;
 
@@ -47,7 +47,7 @@ pub enum Parsed {
 }
 
 impl HeadLimits {
-    /// The limits of the main port.
+    /// Returns the limits of the main port.
     pub const fn main_port() -> Self {
         Self {
             bytes_max: HEAD_BYTES_MAX,
@@ -57,8 +57,8 @@ impl HeadLimits {
         }
     }
 
-    /// The limits of the operations port: smaller, and `Host` is optional, because health checks of load balancers may
-    /// omit it.
+    /// Returns the limits of the operations port: smaller, and `Host` is optional, because health checks of load
+    /// balancers may omit it.
     pub const fn ops_port() -> Self {
         Self {
             bytes_max: OPS_HEAD_BYTES_MAX,

@@ -1,8 +1,8 @@
 //! HTTP/2 requests: turns pseudo-header fields and header fields into the same [`Head`](super::Head) as for HTTP/1.
 //!
-//! Promises: a request is parsed by the rules and within the limits of [`parse`](super::parse), regardless of its
-//! protocol, so there is one interpretation of it. Refuses: what RFC 9113 forbids on its own level (misplaced
-//! pseudo-header fields, connection-specific fields) is handled by the framing library.
+//! A request is parsed by the rules and within the limits of [`parse`](super::parse), regardless of its protocol, so
+//! there is one interpretation of it. The framing library enforces the additional rules of RFC 9113 (misplaced
+//! pseudo-header fields, connection-specific fields).
 
 use super::framing::BodyFraming;
 use super::head::Version;
@@ -17,7 +17,7 @@ pub struct Pseudo<'a> {
     pub method: &'a str,
     /// `:path`, with the query; the authority for `CONNECT`.
     pub target: &'a [u8],
-    /// `:authority`, which takes the place of `Host`.
+    /// `:authority`, which replaces `Host`.
     pub authority: Option<&'a [u8]>,
     /// Whether the request ends with its header.
     pub is_bodiless: bool,
@@ -47,7 +47,7 @@ pub fn head_of<'a>(
     let mut cookies: Option<Vec<u8>> = None;
     for (name, value) in fields {
         match request.authority {
-            // Clients may send each cookie as a field, and they are one before anything counts them (RFC 9113, 8.2.3).
+            // Clients may send each cookie as a field; they are joined before they are counted (RFC 9113, 8.2.3).
             _ if name.eq_ignore_ascii_case(b"cookie") => {
                 check(name, value)?;
                 match &mut cookies {

@@ -1,7 +1,7 @@
 //! Quality values: the weights of the members of `Accept` and similar fields (RFC 9110 section 12.4.2).
 //!
-//! Promises: a weight is parsed exactly, in thousandths; a malformed weight makes its member invalid. Refuses: it does
-//! not interpret members, only the parameters after their semicolons.
+//! A weight is parsed exactly, in thousandths; a malformed weight makes its member invalid. Members are not
+//! interpreted, only the parameters after their semicolons.
 
 use super::token::trim_ows;
 
@@ -22,7 +22,7 @@ pub(super) fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     trim_ows(&parameter[..equals]).eq_ignore_ascii_case(name).then_some(value)
 }
 
-/// Parses the quality in thousandths: [`FULL`] if there is none, nothing if it is malformed.
+/// Parses the quality in thousandths: [`FULL`] if there is none, `None` if it is malformed.
 pub(super) fn quality<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     let found = parameters.find_map(|parameter| {
         // `q` without a value is malformed.

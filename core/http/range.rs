@@ -1,9 +1,9 @@
 //! Byte ranges: parses `Range`, selects the parts to send, and writes part headers.
 //!
-//! Promises: parts are inside the representation and not empty. No two of them overlap or nearly touch (ranges closer
-//! to each other than the size of a part header are merged), and they keep the order of the request. A request
-//! therefore cannot cause more bytes to be sent than there are, nor more than [`RANGES_MAX`] parts. Refuses: units
-//! other than bytes, and fields that do not follow the grammar: these are ignored, as RFC 9110 section 14.2 requires.
+//! Parts are inside the representation and not empty. No two of them overlap or nearly touch (ranges closer to each
+//! other than the size of a part header are merged), and they keep the order of the request. A request therefore cannot
+//! cause more bytes to be sent than there are, nor more than [`RANGES_MAX`] parts. Units other than bytes, and fields
+//! that do not follow the grammar, are ignored, as RFC 9110 section 14.2 requires.
 
 use std::ops::Range;
 
@@ -71,7 +71,7 @@ pub fn parts_end(boundary: &str) -> String {
     format!("\r\n--{boundary}--\r\n")
 }
 
-/// Parses a set of ranges and drops those without existing bytes. Returns `None` if the set is to be ignored.
+/// Parses a set of ranges and drops those without existing bytes. Returns `None` if the set must be ignored.
 fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Shows what is selected of 10,000 bytes.
+    /// Shows the selection of 10,000 bytes.
     fn of_ten_thousand(value: &str) -> String {
         shown(&select([value.as_bytes()], 10_000))
     }

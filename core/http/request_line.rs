@@ -1,7 +1,7 @@
 //! The method and path of a rejected request, as far as its first line can be parsed.
 //!
-//! Promises: an invalid line yields nothing, and the result is bounded, whatever was sent. Refuses: the result is used
-//! for log records only, never for routing.
+//! An invalid line yields no result, and the result is bounded, whatever was sent. The result is used for log records
+//! only, never for routing.
 
 use memchr::memchr2;
 

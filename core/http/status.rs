@@ -1,6 +1,6 @@
 //! Status codes: their reason phrases, and which of them have no body.
 //!
-//! Promises: every registered code has its registered phrase. Refuses: 499 has none, because it is never sent.
+//! Every registered code has its registered phrase. 499 has none, because it is never sent.
 
 /// Returns the reason phrase of a status code; empty for unregistered codes.
 pub const fn reason(status: u16) -> &'static str {

@@ -1,8 +1,8 @@
 //! Request targets: the four forms, and the syntax of hosts.
 //!
-//! Promises: a target has exactly one form, and an authority is a host with an optional port and nothing else. A
-//! fragment, which clients should not send, belongs neither to the path nor to the query, as in nginx: both end before
-//! it. Refuses: user names in authorities, and schemes other than `http` and `https`.
+//! A target has exactly one form, and an authority is a host with an optional port and nothing else. A fragment, which
+//! clients should not send, belongs neither to the path nor to the query, as in nginx: both end before it. User names
+//! in authorities, and schemes other than `http` and `https`, are rejected.
 
 use std::net::Ipv6Addr;
 
@@ -78,7 +78,8 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     host_ok && port_ok
 }
 
-/// The characters allowed in brackets: an IPv6 address, or one of a future version (RFC 3986, section 3.2.2).
+/// Returns whether the text may stand in brackets: an IPv6 address, or one of a future version (RFC 3986, section
+/// 3.2.2).
 fn is_literal(literal: &[u8]) -> bool {
     let [b'v' | b'V', future @ ..] = literal else {
         return std::str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
@@ -89,7 +90,7 @@ fn is_literal(literal: &[u8]) -> bool {
     is_version && !address.is_empty() && address.iter().all(|&byte| is_name_byte(byte) || byte == b':')
 }
 
-/// The unreserved and sub-delimiter bytes of a URI.
+/// Returns whether the byte is an unreserved or sub-delimiter byte of a URI.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

@@ -1,7 +1,7 @@
 //! The grammar that all fields share: tokens, optional white space, comma-separated lists.
 //!
-//! Promises: it works on bytes and is total. Refuses: quoted strings are not unquoted here, because no list that the
-//! server reads may contain them where it matters.
+//! The functions work on bytes and are total. Quoted strings are not unquoted here, because no list that the server
+//! reads may contain them where it matters.
 
 /// Returns whether `byte` may appear in a token (a method or a field name).
 pub const fn is_token_byte(byte: u8) -> bool {

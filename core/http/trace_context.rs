@@ -1,12 +1,11 @@
-//! W3C Trace Context: the trace that a request belongs to, and what is passed on about it.
+//! W3C Trace Context: the trace that a request belongs to, and its propagation.
 //!
 //! A request with a valid `traceparent` joins that trace: its trace ID and flags are kept, and the span of this server
-//! becomes the parent of what follows. Any other request starts a new trace with the flags `00`. If this server records
-//! spans, its sampler decides about the flag `sampled`; otherwise nobody has decided, and the flag stays as it came.
+//! becomes the parent of the following spans. Any other request starts a new trace with the flags `00`. If this server
+//! records spans, its sampler decides about the flag `sampled`; otherwise the flag stays as received.
 //!
-//! Promises: what is passed on is valid, whatever was received. `tracestate` is passed on only with a valid
-//! `traceparent`, in order, as one line within the limits of the standard. Refuses: it draws no random numbers; IDs are
-//! arguments.
+//! The propagated fields are valid for any input. `tracestate` is propagated only with a valid `traceparent`, in order,
+//! as one line within the limits of the standard. Draws no random numbers; IDs are arguments.
 
 use std::fmt;
 use std::ops::Range;
@@ -24,7 +23,7 @@ pub struct Trace {
     flags: u8,
     state: Option<Arc<str>>,
     is_private: bool,
-    /// Written once, because several readers of each request want it.
+    /// Formatted once, because it is read several times for each request.
     text: Traceparent,
 }
 
@@ -68,7 +67,7 @@ impl Trace {
         }
     }
 
-    /// Starts a new trace, whatever the request says.
+    /// Starts a new trace, ignoring the request's fields.
     pub fn begin(fresh: FreshIds) -> Self {
         Self::new(fresh.trace_id, fresh.span_id, 0)
     }
@@ -98,40 +97,40 @@ impl Trace {
         self.flags
     }
 
-    /// Returns whether the trace is recorded, as far as anybody has decided.
+    /// Returns whether the trace is recorded, according to the decisions so far.
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// Decides whether the trace is recorded.
+    /// Sets whether the trace is recorded.
     pub fn decide(&mut self, is_sampled: bool) {
         self.flags = self.flags & !SAMPLED | if is_sampled { SAMPLED } else { 0 };
         self.text.set_flags(self.flags);
     }
 
-    /// Keeps the trace out of header fields: they are passed on as they came.
+    /// Keeps the trace out of header fields, which are then propagated as received.
     pub fn keep_private(&mut self) {
         self.is_private = true;
     }
 
-    /// Returns whether header fields tell about the trace.
+    /// Returns whether header fields omit this server's trace.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Returns the `traceparent` to pass on.
+    /// Returns the `traceparent` to propagate.
     pub fn traceparent(&self) -> &Traceparent {
         &self.text
     }
 
-    /// Returns the `tracestate` to pass on.
+    /// Returns the `tracestate` to propagate.
     pub fn tracestate(&self) -> Option<&Arc<str>> {
         self.state.as_ref()
     }
 }
 
 impl Traceparent {
-    /// Writes one.
+    /// Formats a `traceparent`.
     pub fn new(trace_id: u128, span_id: u64, flags: u8) -> Self {
         let mut text = *b"00-................................-................-..";
         put_hex(&mut text[TRACE_ID], &trace_id.to_be_bytes());
@@ -172,7 +171,7 @@ impl fmt::Debug for Traceparent {
     }
 }
 
-/// Formats bytes. By hand, because this is done for every request.
+/// Formats bytes as hexadecimal digits; hand-written, because it runs for every request.
 fn put_hex(digits: &mut [u8], bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
@@ -191,13 +190,13 @@ const FLAGS: Range<usize> = 53..55;
 /// The flag of a trace that is recorded.
 const SAMPLED: u8 = 0b01;
 
-/// The known flags: sampled and random trace ID. Unknown flags are not passed on.
+/// The known flags: sampled and random trace ID. Unknown flags are not propagated.
 const KNOWN_FLAGS: u8 = 0b11;
 
 /// The maximum number of members in a `tracestate`.
 const MEMBERS_MAX: usize = 32;
 
-/// The maximum length of a `tracestate` that is passed on, in bytes.
+/// The maximum length of a propagated `tracestate`, in bytes.
 const STATE_BYTES_MAX: usize = 512;
 
 /// Members longer than this number of bytes are dropped first if a `tracestate` is too long.

@@ -1,13 +1,12 @@
 //! Paths: from the raw bytes of a target to the normalized path that all other code uses.
 //!
-//! Promises: the path is decoded exactly once and normalized after decoding, so `%2e%2e%2f` is `../` for every rule
-//! that follows. It starts with a slash and contains no NUL, no empty segment, no `.` and no `..`. A trailing slash is
-//! kept.
+//! The path is decoded exactly once and normalized after decoding, so `%2e%2e%2f` is `../` for every rule that follows.
+//! It starts with a slash and contains no NUL, no empty segment, no `.` and no `..`. A trailing slash is kept.
 //!
 //! An encoded slash is a slash, as in nginx: a path names a file, and a file name cannot contain a slash. A backslash
 //! is an ordinary byte.
 //!
-//! Refuses: it does not guess. An invalid escape, a NUL or a path above the root is an error and is not repaired.
+//! An invalid escape, a NUL or a path above the root is an error and is not repaired.
 
 use std::fmt;
 
@@ -58,7 +57,7 @@ pub(super) fn normalise_decoded(decoded: Vec<u8>) -> Result<Normalised, UriError
     if memchr(0, &decoded).is_some() {
         return Err(UriError::Nul);
     }
-    // Most paths are too short for a search that has to be prepared.
+    // Most paths are too short to benefit from a prepared search.
     if !decoded.windows(2).any(|pair| matches!(pair, b"//" | b"/.")) {
         return Ok(Normalised { path: decoded });
     }
