@@ -1,9 +1,9 @@
-//! Buffered bodies: in memory within one budget for the whole process, beyond it in unlinked temporary files within
+//! Buffered bodies: in memory within a budget of the whole process, beyond it in unlinked temporary files within
 //! another.
 //!
-//! Promises: a temporary file has no name, so nothing is left behind in any case. The bytes of all files together never
-//! exceed their budget. A file releases its bytes when it is dropped, and so does a [`Share`] of the memory. Refuses:
-//! it never waits for space; the caller decides what a full budget means.
+//! A temporary file has no name, so it never outlives the process. The bytes of all files together never exceed their
+//! budget. A file releases its bytes when it is dropped, and so does a [`Share`] of the memory. The spool never waits
+//! for space; the caller decides how to handle a full budget.
 
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ struct SpoolState {
     trouble: ShortLock<Trouble>,
 }
 
-/// A maximum number of bytes, and how many are in use.
+/// A maximum number of bytes, and the number in use.
 ///
 /// # Ordering
 ///
@@ -46,7 +46,7 @@ struct Budget {
 /// The last error of the disk, for the log.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// The last error that was not logged.
+    /// The last error that has not been logged.
     untold: Option<String>,
     told_at: Option<Instant>,
 }
@@ -75,7 +75,7 @@ impl Spool {
         Self::with_memory(dir, bytes_max, REPLIES_MEMORY_MAX)
     }
 
-    /// The same, with a budget of `memory_max` bytes in memory.
+    /// Uses the directory `dir` with a budget of `bytes_max` bytes, and `memory_max` bytes in memory.
     pub fn with_memory(dir: PathBuf, bytes_max: u64, memory_max: u64) -> Self {
         let (disk, memory) = (Budget::new(bytes_max), Budget::new(memory_max));
         Self(Arc::new(SpoolState { dir, disk, memory, trouble: ShortLock::default() }))
@@ -117,8 +117,8 @@ impl Spool {
         !self.0.disk.has_room_for(1)
     }
 
-    /// Returns the error of the disk if one occurred since the last call; nothing during a pause after that, so that a
-    /// full disk does not fill the log.
+    /// Returns the last error of the disk since the previous call; `None` during a pause after each reported one, so
+    /// that a full disk does not fill the log.
     pub fn trouble(&self, now: Instant) -> Option<String> {
         let mut trouble = self.0.trouble.lock();
         if trouble.told_at.is_some_and(|told_at| now < told_at + TROUBLE_RECORD_PAUSE) {
@@ -129,7 +129,7 @@ impl Spool {
         Some(error)
     }
 
-    /// Remembers an error of the disk.
+    /// Records an error of the disk.
     fn refused(&self, error: io::Error) -> SpoolError {
         let error = SpoolError::Disk(error);
         self.0.trouble.lock().untold = Some(error.to_string());
@@ -171,8 +171,8 @@ impl Budget {
 ///
 /// # Ordering
 ///
-/// The length is stored with Release after the bytes are written and loaded with Acquire: whoever sees a length can
-/// read that many bytes.
+/// The length is stored with Release after the bytes are written and loaded with Acquire: a thread that sees a length
+/// can read that many bytes.
 #[derive(Debug)]
 pub struct SpoolFile {
     file: File,
@@ -206,13 +206,13 @@ impl SpoolFile {
     ///
     /// # Errors
     ///
-    /// Errors of the disk.
+    /// If the disk fails.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let room = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
         self.file.read_at(&mut buf[..room], offset)
     }
 
-    /// The spool that it belongs to.
+    /// Returns the spool that it belongs to.
     pub fn spool(&self) -> &Spool {
         &self.spool
     }

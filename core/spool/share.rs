@@ -1,8 +1,7 @@
 //! The share of one response in the memory for all responses.
 //!
-//! Promises: what is taken is released, at the latest when the share is dropped. A short response touches nothing that
-//! other threads write. Refuses: it holds no bytes, it only counts them; whoever moves the bytes moves the share with
-//! them.
+//! The share is released when it is dropped, at the latest. A short response touches no memory that other threads
+//! write. The share only counts the bytes; it must move together with them.
 
 use super::Spool;
 
@@ -12,7 +11,7 @@ const STEP_BYTES: u64 = 4096;
 /// The bytes of one response that are buffered in memory.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// The spool that it belongs to; `None` while nothing is counted.
+    /// The spool that it belongs to; `None` while the count is zero.
     of: Option<Spool>,
     bytes: u64,
     /// The number of bytes counted in the budget, in whole steps.
@@ -20,7 +19,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns the number of bytes that it stands for.
+    /// Returns the number of bytes that it represents.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -30,7 +29,7 @@ impl Share {
         self.counted > 0
     }
 
-    /// Takes more bytes if the budget of `spool` has space for them. Returns whether it had.
+    /// Adds bytes if the budget of `spool` has space for them. Returns whether it had.
     pub fn try_take(&mut self, spool: &Spool, bytes: u64) -> bool {
         let more = self.more_steps(bytes);
         if more > 0 && !spool.0.memory.try_take(more) {
@@ -40,7 +39,7 @@ impl Share {
         true
     }
 
-    /// Takes more bytes even if there is no space for them.
+    /// Adds bytes even if there is no space for them.
     pub fn take(&mut self, spool: &Spool, bytes: u64) {
         let more = self.more_steps(bytes);
         if more > 0 {
@@ -58,7 +57,7 @@ impl Share {
         }
     }
 
-    /// Releases the bytes beyond this number.
+    /// Releases the bytes beyond `bytes`.
     pub fn keep(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             return;
