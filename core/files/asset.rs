@@ -1,9 +1,9 @@
 //! A file that is ready to be sent: its bytes or its descriptor, its header fields, and its variants in content
 //! codings.
 //!
-//! Promises: bytes, length and validators belong to one state of the file; if the file changes while it is read, it is
-//! read again. A variant is created once and shared by all users of the asset. Refuses: it does not compress (that is
-//! done elsewhere, and [`keep`](Asset::keep) stores the result), and it does not know when it is outdated.
+//! Bytes, length and validators belong to one state of the file; if the file changes while it is read, it is read
+//! again. A variant is created once and shared by all users of the asset. Compression happens elsewhere, and
+//! [`keep`](Asset::keep) stores the result. An asset does not know when it is outdated.
 
 use std::fs::File;
 use std::io;
@@ -71,7 +71,7 @@ pub struct Variant {
     modified: Option<SystemTime>,
 }
 
-/// Where the bytes of a variant are.
+/// The location of a variant's bytes.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// On disk, accessed through the descriptor that was checked.
@@ -85,7 +85,7 @@ pub enum Content {
 struct Copies {
     /// The codings to choose from, in order of preference.
     codings: Vec<Coding>,
-    /// The result for each coding: a copy, or nothing worth keeping.
+    /// The result for each coding: a copy, or `None` if it is not worth keeping.
     made: [OnceLock<Option<Variant>>; Coding::ALL.len()],
     /// One bit for each coding whose copy is being created.
     ordered: AtomicU8,
@@ -98,7 +98,7 @@ impl Asset {
     ///
     /// # Errors
     ///
-    /// Errors of the disk.
+    /// If the disk fails.
     pub fn load(found: StaticFile, options: &AssetOptions, now: SystemTime) -> io::Result<Self> {
         let content_type = content_type(&found.path);
         let stamp = found.plain.stamp;
@@ -177,7 +177,7 @@ impl Asset {
     ///
     /// # Errors
     ///
-    /// Errors of the disk; also if the file has changed.
+    /// If the disk fails, or the file has changed.
     pub fn bytes_to_code(&self) -> io::Result<Bytes> {
         match &self.plain.content {
             Content::Memory(bytes) => Ok(bytes.clone()),
@@ -192,7 +192,7 @@ impl Asset {
     }
 
     /// Stores the result of compressing, if all copies together stay smaller than the file. `None` means that there is
-    /// nothing to store, and that nobody needs to try again.
+    /// no result, and that no further attempt is needed.
     pub fn keep(&self, coding: Coding, coded: Option<Vec<u8>>) {
         let Some(copies) = &self.copies else { return };
         let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
@@ -201,7 +201,7 @@ impl Asset {
         let _ = copies.made[coding as usize].set(variant);
     }
 
-    /// Returns how much of the cache's capacity it accounts for, in bytes: the most that it can ever hold.
+    /// Returns the part of the cache's capacity that it accounts for, in bytes: its maximum size.
     pub fn weight(&self) -> u64 {
         let variants = std::iter::once(&self.plain).chain(&self.neighbours).map(Variant::weight);
         let reserve = if self.copies.is_some() { self.plain.length } else { 0 };
@@ -263,12 +263,12 @@ impl Copies {
     }
 
     fn take_room(&self, bytes: u64) -> bool {
-        // Relaxed: a budget; it orders nothing.
+        // Relaxed: a budget that orders nothing.
         self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(bytes)).is_ok()
     }
 }
 
-/// What the variants of a file have in common.
+/// The properties that the variants of a file share.
 struct VariantBuilder<'a> {
     content_type: &'static str,
     options: &'a AssetOptions,

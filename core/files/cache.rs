@@ -1,10 +1,10 @@
 //! The cache of static files, shared by all I/O threads.
 //!
-//! Promises: its memory is bounded by its capacity, whatever clients request, and frequently requested files are not
-//! evicted by many files that are requested once. Its information about a path was true on the disk at most
-//! [`STATIC_STALE`] ago, unless revalidation is disabled. Refuses: it does not access the disk. Callers that receive
-//! [`Lookup::Stale`] or [`Lookup::Old`] start a check, and its result is passed back with
-//! [`insert`](StaticCache::insert), [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
+//! Its memory is bounded by its capacity, whatever clients request, and frequently requested files are not evicted by
+//! many files that are requested once. Its information about a path was true on the disk at most [`STATIC_STALE`] ago,
+//! unless revalidation is disabled. The cache does not access the disk. Callers that receive [`Lookup::Stale`] or
+//! [`Lookup::Old`] start a check, and its result is passed back with [`insert`](StaticCache::insert),
+//! [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
 //!
 //! ```text
 //!    checked       +1 s                  +2 s
@@ -31,7 +31,7 @@ pub struct StaticCache {
     entries: Option<Cache<Box<[u8]>, Arc<CachedAsset>, Weigher>>,
     revalidates: bool,
     start: Instant,
-    /// How often the cache was cleared.
+    /// The number of times the cache was cleared.
     generation: AtomicU64,
 }
 
@@ -44,11 +44,11 @@ pub enum Lookup {
     Good(Arc<Asset>),
     /// The cached file is too old; the disk must be checked first.
     Old,
-    /// The cached file may be used; the caller, and nobody else, must start a check of the disk.
+    /// The cached file may be used; this caller, and no other, must start a check of the disk.
     Stale(Arc<Asset>),
 }
 
-/// A check of the disk that has begun; what it finds was true at its beginning or later.
+/// A check of the disk in progress; its result was true at its beginning or later.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBegun {
     at: Instant,
@@ -72,7 +72,7 @@ struct Weigher;
 /// The maximum number of bytes that a file thread reads at once if the cache is disabled.
 const UNCACHED_FILE_BYTES: u64 = DISK_SLICE_BYTES as u64;
 
-/// The number of shards, each with its own lock and share of the capacity.
+/// The number of shards; each has a lock and a share of the capacity.
 const SHARDS: u64 = 4;
 
 /// The size of an average entry in bytes; used only to size tables.
@@ -146,7 +146,7 @@ impl StaticCache {
         Lookup::Good(asset)
     }
 
-    /// Notes the beginning of a check of the disk.
+    /// Records the beginning of a check of the disk.
     pub fn begin_look(&self, now: Instant) -> LookBegun {
         LookBegun { at: now, generation: self.generation.load(Ordering::Relaxed) }
     }
@@ -157,7 +157,7 @@ impl StaticCache {
         Some(Arc::clone(&entry.asset))
     }
 
-    /// Notes that a check found the file that `asset` contains.
+    /// Records that a check found the file that `asset` contains.
     pub fn confirm(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
         if Arc::ptr_eq(&entry.asset, asset) {
@@ -199,7 +199,7 @@ impl StaticCache {
 
     /// Clears the cache, and discards the results of checks in progress.
     pub fn clear(&self) {
-        // AcqRel: pairs with the Acquire in `insert`: whoever inserts after the clearing sees the new generation.
+        // AcqRel: pairs with the Acquire in `insert`, so that an insertion after the clearing sees the new generation.
         self.generation.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {
             entries.clear();
@@ -322,7 +322,7 @@ mod tests {
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(1500)));
         assert_eq!(scene.get("/a", 2400), "good");
         assert_eq!(scene.get("/a", 2600), "stale", "and somebody is told again");
-        // A check that began earlier brings no news.
+        // An earlier check has no newer information.
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(100)));
         assert_eq!(scene.get("/a", 2400), "good");
         // Another check has stored a different file in the meantime; this one has not seen it.

@@ -1,7 +1,7 @@
 //! Conditional requests: whether the client's copy is still valid, and whether a range may be sent of the current file.
 //!
-//! Promises: conditions are evaluated in the order of RFC 9110 section 13.2.2; a weak entity tag never matches where a
-//! strong one is required. Refuses: it handles no files, only the validators of the selected representation.
+//! Conditions are evaluated in the order of RFC 9110 section 13.2.2; a weak entity tag never matches where a strong one
+//! is required. Only the validators of the selected representation are used, not the file.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ pub(super) struct Asked {
 pub struct Validators<'a> {
     /// Its entity tag, with quotes, and with `W/` if it is weak.
     pub tag: &'a [u8],
-    /// When it was last modified, if that is known.
+    /// When it was last modified, if known.
     pub modified: Option<SystemTime>,
 }
 

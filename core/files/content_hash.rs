@@ -1,7 +1,7 @@
 //! A hash of the bytes of a file, for its entity tag.
 //!
-//! Promises: the hash is the same on every machine and in every version: SHA-256, truncated to 128 bits. Refuses: it does not
-//! detect that a file changes while it is read.
+//! The hash is the same on every machine and in every version: SHA-256, truncated to 128 bits. A change of the file
+//! during the read is not detected.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ pub(super) fn of_bytes(bytes: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// Errors of the disk, and `UnexpectedEof` if the file is shorter.
+/// If the disk fails, and `UnexpectedEof` if the file is shorter.
 pub(super) fn of_file(file: &File, length: u64) -> io::Result<String> {
     let mut hash = sha256().start();
     let mut offset = 0;

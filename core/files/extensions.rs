@@ -1,9 +1,9 @@
 //! File name extensions whose media type the library does not know or gets wrong.
 //!
-//! Promises: the type is the one that IANA registers for the extension, or else the one that nginx uses, or else Apache.
-//! Three groups of extensions are ambiguous. `ts` and `mts` are MPEG streams, not TypeScript. `cjs` is JavaScript, as
-//! browsers run it. Source files of programs are text, so that browsers display them; the library already says so, and they
-//! are not listed here. Refuses: extensions that the library gets right; a test finds them.
+//! The type is the one that IANA registers for the extension, or else the one that nginx uses, or else Apache. Three
+//! groups of extensions are ambiguous. `ts` and `mts` are MPEG streams, not TypeScript. `cjs` is JavaScript, as
+//! browsers run it. Source files of programs are text, so that browsers display them; the library already does this,
+//! and they are not listed here. A test finds extensions that the library gets right; they must not be listed.
 
 /// The length of the longest extension in the table, in bytes.
 pub(super) const EXTENSION_BYTES_MAX: usize = 11;

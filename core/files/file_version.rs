@@ -1,8 +1,8 @@
-//! What distinguishes one state of a file from another: the object, its length, and its modification times.
+//! The state of a file: the object, its length, and its modification times.
 //!
-//! Promises: two stamps of an open file are equal only if it has not changed in between, as far as the system's clock
-//! can tell; [`is_settled`](FileVersion::is_settled) tells whether it can. [`is_dated`](FileVersion::is_dated) tells whether
-//! the modification time is meaningful on other machines. Refuses: it reads no clock and no disk.
+//! Two stamps of an open file are equal only if it has not changed in between, as far as the system's clock can tell;
+//! [`is_settled`](FileVersion::is_settled) returns whether it can. [`is_dated`](FileVersion::is_dated) returns whether
+//! the modification time is meaningful on other machines. Reads no clock and no disk.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -60,9 +60,9 @@ impl FileVersion {
         whole_seconds(self.modified) >= whole_seconds(other.modified)
     }
 
-    /// Returns whether the modification time tells when the file was modified. Reproducible builds give all files the same
-    /// time: the epoch or the second after it (Bazel, Nix), or `SOURCE_DATE_EPOCH`, in which case the document root has
-    /// that time too (`root_modified`).
+    /// Returns whether the modification time is real. Reproducible builds give all files the same time: the epoch or
+    /// the second after it (Bazel, Nix), or `SOURCE_DATE_EPOCH`, in which case the document root has that time, too
+    /// (`root_modified`).
     pub fn is_dated(&self, root_modified: Option<SystemTime>) -> bool {
         let time = since_epoch(self.modified);
         let is_of_the_build = time.subsec_nanos() == 0 && root_modified == Some(self.modified);
@@ -80,7 +80,7 @@ impl FileVersion {
         format!("{:x}-{:x}-{:x}", self.object.1, since_epoch(self.changed).as_nanos(), self.length)
     }
 
-    /// A made-up stamp, for tests.
+    /// Creates an artificial stamp, for tests.
     #[cfg(test)]
     pub(super) fn made_up(length: u64, modified: SystemTime) -> Self {
         Self { object: (1, 1), length, modified, changed: modified }

@@ -1,8 +1,8 @@
 //! The media type of a file, by its file name extension.
 //!
-//! Promises: text types specify UTF-8, except for XML, which specifies its own encoding; unknown extensions are
+//! Text types specify UTF-8, except for XML, which specifies its encoding itself; unknown extensions are
 //! `application/octet-stream`. Where the library differs from the media type registry, the table in `extensions` takes
-//! precedence. Refuses: it does not look into files.
+//! precedence. The contents of files are not examined.
 
 use super::extensions::{EXTENSION_BYTES_MAX, MEDIA_TYPES};
 

@@ -1,9 +1,8 @@
-//! The document root: which file or script a path names, and how a file is represented.
+//! The document root: the file or script of a path, and the representation of a file.
 //!
-//! Promises: whatever is served was checked as an open object, never by name, so replacing a link between check and use
-//! gains nothing. A file whose name ends in `.php` is executed or not found, but its source is never sent. Refuses: it
-//! uses no socket and no interpreter; [`DocumentRoot::resolve`] may wait for the disk and belongs on a file thread, the
-//! rest is pure.
+//! Everything served was checked as an open object, never by name, so replacing a link between check and use has no
+//! effect. A file whose name ends in `.php` is executed or not found, but its source is never sent. There is no socket
+//! and no interpreter; [`DocumentRoot::resolve`] may wait for the disk and belongs on a file thread, the rest is pure.
 //!
 //! | file | in | out |
 //! |---|---|---|
@@ -17,9 +16,9 @@
 //! | `cache` | path, time | the cached asset |
 //! | `content_hash` | the bytes of a file | its entity tag |
 //! | `conditions` | a request, validators | send, not modified, failed |
-//! | `representation` | an asset, a request | status, fields and pieces of the answer |
-//! | `sendfile_roots` | the name of a file by a script, the disk | an open file, or nothing |
-//! | `sent_file` | an asset, a request, what its script has said | the same as `representation` |
+//! | `representation` | an asset, a request | status, fields and pieces of the response |
+//! | `sendfile_roots` | a file name from a script, the disk | an open file, or nothing |
+//! | `sent_file` | an asset, a request, its script's response head | the same as `representation` |
 //! | `route_cache` | path, time | the cached script |
 
 mod asset;

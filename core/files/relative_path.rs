@@ -1,8 +1,8 @@
-//! Where a file really is, relative to the document root: links may lead elsewhere than the path suggests.
+//! The real location of a file relative to the document root, which links can change.
 //!
-//! Promises: pure; it works on two real paths. Files outside the root are named by their relative path (`../shared/a.css`),
-//! so that only the part that a link led through is checked, not the location of the whole site. Refuses: it opens
-//! nothing and knows no rules except that dot-files are hidden.
+//! Pure; works on two real paths. Files outside the root are named by their relative path (`../shared/a.css`), so that
+//! only the part that a link led through is checked, not the location of the whole site. Opens nothing and knows no
+//! rules except that dot-files are hidden.
 
 /// A real path, relative to the real document root.
 #[derive(Clone, Debug, PartialEq, Eq)]

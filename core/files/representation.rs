@@ -1,8 +1,8 @@
-//! How a file is represented to a client: which variant, whole or in parts, or no body at all.
+//! The representation of a file for a client: the variant, whole or in parts, or no body.
 //!
-//! Promises: validators, conditions and ranges are those of the variant that is sent. Range requests are answered from
-//! the uncoded file or an operator's precompressed file, never from a copy created by the server. Refuses: methods
-//! other than `GET` and `HEAD`. It creates no copies; it only reports which one would have been preferred.
+//! Validators, conditions and ranges are those of the variant that is sent. Range requests are answered from the
+//! uncoded file or an operator's precompressed file, never from a copy created by the server. Methods other than `GET`
+//! and `HEAD` are refused. No copies are created here; the result only names the one that would have been preferred.
 
 use std::fs::File;
 use std::ops::Range;
@@ -61,7 +61,8 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
     respond(asset, head, Asked::of(head), asset.content_type(), boundary)
 }
 
-/// The same for any method. Of the request, only what `asked` contains is looked at; parts have this `content_type`.
+/// Determines the response for any method. Only the request fields in `asked` are evaluated; parts have this
+/// `content_type`.
 pub(super) fn respond(
     asset: &Asset,
     head: &Head,
@@ -195,8 +196,8 @@ impl BodyPiece {
     }
 }
 
-/// Selects the variant that the client prefers. If a copy that does not exist would have been better, the first request
-/// for it is told which one.
+/// Selects the variant that the client prefers. If a copy that does not exist would have been better, its coding is
+/// returned for the first such request.
 fn chosen<'a>(asset: &'a Asset, head: &Head, wants_range: bool) -> (&'a Variant, Option<Coding>) {
     let wish = |offered: &[Coding]| match choose(head.header_values("accept-encoding"), offered) {
         Choice::Coded(coding) => Some(coding),

@@ -46,12 +46,12 @@ fn asset(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> As
     Asset::load(found, &options(codings), time()).unwrap()
 }
 
-/// Ten bytes that are not compressible.
+/// Returns ten bytes that are not compressible.
 fn small() -> Asset {
     asset(b"0123456789", &[], &[])
 }
 
-/// A text of which compressed copies are created.
+/// Returns a text of which compressed copies are created.
 fn codable() -> Asset {
     asset(&[b'a'; 1000], &[], &[Coding::Brotli, Coding::Gzip])
 }

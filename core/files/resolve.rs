@@ -1,12 +1,12 @@
-//! Finds out on the disk which of a path's candidates exists, checked on the open object.
+//! Finds the first existing candidate of a path on the disk, checked on the open object.
 //!
-//! Promises: each candidate is opened as a mere handle (which does not block and has no effect on a pipe or a device).
-//! Then the handle is asked what it is and where it really is. Only a regular file in an allowed place is opened for
-//! reading, through that same handle. Length and times are those of the handle. The root is looked up each time, so
-//! that a deployment that switches a link is seen by the next check.
+//! Each candidate is opened as a mere handle (which does not block and has no effect on a pipe or a device). Then the
+//! type and the real location of the handle are checked. Only a regular file in an allowed place is opened for reading,
+//! through that same handle. Length and times are those of the handle. The root is looked up each time, so that the
+//! next check sees a deployment that switches a link.
 //!
-//! Links are followed, out of the root too unless a setting forbids it, but never to a dot-file. The caller is told
-//! where they led ([`RelativePath`]) and applies its own rules.
+//! Links are followed, also out of the root unless a setting forbids it, but never to a dot-file. The result contains
+//! their target ([`RelativePath`]), to which the caller applies further rules.
 //!
 //! A file `a.css` may have precompressed files next to it: `a.css.br`, `a.css.zst` or `a.css.gz`. They must really be
 //! in the directory of the file, and one that is older than the file is ignored.
@@ -15,8 +15,8 @@
 //! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)), so the many paths of a front controller need
 //! no file thread.
 //!
-//! Refuses: links to dot-files, links that leave the root where this is not allowed, and everything that is neither a
-//! file nor a directory.
+//! Refused are links to dot-files, links that leave the root where this is not allowed, and everything that is neither
+//! a file nor a directory.
 
 use std::fs::File;
 use std::io;
@@ -42,14 +42,14 @@ pub struct DocumentRoot {
     links_may_leave: bool,
 }
 
-/// What a path resolves to on this disk, now.
+/// The result of resolving a path on this disk, now.
 #[derive(Debug)]
 pub enum Resolved {
     /// A directory requested without its trailing slash; the status is 301.
     Directory,
     /// A file to send.
     File(StaticFile),
-    /// Nothing that may be looked for: a dot-file, or a file in a dot-directory. The status is 404.
+    /// A path that must not be looked up: a dot-file, or a file in a dot-directory. The status is 404.
     DotFile,
     /// A file that must not be served because of its location or its permissions; the status is 403.
     Forbidden,
@@ -86,8 +86,8 @@ pub struct Opened {
 /// A script and its CGI variables; all paths are raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundScript {
-    /// `SCRIPT_FILENAME`: its path below the real path of the root. A link keeps its own name, which applications that
-    /// serve several sites with one script look at.
+    /// `SCRIPT_FILENAME`: its path below the real path of the root. A link keeps its name, because applications that
+    /// serve several sites with one script evaluate it.
     pub filename: Vec<u8>,
     /// The real path of the file.
     pub real_path: Vec<u8>,
@@ -181,7 +181,7 @@ pub(super) struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
     links_may_leave: bool,
-    /// The system refuses to leave it.
+    /// Whether the system refuses to leave it.
     is_closed: bool,
 }
 
@@ -191,7 +191,7 @@ pub(super) type OpenedFiles = (Opened, Vec<(Coding, Opened)>);
 /// The result of one check.
 #[derive(Debug)]
 enum Look {
-    /// What the candidate requests, or a refusal.
+    /// The result of the candidate, or a refusal.
     Found(Resolved),
     /// Nothing, so there is nothing below it either.
     Missing,
@@ -211,7 +211,7 @@ impl Root {
         Self::at(&root.path, root.links_may_leave, false)
     }
 
-    /// Opens a directory that nothing may lead out of.
+    /// Opens a directory that no link or `..` may lead out of.
     pub(super) fn beneath(path: &Path) -> io::Result<Self> {
         Self::at(path, false, true)
     }
@@ -243,13 +243,13 @@ impl Root {
         rustix::fs::fstat(&self.handle).ok().map(|stat| FileVersion::of(&stat).modified)
     }
 
-    /// Its real path.
+    /// Returns its real path.
     pub(super) fn real_path(&self) -> &[u8] {
         &self.real_path
     }
 
-    /// Opens a regular file, with its precompressed files, and returns its real path too; `None` if there is none that may
-    /// be read.
+    /// Opens a regular file, with its precompressed files, and also returns its real path; `None` if there is no
+    /// readable one.
     pub(super) fn open_file(&self, path: &[u8]) -> io::Result<Option<(OpenedFiles, Vec<u8>)>> {
         let opened = self.find(path).and_then(|found| {
             let is_file = FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile;
@@ -264,7 +264,7 @@ impl Root {
                 let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
                 Ok(Some(((plain, coded), found.real_path)))
             }
-            // A way out of the directory; it may also be that somebody keeps changing the way while it is looked up.
+            // A path out of the directory, or a path that keeps changing during the lookup.
             Err(Errno::XDEV | Errno::AGAIN) => Ok(None),
             Err(errno) => verdict(errno).map(|_| None),
         }
@@ -310,7 +310,8 @@ impl Root {
         Ok(Handle { handle, stat, real_path })
     }
 
-    /// The system may ask for another try if a directory is renamed meanwhile.
+    /// Opens a path beneath the root. The system may require another attempt if a directory is renamed during the
+    /// lookup.
     fn open_beneath(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let open = || rustix::fs::openat2(&self.handle, path, HANDLE, Permissions::empty(), flags);

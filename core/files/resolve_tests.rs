@@ -178,7 +178,7 @@ fn links_inside_the_root_are_followed() {
     assert_eq!(site.shown("/relative/b.php"), "script root/real/b.php /relative/b.php|");
 }
 
-/// A site with links out of its root, and where they lead.
+/// Returns a site with links out of its root, and their targets.
 fn with_links_out() -> (Site, [(&'static str, &'static str); 7]) {
     let site = Site::with(&["outside/secret", "outside/x.php", "root/index.php", "root-beside/secret"]);
     site.link("root/file", site.path("outside/secret"));
@@ -418,7 +418,7 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
         assert!(is_left(path), "{path}: nothing has to be looked for");
     }
     for path in ["/posts/1", "/posts/2", "/none.php", "/none"] {
-        // The first lookup lets the system remember that the file does not exist.
+        // The first lookup makes the system remember that the file does not exist.
         assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
         if !is_left(path) {
             println!("skipped: this system cannot tell");

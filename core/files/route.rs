@@ -9,11 +9,11 @@
 //!
 //! Parts of a site may differ in their mode: see [`Routing`].
 //!
-//! Promises: pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a
-//! segment. The first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A
-//! name that ends in `.php` in any letter case is never a candidate for sending as a file. A dot-file, or a file in a
-//! dot-directory other than `/.well-known`, is never a candidate. Dots in PATH_INFO, or in a path that the entry file
-//! handles, mean nothing here. It does not check whether anything exists.
+//! Pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a segment. The
+//! first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A name that ends
+//! in `.php` in any letter case is never a candidate for sending as a file. A dot-file, or a file in a dot-directory
+//! other than `/.well-known`, is never a candidate. Dots in PATH_INFO, or in a path that the entry file handles, have
+//! no special meaning. Existence is not checked.
 
 use crate::config::EntryFile;
 use crate::http::uri::has_dot_segment_file;
@@ -23,7 +23,7 @@ use crate::http::uri::has_dot_segment_file;
 pub struct Routing {
     /// The parts that have an entry file, the longest prefix first.
     parts: Vec<SitePart>,
-    /// All others.
+    /// All other paths.
     rest: SitePart,
 }
 
@@ -60,7 +60,7 @@ pub enum RoutingMode {
     },
 }
 
-/// A candidate on the disk, and what to do if it exists.
+/// A candidate on the disk, and the action if it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidate {
     /// A directory is redirected to the path with a trailing slash; a file is sent.
@@ -105,7 +105,7 @@ enum SearchStep {
     Itself,
     /// The index at this position in [`INDEXES`].
     Index(usize),
-    /// The same for a path that may be a directory without its trailing slash.
+    /// The same index, for a path that may be a directory without its trailing slash.
     IndexBelow(usize),
     /// The fallback if nothing was found.
     Fallback,
@@ -191,8 +191,8 @@ impl Routing {
 }
 
 impl SitePart {
-    /// Returns whether no file can answer a normalized path, so that the script handles it without `PATH_INFO`, whatever is on
-    /// the disk.
+    /// Returns whether no file can handle a normalized path, so that the script handles it without `PATH_INFO`,
+    /// whatever is on the disk.
     pub fn has_only_the_script(&self, path: &[u8]) -> bool {
         match &self.mode {
             RoutingMode::FrontController { script, .. } => path == b"/" || path == &**script,
@@ -201,19 +201,20 @@ impl SitePart {
         }
     }
 
-    /// Returns whether workers that have loaded the script handle a normalized path, without `PATH_INFO`, unless a file does.
+    /// Returns whether workers that have loaded the script handle a normalized path, without `PATH_INFO`, unless a file
+    /// does.
     pub fn leaves_to_workers(&self, path: &[u8]) -> bool {
         matches!(&self.mode, RoutingMode::Worker { script } if path == &**script || !is_or_is_below(path, script))
     }
 
-    /// Returns the key under which to cache that a script handles a normalized path; `None` if it must not be cached: the
-    /// script may create a file of that name, which handles the next request.
+    /// Returns the key under which to cache that a script handles a normalized path; `None` if it must not be cached:
+    /// the script may create a file of that name, which handles the next request.
     pub fn route_key<'a>(&'a self, path: &'a [u8], script: &[u8], path_info: &[u8]) -> Option<&'a [u8]> {
         if self.mode.front_controller() != Some(script) {
             return Some(path);
         }
         match path_info {
-            // The same for all paths.
+            // The same key for all paths.
             [] => Some(&self.key),
             _ if is_or_is_below(path, script) => Some(path),
             _ => None,
@@ -308,7 +309,7 @@ impl Iterator for Candidates<'_> {
                 SearchStep::Itself => self.itself(),
                 SearchStep::Index(place) => self.index(place),
                 SearchStep::IndexBelow(place) => Some(self.index_below(place)),
-                // Its name is a setting, not a part of the path.
+                // The fallback is a setting, not a part of the path.
                 SearchStep::Fallback => return self.fallback(),
                 SearchStep::End => return None,
             };

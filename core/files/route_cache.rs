@@ -1,12 +1,12 @@
-//! What an I/O thread remembers about scripts, so that a frequently requested script needs no disk access per request.
+//! An I/O thread's cache of scripts, so that a frequently requested script needs no disk access per request.
 //!
-//! Promises: an entry is at most [`ROUTE_CACHE_AGE`] old, and there are at most [`ROUTE_CACHE_ENTRIES_MAX`] entries,
-//! whatever clients request. Refuses: files to send are never remembered here, because their descriptor is what was
-//! checked. "Not found" is not remembered either, so a new file is found by its first request.
+//! An entry is at most [`ROUTE_CACHE_AGE`] old, and there are at most [`ROUTE_CACHE_ENTRIES_MAX`] entries, whatever
+//! clients request. Files to send are never cached here, because the check applies to their descriptor. "Not found" is
+//! not cached either, so a new file is found by its first request.
 //!
-//! The file name of a script begins with the real path of the document root. A switched link therefore takes
-//! effect with the next reload, or when the entry expires: until then the old script runs, as it does for a request that is
-//! already queued. If the script no longer exists, its worker looks the path up again.
+//! The file name of a script begins with the real path of the document root. A switched link therefore takes effect
+//! with the next reload, or when the entry expires: until then the old script runs, as it does for a request that is
+//! already queued. If the script no longer exists, its worker resolves the path again.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use std::time::Instant;
 use crate::limits::{ROUTE_CACHE_AGE, ROUTE_CACHE_ENTRIES_MAX};
 use crate::sync::primitive::Arc;
 
-/// Remembers for a short time which script handles a path.
+/// Caches for a short time which script handles a path.
 ///
 /// It has two generations: when the young one holds half of the entries, it becomes the old one, and the previous old
 /// one is dropped.
@@ -48,7 +48,7 @@ impl<S> RouteCache<S> {
         (now.saturating_duration_since(entry.found_at) < ROUTE_CACHE_AGE).then_some(&entry.script)
     }
 
-    /// Remembers the script that was found for a normalized path.
+    /// Stores the script that was found for a normalized path.
     pub fn insert(&mut self, path: Vec<u8>, script: Arc<S>, now: Instant) {
         if self.young.len() >= ROUTE_CACHE_ENTRIES_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -56,7 +56,7 @@ impl<S> RouteCache<S> {
         self.young.insert(path, CachedRoute { script, found_at: now });
     }
 
-    /// Forgets the script of a normalised path.
+    /// Removes the script of a normalised path.
     pub fn forget(&mut self, path: &[u8]) {
         self.young.remove(path);
         self.old.remove(path);

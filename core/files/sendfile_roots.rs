@@ -1,9 +1,9 @@
-//! The directories that scripts may have files sent from, and how a file in them is found.
+//! The directories from which scripts may send files, and the lookup of a file in them.
 //!
-//! Promises: a file is opened beneath one of the directories, and the system itself refuses to leave it, by `..` or by a
-//! link; whatever is sent was checked as an open object. The directories are looked up each time, so that a deployment that
-//! switches a link is seen at once. Refuses: dot-files, the source code of scripts, and everything that is no regular file.
-//! It knows no rules; whoever asks applies them to the two places of what was found.
+//! A file is opened beneath one of the directories, and the system itself refuses to leave it, by `..` or by a link;
+//! every file sent was checked as an open object. The directories are looked up each time, so that a deployment that
+//! switches a link takes effect at once. Refused are dot-files, the source code of scripts, and everything other than
+//! regular files. Rules for paths are up to the caller, which applies them to both locations of the file.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -21,10 +21,10 @@ pub struct SendfileRoots {
     roots: Vec<PathBuf>,
 }
 
-/// A file that a script has named.
+/// A file named by a script.
 #[derive(Debug)]
 pub struct FoundFile {
-    /// The file; its path tells it apart from files of the site, and has the file's name.
+    /// The file; its path is distinct from all files of the site, and ends in the file's name.
     pub file: StaticFile,
     /// The path below the directory by which it was found, with its leading slash.
     pub below: Vec<u8>,
@@ -69,7 +69,7 @@ fn look(root: &Root, below: &[u8]) -> io::Result<Option<FoundFile>> {
     if place.is_hidden() || is_source(&real_path) {
         return Ok(None);
     }
-    // No path of a client begins with NUL.
+    // No path from a client begins with NUL.
     let path = [b"\0", root.real_path(), below].concat();
     let elsewhere = (place.way() != below).then_some(place);
     let root_modified = root.modified();

@@ -1,15 +1,15 @@
-//! How a file is sent in the place of a script's own body.
+//! Sending a file instead of a script's body.
 //!
-//! Promises: what the script has said of its response stays: its status, its `Content-Type`, `Cache-Control` and all other
-//! fields. What describes the bytes is the file's: validators, ranges, coding, length. Refuses: ranges and conditions are
-//! for a `GET` or `HEAD` that the script has answered with 200; any other response has the whole file.
+//! The script's status, `Content-Type`, `Cache-Control` and all other fields stay. Fields that describe the bytes are
+//! the file's: validators, ranges, coding, length. Ranges and conditions apply only to a `GET` or `HEAD` request for
+//! which the script set the status 200; any other response contains the whole file.
 
 use super::asset::Asset;
 use super::conditions::Asked;
 use super::representation::{Representation, respond};
 use crate::http::{Fields, Head, MethodKind};
 
-/// Determines the response to a request that a script has answered with `status`, `fields` and the file in `asset`.
+/// Determines the response to a request for which a script returned `status`, `fields` and the file in `asset`.
 pub fn represent_sent(
     asset: &Asset,
     head: &Head,
@@ -20,7 +20,7 @@ pub fn represent_sent(
     let is_plain = status == 200 && matches!(head.method_kind(), MethodKind::Get | MethodKind::Head);
     asked.condition &= is_plain;
     asked.range &= is_plain;
-    // The script says that the bytes of the file are coded.
+    // The script declares that the bytes of the file are already coded.
     asked.accept_encoding &= !fields.contains(b"content-encoding");
     let own_type = fields.get(b"content-type").map(|text| String::from_utf8_lossy(text).into_owned());
     let content_type = own_type.as_deref().unwrap_or(asset.content_type());
@@ -36,7 +36,7 @@ pub fn represent_sent(
     shown
 }
 
-/// The fields of a precondition or a range that the file does not meet: the session goes on, and nothing else is true.
+/// Returns the fields of a response to a failed precondition or range: only the script's cookies stay valid.
 fn refused(script: &Fields, file: &Fields) -> Fields {
     let mut fields = kept(script);
     for (name, value) in file {
@@ -45,7 +45,7 @@ fn refused(script: &Fields, file: &Fields) -> Fields {
     fields
 }
 
-/// What stays of a script's fields in a response that is not its own: its cookies.
+/// Returns the script's fields that stay in another response: its cookies.
 pub fn kept(script: &Fields) -> Fields {
     let mut fields = Fields::new();
     for (name, value) in script.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie")) {

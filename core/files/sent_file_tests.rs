@@ -1,4 +1,4 @@
-//! A file of ten bytes, or one that is compressible, in the place of what scripts say.
+//! A file of ten bytes, or a compressible one, instead of a script's body.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime};

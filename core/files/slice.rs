@@ -1,7 +1,6 @@
 //! Reads an exact range from a source that returns fewer bytes at a time.
 //!
-//! Promises: bytes that are missing from the result are missing from the source. Refuses: it does not know its source,
-//! and blocks for as long as the source does.
+//! Bytes that are missing from the result are missing from the source. The reader blocks as long as the source does.
 
 use std::io;
 
