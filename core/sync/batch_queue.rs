@@ -1,22 +1,22 @@
-//! The bounded queue between threads that must not wait and the one thread that takes what they offer in batches.
+//! A bounded queue whose producers never wait and whose single consumer takes items in batches.
 //!
-//! Promises: whoever offers never waits; what does not fit is dropped and counted; the items of one thread keep their
-//! order; of those who offer, one is told to wake the consumer when as many items wait as the consumer has asked for.
-//! Refuses: it wakes nobody itself. The consumer waits for its sockets and its timers too, so how it sleeps is its own
-//! business.
+//! An item that does not fit is dropped and counted. The items of one thread keep their order. One producer is asked to
+//! wake the consumer when the requested number of items waits. The queue does not wake the consumer itself, because the
+//! consumer also sleeps on sockets and timers.
 
 use super::counter::Counter;
 use super::primitive::{ArrayQueue, AtomicBool, AtomicUsize, Ordering, fence};
 
 /// A bounded queue with many producers, which drop, and one consumer, which sleeps until a batch is complete.
 ///
-/// The consumer calls [`arm`](Self::arm) before it sleeps; whoever completes the batch is told so, once.
+/// The consumer calls [`arm`](Self::arm) before it sleeps; the producer that completes the batch gets
+/// [`Enqueued::Ring`], once.
 ///
 /// # Ordering
 ///
-/// Both sides put a `SeqCst` fence between their write (the consumer's alarm, the producer's item) and their read of the
-/// other's, so that at least one of them sees the other: an alarm that is armed too late to ring is refused. Closing is
-/// Release and is read with Acquire; what the closing thread has offered is in the queue.
+/// Both sides put a `SeqCst` fence between their write (the consumer's alarm, the producer's item) and their read of
+/// the other's, so that at least one of them sees the other: arming too late for a wake-up fails. Closing is Release
+/// and is read with Acquire; the items that the closing thread has offered are in the queue.
 ///
 /// # Progress
 ///
@@ -24,25 +24,25 @@ use super::primitive::{ArrayQueue, AtomicBool, AtomicUsize, Ordering, fence};
 #[derive(Debug)]
 pub struct BatchQueue<T> {
     items: ArrayQueue<T>,
-    /// How many items ring; 0 while the consumer is awake.
+    /// The number of items that triggers the alarm; 0 while the consumer is awake.
     alarm: AtomicUsize,
     dropped: Counter,
     closed: AtomicBool,
 }
 
-/// What became of an item.
+/// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// There was no room for it, or the queue is closed.
+    /// The item was dropped: the queue is full or closed.
     Dropped,
-    /// It is in the queue.
+    /// The item is queued.
     Queued,
-    /// It is in the queue, and the caller is to wake the consumer.
+    /// The item is queued, and the caller must wake the consumer.
     Ring,
 }
 
 impl<T> BatchQueue<T> {
-    /// Makes one that holds so many items.
+    /// Creates a queue for at most `items_max` items.
     ///
     /// # Panics
     ///
@@ -56,7 +56,8 @@ impl<T> BatchQueue<T> {
         }
     }
 
-    /// Whether the queue is full or closed now. If so, the item that the caller has not made yet counts as dropped.
+    /// Returns whether the queue is full or closed. If so, counts an item as dropped, so that the caller need not build
+    /// it.
     pub fn is_refusing(&self) -> bool {
         let is_refusing = self.closed.load(Ordering::Relaxed) || self.items.is_full();
         if is_refusing {
@@ -74,7 +75,7 @@ impl<T> BatchQueue<T> {
         // SeqCst: pairs with the fence in `arm`.
         fence(Ordering::SeqCst);
         let wanted = self.alarm.load(Ordering::Relaxed);
-        // Of several who see a complete batch, the one that takes the alarm rings.
+        // If several producers see a complete batch, the one that takes the alarm rings.
         if wanted > 0 && self.items.len() >= wanted && self.alarm.swap(0, Ordering::Relaxed) > 0 {
             Enqueued::Ring
         } else {
@@ -82,8 +83,8 @@ impl<T> BatchQueue<T> {
         }
     }
 
-    /// Announces that the consumer is about to sleep until so many items wait. Returns false if it must not, because they
-    /// do, or because the queue is closed.
+    /// Announces that the consumer will sleep until `wanted` items wait. Returns false if it must not sleep, because
+    /// they already do or the queue is closed.
     pub fn arm(&self, wanted: usize) -> bool {
         debug_assert!(wanted > 0, "an alarm for nothing");
         self.alarm.store(wanted, Ordering::Relaxed);
@@ -96,7 +97,7 @@ impl<T> BatchQueue<T> {
         may_sleep
     }
 
-    /// Announces that the consumer is awake.
+    /// Records that the consumer is awake.
     pub fn disarm(&self) {
         self.alarm.store(0, Ordering::Relaxed);
     }
@@ -106,17 +107,17 @@ impl<T> BatchQueue<T> {
         self.items.pop()
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Takes no more items. The caller then wakes the consumer.
+    /// Refuses further items. The caller must wake the consumer afterwards.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
@@ -124,13 +125,14 @@ impl<T> BatchQueue<T> {
         fence(Ordering::SeqCst);
     }
 
-    /// Whether it is closed. What others than the closing thread offer meanwhile is taken, dropped, or left in the queue.
+    /// Returns whether the queue is closed. Items that other threads offer during the closing are taken, dropped, or
+    /// left in the queue.
     pub fn is_closed(&self) -> bool {
-        // Acquire: pairs with the Release in `close`, so that a later look at the queue finds what was offered before.
+        // Acquire: pairs with the Release in `close`, so that a later look at the queue finds the items offered before.
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Items that were dropped.
+    /// Returns the number of dropped items.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.value()
     }

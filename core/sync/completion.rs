@@ -1,10 +1,9 @@
-//! Completions: one thread completes something once, at any time, and a waiter on another thread may wait for that.
+//! Completions: a one-shot signal from any thread to a waiter on another thread.
 //!
-//! Promises: a waiter that has started to wait before the completion is woken, and one that starts later finds it
-//! complete. Whatever the completing thread wrote before is visible to the waiter. Neither end needs the other: a
-//! waiter may give up, its thread may end, and a completer may be lost. Refuses: a completion carries no result (its
-//! users publish one before they complete), and nothing here sleeps: the waiter's thread does, until its [`Wake`] is
-//! called.
+//! A waiter that starts to wait before the completion is woken; one that starts later finds it complete. Writes of the
+//! completing thread before the completion are visible to the waiter. The ends are independent: a waiter may give up,
+//! its thread may end, and a completer may be dropped. A completion carries no result (publish it before completing).
+//! This module never sleeps; the waiter's thread does, until its [`Wake`] is called.
 
 use super::idle_workers::Wake;
 use super::primitive::{Arc, AtomicU32, AtomicU64, CachePadded, Ordering, fence};
@@ -12,22 +11,22 @@ use super::primitive::{Arc, AtomicU32, AtomicU64, CachePadded, Ordering, fence};
 /// The waiters of one thread for which other threads have completed something.
 ///
 /// The thread numbers its waiters, and may reuse the number of a waiter that has stopped waiting. Waiters whose numbers
-/// leave the same remainder when divided by [`GROUPS`](Self::GROUPS) are a group, and woken together. A waiter that is
-/// woken therefore checks what is complete, and may find nothing.
+/// leave the same remainder when divided by [`GROUPS`](Self::GROUPS) form a group and are woken together. A woken
+/// waiter must therefore check its completion, which may still be pending.
 ///
 /// # Ordering
 ///
 /// A completion is stored before the waiter's bit (Release), and the bit is taken (Acquire) before the waiter checks.
-/// Whoever sets the first bit of a word wakes the thread afterwards; later bits in that word are taken together with
-/// the first one, or set a first bit again. The thread sees the bits of whoever has woken it, even if its [`Wake`]
-/// orders nothing: on both sides, a fence separates the bits from the wake-up.
+/// The thread that sets the first bit of a word calls [`Wake`] afterwards; later bits in that word are taken together
+/// with the first one, or set a first bit again. The woken thread sees the bits set before the wake-up, even if its
+/// [`Wake`] orders nothing: on both sides, a fence separates the bits from the wake-up.
 ///
 /// # Progress
 ///
 /// `wake` is wait-free: one atomic operation, and a call of [`Wake`] unless another one is pending.
 #[derive(Debug)]
 pub struct WakeSet {
-    /// Written by all threads that complete something; padded because the waiters' thread writes what is around it.
+    /// Written by all completing threads; padded because the waiters' thread writes the neighbouring fields.
     words: CachePadded<[AtomicU64; Self::WORDS]>,
     thread: Arc<dyn Wake>,
 }
@@ -43,13 +42,13 @@ impl WakeSet {
         Arc::new(Self { words: CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0))), thread })
     }
 
-    /// Takes the groups of the waiters that have been woken. Called by their thread, after it has consumed its wake-ups and before it
+    /// Takes the groups of woken waiters. Called by their thread, after it has consumed its wake-ups and before it
     /// sleeps.
     pub fn take(&self, mut woken: impl FnMut(u32)) {
         // Acquire: pairs with the fence in `wake`.
         fence(Ordering::Acquire);
         for (first, word) in (0..).step_by(64).zip(self.words.iter()) {
-            // Relaxed: the wake-up of a bit that is missed here is still to come.
+            // Relaxed: a bit that is missed here is followed by a wake-up.
             if word.load(Ordering::Relaxed) == 0 {
                 continue;
             }
@@ -99,15 +98,15 @@ pub fn completion(wakes: &Arc<WakeSet>) -> (Awaited, Completer) {
 ///
 /// # Ordering
 ///
-/// What the completing thread wrote is published by the bit `COMPLETE` (Release) and seen by whoever finds it (Acquire).
-/// The other bits publish nothing.
+/// Writes of the completing thread are published by the bit `COMPLETE` (Release) and visible to a thread that finds it
+/// (Acquire). The other bits publish nothing.
 ///
 /// # Progress
 ///
 /// All operations are wait-free.
 #[derive(Debug)]
 struct CompletionState {
-    /// [`COMPLETE`], [`ABANDONED`], and above them the number of the waiter plus one; 0 if nobody waits.
+    /// [`COMPLETE`], [`ABANDONED`], and above them the number of the waiter plus one; 0 without a waiter.
     bits: AtomicU32,
     wakes: Arc<WakeSet>,
 }
@@ -116,12 +115,12 @@ const COMPLETE: u32 = 1;
 const ABANDONED: u32 = 2;
 const WAITER_SHIFT: u32 = 2;
 
-/// The end that is waited for. Dropping it abandons the completion.
+/// The waiting end. Dropping it abandons the completion.
 #[derive(Debug)]
 pub struct Awaited(Arc<CompletionState>);
 
 impl Awaited {
-    /// The waiter with this number waits from now on. Returns false if the completion is complete already; nobody is
+    /// Registers the waiter with this number. Returns false if the completion is already complete; the waiter is not
     /// woken then.
     pub fn wait(&self, waiter: u32) -> bool {
         debug_assert!(waiter < u32::MAX >> WAITER_SHIFT, "{waiter}");
@@ -132,14 +131,14 @@ impl Awaited {
         before & COMPLETE == 0
     }
 
-    /// Stops waiting. Returns whether the completion is complete. Whoever completes it at this moment may still wake the
-    /// waiter, needlessly.
+    /// Stops waiting. Returns whether the completion is complete. A concurrent completion may still wake the waiter
+    /// spuriously.
     pub fn stop_waiting(&self) -> bool {
         // Acquire: pairs with the Release in `complete`.
         self.0.bits.fetch_and(COMPLETE, Ordering::Acquire) & COMPLETE != 0
     }
 
-    /// Whether it is complete.
+    /// Returns whether it is complete.
     pub fn is_complete(&self) -> bool {
         // Acquire: pairs with the Release in `complete`.
         self.0.bits.load(Ordering::Acquire) & COMPLETE != 0
@@ -152,12 +151,12 @@ impl Drop for Awaited {
     }
 }
 
-/// The end that completes. Dropping it completes, so that nobody waits for a lost job.
+/// The completing end. Dropping it completes, so that no waiter hangs on a lost job.
 #[derive(Debug)]
 pub struct Completer(Arc<CompletionState>);
 
 impl Completer {
-    /// Completes it, and wakes its waiter. Later calls change nothing. On any thread.
+    /// Completes and wakes the waiter. Later calls have no effect. May be called on any thread.
     pub fn complete(&self) {
         // Release: pairs with the Acquires of `Awaited`.
         let before = self.0.bits.fetch_or(COMPLETE, Ordering::Release);
@@ -169,7 +168,7 @@ impl Completer {
         }
     }
 
-    /// Whether anybody may still wait for it. If not, the job need not be done.
+    /// Returns whether a waiter may still need the completion. If not, the job can be skipped.
     pub fn is_wanted(&self) -> bool {
         self.0.bits.load(Ordering::Relaxed) & ABANDONED == 0
     }

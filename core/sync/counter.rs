@@ -1,7 +1,7 @@
-//! Counters and gauges that many threads write and a scrape reads.
+//! Counters and gauges, written by many threads and read by a scrape.
 //!
-//! Promises: a write touches a cell that few threads share; a read blocks no thread; a counter never decreases, and a
-//! population is never read as negative. Refuses: a read synchronizes nothing, and cells are not read at one instant.
+//! A write touches a cell that few threads share, and a read blocks no thread. A counter never decreases, and a
+//! population is never negative. A read does not synchronize, and the cells are not read atomically as a whole.
 
 use super::primitive::{AtomicBool, AtomicU64, CachePadded, Ordering};
 use super::stripe::{Cell, STRIPES, seat};
@@ -51,7 +51,7 @@ impl Default for Counter {
     }
 }
 
-/// A counter of what seldom happens: a single word, which all threads share. It wraps after 2^64.
+/// A counter of rare events: a single word shared by all threads. It wraps after 2^64.
 ///
 /// # Ordering
 ///
@@ -69,18 +69,18 @@ impl RareCounter {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads it.
+    /// Returns the value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A population: the number that entered minus the number that left.
+/// A population: the number of entries minus the number of leaves.
 ///
 /// # Ordering
 ///
-/// `leave` is Release, and a read takes the leaves first, with Acquire: for each leave that it sees, it also sees the
-/// enter before it. A read may therefore be too high by what happened meanwhile, and is never negative.
+/// `leave` is Release, and a read sums the leaves first, with Acquire: for each leave that it sees, it also sees the
+/// matching enter. A read may therefore be too high by concurrent entries, but never negative.
 #[derive(Debug)]
 pub struct UpDown {
     entered: Counter,
@@ -93,13 +93,13 @@ impl UpDown {
         Self { entered: Counter::new(), left: std::array::from_fn(|_| CachePadded::new(Cell::new())) }
     }
 
-    /// Counts one in. Each call needs one call of [`leave`](Self::leave), on any thread.
+    /// Counts an entry. Each call needs one call of [`leave`](Self::leave), on any thread.
     #[inline]
     pub fn enter(&self) {
         self.entered.incr();
     }
 
-    /// Counts one out.
+    /// Counts a leave.
     #[inline]
     pub fn leave(&self) {
         let seat = seat();
@@ -147,7 +147,7 @@ impl Flag {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Reads whether it is 1.
+    /// Returns whether it is 1.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

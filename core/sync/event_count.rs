@@ -1,7 +1,7 @@
-//! An event count: threads sleep until another one announces that there may be something to do.
+//! An event count: threads sleep until another thread announces possible work.
 //!
-//! Promises: a thread that announced its sleep before it checked for work the last time cannot miss work that was
-//! published before the announcement was seen. Refuses: it has no time-outs; every sleeper has a waker.
+//! A thread that announced its sleep before its last check for work cannot miss work published afterwards. There are no
+//! timeouts; every sleeper has a waker.
 
 use super::primitive::{AtomicU32, Ordering, fence, wait, wake_all, wake_one};
 
@@ -29,7 +29,7 @@ pub struct EventCount {
 pub struct WaitTicket(u32);
 
 impl EventCount {
-    /// Makes an event count without sleepers.
+    /// Creates an event count without sleepers.
     pub fn new() -> Self {
         Self { rings: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
     }
@@ -50,12 +50,12 @@ impl EventCount {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Withdraws the announcement: there was work after all.
+    /// Withdraws the announcement, because the caller found work.
     pub fn cancel_wait(&self, _ticket: WaitTicket) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes one sleeper, if there is one. The caller has published its work.
+    /// Wakes one sleeper, if any. The caller must have published its work.
     pub fn notify_one(&self) {
         // SeqCst: pairs with the fence in `prepare_wait`.
         fence(Ordering::SeqCst);

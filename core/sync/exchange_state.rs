@@ -1,4 +1,4 @@
-//! The state of an exchange: one word, changed only by compare-and-swap, that decides who answers.
+//! The state of an exchange: one word, changed only by compare-and-swap, that decides which thread sends the response.
 //!
 //! ```text
 //!   Waiting ──promote──▶ Queued ──claim──▶ Running ──respond──▶ Responding ──finish──▶ Done
@@ -11,11 +11,11 @@
 //!   Waiting, Queued ──abandon──▶ Abandoned ──┴claim (Running ──abandon──▶ Orphaned)
 //! ```
 //!
-//! The io thread that owns the client's connection withdraws the exchange (deadline, disconnect, drain), or abandons
-//! one that is to run although its client has disconnected, which keeps its place in the waiting set or the queue. A
-//! worker claims it, or expires it if it is too late; then it responds and finishes. The watchdog of time limits
-//! overruns an exchange whose limit has expired. `Running ──finish──▶ Done` also exists, for a reply that is sent in
-//! one piece. An exchange starts in `Queued`, and is parked in `Waiting` before another thread sees it.
+//! The I/O thread that owns the client's connection withdraws the exchange (deadline, disconnect, drain). It abandons
+//! an exchange that must run although its client has disconnected; the exchange then keeps its place in the waiting set
+//! or the queue. A worker claims it, or expires it if it is too late; then it responds and finishes. The watchdog of
+//! time limits overruns an exchange whose limit has expired. `Running ──finish──▶ Done` also exists, for a response
+//! that is sent in one piece. An exchange starts in `Queued`, and is parked in `Waiting` before another thread sees it.
 
 use super::primitive::{AtomicU8, Ordering};
 
@@ -25,22 +25,22 @@ use super::primitive::{AtomicU8, Ordering};
 pub enum ExchangeStage {
     /// In the queue, unanswered.
     Queued = 0,
-    /// A worker runs it; nothing was sent.
+    /// A worker runs it; no response was sent.
     Running = 1,
-    /// The head of the reply was sent.
+    /// The head of the response was sent.
     Responding = 2,
-    /// The worker has sent the end of the reply.
+    /// The worker has sent the end of the response.
     Done = 3,
-    /// The io thread answered it while a worker ran it; the worker's reply is dropped.
+    /// The I/O thread sent a response while a worker ran it; the worker's response is dropped.
     Orphaned = 4,
-    /// The io thread owns the answer. If the exchange was queued, it stays in the queue until a worker pops it.
+    /// The I/O thread owns the response. If the exchange was queued, it stays in the queue until a worker pops it.
     Answered = 5,
     /// In the waiting set in front of the queue.
     Waiting = 6,
-    /// Its time limit expired and the worker did not react: it was answered in the worker's place, and the worker's
-    /// reply is dropped.
+    /// Its time limit expired and the worker did not react: another thread responded, and the worker's response is
+    /// dropped.
     Overdue = 7,
-    /// In the waiting set or the queue. Its client has disconnected, so that the io thread owns the answer; it is to
+    /// In the waiting set or the queue. Its client has disconnected, so that the I/O thread owns the response; it must
     /// run nevertheless.
     Abandoned = 8,
 }
@@ -65,7 +65,7 @@ impl ExchangeStage {
 ///
 /// # Ordering
 ///
-/// Every transition is AcqRel: what one side wrote before its transition is visible to the side that makes the next
+/// Every transition is AcqRel: writes of one side before its transition are visible to the side that makes the next
 /// one.
 #[derive(Debug)]
 pub struct ExchangeState(AtomicU8);
@@ -76,13 +76,13 @@ impl ExchangeState {
         Self(AtomicU8::new(ExchangeStage::Queued as u8))
     }
 
-    /// Reads the stage, which may have changed by the caller's next step.
+    /// Returns the stage, which may change at any time.
     pub fn stage(&self) -> ExchangeStage {
         // Acquire: pairs with the AcqRel of the transition that wrote it.
         ExchangeStage::from_word(self.0.load(Ordering::Acquire))
     }
 
-    /// Notes that it goes into the waiting set instead of the queue. Called before any other thread can see it.
+    /// Moves it to the waiting set. Called before any other thread can see it.
     pub fn park(&self) {
         let parked = self.step(ExchangeStage::Queued, ExchangeStage::Waiting);
         debug_assert!(
@@ -95,7 +95,7 @@ impl ExchangeState {
     ///
     /// # Errors
     ///
-    /// `Answered` if the io thread was first; it does not go into the queue.
+    /// `Answered` if the I/O thread was first; the exchange does not go into the queue.
     pub fn promote(&self) -> Result<(), ExchangeStage> {
         match self.step(ExchangeStage::Waiting, ExchangeStage::Queued) {
             // `Abandoned` is the same stage in both places.
@@ -104,11 +104,11 @@ impl ExchangeState {
         }
     }
 
-    /// Leaves the answer to the io thread, because a worker found it after its deadline.
+    /// Leaves the response to the I/O thread, because a worker found the exchange after its deadline.
     ///
     /// # Errors
     ///
-    /// `Answered` if the io thread was first.
+    /// `Answered` if the I/O thread was first.
     pub fn expire(&self) -> Result<(), ExchangeStage> {
         self.step(ExchangeStage::Queued, ExchangeStage::Answered)
     }
@@ -118,7 +118,7 @@ impl ExchangeState {
     ///
     /// # Errors
     ///
-    /// `Answered` if the io thread was first; the caller drops the entry.
+    /// `Answered` if the I/O thread was first; the caller drops the entry.
     pub fn claim(&self) -> Result<ExchangeStage, ExchangeStage> {
         match self.step(ExchangeStage::Queued, ExchangeStage::Running) {
             Ok(()) => Ok(ExchangeStage::Running),
@@ -130,24 +130,24 @@ impl ExchangeState {
         }
     }
 
-    /// Notes that the worker is about to send the head.
+    /// Records that the worker is about to send the head.
     ///
     /// # Errors
     ///
-    /// `Orphaned` if the io thread was first, `Overdue` if the watchdog was; nothing may be sent.
+    /// `Orphaned` if the I/O thread was first, `Overdue` if the watchdog was; the worker must not send anything.
     pub fn respond(&self) -> Result<(), ExchangeStage> {
         self.step(ExchangeStage::Running, ExchangeStage::Responding)
     }
 
-    /// Takes the answer from a worker whose time limit has expired: from `Running`, or from `Responding` if the head
-    /// was sent. Returns the stage it left; `None` if the exchange was in another one, and the answer is not the
-    /// caller's.
+    /// Takes the response from a worker whose time limit has expired: from `Running`, or from `Responding` if the head
+    /// was sent. Returns the previous stage; `None` if the exchange was in another one, and the caller does not own the
+    /// response.
     pub fn overrun(&self, head_is_out: bool) -> Option<ExchangeStage> {
         let from = if head_is_out { ExchangeStage::Responding } else { ExchangeStage::Running };
         self.step(from, ExchangeStage::Overdue).is_ok().then_some(from)
     }
 
-    /// Notes that the worker has sent the end of the reply; returns the stage before.
+    /// Records that the worker has sent the end of the response; returns the previous stage.
     pub fn finish(&self) -> ExchangeStage {
         // AcqRel: see the type.
         let before = ExchangeStage::from_word(self.0.swap(ExchangeStage::Done as u8, Ordering::AcqRel));
@@ -164,16 +164,16 @@ impl ExchangeState {
         before
     }
 
-    /// Takes the answer from the workers, for the io thread; returns the stage it found.
+    /// Takes the response from the workers, for the I/O thread; returns the previous stage.
     ///
-    /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding`, `Overdue` and
-    /// `Done` mean that the reply is already on its way and nothing changed.
+    /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the response; `Responding`, `Overdue`
+    /// and `Done` mean that the response has already started and nothing changed.
     pub fn withdraw(&self) -> ExchangeStage {
         self.take_away(ExchangeStage::Answered)
     }
 
-    /// Takes the answer from the workers because the client has disconnected; a worker may still run the exchange.
-    /// Returns the stage it found, as [`withdraw`](Self::withdraw) does.
+    /// Takes the response from the workers because the client has disconnected; a worker may still run the exchange.
+    /// Returns the previous stage like [`withdraw`](Self::withdraw).
     pub fn abandon(&self) -> ExchangeStage {
         self.take_away(ExchangeStage::Abandoned)
     }
@@ -193,8 +193,8 @@ impl ExchangeState {
         }
     }
 
-    /// Takes the answer for the io thread if no worker has claimed the exchange. Returns the stage it found: `Waiting`,
-    /// `Queued` and `Answered` mean that the caller owns the answer.
+    /// Takes the response for the I/O thread if no worker has claimed the exchange. Returns the previous stage:
+    /// `Waiting`, `Queued` and `Answered` mean that the caller owns the response.
     pub fn withdraw_unclaimed(&self) -> ExchangeStage {
         let mut seen = self.stage();
         while let ExchangeStage::Waiting | ExchangeStage::Queued = seen {

@@ -1,9 +1,9 @@
-//! Helper threads: they do what blocks, so that the threads that ask for it need not.
+//! Threads for blocking jobs.
 //!
-//! Promises: a job is run once, or dropped: at once if it is refused, or when the threads are closed. Jobs begin in the order of their arrival.
-//! A thread is started when a job finds none idle, up to a bound, and ends after it was not needed for a while. Refuses: it
-//! does not know what a job does, cannot interrupt one, and waits for none: neither whoever submits nor whoever closes.
-//! How a job tells its requester that it is done, or that it was dropped, is the job's own business.
+//! A job is run once or dropped: at once if it is refused, or when the threads are closed. Jobs start in FIFO order. A
+//! job that finds no idle thread starts one, up to a limit; threads that are not needed for a while end. A running job
+//! cannot be interrupted, and neither `submit` nor `close` waits for one. Reporting the end or the drop of a job to its
+//! requester is up to the job.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,10 +15,10 @@ use super::event_count::EventCount;
 use super::lock::ShortLock;
 use super::primitive::{Arc, ThreadBuilder};
 
-/// Something that blocks its thread.
+/// A job that blocks its thread.
 pub type HelperJob = Box<dyn FnOnce() + Send>;
 
-/// The helper threads, and the queue that they take jobs from. Nothing runs until there is a job.
+/// The helper threads and their job queue. No thread runs until there is a job.
 ///
 /// ```text
 ///            submit: no thread is idle             takes a job
@@ -29,8 +29,8 @@ pub type HelperJob = Box<dyn FnOnce() + Send>;
 ///        closed; and the queue is empty         or panicked
 /// ```
 ///
-/// The threads own the jobs that they run; the queue owns the others. A thread that was started and has not run yet counts
-/// as idle, and the system may still refuse it.
+/// The threads own the jobs that they run; the queue owns the others. A thread that was started but has not run yet
+/// counts as idle, and the system may still fail to start it.
 ///
 /// # Ordering
 ///
@@ -38,11 +38,11 @@ pub type HelperJob = Box<dyn FnOnce() + Send>;
 ///
 /// # Progress
 ///
-/// `submit` starts a thread at most, and does not wait for it.
+/// `submit` starts at most one thread, and does not wait for it.
 pub struct HelperThreads {
-    /// Short: numbers are compared, a job enters or leaves the queue.
+    /// Held briefly: to compare numbers, or to push or pop a job.
     books: ShortLock<Books>,
-    /// Notified when a job was queued, a thread is to end, or all are.
+    /// Notified when a job was queued, or when one or all threads must end.
     work: EventCount,
     stack_bytes: usize,
 }
@@ -51,22 +51,22 @@ struct Books {
     queue: VecDeque<HelperJob>,
     queue_max: usize,
     threads_max: usize,
-    /// Jobs in the queue, and those that are about to enter it.
+    /// Jobs in the queue, and jobs about to enter it.
     demand: usize,
-    /// Bit `N` for `svc-helper-N`: idle, busy, or being started.
+    /// Bit `N` for `svc-helper-N`: set while it is idle, busy, or being started.
     numbers: u64,
-    /// Threads that the system has not yet agreed to.
+    /// Threads whose start the system has not confirmed yet.
     unborn: usize,
     idle: usize,
-    /// How many threads were idle all the time since the last look.
+    /// The number of threads that were idle throughout since the last call of `retire`.
     spared: usize,
-    /// How many of the idle threads are to end.
+    /// The number of idle threads that must end.
     ending: usize,
     looked_at: Option<Instant>,
     is_closed: bool,
 }
 
-/// What a thread does next.
+/// The next step of a thread.
 enum Next {
     End,
     Run(HelperJob),
@@ -74,12 +74,12 @@ enum Next {
 }
 
 impl HelperThreads {
-    /// Creates them as the server uses them.
+    /// Creates the threads with the server's limits.
     pub fn new() -> Arc<Self> {
         Self::bounded(HELPER_THREADS_MAX, HELPER_QUEUE_MAX)
     }
 
-    /// Creates them with bounds of their own: at most 64 threads.
+    /// Creates the threads with other limits: at most 64 threads.
     pub fn bounded(threads_max: usize, queue_max: usize) -> Arc<Self> {
         Self::with_stack(threads_max, queue_max, STACK_BYTES)
     }
@@ -101,8 +101,8 @@ impl HelperThreads {
         Arc::new(Self { books: ShortLock::new(books), work: EventCount::new(), stack_bytes })
     }
 
-    /// Queues a job for a thread, and starts one if none is idle. Returns false, and drops the job, if as many wait as may,
-    /// if there is no thread and the system has refused one, or after [`close`](Self::close).
+    /// Queues a job, and starts a thread if none is idle. Returns false, and drops the job, if the queue is full, if
+    /// there is no thread and the system failed to start one, or after [`close`](Self::close).
     pub fn submit(self: &Arc<Self>, job: HelperJob) -> bool {
         let number = {
             let mut books = self.books.lock();
@@ -127,8 +127,8 @@ impl HelperThreads {
         true
     }
 
-    /// Ends the threads that were idle all the time since the last look, if that was [`HELPER_IDLE`] ago. To be called now
-    /// and then, however often.
+    /// Ends the threads that have been idle since the previous look, if that was at least [`HELPER_IDLE`] ago. Call it
+    /// periodically; extra calls are harmless.
     pub fn retire(&self, now: Instant) {
         let has_ending = {
             let mut books = self.books.lock();
@@ -141,7 +141,7 @@ impl HelperThreads {
         }
     }
 
-    /// Takes no more jobs, drops those that have not begun, and ends each thread when it is idle. Waits for none.
+    /// Refuses further jobs, drops those that have not started, and ends each thread once it is idle. Does not wait.
     pub fn close(&self) {
         let dropped = {
             let mut books = self.books.lock();
@@ -150,11 +150,11 @@ impl HelperThreads {
             std::mem::take(&mut books.queue)
         };
         self.work.notify_all();
-        // Outside of the lock: what a job does when it is dropped is not known here.
+        // Outside of the lock: dropping a job may run arbitrary code.
         drop(dropped);
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.books.lock().threads()
     }
@@ -166,7 +166,7 @@ impl HelperThreads {
         let mut books = self.books.lock();
         books.unborn -= 1;
         if started.is_err() {
-            // Those that are there do the work.
+            // The existing threads run the job.
             books.leave(number);
         }
     }
@@ -180,7 +180,7 @@ impl HelperThreads {
                 Next::End => return self.work.cancel_wait(ticket),
                 Next::Run(job) => {
                     self.work.cancel_wait(ticket);
-                    // Whoever waits for a job that panics learns of it by what the job drops.
+                    // A requester learns of a panic by the drop of the job's captures.
                     let _ = catch_unwind(AssertUnwindSafe(job));
                     self.books.lock().idle += 1;
                 }
@@ -194,14 +194,14 @@ impl Books {
         self.numbers.count_ones() as usize
     }
 
-    /// Makes room for one job.
+    /// Reserves a place for one job.
     fn reserve(&mut self) -> bool {
         let has_room = !self.is_closed && self.demand < self.queue_max;
         self.demand += usize::from(has_room);
         has_room
     }
 
-    /// Gives a number to a thread that has to be started.
+    /// Assigns a number to a thread that must be started.
     fn enlist(&mut self) -> Option<u32> {
         if self.demand <= self.idle || self.threads() >= self.threads_max {
             return None;
@@ -213,7 +213,7 @@ impl Books {
         Some(number)
     }
 
-    /// A thread is no more; it was idle.
+    /// Removes an idle thread that has ended.
     fn leave(&mut self, number: u32) {
         debug_assert!(self.numbers & 1 << number != 0, "{number}");
         self.numbers &= !(1 << number);
@@ -226,7 +226,7 @@ impl Books {
             self.set_idle(self.idle - 1);
             Next::Run(job)
         } else if self.is_closed || self.ending > 0 && self.idle > self.demand {
-            // A job that is about to enter the queue counts on a thread that was idle.
+            // A job about to enter the queue relies on a thread that was idle.
             self.ending = self.ending.saturating_sub(1);
             self.leave(number);
             Next::End
@@ -237,7 +237,7 @@ impl Books {
         next
     }
 
-    /// Fewer are idle than before.
+    /// Records a lower number of idle threads.
     fn set_idle(&mut self, idle: usize) {
         self.idle = idle;
         self.spared = self.spared.min(idle);
@@ -248,7 +248,7 @@ impl Books {
         if self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < HELPER_IDLE) {
             return;
         }
-        // The first look begins the first period.
+        // The first look starts the first period.
         let is_first = self.looked_at.replace(now).is_none();
         self.ending = if is_first { 0 } else { self.spared };
         self.spared = self.idle - self.ending;
@@ -268,10 +268,10 @@ impl std::fmt::Debug for HelperThreads {
     }
 }
 
-/// As many as there are bits.
+/// One for each bit.
 const NUMBERS: usize = u64::BITS as usize;
 
-/// Modules of the name service switch are code of others, which may use more than a resolver does.
+/// Modules of the name service switch are third-party code, which may need more stack than a resolver.
 const STACK_BYTES: usize = 1024 * 1024;
 
 const _: () = assert!(HELPER_THREADS_MAX <= NUMBERS, "each thread has a bit");

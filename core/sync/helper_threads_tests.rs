@@ -4,13 +4,13 @@ use std::time::Duration;
 use super::*;
 use crate::time;
 
-/// Submits a job that says that it has begun, and returns once it is told to.
+/// Submits a job that reports its start and then blocks until the returned sender sends or is dropped.
 fn hold(helpers: &Arc<HelperThreads>, begun: &Sender<String>) -> Option<Sender<()>> {
     let (release, released) = channel();
     let begun = begun.clone();
     let is_accepted = helpers.submit(Box::new(move || {
         begun.send(std::thread::current().name().unwrap_or_default().to_owned()).unwrap();
-        // An end that was dropped releases it as well.
+        // Dropping the sender releases the job, too.
         let _ = released.recv();
     }));
     is_accepted.then_some(release)
@@ -22,7 +22,7 @@ fn names(begun: &Receiver<String>, count: usize) -> Vec<String> {
     names
 }
 
-/// Waits until so many threads are idle, which nothing tells.
+/// Polls until `idle` threads are idle, as there is no notification.
 fn settle(helpers: &HelperThreads, idle: usize) {
     while helpers.books.lock().idle != idle {
         std::thread::yield_now();
@@ -85,7 +85,7 @@ fn threads_that_were_spared_all_the_time_end() {
     now += HELPER_IDLE;
     helpers.retire(now);
     assert_eq!(helpers.threads(), 3, "they were busy at the beginning of the period");
-    // One is needed in between, and no more than one at a time.
+    // One thread is needed in between, and never more than one at a time.
     let needed = hold(&helpers, &begun).unwrap();
     names(&seen, 1);
     drop(needed);
@@ -98,7 +98,7 @@ fn threads_that_were_spared_all_the_time_end() {
     now += HELPER_IDLE;
     helpers.retire(now);
     await_threads(&helpers, 0);
-    // And begin again.
+    // Threads start again.
     drop(hold(&helpers, &begun).unwrap());
     assert_eq!(names(&seen, 1), ["svc-helper-0"]);
 }
@@ -106,7 +106,7 @@ fn threads_that_were_spared_all_the_time_end() {
 #[test]
 fn a_job_that_panics_costs_no_thread() {
     let (helpers, (begun, seen)) = (HelperThreads::bounded(1, 8), channel());
-    // Silently: the message of a panic would be in the output of the tests.
+    // Bypasses the panic hook, to keep its message out of the test output.
     let panic = || std::panic::resume_unwind(Box::new("told to"));
     assert!(helpers.submit(Box::new(panic)));
     drop(hold(&helpers, &begun).unwrap());
@@ -114,7 +114,7 @@ fn a_job_that_panics_costs_no_thread() {
     assert_eq!(helpers.threads(), 1);
 }
 
-/// Says when it is dropped.
+/// Reports its drop.
 struct Dropped(Sender<()>);
 
 impl Drop for Dropped {

@@ -1,7 +1,7 @@
 //! Distributions over fixed bounds.
 //!
-//! Promises: recording a value is two additions to cells that few threads share, without a lock or an allocation; the
-//! count of a snapshot is the sum of its own buckets, so that the two never disagree. Refuses: bounds never change.
+//! Recording a value is two additions to cells that few threads share, without a lock or an allocation. The count of a
+//! snapshot is the sum of its buckets, so that the two never disagree. Bounds never change.
 
 use super::primitive::{CachePadded, Ordering};
 use super::stripe::{Cell, STRIPES, seat};
@@ -32,7 +32,7 @@ struct Stripe {
     sum: Cell,
 }
 
-/// The values of a histogram at one time; without bounds and values by default.
+/// The values of a histogram at one time; the default has no bounds and no values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The upper bounds.
@@ -43,7 +43,7 @@ pub struct Snapshot {
 }
 
 impl Histogram {
-    /// Makes an empty histogram.
+    /// Creates an empty histogram.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl Histogram {
         stripe.sum.add(seat, value, Ordering::Relaxed);
     }
 
-    /// Reads the whole distribution.
+    /// Returns the current distribution.
     pub fn snapshot(&self) -> Snapshot {
         let sum =
             self.stripes.iter().fold(0u64, |sum, one| sum.wrapping_add(one.sum.value(Ordering::Relaxed)));
@@ -75,7 +75,7 @@ impl Histogram {
         Snapshot { bounds: self.bounds, buckets: std::array::from_fn(bucket), sum }
     }
 
-    /// Counts the bounds below `value`. All are compared, so that no branch depends on the value.
+    /// Returns the number of bounds below `value`. All are compared, so that no branch depends on the value.
     #[inline]
     fn bucket_of(&self, value: u64) -> usize {
         self.bounds.iter().map(|bound| usize::from(value > *bound)).sum::<usize>().min(BOUNDS_MAX)

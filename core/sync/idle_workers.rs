@@ -1,9 +1,8 @@
-//! Idle workers: the seats on which they sleep, and how one is woken when it is needed.
+//! The seats on which idle workers sleep, and the choice of the one to wake.
 //!
-//! Promises: a worker that took its seat before it checked for work the last time cannot miss work that was published
-//! before its seat was seen. Of several sleeping workers, one is woken: an idle one before one with spare capacity, the
-//! lowest seat first. Refuses: it does not know the work; a worker that is woken looks for it, and wakes the next one
-//! if it leaves some.
+//! A worker that took its seat before its last check for work cannot miss work published afterwards. Of several
+//! sleeping workers, one is woken: an idle one before one with spare capacity, the lowest seat first. The work is not
+//! known here; a woken worker looks for it, and wakes the next one if some is left.
 
 use std::sync::OnceLock;
 
@@ -12,10 +11,9 @@ use super::primitive::{
     Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering, fence, wait, wake_one,
 };
 
-/// Wakes a thread from whatever it sleeps in.
+/// Wakes a thread from its sleep.
 pub trait Wake: Send + Sync + std::fmt::Debug {
-    /// Wakes the thread, or keeps it from its next sleep. May be called by any thread, and without need; must not
-    /// block.
+    /// Wakes the thread, or prevents its next sleep. May be called by any thread, even spuriously; must not block.
     fn wake(&self);
 }
 
@@ -44,23 +42,23 @@ pub struct IdleWorkers {
     idle: Marks,
     spare: Marks,
     seats: Box<[CachePadded<WorkerSeat>]>,
-    /// The number of words of marks that were ever written.
+    /// The number of mark words ever used.
     words: AtomicUsize,
     help: Help,
 }
 
-/// One bit a seat.
+/// One bit for each seat.
 type Marks = Box<[CachePadded<AtomicU64>]>;
 
 #[derive(Debug, Default)]
 struct WorkerSeat {
-    /// How often the worker was woken. A parked worker sleeps on this word.
+    /// The number of wake-ups of the worker. A parked worker sleeps on this word.
     rings: AtomicU32,
-    /// Short: a handle is copied. `None` for a worker that sleeps on the word above.
+    /// Held briefly: to copy a handle. `None` for a worker that sleeps on `rings`.
     waker: ShortLock<Option<Arc<dyn Wake>>>,
 }
 
-/// What is woken if no worker waits: the supervisor.
+/// The fallback to wake if no worker waits: the supervisor.
 #[derive(Debug, Default)]
 struct Help {
     wanted: AtomicBool,
@@ -68,7 +66,7 @@ struct Help {
 }
 
 impl IdleWorkers {
-    /// Makes this many vacant seats.
+    /// Creates `seats` vacant seats.
     pub fn new(seats: usize) -> Self {
         let words = seats.div_ceil(SEATS_PER_WORD);
         let marks = || (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
@@ -92,22 +90,23 @@ impl IdleWorkers {
         drop(old);
     }
 
-    /// Sets what is woken if no worker waits, after [`want_help`](Self::want_help). The first call counts.
+    /// Sets the waker that is called if no worker waits, after [`want_help`](Self::want_help). Only the first call has
+    /// an effect.
     pub fn set_help(&self, waker: Arc<dyn Wake>) {
-        // Later ones are ignored.
+        // Later calls are ignored.
         let _ = self.help.waker.set(waker);
     }
 
-    /// Makes the next notification that finds no waiting worker wake the help, once. The caller checks for earlier work
-    /// afterwards.
+    /// Makes the next notification that finds no waiting worker call the help's waker, once. The caller must check for
+    /// earlier work afterwards.
     pub fn want_help(&self) {
         self.help.wanted.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
     }
 
-    /// Takes the seat of a worker that is about to sleep. The worker checks for work once more, and then sleeps or
-    /// [leaves the seat](Self::unpark).
+    /// Takes the seat of a worker that is about to sleep. The worker must then check for work once more, and sleep or
+    /// [leave the seat](Self::unpark).
     pub fn prepare_park(&self, seat: usize, capacity: Capacity) {
         let (word, bit) = place(seat);
         if self.words.load(Ordering::Relaxed) <= word {
@@ -118,7 +117,7 @@ impl IdleWorkers {
         fence(Ordering::SeqCst);
     }
 
-    /// Leaves the seat. The worker checks for work afterwards, since it may have been notified meanwhile.
+    /// Leaves the seat. The worker must check for work afterwards, since it may have been notified in between.
     pub fn unpark(&self, seat: usize) {
         let (word, bit) = place(seat);
         for marks in [&self.idle, &self.spare] {
@@ -147,8 +146,7 @@ impl IdleWorkers {
         self.idle[..self.words_in_use()].iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wakes one waiting worker, an idle one if possible; wakes the help if no worker waits. The caller has published
-    /// its work.
+    /// Wakes one waiting worker, preferably an idle one, or else the help. The caller must have published its work.
     pub fn notify_one(&self) {
         // SeqCst: pairs with the fences in `prepare_park` and `want_help`.
         fence(Ordering::SeqCst);
@@ -160,14 +158,15 @@ impl IdleWorkers {
         }
     }
 
-    /// Wakes the help, even if it is not wanted.
+    /// Wakes the help unconditionally.
     pub fn call_help(&self) {
         if let Some(waker) = self.help.waker.get() {
             waker.wake();
         }
     }
 
-    /// Wakes the worker of `seat`, even if it does not wait. The caller has written before what the worker is to see.
+    /// Wakes the worker of `seat`, even if it does not wait. The caller must have written the state for the worker
+    /// before.
     pub fn wake(&self, seat: usize) {
         // SeqCst: pairs with the fence in `prepare_park`.
         fence(Ordering::SeqCst);
@@ -214,13 +213,14 @@ fn place(seat: usize) -> (usize, u64) {
     (seat / SEATS_PER_WORD, 1 << (seat % SEATS_PER_WORD))
 }
 
-/// Removes the lowest mark; returns its seat.
+/// Removes the lowest mark and returns its seat.
 fn take_lowest(marks: &[CachePadded<AtomicU64>]) -> Option<usize> {
     for (index, word) in marks.iter().enumerate() {
         let mut bits = word.load(Ordering::Relaxed);
         while bits != 0 {
             let bit = bits & bits.wrapping_neg();
-            // AcqRel: one of several callers gets the mark, and sees what its worker did before it took the seat.
+            // AcqRel: only one of several callers gets the mark, and it sees the writes of the worker before it took
+            // the seat.
             let before = word.fetch_and(!bit, Ordering::AcqRel);
             if before & bit != 0 {
                 return Some(index * SEATS_PER_WORD + bit.trailing_zeros() as usize);
@@ -235,7 +235,7 @@ fn take_lowest(marks: &[CachePadded<AtomicU64>]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Counts how often it is rung.
+    /// Counts its wake-ups.
     #[derive(Debug, Default)]
     struct Rung(AtomicU32);
 

@@ -1,7 +1,6 @@
-//! The last time at which something happened, written by many threads and read by others.
+//! The time of the last event of a kind, written by many threads and read by others.
 //!
-//! Promises: a value that is read was written at some time; a reader may miss a concurrent write. Refuses: it reads no
-//! clock.
+//! A read returns a value that was written at some time, and may miss a concurrent write. Reads no clock.
 
 use std::time::Instant;
 
@@ -9,7 +8,7 @@ use crate::time::as_micros;
 
 use super::primitive::{AtomicU64, Ordering};
 
-/// The last time at which something happened, in microseconds after a start.
+/// The time of the last event of a kind, in microseconds since a start.
 ///
 /// # Ordering
 ///
@@ -17,22 +16,22 @@ use super::primitive::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct LastTime {
     start: Instant,
-    /// One more than the microseconds after `start`; 0 means never.
+    /// The microseconds since `start` plus one; 0 means never.
     after_us: AtomicU64,
 }
 
 impl LastTime {
-    /// Makes one to which nothing has happened since `start`.
+    /// Creates one without an event since `start`.
     pub fn new(start: Instant) -> Self {
         Self { start, after_us: AtomicU64::new(0) }
     }
 
-    /// Notes that it happens `now`.
+    /// Records an event at `now`.
     pub fn mark(&self, now: Instant) {
         self.after_us.store(self.after(now), Ordering::Relaxed);
     }
 
-    /// Returns whether it has not happened at `moment` or later.
+    /// Returns whether there was no event at `moment` or later.
     pub fn is_before(&self, moment: Instant) -> bool {
         self.after_us.load(Ordering::Relaxed) < self.after(moment)
     }

@@ -1,20 +1,20 @@
-//! How threads of one kind share their load: how busy each has been, how many of them are in use, and what a busy one
-//! is to hand over to another.
+//! Load sharing between threads of one kind: the load of each, the number of threads in use, and the share of work that
+//! a busy thread should hand over to another.
 //!
-//! Promises: a thread that asks what it is to hand over reads one word of its own. Refuses: it decides nothing. Who
-//! gives the orders reads the loads; the threads carry the orders out, or not, and nobody waits for that.
+//! A thread reads its order from a single word. Nothing is decided here: the control thread reads the loads and gives
+//! orders; the threads follow them or not, and the control thread does not wait for that.
 
 use std::time::Duration;
 
 use super::primitive::{AtomicU64, AtomicUsize, CachePadded, Ordering};
 use crate::time::as_micros;
 
-/// What the threads of one kind know of one another.
+/// The loads of threads of one kind, and their orders.
 ///
 /// # Ordering
 ///
-/// Statistics and advice: everything is `Relaxed`. An order is a single word, so that nobody sees half of one; who sees
-/// an old one follows it for a moment longer.
+/// Statistics and advice: everything is `Relaxed`. An order is a single word, so that it is never torn; a thread that
+/// sees an outdated one follows it a moment longer.
 #[derive(Debug)]
 pub struct LoadSharing {
     in_use: AtomicUsize,
@@ -23,36 +23,36 @@ pub struct LoadSharing {
 
 #[derive(Debug)]
 struct ThreadLoad {
-    /// The processor time that the thread had used when it last said so, in microseconds. Written by the thread.
+    /// The processor time that the thread had used at its last report, in microseconds. Written by the thread.
     cpu_us: AtomicU64,
-    /// How long it had been awake by then, likewise.
+    /// How long the thread had been awake at its last report, in microseconds. Written by the thread.
     awake_us: AtomicU64,
-    /// The order in effect, packed. Written by who gives orders.
+    /// The current order, packed. Written by the control thread.
     order: AtomicU64,
 }
 
-/// What a thread has done since it started.
+/// The load of a thread since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUse {
-    /// The processor time that it has used.
+    /// The processor time used.
     pub cpu: Duration,
-    /// How long it had something to do, whether it had a processor for it or not.
+    /// How long it had work to do, including waits for a processor.
     pub awake: Duration,
 }
 
-/// What a thread is to hand over to another: of the connections that come to rest, a share. Each counts once an order.
+/// The share of connections that a thread should hand over when they come to rest. Each counts once per order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandoverOrder {
-    /// Distinguishes an order from the one before.
+    /// Distinguishes an order from the previous one.
     pub round: u32,
-    /// The thread that takes them.
+    /// The receiving thread.
     pub to: u16,
-    /// The share, in parts of [`WHOLE`](Self::WHOLE); 0 if the thread keeps what it has.
+    /// The share, in parts of [`WHOLE`](Self::WHOLE); 0 to keep all connections.
     pub share: u16,
 }
 
 impl HandoverOrder {
-    /// The share that is all of them.
+    /// The share that means all connections.
     pub const WHOLE: u16 = 1024;
 
     fn pack(self) -> u64 {
@@ -67,7 +67,7 @@ impl HandoverOrder {
 }
 
 impl LoadSharing {
-    /// Starts with so many threads, of which the first `in_use` are in use; at least one of either.
+    /// Creates the state of `threads` threads, of which the first `in_use` are in use; each number is at least one.
     pub fn new(threads: usize, in_use: usize) -> Self {
         let load = || ThreadLoad {
             cpu_us: AtomicU64::new(0),
@@ -78,7 +78,7 @@ impl LoadSharing {
         Self { in_use: AtomicUsize::new(in_use.clamp(1, threads.len())), threads }
     }
 
-    /// Returns how many of the threads get new connections: the first ones.
+    /// Returns how many of the threads, counted from the first, get new connections.
     pub fn in_use(&self) -> usize {
         self.in_use.load(Ordering::Relaxed)
     }
@@ -89,14 +89,14 @@ impl LoadSharing {
         self.in_use.store(threads, Ordering::Relaxed);
     }
 
-    /// A thread says what it has done since it started.
+    /// Records the load of a thread since it started.
     pub fn note(&self, thread: usize, done: ThreadUse) {
         let thread = &self.threads[thread];
         thread.cpu_us.store(as_micros(done.cpu), Ordering::Relaxed);
         thread.awake_us.store(as_micros(done.awake), Ordering::Relaxed);
     }
 
-    /// Returns what each thread had done when it last said so.
+    /// Returns the last reported load of each thread.
     pub fn uses(&self) -> Vec<ThreadUse> {
         let read = |word: &AtomicU64| Duration::from_micros(word.load(Ordering::Relaxed));
         let of = |thread: &CachePadded<ThreadLoad>| ThreadUse {
@@ -106,7 +106,7 @@ impl LoadSharing {
         self.threads.iter().map(of).collect()
     }
 
-    /// Gives a thread an order, which replaces the one before.
+    /// Sets the order of a thread, replacing the previous one.
     pub fn order(&self, thread: usize, order: HandoverOrder) {
         self.threads[thread].order.store(order.pack(), Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! A lock for sections of a few instructions.
+//! A lock for critical sections of a few instructions.
 //!
-//! Promises: a panic in a section does not poison the data (each section leaves it consistent). Refuses: it is not for
-//! waiting; a thread that holds it makes no system call, runs no callback and takes no second lock.
+//! A panic in a section does not poison the data, because each section leaves it consistent. A thread that holds the
+//! lock makes no system call, runs no callback and takes no second lock.
 
 use super::primitive::{RawGuard, RawLock};
 
-/// Guards `T` for sections of a few instructions.
+/// Guards `T` in critical sections of a few instructions.
 #[derive(Debug, Default)]
 pub struct ShortLock<T>(RawLock<T>);
 

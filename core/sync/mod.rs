@@ -1,7 +1,7 @@
-//! What threads share: counters, histograms, permits, the work queue, completions, the exchange's state word.
+//! State shared by threads: counters, histograms, permits, the work queue, completions, the state word of exchanges.
 //!
-//! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs` or
-//! `core/tests/loom_pool.rs` when more than one thread writes it. Refuses: nothing here knows what travels through it.
+//! Each type owns its atomics, documents its memory ordering, and has a loom model in `core/tests/loom.rs` or
+//! `core/tests/loom_pool.rs` if several threads write it. The types know nothing of the values they carry.
 
 pub mod batch_queue;
 pub mod completion;

@@ -1,8 +1,8 @@
-//! The bounded queue between threads that must not wait and the one thread that writes what they say.
+//! A bounded queue whose producers never wait and whose single consumer writes the items.
 //!
-//! Promises: whoever offers never waits; what does not fit is dropped and counted; the items of one thread keep their
-//! order; the writing thread sleeps while there is nothing, and takes everything that was offered before the end.
-//! Refuses: it knows no thread, no file and no batch.
+//! An item that does not fit is dropped and counted. The items of one thread keep their order. The consumer sleeps
+//! while the queue is empty, and takes all items offered before the close. Threads, files and batches are not known
+//! here.
 
 use super::counter::Counter;
 use super::event_count::EventCount;
@@ -12,8 +12,9 @@ use super::primitive::{ArrayQueue, AtomicBool, Ordering};
 ///
 /// # Ordering
 ///
-/// Closing is Release and the consumer reads it with Acquire before it looks at the queue for the last time: it finds
-/// what the closing thread has offered. What others offer meanwhile is taken, dropped, or left in the queue.
+/// Closing is Release, and the consumer reads it with Acquire before its last look at the queue: it finds the items
+/// that the closing thread has offered. Items that other threads offer concurrently are taken, dropped, or left in the
+/// queue.
 ///
 /// # Progress
 ///
@@ -21,14 +22,14 @@ use super::primitive::{ArrayQueue, AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct Outbox<T> {
     items: ArrayQueue<T>,
-    /// Notified when an item was queued, or when the outbox was closed.
+    /// Notified when an item is queued or the outbox is closed.
     work: EventCount,
     dropped: Counter,
     closed: AtomicBool,
 }
 
 impl<T> Outbox<T> {
-    /// Makes one that holds so many items.
+    /// Creates an outbox for at most `items_max` items.
     pub fn new(items_max: usize) -> Self {
         Self {
             items: ArrayQueue::new(items_max),
@@ -52,8 +53,8 @@ impl<T> Outbox<T> {
         self.items.pop()
     }
 
-    /// Sleeps until there may be an item; returns `false` once the outbox is closed, and then does not sleep. What was
-    /// offered before that is in the queue.
+    /// Sleeps until there may be an item; returns `false`, without sleeping, once the outbox is closed. The items
+    /// offered before the close are in the queue.
     pub fn wait(&self) -> bool {
         let ticket = self.work.prepare_wait();
         // Acquire: pairs with the Release in `close`.
@@ -66,7 +67,7 @@ impl<T> Outbox<T> {
         !is_closed
     }
 
-    /// Takes no more items, and wakes the consumer.
+    /// Refuses further items, and wakes the consumer.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `wait`, whose caller then looks at the queue once more.
         self.closed.store(true, Ordering::Release);
@@ -78,7 +79,7 @@ impl<T> Outbox<T> {
         self.dropped.add(count);
     }
 
-    /// Items that were dropped or lost.
+    /// Returns the number of dropped and lost items.
     pub fn dropped_total(&self) -> u64 {
         self.dropped.value()
     }

@@ -1,7 +1,7 @@
 //! The admission word of a gate: free permits, waiters, and whether the gate is closed.
 //!
-//! Promises: a permit is free, or held by an entry of the queue, or on its way from one to the other; a newcomer never
-//! gets one while an entry waits. Refuses: it holds no entries; those that wait are in the gate's waiting set.
+//! A permit is free, held by an entry of the queue, or on its way between the two; a newcomer never gets one while an
+//! entry waits. The entries themselves are in the gate's waiting set.
 
 use super::primitive::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use super::primitive::{AtomicU64, Ordering};
 ///
 /// # Ordering
 ///
-/// Transitions are AcqRel: what a thread wrote before it returned a permit is visible to the thread that takes it.
+/// Transitions are AcqRel: writes of a thread before it returned a permit are visible to the thread that takes it.
 ///
 /// # Progress
 ///
@@ -24,11 +24,11 @@ pub enum EnterOutcome {
     Closed,
     /// The caller holds a permit.
     Permit,
-    /// No permit is free, or others wait already.
+    /// No permit is free, or other entries already wait.
     Wait,
 }
 
-/// What becomes of a permit that is returned.
+/// The destination of a returned permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
     /// An entry waits: the caller still holds the permit and passes it on.
@@ -37,7 +37,7 @@ pub enum Returned {
     Free,
 }
 
-/// A reading of the word.
+/// A value of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PermitReading(u64);
 
@@ -61,12 +61,12 @@ impl PermitReading {
 }
 
 impl PermitState {
-    /// Opens with `permits` free permits.
+    /// Creates an open gate with `permits` free permits.
     pub fn new(permits: u32) -> Self {
         Self(AtomicU64::new(u64::from(permits)))
     }
 
-    /// Takes a permit if one is free and nothing waits.
+    /// Takes a permit if one is free and no entry waits.
     pub fn enter(&self) -> EnterOutcome {
         self.change(|seen| match seen {
             _ if seen.is_closed() => Err(EnterOutcome::Closed),
@@ -91,13 +91,14 @@ impl PermitState {
         }
     }
 
-    /// Counts one waiter less. Called under the lock of the waiting set.
+    /// Decrements the number of waiters. Called under the lock of the waiting set.
     pub fn stop_waiting(&self) {
         let before = PermitReading(self.0.fetch_sub(WAITER, Ordering::AcqRel));
         debug_assert!(before.waiters() > 0, "nothing waited");
     }
 
-    /// Returns a permit, unless an entry waits for it. A closed gate admits nothing, so that its permits become free.
+    /// Returns a permit, unless an entry waits for it. Permits of a closed gate become free, because it admits no
+    /// entry.
     pub fn leave(&self) -> Returned {
         self.change(|seen| {
             if seen.waiters() > 0 && !seen.is_closed() { Err(Returned::Owed) } else { Ok(seen.0 + 1) }
@@ -105,7 +106,7 @@ impl PermitState {
         .map_or_else(|owed| owed, |_| Returned::Free)
     }
 
-    /// Admits nothing from now on.
+    /// Closes the gate: it admits no further entry.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -125,7 +126,7 @@ impl PermitState {
         PermitReading(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes the word to the result of `next`; returns the reading before.
+    /// Changes the word to the result of `next`; returns the previous reading.
     fn change<E>(&self, next: impl Fn(PermitReading) -> Result<u64, E>) -> Result<PermitReading, E> {
         let mut seen = self.read();
         loop {

@@ -1,7 +1,7 @@
-//! Counted permits: how many of something may exist at once.
+//! A counting semaphore.
 //!
-//! Promises: there are never more permits out than at the start were free; a thread that waits for one wakes when one
-//! is returned or when the permits are closed. Refuses: several waiters have no order.
+//! There are never more permits out than were free at the start. A waiting thread wakes when a permit is returned or
+//! the permits are closed. Waiters have no order.
 
 use super::event_count::EventCount;
 use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ pub struct Permits {
 pub struct Permit(Arc<Permits>);
 
 impl Permits {
-    /// Makes `count` free permits.
+    /// Creates `count` free permits.
     pub fn new(count: usize) -> Arc<Self> {
         Arc::new(Self {
             free: AtomicUsize::new(count),
@@ -47,7 +47,7 @@ impl Permits {
             .map(|_| Permit(Arc::clone(self)))
     }
 
-    /// Takes a permit, waiting until one is free; returns `None` once the permits are closed and none is free.
+    /// Takes a permit, waiting until one is free; returns `None` if the permits are closed and none is free.
     pub fn acquire(self: &Arc<Self>) -> Option<Permit> {
         loop {
             if let Some(permit) = self.try_acquire() {
@@ -64,7 +64,7 @@ impl Permits {
         }
     }
 
-    /// Ends all waits, now and later. Free permits can still be taken.
+    /// Ends all waits, current and future. Free permits can still be taken.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `acquire`.
         self.closed.store(true, Ordering::Release);

@@ -1,7 +1,7 @@
-//! The only place that names `std::sync::atomic`, crossbeam or the futex: under `--cfg loom` it is loom.
+//! The only module that names `std::sync::atomic`, crossbeam or the futex; under `--cfg loom` it uses loom.
 //!
-//! Promises: the same names with the same meaning in both builds, so that loom explores the code that the server runs,
-//! the threads of its pool included.
+//! Both builds have the same names with the same meaning, so that loom explores the code that the server runs,
+//! including the threads of its pool.
 
 #[cfg(not(loom))]
 mod real {
@@ -22,7 +22,7 @@ mod real {
 #[expect(missing_docs, reason = "each means what its namesake in the other build means")]
 mod real {
     use std::collections::VecDeque;
-    // The standard one: loom's cannot point to a trait object, and the count of references decides nothing here.
+    // The standard one: loom's cannot hold a trait object, and no decision here depends on the reference count.
     pub use std::sync::Arc;
 
     pub use crossbeam_utils::CachePadded;
@@ -31,7 +31,7 @@ mod real {
     pub(crate) type RawLock<T> = loom::sync::Mutex<T>;
     pub(crate) type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
 
-    /// Starts threads of the model, which have stacks of its own size.
+    /// Starts threads of the model; loom sets their stack size.
     #[derive(Debug)]
     pub struct ThreadBuilder(loom::thread::Builder);
 
@@ -67,7 +67,7 @@ mod real {
             self.0.join()
         }
 
-        /// A model joins its threads; whether one has finished is not known.
+        /// Models join their threads; loom does not report whether one has finished.
         pub fn is_finished(&self) -> bool {
             false
         }
@@ -78,7 +78,7 @@ mod real {
             (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
     }
 
-    /// The futex: compares and sleeps in one step, as the kernel does under its bucket lock.
+    /// Compares and sleeps in one step, like the kernel's futex does under its bucket lock.
     pub fn wait(word: &AtomicU32, expected: u32) {
         let guard = SLEEPERS.0.lock().unwrap();
         if word.load(Ordering::SeqCst) == expected {
@@ -92,12 +92,12 @@ mod real {
         SLEEPERS.1.notify_all();
     }
 
-    /// Wakes every sleeper, so that the one that is meant is among them: there is one list of all.
+    /// Wakes every sleeper, because there is one list for all words; the intended one is among them.
     pub fn wake_one(word: *const AtomicU32) {
         wake_all(word);
     }
 
-    /// The bounded queue as a lock around a list: linearizable, like crossbeam's.
+    /// A bounded queue as a list under a lock; linearizable, like that of crossbeam.
     #[derive(Debug)]
     pub struct ArrayQueue<T> {
         items: loom::sync::Mutex<VecDeque<T>>,
@@ -139,7 +139,7 @@ mod real {
         }
     }
 
-    /// The unbounded queue as a lock around a list.
+    /// An unbounded queue as a list under a lock.
     #[derive(Debug)]
     pub struct SegQueue<T>(loom::sync::Mutex<VecDeque<T>>);
 

@@ -1,7 +1,7 @@
-//! The bounded queue between io threads and PHP threads.
+//! The bounded queue between I/O threads and PHP threads.
 //!
-//! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and entries
-//! that were queued before can still be taken. Refuses: it does not know which entries were answered meanwhile.
+//! First in, first out, with at most `capacity` entries. Closing it wakes every sleeper, and entries queued before can
+//! still be taken. The queue does not know which entries were answered in the meantime.
 
 use super::idle_workers::IdleWorkers;
 use super::primitive::{ArrayQueue, AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub struct WorkQueue<T> {
 }
 
 impl<T> WorkQueue<T> {
-    /// Makes an open, empty queue for this many consumers.
+    /// Creates an open, empty queue for `seats` consumers.
     ///
     /// # Panics
     ///
@@ -36,10 +36,10 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Adds an entry and wakes no consumer; [`announce`](Self::announce) must follow.
+    /// Adds an entry without waking a consumer; [`announce`](Self::announce) must follow.
     ///
-    /// A producer that adds several entries in a row announces them once: a consumer that is woken on the producer's
-    /// core would otherwise take the core away from it after each of them.
+    /// A producer that adds several entries in a row announces them once: a consumer woken on the producer's core would
+    /// otherwise preempt it after each of them.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl<T> WorkQueue<T> {
         Some(entry)
     }
 
-    /// Wakes a consumer if there is something to take.
+    /// Wakes a consumer if there is an entry to take.
     fn pass_on(&self) {
         if !self.is_empty() {
             self.announce();
@@ -105,7 +105,7 @@ impl<T> WorkQueue<T> {
 mod tests {
     use super::*;
 
-    /// Takes an entry as a worker does; sleeps while the queue is empty and open.
+    /// Takes an entry like a worker; sleeps while the queue is empty and open.
     fn take<T>(queue: &WorkQueue<T>, seat: usize) -> Option<T> {
         loop {
             let is_closed = queue.is_closed();
@@ -148,7 +148,7 @@ mod tests {
     fn one_announcement_brings_all_consumers_that_are_needed() {
         let queue = WorkQueue::new(3, 3);
         std::thread::scope(|scope| {
-            // Each consumer takes one entry and no more, so three are needed.
+            // Each consumer takes only one entry, so three are needed.
             let consumers: Vec<_> = (0..3)
                 .map(|seat| {
                     scope.spawn({

@@ -1,15 +1,15 @@
-//! Which cell of a sharded statistic a thread writes to, and how.
+//! The assignment of threads to the cells of a sharded statistic.
 //!
-//! Promises: the first [`STRIPES`] threads that count own a cell each and add to it without a locked instruction; a
-//! thread that ends passes its cell on. All later threads share cells, and lose nothing for it but a little time.
-//! Refuses: it is no identity of a thread.
+//! Each of the first [`STRIPES`] counting threads owns a cell and adds to it without a locked instruction; a thread
+//! that ends passes its cell on. All later threads share cells, which only costs a little time. A seat does not
+//! identify a thread.
 
 use super::primitive::{AtomicU64, Ordering};
 
 /// The number of cells of a sharded statistic.
 pub const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Where the calling thread counts.
+/// The cell that the calling thread writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// The index of its cell, below [`STRIPES`].
@@ -21,12 +21,12 @@ impl Seat {
     const SHARED: Self = Self { stripe: 0, is_owner: false };
 }
 
-/// One cell: a word for the thread that owns it, and one for all others.
+/// One cell: a word for its owner, and one for all other threads.
 ///
 /// # Ordering
 ///
-/// As the caller says for the word that is written; `Release` and `Acquire` pair in either word. A new owner has
-/// seen all that the one before it wrote (see `real::HeldStripe`).
+/// The caller chooses the ordering; `Release` and `Acquire` pair in either word. A new owner sees all writes of the
+/// previous owner (see `real::HeldStripe`).
 #[derive(Debug)]
 pub struct Cell {
     owned: AtomicU64,
@@ -39,18 +39,18 @@ impl Cell {
         Self { owned: AtomicU64::new(0), shared: AtomicU64::new(0) }
     }
 
-    /// Adds `n`; the seat is the calling thread's own.
+    /// Adds `n`; the seat must be that of the calling thread.
     #[inline]
     pub fn add(&self, seat: Seat, n: u64, ordering: Ordering) {
         if seat.is_owner {
-            // Nobody else writes this word, so that reading and writing need not be one step.
+            // Only this thread writes the word, so the load and the store need not be one atomic operation.
             self.owned.store(self.owned.load(Ordering::Relaxed).wrapping_add(n), ordering);
         } else {
             self.shared.fetch_add(n, ordering);
         }
     }
 
-    /// Reads the sum.
+    /// Returns the sum of both words.
     #[inline]
     pub fn value(&self, ordering: Ordering) -> u64 {
         self.owned.load(ordering).wrapping_add(self.shared.load(ordering))
@@ -63,7 +63,7 @@ impl Default for Cell {
     }
 }
 
-/// Says where the calling thread counts.
+/// Returns the seat of the calling thread.
 #[inline]
 pub fn seat() -> Seat {
     real::seat()
@@ -76,9 +76,9 @@ mod real {
 
     const _: () = assert!(STRIPES <= u32::BITS as usize, "one bit for each owner");
 
-    /// One bit for each cell that has an owner.
+    /// One bit for each owned cell.
     static OWNED: AtomicU32 = AtomicU32::new(0);
-    /// Spreads the threads that found no cell to own.
+    /// Distributes the threads that found no free cell.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     /// A seat for the life of a thread.
@@ -90,7 +90,7 @@ mod real {
                 let stripe = owned.trailing_ones();
                 ((stripe as usize) < STRIPES).then(|| owned | 1 << stripe)
             };
-            // Acquire: pairs with the Release in `drop`, so that the counting goes on from the last owner's figures.
+            // Acquire: pairs with the Release in `drop`, so that counting continues from the last owner's figures.
             match OWNED.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
                 Ok(owned) => Self(Seat { stripe: owned.trailing_ones() as usize, is_owner: true }),
                 Err(_) => {
@@ -115,7 +115,7 @@ mod real {
 
     #[inline]
     pub(super) fn seat() -> Seat {
-        // A thread whose locals are gone is at its end: it shares.
+        // A thread whose thread-locals are destroyed is ending and uses the shared seat.
         HELD.try_with(|held| held.0).unwrap_or(Seat::SHARED)
     }
 }
@@ -124,9 +124,9 @@ mod real {
 mod real {
     use super::{STRIPES, Seat};
 
-    /// A model's first threads own the cells, the later ones share them.
+    /// Returns the seat of a model's thread: the first threads own the cells, the later ones share them.
     pub(super) fn seat() -> Seat {
-        // The text is the thread's number in its model; a hash would also depend on the run.
+        // The name contains the thread's number in its model; a hash would also depend on the run.
         let name = format!("{:?}", loom::thread::current().id());
         let digits = name.bytes().filter(u8::is_ascii_digit);
         let number = digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
