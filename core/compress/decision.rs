@@ -1,8 +1,8 @@
-//! What happens to a response: it is left alone, sent uncompressed with a `Vary`, or compressed.
+//! The coding decision for a response: left alone, sent uncompressed with a `Vary`, or compressed.
 //!
-//! Promises: a pure function of the fields of the request and the header of the response. `HEAD` is treated like `GET`.
-//! The fields describe the body that is sent: a compressed copy has a weak entity tag, because its bytes differ, and
-//! neither the length nor ranges of the uncompressed body. Refuses: digests set by the application (`Content-MD5`,
+//! A pure function of the fields of the request and the header of the response. `HEAD` is treated like `GET`. The
+//! fields describe the body that is sent: a compressed copy has a weak entity tag, because its bytes differ, and
+//! neither the length nor ranges of the uncompressed body. Digests set by the application (`Content-MD5`,
 //! `Repr-Digest`) are not changed; an application that sends them adds `no-transform` where compression would
 //! invalidate them.
 
@@ -23,20 +23,20 @@ pub struct UncodedResponse<'a> {
     pub length: Option<u64>,
 }
 
-/// What happens to a response.
+/// The coding decision for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodingDecision {
     /// The body is compressed in this coding.
     Coded(Coding),
     /// The response is not changed.
     Plain,
-    /// The response has no body and tells the client that its compressed copy is still valid.
+    /// The response has no body and confirms that the client's compressed copy is still valid.
     StillCoded,
     /// The body, if there is one, is sent uncompressed; another client could receive it compressed.
     Varies,
 }
 
-/// Decides what happens to the response to `request`, given the `offered` codings.
+/// Decides how to code the response to `request`, given the `offered` codings.
 pub fn decide(request: &Head, subject: UncodedResponse<'_>, offered: &[Coding]) -> CodingDecision {
     if offered.is_empty() || !can_be_coded(subject) {
         return CodingDecision::Plain;
@@ -78,7 +78,7 @@ impl CodingDecision {
     }
 }
 
-/// Returns whether some client could receive it compressed.
+/// Returns whether any client could receive it compressed.
 fn can_be_coded(subject: UncodedResponse<'_>) -> bool {
     let UncodedResponse { status, fields, length } = subject;
     if matches!(status, 0..=199 | 204..=206) || length.is_some_and(|length| length < CODED_BYTES_MIN) {
@@ -109,7 +109,7 @@ fn values<'a>(fields: &'a Fields, name: &'static [u8]) -> impl Iterator<Item = &
     fields.iter().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// A strong tag promises identical bytes; a value that is not an entity tag promises nothing and is not changed.
+/// Weakens a strong tag, which guarantees identical bytes; a value that is not an entity tag is not changed.
 fn weaken_tag(fields: &mut Fields) {
     if let Some(tag) = fields.get(b"etag").filter(|tag| tag.starts_with(b"\"")) {
         let weak = [b"W/", tag].concat();

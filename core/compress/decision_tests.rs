@@ -21,7 +21,7 @@ fn fields(lines: &[&str]) -> Fields {
     fields
 }
 
-/// Decides about a response of `status` with these fields and `length` for a client that accepts gzip.
+/// Returns the decision about a response of `status` with these fields and `length` for a client that accepts gzip.
 fn verdict(status: u16, lines: &[&str], length: Option<u64>) -> CodingDecision {
     let fields = fields(lines);
     decide(

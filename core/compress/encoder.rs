@@ -1,8 +1,8 @@
 //! The compression of one body, piece by piece.
 //!
-//! Promises: after [`flush`](Encoder::flush), a decoder can produce every byte that went in. After
-//! [`finish`](Encoder::finish), the coded body is complete; without it, a decoder can detect that something is missing.
-//! The memory of an encoder does not grow with the body:
+//! After [`flush`](Encoder::flush), a decoder can produce every byte that went in. After [`finish`](Encoder::finish),
+//! the coded body is complete; without it, a decoder can detect that the end is missing. The memory of an encoder does
+//! not grow with the body:
 //!
 //! | coding | memory at its default level | maximum memory |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | gzip | 0.4 MiB | 0.4 MiB |
 //! | zstd | 1.8 MiB | 5.8 MiB (level 19) |
 //!
-//! Refuses: it makes no decisions; a body is compressed as requested, even if it grows.
+//! There is no decision here: a body is compressed as requested, even if it grows.
 
 use std::fmt;
 use std::io::Write;
@@ -247,7 +247,7 @@ fn zstd(level: u32, window_log: u32) -> Result<ZstdContext<'static>, EncoderFail
     Ok(context)
 }
 
-/// Lends `out` to the writer, which owns its output.
+/// Lends `out` to the writer, which owns its output during the call.
 fn with_brotli(
     writer: &mut Option<Box<CompressorWriter<Vec<u8>>>>,
     out: &mut Vec<u8>,

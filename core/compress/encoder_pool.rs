@@ -1,7 +1,7 @@
 //! The encoders that a thread keeps for reuse.
 //!
-//! Promises: a reused encoder is as good as a new one. Refuses: it keeps at most one encoder per coding, no large ones,
-//! and none of Brotli, whose library cannot start another body with the same memory.
+//! A reused encoder is as good as a new one. The pool keeps at most one encoder per coding, no large ones, and none of
+//! Brotli, whose library cannot start another body with the same memory.
 //!
 //! Keeping encoders pays off for small pages: for 4 KiB, a new zstd encoder takes 21 µs and a reused one 7. With gzip,
 //! it depends on the allocator: 2 µs if it has the memory available, 90 if it fetches it from the system each time. The
@@ -42,7 +42,7 @@ impl EncoderPool {
         }
     }
 
-    /// Takes an encoder back, whatever happened to its body.
+    /// Takes an encoder back, whether its body was completed or not.
     pub fn put(&mut self, mut encoder: Encoder) {
         let is_large = encoder.coding() == Coding::Zstd && encoder.level() > KEPT_ZSTD_LEVEL_MAX;
         if !is_large && encoder.renew() {

@@ -1,6 +1,6 @@
 //! The compression levels, and which codings are enabled.
 //!
-//! Promises: a coding with level 0 is offered to no client. Refuses: it knows nothing about clients.
+//! A coding with level 0 is offered to no client. Clients are not known here.
 //!
 //! The order of an offer decides if a client accepts several codings equally, as browsers do. The output of scripts is
 //! compressed for every request: zstd at its default level needs a ninth of the CPU time of Brotli for pages that are

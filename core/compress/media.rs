@@ -1,7 +1,7 @@
 //! Compressible media types.
 //!
-//! Promises: letter case and parameters are ignored. Refuses: unknown types are considered compressed already, like
-//! images, archives, audio and video; compressing those costs time without benefit.
+//! Letter case and parameters are ignored. Unknown types are considered already compressed, like images, archives,
+//! audio and video; compressing those costs time without benefit.
 
 use crate::http::token::trim_ows;
 

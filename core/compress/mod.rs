@@ -1,15 +1,15 @@
-//! Response compression: whether a response is compressed, and the compression itself.
+//! Response compression: the decision, and the compression itself.
 //!
-//! Promises: a response that must not be compressed is left alone. A response that could be compressed for another
-//! client says so in `Vary`, whether it is compressed or not. An encoder outputs everything it has when it is flushed,
-//! and its memory is bounded regardless of the length of the body. Refuses: it handles no exchanges and no files, and
-//! it counts nothing.
+//! A response that must not be compressed is left alone. A response that could be compressed for another client has a
+//! `Vary`, whether it is compressed or not. An encoder outputs everything it has when it is flushed, and its memory is
+//! bounded regardless of the length of the body. Exchanges and files are handled elsewhere, and no metric is counted
+//! here.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `levels` | the compression levels, and which codings are enabled |
 //! | `media` | compressible media types |
-//! | `decision` | what happens to a response |
+//! | `decision` | the coding decision for a response |
 //! | `encoder` | the compression of one body |
 //! | `encoder_pool` | the encoders that a thread keeps |
 //! | `whole` | a copy that is compressed once and sent many times |

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::http::Coding;
 
-/// An endless text that is compressible.
+/// Returns a compressible text of this length.
 pub(super) fn text(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut body = Vec::with_capacity(length + 32);
@@ -28,14 +28,14 @@ pub(super) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(next).collect()
 }
 
-/// Decodes a complete body; returns nothing if it is truncated or invalid.
+/// Decodes a complete body; returns `None` if it is truncated or invalid.
 pub(super) fn decoded(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     reader(coding, bytes).read_to_end(&mut body).ok()?;
     Some(body)
 }
 
-/// Reads as much of the decoded body as the bytes allow.
+/// Returns a reader of the decoded body, as far as the bytes allow.
 pub(super) fn reader<'a>(coding: Coding, bytes: &'a [u8]) -> Box<dyn Read + 'a> {
     match coding {
         Coding::Brotli => Box::new(brotli::Decompressor::new(bytes, 4096)),

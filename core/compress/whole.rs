@@ -1,8 +1,8 @@
 //! A compressed copy that is created once and sent many times.
 //!
-//! Promises: it is as small as the coding can make it in the time that the creating thread can spare; `None` if it
-//! would not be smaller. Refuses: it belongs on a thread that may take its time: Brotli needs 35 ms for 32 KiB and 140
-//! ms for 128 KiB. Above [`DENSEST_BYTES_MAX`], it uses a lower level and needs 40 ms per MiB, and zstd 200 ms.
+//! The copy is as small as the coding can make it in the time that the creating thread can spare; `None` if it would
+//! not be smaller. Use it on a thread that may block for long: Brotli needs 35 ms for 32 KiB and 140 ms for 128 KiB.
+//! Above [`DENSEST_BYTES_MAX`], it uses a lower level and needs 40 ms per MiB, and zstd 200 ms.
 
 use crate::http::Coding;
 use crate::limits::DENSEST_BYTES_MAX;
@@ -26,7 +26,7 @@ pub fn encode_whole(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
 fn densest(coding: Coding, length: usize) -> u32 {
     match coding {
         Coding::Brotli if length <= DENSEST_BYTES_MAX => 11,
-        // The levels between cost nearly as much and gain little.
+        // The levels in between cost nearly as much and gain little.
         Coding::Brotli => 7,
         Coding::Gzip => 9,
         Coding::Zstd if length <= DENSEST_BYTES_MAX => 19,
