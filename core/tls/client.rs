@@ -1,7 +1,7 @@
-//! TLS towards a collector: whom to trust, and what to present.
+//! TLS to a collector: trusted authorities and the client certificate.
 //!
-//! Promises: a file that cannot be used is named together with its setting. Refuses: it owns no socket; it reads files, and
-//! must not be called on threads that serve requests.
+//! An error names the unusable file and its setting. There is no socket here; files are read, so do not call this on
+//! threads that serve requests.
 
 use std::path::Path;
 
@@ -15,12 +15,12 @@ use crate::config::{ExportConfig, ExportProtocol, Fault, PemFile, Problem};
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
-/// Loads what connections to the collector need; `None` if they are not encrypted. Files that are set are read all the same:
-/// a mistake in them should not wait for the day on which the endpoint is changed.
+/// Loads the TLS configuration for the collector; `None` if connections are not encrypted. Configured files are read
+/// even then, so that a mistake in them is not found only when the endpoint changes.
 ///
 /// # Errors
 ///
-/// Which file cannot be used, and why.
+/// If a file cannot be used: names the file and the reason.
 pub fn client_config(export: &ExportConfig) -> Result<Option<Arc<ClientConfig>>, Problem> {
     let is_tls = export.endpoint.is_tls;
     let roots = match &export.trusted {
@@ -56,11 +56,12 @@ fn roots_of(file: &PemFile) -> Result<RootCertStore, Problem> {
     Ok(roots)
 }
 
-/// The authorities that the system trusts; none if it has no list, and then no collector can prove who it is.
+/// Returns the authorities trusted by the system; empty if there is no list, so that verification of the collector
+/// fails.
 fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let bundle = SYSTEM_BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
-    // A bundle may have certificates that the library does not understand.
+    // A bundle may contain certificates that the library does not support.
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&bundle).filter_map(Result::ok));
     roots
 }
@@ -88,7 +89,7 @@ fn unusable(file: &PemFile, why: &dyn std::fmt::Display) -> Problem {
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// Where distributions keep the authorities that they trust.
+/// The locations of trusted authorities in common distributions.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",

@@ -1,6 +1,6 @@
-//! Why the certificate files cannot be used.
+//! Errors of certificate and key files.
 //!
-//! Promises: one line that names the setting, the file and what is accepted. Refuses: the contents of keys are never
+//! An error is one line that names the setting, the file and the accepted content. The contents of keys are never
 //! shown.
 
 use std::fmt;
@@ -17,14 +17,14 @@ pub enum TlsError {
     BadCertificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// A key cannot be used.
     BadKey {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The key belongs to another certificate.

@@ -1,7 +1,7 @@
 //! A certificate chain with its key: the identity of the server.
 //!
-//! Promises: an existing identity has a chain whose first certificate was parsed and matches the key. Refuses: it does
-//! not check who signed the chain, and an expired certificate is an identity like any other.
+//! An existing identity has a chain whose first certificate was parsed and matches the key. The issuer of the chain is
+//! not verified, and an expired certificate is an identity like any other.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -38,7 +38,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// Which of them cannot be used, and why.
+    /// If one of them cannot be used: names the file and the reason.
     pub fn load(pair: &CertificateFiles, provider: &CryptoProvider) -> Result<Self, TlsError> {
         let chain = chain(&pair.cert)?;
         let bad = |error: &dyn std::fmt::Display| TlsError::BadCertificate {
@@ -67,7 +67,7 @@ impl Identity {
 }
 
 impl Identity {
-    /// Whether the certificate is for this name or address.
+    /// Returns whether the certificate is for this name or address.
     pub(super) fn covers(&self, name: &str) -> bool {
         let Ok(name) = ServerName::try_from(name) else { return false };
         let certificate = self.signer.cert.first().and_then(|first| EndEntityCert::try_from(first).ok());
@@ -86,7 +86,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 
 fn read(variable: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error| TlsError::Unreadable { variable, path: path.to_owned(), error };
-    // Checked by name first, because opening a pipe may block for ever.
+    // Checked by name first, because opening a pipe may block indefinitely.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(io::Error::other("not a file")));
     }

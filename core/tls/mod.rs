@@ -1,7 +1,7 @@
 //! TLS without sockets: certificates, keys, and the configuration of new sessions.
 //!
-//! Promises: what is loaded fits together (a chain, its key, its names), or loading reports which file is wrong and
-//! what is accepted. A failed reload keeps the previous state. Refuses: it owns no socket and reads no clock;
+//! A loaded configuration is consistent (a chain, its key, its names); otherwise loading reports the faulty file and
+//! the accepted content. A failed reload keeps the previous state. There is no socket and no clock here;
 //! [`SessionConfig::open`] and [`SessionConfig::reload`] read files and must not be called on threads that serve
 //! requests.
 //!
@@ -13,8 +13,8 @@
 //! | `x509` | the parts of a certificate |
 //! | `resolver` | which identity a client receives |
 //! | `validity` | the validity period of a certificate |
-//! | `error` | why the files cannot be used |
-//! | `client` | connections that the server makes itself |
+//! | `error` | errors of certificate and key files |
+//! | `client` | outgoing connections of the server |
 
 mod client;
 mod error;

@@ -1,7 +1,7 @@
 //! Certificates and private keys in PEM, in the variants that common tools write.
 //!
-//! Promises: pure; for any other content, the error names the format and the command that converts it. No error contains
-//! a part of a key. Refuses: encrypted keys, because the password would have to be stored beside the key.
+//! Pure; for any other content, the error names the format and the command that converts it. No error contains a part
+//! of a key. Encrypted keys are rejected, because the password would have to be stored beside the key.
 
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -92,7 +92,7 @@ fn is_encrypted(text: &[u8]) -> bool {
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")
 }
 
-/// Returns the fault of a file without a section of the required kind: the distinct labels of its sections.
+/// Returns the fault of a file without a section of the required kind, with the distinct labels of its sections.
 fn without(text: &[u8]) -> PemFault {
     let (mut labels, mut is_indented) = (Vec::new(), false);
     for line in text.split(|&byte| byte == b'\n') {

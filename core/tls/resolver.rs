@@ -1,9 +1,9 @@
 //! Selects the identity for a client.
 //!
-//! Promises: a certificate with exactly the requested name takes precedence over a wildcard certificate, and that over
-//! the first one in the list, which is the default. Among several matches, the first one whose key type the client
-//! supports is used, so a name may have an RSA and an ECDSA certificate. Refuses: no client is rejected because of its
-//! name; whether it trusts the certificate is up to the client.
+//! A certificate with exactly the requested name takes precedence over a wildcard certificate, and that over the first
+//! one in the list, which is the default. Among several matches, the first one whose key type the client supports is
+//! used, so a name may have an RSA and an ECDSA certificate. No client is rejected because of its name; whether it
+//! trusts the certificate is up to the client.
 
 use std::collections::HashMap;
 
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(picked(&all, Some("a.example"), ALL), 0);
         assert_eq!(picked(&all, Some("a.example"), &ALL[..1]), 1);
         assert_eq!(picked(&all, None, &ALL[..1]), 1);
-        // Nothing fits: the handshake with the first one fails, and the client is told why.
+        // No identity is suitable: the handshake with the first one fails, and the client learns the reason.
         assert_eq!(picked(&all, None, &[]), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration of new sessions: identities, versions, protocols, and session resumption.
 //!
-//! Promises: a reload changes only the identities of new sessions, so that clients can resume across it; a failed
-//! reload changes nothing. Refuses: early data (a replayed request would run twice) and client certificates.
+//! A reload changes only the identities of new sessions, so that clients can resume across it; a failed reload changes
+//! nothing. Early data (a replayed request would run twice) and client certificates are not supported.
 
 use std::time::SystemTime;
 
@@ -51,7 +51,7 @@ impl SessionConfig {
     ///
     /// # Errors
     ///
-    /// What is wrong with the first invalid file.
+    /// Returns the fault of the first invalid file.
     pub fn open(settings: &TlsConfig) -> Result<Option<Self>, TlsError> {
         if settings.certificates.is_empty() {
             return Ok(None);
@@ -74,7 +74,7 @@ impl SessionConfig {
     ///
     /// # Errors
     ///
-    /// What is wrong with the first invalid file; new sessions keep using the previous files.
+    /// Returns the fault of the first invalid file; new sessions keep using the previous files.
     pub fn reload(&self) -> Result<(), TlsError> {
         let loaded = Arc::new(self.basis.load()?);
         let replaced = std::mem::replace(&mut *self.current.lock(), loaded);
@@ -115,7 +115,7 @@ impl CoveredNames for SessionConfig {
         self.current().identities.iter().any(|identity| identity.covers(name))
     }
 
-    /// The first name of the first certificate that is no pattern.
+    /// Returns the first name of the first certificate that is not a wildcard.
     fn usual(&self) -> Option<String> {
         let current = self.current();
         let names = &current.identities.first()?.names;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Writes `NAME.pem` and `NAME.key` for a certificate for `names`; returns the certificate.
+/// Writes `NAME.pem` and `NAME.key` for a certificate with these `names`; returns the certificate.
 fn write_pair(dir: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -51,7 +51,7 @@ fn client(roots: &[CertificateDer<'static>], versions: &[&'static SupportedProto
     config
 }
 
-/// Runs the handshake until neither end has anything to send; returns the client's end.
+/// Runs the handshake until neither end has data to send; returns the client's end.
 fn shake_hands(
     terms: &SessionConfig,
     config: &Arc<ClientConfig>,

@@ -1,7 +1,7 @@
 //! The validity period of a certificate.
 //!
-//! Why: the TLS library checks the dates of other parties' certificates, but does not expose those of the server's own.
-//! Promises: anything that does not look like a certificate has no dates. Refuses: it verifies nothing.
+//! The TLS library checks the dates of the peer's certificates, but does not expose those of the server's own. Any
+//! content other than a certificate has no dates. Nothing is verified here.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,7 +28,7 @@ pub enum ValidityStatus {
 }
 
 impl Validity {
-    /// Parses the dates of a DER certificate; `None` if they are not where they should be.
+    /// Parses the dates of a DER certificate; `None` if they are not at the expected position.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let dates = CertificateParts::of(certificate)?.validity;
         let (not_before, dates) = date(dates)?;
@@ -78,7 +78,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// Counts days in a calendar whose years begin in March, so that the leap day comes last. Years before 1970 count as
-/// 1970, because only whether they are past matters.
+/// 1970, because it only matters that they are past.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(validity.status(at(1_582_934_400)), ValidityStatus::Valid);
         assert_eq!(validity.status(at(2_524_694_401)), ValidityStatus::Expired);
         for length in 0..certificate.der().len() {
-            // Every truncated form has the dates or none, and never panics.
+            // Every truncated form has the same dates or none, and never panics.
             let _ = Validity::of(&certificate.der()[..length]);
         }
     }

@@ -1,7 +1,7 @@
 //! Parses the parts of an X.509 certificate that the server needs.
 //!
-//! Why: the TLS library neither exposes the dates of the server's own certificates nor reads those of version 1, which
-//! have no extensions. Promises: malformed input has no parts, and never panics. Refuses: it verifies nothing.
+//! The TLS library neither exposes the dates of the server's own certificates nor reads those of version 1, which have
+//! no extensions. Malformed input has no parts, and never panics. Nothing is verified here.
 
 /// The parts of a certificate.
 #[derive(Clone, Copy, Debug)]
