@@ -1,7 +1,7 @@
-//! A pool whose job is no HTTP exchange: sums, computed behind the server's own gate, queue, workers and supervisor.
+//! A pool whose jobs are sums instead of HTTP exchanges, with the gate, queue, workers and supervisor of the server.
 //!
-//! Everything but the job and the engine is what the server runs. The engine does what a sum says: it waits until the
-//! test lets it go, panics, or keeps its claim beyond the end of its worker.
+//! Only the job and the engine differ from those of the server. The engine follows the sum: it waits until the test
+//! releases it, panics, or keeps its claim beyond the end of its worker.
 #![cfg(not(loom))]
 
 use std::sync::Arc;
@@ -24,16 +24,16 @@ const DONE: u8 = 2;
 const FAILED: u8 = 3;
 const CANCELLED: u8 = 4;
 
-/// What the engine does with a sum.
+/// The engine's action for a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SumAct {
     Add,
-    /// Adds once the test lets it go.
+    /// Adds once the test releases it.
     AddLater,
     Panic,
 }
 
-/// The job: two numbers, and what became of them.
+/// The job: two numbers, and the result.
 #[derive(Debug)]
 struct Sum {
     act: SumAct,
@@ -63,7 +63,7 @@ impl Sum {
         let _ = self.step(RUNNING, DONE);
     }
 
-    /// Its owner wants it no more; true if no worker has claimed it.
+    /// Cancels the job; returns true if no worker has claimed it.
     fn cancel(&self) -> bool {
         self.step(OFFERED, CANCELLED)
     }
@@ -114,7 +114,7 @@ impl Offered for Sum {
     fn park(&self) {}
 }
 
-/// Lets a test and its workers wait for each other.
+/// Synchronizes a test with its workers.
 #[derive(Debug, Default)]
 struct Board {
     changed: EventCount,
@@ -218,7 +218,7 @@ impl Worker<Sum> for Adder {
     }
 }
 
-/// Has many sums in flight: those that wait for the test are its parked fibers.
+/// Keeps several sums in flight: those that wait for the test are its parked fibers.
 struct PersistentAdder {
     board: Arc<Board>,
     waker: Arc<WakeFlag>,
@@ -335,7 +335,7 @@ impl SumPool {
         self.supervisor.tend(&self.workers, &mut |report| reports.push(word(&report)), now)
     }
 
-    /// Ends the pool as the server does: nothing more is admitted, what is queued is run, all threads end.
+    /// Ends the pool like the server: refuses new jobs, runs the queued ones, ends all threads.
     fn end(&self) {
         self.gate.shut();
         assert!(self.workers.join(), "every thread ended in order");
@@ -396,7 +396,7 @@ fn a_job_can_be_found_by_its_number_while_its_worker_has_it() {
         };
         assert_eq!(first.result(), Some(2));
         let found = || scene.workers.job(0, held[0].serial);
-        // A classic worker shows its job a moment after the claim.
+        // A classic worker publishes its job shortly after the claim.
         while found().is_none() {
             std::thread::yield_now();
         }
@@ -445,7 +445,7 @@ fn a_job_that_its_owner_settled_is_skipped() {
 fn a_worker_that_dies_costs_its_jobs_and_is_replaced() {
     for is_persistent in [false, true] {
         let mut scene = SumPool::start(ONE, 4, is_persistent);
-        // In worker mode both are in flight, and both die.
+        // In worker mode both are in flight, and both are lost.
         let parked = is_persistent.then(|| scene.queued(SumAct::AddLater, [1, 0]));
         let dies = scene.queued(SumAct::Panic, [1, 0]);
         scene.board.until(|| scene.board.failed.load(Ordering::SeqCst) == 1);
@@ -504,7 +504,7 @@ fn a_burst_brings_workers_up_to_the_maximum() {
     let mut scene = SumPool::start(PoolSize { min: 1, max: 3 }, 8, false);
     let sums: Vec<_> = (0..4).map(|n| scene.queued(SumAct::AddLater, [n, 0])).collect();
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
-    // A worker that has claimed a job is busy a moment later.
+    // A worker that has claimed a job becomes busy shortly after.
     while scene.workers.facts().current < 3 {
         scene.tend(time::now());
         std::thread::yield_now();
@@ -546,7 +546,7 @@ fn a_rolling_restart_replaces_each_worker_and_loses_no_job() {
 }
 
 impl SumPool {
-    /// Offers a sum again and again until there is a place for it.
+    /// Offers a sum repeatedly until it is admitted.
     fn queued_or_waiting(&self) -> Arc<Sum> {
         loop {
             let (sum, offer) = self.offer(SumAct::Add, [1, 1]);
@@ -565,7 +565,7 @@ fn a_drain_runs_what_is_queued_refuses_newcomers_and_begins_nothing_abandoned() 
         let running = scene.queued(SumAct::AddLater, [1, 0]);
         scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
         if is_persistent {
-            // The worker takes more while the first one waits; a classic one would be busy.
+            // The worker takes further sums while the first one waits; a classic one would be busy.
             let other = scene.queued(SumAct::Add, [5, 5]);
             scene.board.until(|| other.result().is_some());
         }
@@ -574,7 +574,7 @@ fn a_drain_runs_what_is_queued_refuses_newcomers_and_begins_nothing_abandoned() 
         assert_eq!((offer, refused.state()), (OfferOutcome::Refused(ShedReason::ShuttingDown), OFFERED));
         scene.board.let_go();
         scene.gate.idle_workers().wake(0);
-        // A shut pool waits for no fiber, so the drain waits first.
+        // A closed pool does not wait for fibers, so the drain waits first.
         scene.board.until(|| running.result().is_some());
         scene.end();
     }

@@ -1,4 +1,4 @@
-//! Replays the fuzzer's corpus: each sample keeps the invariants and gets the verdict that its name begins with.
+//! Replays the fuzzer's corpus: each sample must keep the invariants and get the verdict that its name begins with.
 
 #[path = "../../fuzz/invariants.rs"]
 mod invariants;
@@ -83,7 +83,7 @@ fn ranges_get_their_verdicts() {
     replay("range", invariants::range);
 }
 
-/// What peers of HTTP/1 say.
+/// Typical messages of HTTP/1 peers.
 const WORDS: [&[u8]; 13] = [
     b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
     b"HEAD /a HTTP/1.0\r\n\r\n",
@@ -137,7 +137,7 @@ proptest! {
             bytes[0] |= 1;
             bytes.extend(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
             for (kind, flags, stream, payload) in frames {
-                // Heads are whole, but for now and then.
+                // Heads are usually complete.
                 let (payload, flags) = if kind == 1 && flags < 60 { (5, flags & 1 | 4) } else { (payload, flags & 5) };
                 bytes.extend([0, 0, payloads[payload].len() as u8, kind, flags, 0, 0, 0, stream]);
                 bytes.extend(payloads[payload]);

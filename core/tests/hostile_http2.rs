@@ -1,4 +1,4 @@
-//! Clients of HTTP/2 that mean harm, or are broken: nothing panics, nothing is kept, nobody else suffers.
+//! Malicious and broken HTTP/2 clients: no panic, no leak, no effect on other clients.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -11,21 +11,21 @@ use support::http2::{
 };
 use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 
-/// A site with one io thread, so that whoever is held up shows.
+/// Starts a site with one I/O thread, so that any delay affects the other clients.
 fn site() -> Site {
     Site::start(&[("IO_WORKERS", "1"), ("HEADER_TIMEOUT_SECONDS", "1")])
 }
 
-/// Nobody else noticed anything, and nothing is left.
+/// Checks that the other client was not affected, and that no request is left.
 fn check_peace(site: &Site, mut witness: Http2Client) {
-    // Workers that were held by the test, not by the client.
+    // Releases workers that were held by the test rather than the client.
     site.switches.open_all();
     assert_eq!(witness.get("/hello").text(), "hello");
     drop(witness);
     site.check_books();
 }
 
-/// Sends `bytes` a few times or until the connection ends; returns why it did.
+/// Sends `bytes` a few times or until the connection ends; returns the error code of the end.
 fn until_thrown_out(client: &mut Http2Client, bytes: &[u8]) -> Option<u32> {
     for _ in 0..12 {
         if !client.try_send(bytes) {
@@ -53,7 +53,7 @@ fn a_rapid_reset_is_thrown_out() {
 
 #[test]
 fn a_patient_rapid_reset_is_thrown_out_too() {
-    // Each request is seen before it is called off, so that the library has nothing against it.
+    // Each request is seen before it is reset, so that the library accepts the reset.
     let site = site();
     let (witness, mut client) = (site.http2(), site.http2());
     let mut resets = 0;
@@ -77,7 +77,7 @@ fn resets_that_the_server_is_made_to_send_count_as_well() {
     let mut faults = 0;
     while !client.has_ended {
         let id = client.ask("/wait/a");
-        // A window beyond all bounds is a fault of the stream.
+        // A window beyond the maximum is a stream error.
         client.try_send(&frame(kind::WINDOW_UPDATE, 0, id, &0x7fff_ffffu32.to_be_bytes()));
         client.until_over(id);
         faults += 1;
@@ -161,7 +161,7 @@ fn streams_beyond_what_all_may_have_are_refused_but_for_one_each() {
     let second = late.ask("/hello");
     late.until_over(second);
     assert_eq!(late.heard(second).reset, Some(code::REFUSED_STREAM));
-    // The hoarders' were refused too.
+    // The requests of the hoarding connections were refused, too.
     assert_eq!(site.metrics().streams_refused.value(), (9 * 120 - 9 - beside + 1) as u64);
     late.upload(first, b"");
     assert_eq!(late.response(first).status, 200);
@@ -214,7 +214,7 @@ fn a_slow_preface_is_closed() {
     let site = site();
     let mut client = Http2Client::silent(site.addr());
     client.send(&PREFACE[..10]);
-    // It may yet become HTTP/1, and is answered as such.
+    // It may yet become HTTP/1, and is answered as HTTP/1.
     let mut rest = Vec::new();
     std::io::Read::read_to_end(client.socket(), &mut rest).unwrap();
     assert!(rest.starts_with(b"HTTP/1.1 4"), "{:?}", String::from_utf8_lossy(&rest));
@@ -226,7 +226,7 @@ fn a_bomb_of_references_is_refused_and_the_connection_lives() {
     let site = site();
     let mut client = site.http2();
     let big = "x".repeat(3000);
-    // Enters the table of the connection, then is referred to a thousand times in one head.
+    // Enters the connection's dynamic table, and is then referenced a thousand times in one head.
     let mut bomb = block(&head("GET", "/hello"));
     bomb.push(0x40);
     bomb.extend([1, b'b', 127, 0xb9, 0x16]);
@@ -445,7 +445,7 @@ fn bytes_that_mean_nothing_never_panic() {
     check_peace(&site, witness);
 }
 
-/// A generator of numbers that are the same in each run.
+/// A deterministic generator of random numbers.
 struct Random(u64);
 
 impl Random {

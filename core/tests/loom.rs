@@ -1,9 +1,9 @@
-//! What threads share, under every interleaving that a bounded number of preemptions allows; `loom_pool` has the models
-//! of gate, queue and workers together.
+//! Shared state of threads, under every interleaving that a bounded number of preemptions allows; `loom_pool` has the
+//! models of gate, queue and workers together.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom`. A model that could lose a wake-up
-//! ends in a deadlock, which the explorer reports. Preemptions are bounded (see [`explore`]): bugs that need more
-//! of them than that are out of reach here.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom`. A model that can lose a wake-up ends in a
+//! deadlock, which the explorer reports. Preemptions are bounded (see [`explore`]): bugs that need more of them are not
+//! found.
 #![cfg(loom)]
 
 #[path = "support/exploring.rs"]
@@ -53,7 +53,7 @@ fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
     });
 }
 
-/// What a worker waits in that has a reactor of its own: an event_count, and rings that are not forgotten.
+/// A worker's reactor: an event count and a counter of wake-ups, so that none is lost.
 #[derive(Debug)]
 struct ReactorModel(EventCount, Counter);
 
@@ -64,7 +64,7 @@ impl ReactorModel {
         reactor
     }
 
-    /// Waits for a ring beyond the first `seen`; returns how many there were.
+    /// Waits for a wake-up beyond the first `seen`; returns their total.
     fn wait(&self, seen: u64) -> u64 {
         loop {
             let ticket = self.0.prepare_wait();
@@ -142,7 +142,7 @@ fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
             })
         };
         shared.0.want_help();
-        // Nobody sits: either the supervisor sees the work after it wanted help, or it is called.
+        // No worker is seated: either the supervisor sees the work after it wanted help, or it is called.
         if shared.1.value() == 0 {
             help.wait(0);
         }
@@ -150,15 +150,14 @@ fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
     });
 }
 
-/// The reactor that a worker's thread sleeps in, and the set of its woken waiters.
+/// Returns the reactor in which a worker's thread sleeps, and the set of its woken waiters.
 fn thread_with_waiters() -> (Arc<ReactorModel>, Arc<WakeSet>) {
     let reactor = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
     let wakes = WakeSet::new(Arc::<ReactorModel>::clone(&reactor));
     (reactor, wakes)
 }
 
-/// Looks and sleeps as a worker does, until this waiter was woken. Without a time-out: a wake-up that is lost is a
-/// deadlock.
+/// Checks and sleeps like a worker, until this waiter was woken. Without a timeout: a lost wake-up is a deadlock.
 fn sleep_until_woken(reactor: &ReactorModel, wakes: &WakeSet, waiter: u32) {
     let mut seen = 0;
     loop {
@@ -205,7 +204,7 @@ fn two_completions_of_one_thread_wake_both_their_waiters() {
             thread::spawn(move || completer.complete())
         });
         let (mut woken, mut seen) = (0, 0);
-        // Their bits are in one word: who comes second relies on the wake-up of the first.
+        // Their bits are in one word: the second completer relies on the wake-up of the first.
         while woken < 2 {
             let before = woken;
             wakes.take(|_| woken += 1);
@@ -226,7 +225,7 @@ fn a_waiter_that_stops_learns_whether_it_is_complete() {
         let (reactor, wakes) = thread_with_waiters();
         let (awaited, completer) = completion(&wakes);
         let job = thread::spawn(move || completer.complete());
-        // Another end of the same wait came first.
+        // The wait ended for another reason first.
         if awaited.wait(1) && !awaited.stop_waiting() && awaited.wait(2) {
             sleep_until_woken(&reactor, &wakes, 2);
         }
@@ -246,7 +245,7 @@ fn a_waiter_that_gives_up_leaves_a_job_that_frees_itself() {
             completer.complete();
         });
         drop(awaited);
-        // The number is another waiter's now: it may be woken for nothing, and waits on.
+        // The number belongs to another waiter now, which may be woken spuriously and then keeps waiting.
         let (other, other_completer) = completion(&wakes);
         assert!(other.wait(1));
         let mut woken = 0;
@@ -353,7 +352,7 @@ fn a_reply_is_given_or_taken_away_or_overrun() {
     });
 }
 
-/// The mailbox of a reply and its state, with what the worker and the watcher do with both.
+/// The mailbox and the state of a response, with the operations of the worker and the watchdog.
 struct HeldReply(ExchangeState, Mailbox);
 
 impl HeldReply {
@@ -393,7 +392,7 @@ fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
                     "{parts:?}"
                 );
             }
-            // Its answer was given, or is on its way; the worker has said its last word in any case.
+            // The response was sent or will be; the worker has finished in either case.
             _ => assert!(completed != overran || found == ExchangeStage::Done),
         }
         assert!(!(completed && overran));
@@ -417,9 +416,9 @@ fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
     mailbox.deliver(&mut ReplyBatch::of(bytes))
 }
 
-/// A mailbox without room: every further part has to wait for the reader.
+/// Returns a mailbox without room: every further part has to wait for the reader.
 fn full_mailbox() -> Arc<Mailbox> {
-    // The directory does not exist, so that nothing is ever spooled.
+    // The directory does not exist, so that spooling always fails.
     let mailbox = Mailbox::new(Spool::new("/nonexistent".into(), 0));
     put_data(&mailbox, vec![0; svc_core::limits::REPLY_MEMORY_MAX]).unwrap();
     Arc::new(mailbox)
@@ -470,7 +469,7 @@ fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
         mailbox.collect(&mut parts);
         let (seen, told_before) = (parts.len(), told.value());
         writer.join().unwrap();
-        // Whatever came after the collecting was announced after it, or is announced by a message on its way.
+        // Parts that arrive after `collect` are announced afterwards, or by a message that is already on its way.
         mailbox.collect(&mut parts);
         assert_eq!(parts.len(), 2);
         assert!(seen == 2 || told.value() >= 1, "{seen} seen, told {told_before} before");
@@ -622,7 +621,7 @@ fn clients_of_one_set_are_counted_apart_while_there_is_room() {
     });
 }
 
-/// Whoever offers rings the bell when told to; the consumer sleeps only if it may.
+/// A producer rings the bell when `offer` asks it to; the consumer sleeps only if it may.
 #[test]
 fn a_batch_that_is_complete_wakes_its_consumer_and_so_does_the_end() {
     explore(3, || {
@@ -645,7 +644,7 @@ fn a_batch_that_is_complete_wakes_its_consumer_and_so_does_the_end() {
                         bell.cancel_wait(ticket);
                     }
                 };
-                // A batch of two, and then the end: nothing else wakes it.
+                // A batch of two, and then the close: these are its only wake-ups.
                 while queue.len() < 2 {
                     sleep(2);
                 }

@@ -1,8 +1,8 @@
-//! Helper threads under every interleaving that a bounded number of preemptions allows: submitting, running, retiring and
-//! closing.
+//! Helper threads under every interleaving that a bounded number of preemptions allows: submitting, running, retiring
+//! and closing.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_helpers`. A job that nobody takes ends in a deadlock,
-//! which the explorer reports: models close the threads only after they were told of what they wait for.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_helpers`. A job that is never taken ends in a
+//! deadlock, which the explorer reports: models close the threads only after the notification that they wait for.
 #![cfg(loom)]
 
 #[path = "support/exploring.rs"]
@@ -19,7 +19,7 @@ use svc_core::time;
 
 use exploring::explore;
 
-/// Closes them and waits for the last thread: what the futex of the model sleeps on does not outlive the model's main one.
+/// Closes the threads and waits for the last one: the state of the model's futex does not outlive its main thread.
 fn end(helpers: &HelperThreads) {
     helpers.close();
     while helpers.threads() > 0 {
@@ -27,7 +27,7 @@ fn end(helpers: &HelperThreads) {
     }
 }
 
-/// Counts what jobs have come to.
+/// Counts the jobs that were run or dropped.
 struct Told {
     news: EventCount,
     ran: Counter,
@@ -48,7 +48,7 @@ impl Told {
         self.ran.value() + self.dropped.value()
     }
 
-    /// Waits until so many have been run or dropped.
+    /// Waits until `count` jobs have been run or dropped.
     fn wait(&self, count: u64) {
         loop {
             let ticket = self.news.prepare_wait();
@@ -60,7 +60,7 @@ impl Told {
     }
 }
 
-/// Tells what has become of a job: whether it was run.
+/// Reports on drop whether its job was run.
 struct Promise(Arc<Told>, bool);
 
 impl Promise {
@@ -92,7 +92,7 @@ fn a_job_is_run_however_the_threads_go_to_sleep() {
 
 #[test]
 fn jobs_of_two_threads_are_all_run() {
-    // Three threads: with two preemptions, it would take minutes.
+    // One preemption: with three threads and two preemptions, it would take minutes.
     explore(1, || {
         let (helpers, told) = (HelperThreads::bounded(2, 2), Told::new());
         let other = {
@@ -109,7 +109,7 @@ fn jobs_of_two_threads_are_all_run() {
 
 #[test]
 fn a_job_is_run_although_its_thread_was_about_to_end() {
-    // Read once: a model must not depend on the clock.
+    // Read once, because a model must not depend on the clock.
     let now = time::now();
     explore(2, move || {
         let (helpers, told) = (HelperThreads::bounded(1, 2), Told::new());

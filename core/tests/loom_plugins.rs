@@ -1,8 +1,8 @@
-//! The inbox of a plugin's thread under every interleaving that a bounded number of preemptions allows: facts, questions, the
-//! round, and the end, before which a question is taken or after which it comes back.
+//! The inbox of a plugin's thread under every interleaving that a bounded number of preemptions allows: facts,
+//! questions, rounds, and the close. A question is taken before the close, or comes back after it.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_plugins`. Work that nobody takes ends in a deadlock,
-//! which the explorer reports. The queues of a model have room for two.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_plugins`. Work that is never taken ends in a
+//! deadlock, which the explorer reports. The queues of a model have room for two.
 #![cfg(loom)]
 
 #[path = "support/exploring.rs"]
@@ -15,7 +15,7 @@ use svc_core::plugins::{PageOutcome, PluginInbox, PluginQuestion, PluginTurn, Pl
 
 use exploring::explore;
 
-/// What a thread has taken until it was to stop.
+/// The work that a thread took until it stopped.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Taken {
     starts: usize,
@@ -28,7 +28,7 @@ fn facts(number: u64) -> Arc<RequestFacts> {
     Arc::new(RequestFacts { response_bytes: number, ..RequestFacts::default() })
 }
 
-/// The plugin's thread.
+/// Runs the plugin's thread.
 fn take_all(inbox: &PluginInbox) -> Taken {
     let (mut taken, mut turn) = (Taken::default(), PluginTurn::default());
     loop {
@@ -101,7 +101,7 @@ fn each_kind_of_work_wakes_the_thread() {
                 let inbox = Arc::clone(&inbox);
                 thread::spawn(move || order(&inbox))
             };
-            // Nothing else wakes it.
+            // This is its only wake-up.
             assert!(!matches!(inbox.next(&mut PluginTurn::default()), PluginWork::Stop));
             other.join().unwrap();
         });
@@ -122,7 +122,7 @@ fn a_round_that_is_ordered_while_another_begins_is_asked() {
         inbox.order_round();
         other.join().unwrap();
         inbox.tell(facts(1));
-        // Both orders may have been one round; then only the facts are left.
+        // Both orders may have arrived in one round; then only the facts are left.
         let first = inbox.next(&mut PluginTurn::default());
         assert!(matches!(first, PluginWork::Round | PluginWork::Tell(_)));
         if matches!(first, PluginWork::Round) {

@@ -1,8 +1,8 @@
-//! The pool under every interleaving that a bounded number of preemptions allows: the gate, the queue and the workers
-//! are those that the server runs, on the explorer's threads.
+//! The pool under every interleaving that a bounded number of preemptions allows: the server's gate, queue and workers
+//! on the explorer's threads.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_pool`. A wake-up that could be lost ends in a
-//! deadlock, which the explorer reports: nothing here shuts the gate before all jobs are done.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_pool`. A lost wake-up ends in a deadlock, which
+//! the explorer reports: no model closes the gate before all jobs are done.
 #![cfg(loom)]
 
 #[path = "support/exploring.rs"]
@@ -24,7 +24,7 @@ use svc_core::sync::idle_workers::Wake;
 
 use exploring::explore;
 
-/// A number that threads wait for.
+/// A count that threads can wait for.
 #[derive(Debug)]
 struct Tally(EventCount, Counter);
 
@@ -51,7 +51,7 @@ impl Wake for Tally {
     }
 }
 
-/// A job that is done once, and then counted.
+/// A job that runs once and is then counted.
 #[derive(Debug)]
 struct Errand {
     state: ExchangeState,
@@ -113,7 +113,7 @@ impl PoolEvents<Errand> for NoEvents {
     fn soft_reset(&self, _slot: usize) {}
 }
 
-/// Classic workers that do errands in their order.
+/// Classic workers that expect errands in order.
 struct InOrder;
 
 impl Engine<Errand> for InOrder {
@@ -128,7 +128,7 @@ impl Worker<Errand> for InOrder {
     }
 }
 
-/// Classic workers that do errands in any order.
+/// Classic workers that accept errands in any order.
 struct InAnyOrder;
 
 impl Engine<Errand> for InAnyOrder {
@@ -143,7 +143,7 @@ impl Worker<Errand> for InAnyOrder {
     }
 }
 
-/// Classic workers, the first of whose jobs waits for the second.
+/// Classic workers, of whose jobs the first waits for the second.
 struct InPairs;
 
 impl Engine<Errand> for InPairs {
@@ -161,7 +161,7 @@ impl Worker<Errand> for InPairs {
     }
 }
 
-/// A gate with this many places in its queue, and room for those who wait.
+/// Creates a gate with `capacity` places in its queue, and room for waiters.
 fn gate(capacity: usize, size: PoolSize) -> Arc<Gate<Arc<Errand>>> {
     let limits = WaitingLimits { count_max: 4, bytes_max: 0 };
     Arc::new(Gate::new(capacity, size.slots(), limits, Duration::from_secs(1)))
@@ -179,7 +179,7 @@ fn offer(gate: &Gate<Arc<Errand>>, name: u64, done: &Arc<Tally>) {
     gate.announce();
 }
 
-/// Shuts the gate, and checks what is left when all workers have ended.
+/// Closes the gate, and checks the state after all workers have ended.
 fn end(gate: &Gate<Arc<Errand>>, workers: &WorkerPool<Errand>) {
     gate.shut();
     assert!(workers.join());
@@ -272,7 +272,7 @@ fn a_job_that_leaves_while_it_is_promoted_is_settled_once_and_no_permit_is_lost(
     });
 }
 
-/// In slot 0 a persistent worker whose first job stays in flight after it is done, in slot 1 a classic worker.
+/// Slot 0 has a persistent worker whose first job stays in flight after it is done, slot 1 a classic worker.
 struct Mixed;
 
 impl Engine<Errand> for Mixed {
@@ -284,7 +284,7 @@ impl Engine<Errand> for Mixed {
     }
 }
 
-/// Sleeps until it was woken once more.
+/// Sleeps until it is woken again.
 struct Persistent(Arc<Tally>);
 
 impl PersistentWorker<Errand> for Persistent {
@@ -330,7 +330,7 @@ fn a_worker_in_its_reactor_sees_the_order_to_drain() {
         let gate = gate(1, ONE);
         let workers = start(&gate, ONE, Mixed);
         assert!(workers.stop(0, WorkerOrder::Retire));
-        // No shut: an order that is missed would leave it asleep for ever.
+        // The gate stays open: a missed order would leave the worker asleep.
         assert!(workers.join());
         assert_eq!(workers.taking(), 0);
     });

@@ -1,8 +1,8 @@
 //! Tasks under every interleaving that a bounded number of preemptions allows: dispatching, claiming, settling,
-//! cancelling, watching and leaving, on the queue, the books and the threads that the server runs.
+//! cancelling, watching and leaving, on the server's own queue, accounting and threads.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_tasks`. An awaiter that is not told ends in a
-//! deadlock, which the explorer reports.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_tasks`. An awaiter that is not notified ends in
+//! a deadlock, which the explorer reports.
 #![cfg(loom)]
 
 #[path = "support/exploring.rs"]
@@ -34,7 +34,7 @@ impl Wake for Awaiter {
     }
 }
 
-/// Waits as a thread does that awaits a task.
+/// Waits like a thread that awaits a task.
 fn wait(task: &Task, mode: WatchMode) {
     let awaiter = Arc::new(Awaiter(EventCount::new()));
     let wakes = WakeSet::new(Arc::<Awaiter>::clone(&awaiter));
@@ -52,7 +52,7 @@ fn wait(task: &Task, mode: WatchMode) {
     }
 }
 
-/// What is told to the thread of a task, and about detached tasks.
+/// Counts the notifications to a task's thread, and about detached tasks.
 #[derive(Debug)]
 struct Told(Counter);
 
@@ -130,7 +130,7 @@ impl Scene {
         self.pool.dispatch(Box::new(0_u8), "".into()).unwrap()
     }
 
-    /// Ends the pool; returns what was counted.
+    /// Ends the pool; returns the final counts.
     fn end(&self) -> TaskCounts {
         self.pool.shut();
         assert!(self.pool.join());

@@ -1,4 +1,4 @@
-//! The server end to end over real sockets, with an engine that does what the path says instead of PHP.
+//! The server end to end over real sockets, with an engine that takes its commands from the path instead of PHP.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -263,7 +263,7 @@ fn without_workers_what_waits_and_what_comes_is_answered_500() {
     eventually("the death is queued", || site.shared().gate_facts().unwrap().depth == 1);
     queued.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("one waits behind it", || site.shared().gate_facts().unwrap().depth == 2);
-    // What would take its place must not come before the last look.
+    // A replacement must not boot before the last check.
     site.switches.refuse_boots(true);
     site.switches.open("a");
     assert_eq!(last.response().text(), "a");
@@ -354,7 +354,7 @@ fn many_clients_at_once_each_get_their_own_answer() {
     assert_eq!(site.metrics().queue_wait.snapshot().count(), 8 * 400);
 }
 
-/// Numbers that look like chance and repeat with their seed.
+/// Deterministic random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -366,7 +366,7 @@ impl Chance {
     }
 }
 
-/// One request of many kinds, and the body that its answer must have.
+/// Returns a request of one of many kinds, and the expected body of its response.
 fn any_request(chance: &mut Chance, number: u32) -> (Vec<u8>, String) {
     let body: Vec<u8> = (0..chance.below(3000)).map(|place| place.to_le_bytes()[0]).collect();
     let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();

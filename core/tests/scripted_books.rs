@@ -1,4 +1,4 @@
-//! The books over real sockets: each request has one end, whatever cuts it, and one reason at most.
+//! Accounting over real sockets: each request ends once, however it is cut off, and has at most one reason.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -11,12 +11,12 @@ use svc_core::admission::ShedReason;
 use svc_core::http::MethodKind;
 use svc_core::observe::{CancelReason, StatusClass};
 
-/// client_abort, timeout, shutdown.
+/// Returns the counts of client_abort, timeout and shutdown.
 fn cancelled(site: &Site) -> [u64; 3] {
     CancelReason::ALL.map(|reason| site.metrics().cancelled.value(reason))
 }
 
-/// 2xx, 4xx, 5xx.
+/// Returns the counts of 2xx, 4xx and 5xx.
 fn classes(site: &Site) -> [u64; 3] {
     [StatusClass::Success, StatusClass::ClientError, StatusClass::ServerError]
         .map(|class| site.metrics().responses.value(class))
@@ -150,7 +150,7 @@ fn a_worker_that_fails_has_dropped_what_had_no_head_and_broken_off_what_had() {
 #[test]
 fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
     let settings = [("MAX_BODY_BYTES", "10"), ("BODY_TIMEOUT_SECONDS", "1")];
-    // By its length, within it, by the method, and for want of the rest.
+    // Refused by its announced length, within the body, and because the rest does not arrive in time.
     for (case, path, body, announced, status) in [
         ("length", "/echo", "12345678901", Some(11), 413),
         ("within", "/echo", "12345678901", None, 413),
@@ -183,7 +183,7 @@ fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
     }
 }
 
-/// The access records of requests by HTTP/2: status and duration in microseconds.
+/// Returns the access records of HTTP/2 requests: status and duration in microseconds.
 fn records_of_http2(site: &Site) -> Vec<(u64, u64)> {
     let number = |line: &str, name: &str| -> u64 {
         let (_, rest) = line.split_once(&format!("\"{name}\":")).unwrap();
@@ -227,7 +227,7 @@ fn a_request_begins_with_the_first_byte_of_its_head_in_both_protocols() {
     let whole = block(&head("GET", "/hello"));
     let id = client.next_id();
     client.frame(kind::HEADERS, END_STREAM, id, &whole[..2]);
-    // Whoever is answered later was seen later.
+    // The response shows that the frame above has been received.
     witness.get("/hello");
     let begun = svc_core::time::now();
     for _ in 0..50 {
@@ -255,7 +255,7 @@ fn queued(site: &Site, path: &str, depth: usize) -> Client {
     client
 }
 
-/// Refusals after the whole wait, and those of them that were for nothing.
+/// Returns the number of requests refused after the full wait, and of those whose wait was for nothing.
 fn waits(site: &Site) -> (u64, u64) {
     (site.metrics().refused.value(ShedReason::WaitTimeout), site.metrics().wait_wasted.value())
 }
@@ -295,7 +295,7 @@ fn the_wait_of_a_client_that_has_left_is_nobody_s() {
     site.until_inside("a");
     drop(queued(&site, "/hello", 1));
     eventually("its leaving is seen", || cancelled(&site) == [1, 0, 0]);
-    // One that came later has waited out its budget: the other's is over too.
+    // A later request has waited out its budget, so the wait of the earlier one is over, too.
     assert_eq!(queued(&site, "/hello", 2).response().status, 529);
     assert_eq!(waits(&site), (1, 1), "that of the one that stayed");
     site.switches.open("a");
@@ -308,11 +308,11 @@ fn a_wait_that_was_shortened_was_not_wasted() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
     let running = get(&site, "/wait/a");
     site.until_inside("a");
-    // Enough of them for the budget to be decided upon.
+    // Enough samples for a decision about the budget.
     (1..=10).for_each(|depth| drop(queued(&site, "/hello", depth)));
     eventually("their leaving is seen", || cancelled(&site) == [10, 0, 0]);
     let holds = queued(&site, "/wait/b", 11);
-    // While one waits the budget does not grow again.
+    // While a request waits, the budget does not grow again.
     let waits_on = queued(&site, "/hello", 12);
     site.switches.open("a");
     site.until_inside("b");

@@ -1,4 +1,4 @@
-//! The way down over real sockets: what ends, what is answered, what is cut off.
+//! The drain over real sockets: connections that close, requests that are answered, and requests that are cut off.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -116,7 +116,7 @@ fn during_the_delay_service_goes_on() {
 fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
     let mut site = Site::start(&[]);
     let (mut fresh, mut busy) = (site.client(), site.client());
-    // Whoever has begun a request may end it; whoever has not is closed.
+    // A client in the middle of a request may finish it; one that has not begun a request is disconnected.
     fresh.send("GET /hel");
     busy.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");

@@ -1,4 +1,4 @@
-//! The exporter of a whole server, against a collector over real sockets.
+//! The exporter of a complete server, with a collector over real sockets.
 #![cfg(not(loom))]
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
@@ -32,7 +32,7 @@ fn site(endpoint: &str, settings: &[(&str, &str)]) -> Site {
         ("OTEL_ENABLED", "true"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
         ("OTEL_BSP_SCHEDULE_DELAY", "1"),
-        // Requests have no spans: there are only those that the test offers.
+        // Requests have no spans: only the test offers some.
         ("OTEL_TRACES_SAMPLER", "always_off"),
     ];
     start(&[&own[..], settings].concat())
@@ -103,7 +103,7 @@ fn every_protocol_brings_the_same_spans() {
             assert_eq!(first.resource("service.name").as_deref(), Some("shop"));
             assert_eq!(first.resource("process.pid"), Some(std::process::id().to_string()));
             assert_eq!(metrics(&site), [0.0; 4], "{protocol} {gzip}");
-            // The next one takes the same connection.
+            // The next export reuses the connection.
             offer(&site, &["HEAD"]);
             eventually("one more has come", || names(&collector).len() == 3);
             assert!(collector.received().iter().all(|export| export.connection == 0), "{protocol}");
@@ -133,16 +133,16 @@ fn a_collector_that_refuses_is_counted_and_told_once() {
 
 #[test]
 fn a_collector_that_is_gone_costs_a_retry_for_each_export() {
-    // The port is taken, and nobody listens there.
+    // The port is bound, but not listening.
     let down = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&down, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = SocketAddr::try_from(rustix::net::getsockname(&down).unwrap()).unwrap();
-    // The request below has no spans of its own.
+    // The request below has no span.
     let site = site(&format!("http://{addr}"), &[("OTEL_TRACES_SAMPLER", "always_off")]);
     offer(&site, &["a"]);
     eventually("it has failed", || metrics(&site) == [1.0, 1.0, 1.0, 0.0]);
     assert_eq!(site.client().get("/hello").status, 200);
-    // It comes back where it was.
+    // The collector returns on the same port.
     rustix::net::listen(&down, 8).unwrap();
     let collector = Collector::listen(TcpListener::from(down), None);
     offer(&site, &["b"]);
@@ -185,7 +185,7 @@ fn a_full_queue_drops_and_a_complete_batch_does_not_wait() {
     let site = to(&collector, &settings);
     offer(&site, &["a", "b", "c"]);
     eventually("the batch is complete", || names(&collector) == ["a", "b", "c"]);
-    // The thread is on its way back to sleep: what it takes meanwhile makes room.
+    // The thread is about to sleep again: whatever it takes before makes room.
     eventually("the queue is full", || {
         offer(&site, &["d"; 8]);
         metric(&site, DROPPED) > Some(0.0)
@@ -206,7 +206,7 @@ fn a_drain_exports_what_is_there() {
 
 #[test]
 fn a_drain_waits_for_nobody_who_does_not_answer() {
-    // It accepts nothing, so that a connection is made and no more.
+    // It never accepts, so that the connection is established and nothing more.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let settings = [("DRAIN_TIMEOUT_SECONDS", "0"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1")];
     let mut site = site(&format!("http://{}", silent.local_addr().unwrap()), &settings);

@@ -1,4 +1,5 @@
-//! HTTP/2 over real sockets, with an engine that does what the path says: many requests on one connection.
+//! HTTP/2 over real sockets, with an engine that takes its commands from the path: concurrent requests on one
+//! connection.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -13,7 +14,7 @@ fn patterned(bytes: u64) -> Vec<u8> {
     (0..bytes).map(|place| place.to_le_bytes()[0]).collect()
 }
 
-/// The sum that the engine's `echo` answers.
+/// Returns the sum with which the engine's `echo` responds.
 fn sum_of(body: &[u8]) -> String {
     format!("{} {}", body.len(), body.iter().map(|byte| u64::from(*byte)).sum::<u64>())
 }
@@ -194,7 +195,7 @@ fn an_answer_before_the_body_lets_the_client_read_it() {
         client.send_data(id, &[1; 2000]);
         let response = client.response(id);
         assert_eq!((response.status, response.is_whole), (status, true), "{fields:?}");
-        // In the end the client hears that nobody listens, and that it was no fault.
+        // In the end the client learns that its body is not needed, without an error.
         client.until(|client| client.heard(id).reset.is_some());
         assert_eq!(client.heard(id).reset, Some(code::NO_ERROR));
     }
@@ -235,7 +236,7 @@ fn a_reader_without_a_window_holds_no_worker() {
     let id = client.ask("/flood/5000000");
     eventually("the script is done", || site.switches.flooded() == 5_000_000);
     eventually("the worker is free", || site.shared().pool_facts().busy == 0);
-    // Others on the same connection are served meanwhile.
+    // Other requests on the connection are served in the meantime.
     let other = client.ask("/hello");
     client.widen(other, 1000);
     assert_eq!(client.response(other).text(), "hello");
@@ -284,9 +285,9 @@ fn what_the_socket_has_not_taken_was_not_sent() {
     let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
     client.is_generous = false;
     client.widen(0, 0x7fff_0000);
-    // It has nothing to say when it reads on, for a socket that is closed by then.
+    // Completes the handshake, so that the client need not send anything to a socket that is closed by then.
     client.ping();
-    // More than sockets hold, and a short one behind it that is all with the library.
+    // Large responses that exceed the socket buffers, and a short one between them that the library holds completely.
     let ids = [client.ask("/flood/20000000"), client.ask("/hello"), client.ask("/flood/20000000")];
     eventually("the connection was given up", || {
         site.metrics().requests_by_method.total() == 3 && site.metrics().connections.value() == 0
@@ -294,7 +295,7 @@ fn what_the_socket_has_not_taken_was_not_sent() {
     client.expect_end();
     let received: usize = ids.iter().map(|id| client.heard(*id).body.len()).sum();
     let counted = usize::try_from(site.metrics().response_bytes.value()).unwrap();
-    // The end of what came may be the middle of a frame.
+    // The received data may end in the middle of a frame.
     assert!((received..received + 16 * 1024).contains(&counted), "{received} {counted}");
     assert_eq!(site.metrics().responses.value(StatusClass::Success), 3, "heads are out, or on their way");
     site.check_books();

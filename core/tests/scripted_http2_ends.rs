@@ -1,4 +1,4 @@
-//! How streams and connections of HTTP/2 end: resets, limits, timeouts and the drain.
+//! Ends of HTTP/2 streams and connections: resets, limits, timeouts and the drain.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -109,7 +109,7 @@ fn each_stream_is_one_request_at_the_gate() {
     eventually("five are refused", || site.metrics().refused.value(ShedReason::WaitingFull) == 5);
     site.switches.open("a");
     assert_eq!(client.response(running).status, 200);
-    // File threads find out in any order what answers, so that any five of them are in.
+    // File threads resolve the requests in any order, so that any five of them are admitted.
     let mut statuses: Vec<_> = others.into_iter().map(|id| client.response(id).status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 529, 529, 529, 529, 529]);
@@ -171,7 +171,7 @@ fn a_drain_lets_streams_end_and_says_farewell() {
     site.until_inside("a");
     site.drain();
     client.until(|client| client.farewell.is_some());
-    // The last stream it will look at is fixed once our PONG has come.
+    // The last stream to be processed is fixed once our PONG has arrived.
     client.until(|client| client.farewell == Some((slow, code::NO_ERROR)));
     client.ask("/hello");
     site.switches.open("a");
@@ -207,7 +207,7 @@ fn a_client_that_does_not_answer_the_farewell_does_not_hold_the_drain() {
     let mut client = site.http2();
     client.ping();
     site.drain();
-    // Never reads: the farewell's PING stays unanswered.
+    // This client never reads: the PING of the shutdown stays unanswered.
     assert!(site.wait());
     site.check_books();
     assert_eq!(client.expect_end(), Some(code::NO_ERROR));
@@ -275,7 +275,7 @@ fn a_slow_body_is_408_for_its_stream() {
 fn a_drain_after_a_long_silence_waits_for_what_is_on_its_way() {
     let mut site = Site::start(&[("IO_WORKERS", "1"), ("KEEPALIVE_TIMEOUT_SECONDS", "2")]);
     std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
-    // By the time the first one is closed, the others have been silent for longer than the grace of a drain.
+    // When the first one is closed, the others have been silent for longer than the drain's grace period.
     let mut first = site.http2();
     first.ping();
     let mut clients: Vec<_> = (0..50).map(|_| site.http2()).collect();

@@ -1,4 +1,4 @@
-//! Connections that change I/O threads, over real sockets: nobody notices.
+//! Connections that move between I/O threads, over real sockets, unnoticed by clients.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -22,7 +22,7 @@ use support::Site;
 use support::client::{Client, eventually};
 use svc_core::sync::load_sharing::HandoverOrder;
 
-/// Has each of two threads hand over all it has to the other.
+/// Makes each of two threads hand over all its connections to the other.
 fn swap(site: &Site, round: u32) {
     for (thread, to) in [(0, 1), (1, 0)] {
         site.shared().io_load.order(thread, HandoverOrder { round, to, share: HandoverOrder::WHOLE });
@@ -55,7 +55,7 @@ fn requests_on_connections_that_change_threads_are_answered() {
             assert_eq!(client.post("/echo", b"abc").text(), "3 294");
         }
     }
-    // Each has come to rest in each round, and that of the last one may not have been looked at.
+    // Each connection has come to rest in each round, except that the last one may not have been processed yet.
     let moved = site.metrics().io_handovers.value();
     assert!(moved >= 19 * 8, "{moved}");
     halfway.send("st: x\r\n\r\n");
@@ -99,7 +99,7 @@ fn sessions_of_tls_change_threads_with_their_connections() {
     site.check_books();
 }
 
-/// Asks once more, unless the server has closed the connection.
+/// Sends another request, unless the server has closed the connection; returns whether there was a response.
 fn is_answered(socket: &mut TcpStream) -> bool {
     let mut answer = Vec::new();
     let mut buf = [0; 4096];

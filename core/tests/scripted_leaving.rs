@@ -1,4 +1,4 @@
-//! Clients that leave before their answer: what is counted, and what runs all the same.
+//! Clients that disconnect before their response: how they are counted, and which requests still run.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -34,7 +34,7 @@ fn a_client_that_leaves_the_queue_is_499_and_abandoned() {
     eventually("it is logged", || site.log().contains("\"status\":499"));
 }
 
-/// A request with a body, for a worker that waits at `name`.
+/// Returns a request with a body for a worker that waits at `name`.
 fn post(name: &str) -> String {
     format!("POST /wait/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
 }
@@ -59,7 +59,7 @@ fn what_may_change_something_runs_although_its_client_has_left() {
         drop(leaving);
         eventually("the leaving is in the books", || left() == n as u64 + 1);
     }
-    // This one does not even wait to be seen.
+    // This client leaves before its request was seen.
     site.client().send(post("forgotten"));
     eventually("the leaving is in the books", || left() == 3);
     eventually("they are 4xx", || metrics.responses.value(StatusClass::ClientError) == 3);
@@ -117,7 +117,7 @@ fn what_is_abandoned_does_not_run_after_its_wait() {
     site.client().send(post("b"));
     let metrics = site.metrics();
     eventually("it leaves", || metrics.cancelled.value(CancelReason::ClientAbort) == 1);
-    // This one came later, so that the wait of the other is over too.
+    // This request came later, so that the wait of the earlier one is over, too.
     let mut late = site.client();
     assert_eq!(late.get("/hello").status, 529);
     site.switches.open("a");

@@ -1,4 +1,4 @@
-//! Deadlines and full disks over real sockets: slow clients, idle ones, bodies and replies without room.
+//! Deadlines and full disks over real sockets: slow clients, idle clients, bodies and responses without room.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -145,7 +145,7 @@ fn a_drain_counts_a_request_beyond_its_time_once() {
     client.send("GET /overdue/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
     site.drain();
-    // The limit or the drain, whichever came first; never both.
+    // Either the limit or the drain ends it, but never both.
     let status = client.response().status;
     site.switches.open("a");
     assert!(site.wait());

@@ -1,4 +1,4 @@
-//! Rules and patterns in front of persistent workers, where one script answers whatever no file does.
+//! Rules and patterns with persistent workers, where one script answers every request that matches no file.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -31,7 +31,7 @@ fn what_is_denied_does_not_reach_a_worker() {
         assert_eq!(status(&mut client, path), 404, "{path}");
     }
     assert_eq!((site.metrics().path_denied.value(), site.metrics().php_denied.value()), (6, 3));
-    // The worker's script answers what no rule speaks of, although a rule names it.
+    // The worker's script answers requests that no rule covers, even if a rule names the script.
     assert_eq!(client.get("/hello").text(), "hello");
     assert_eq!(client.get("/a.txt").text(), "a");
     drop(client);

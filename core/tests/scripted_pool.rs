@@ -1,4 +1,4 @@
-//! A pool of changing size behind a real server.
+//! A pool of variable size in a real server.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -13,7 +13,7 @@ fn start(settings: &[(&str, &str)]) -> Site {
     Site::start(&[&[("PHP_WORKERS", "1:4")], settings].concat())
 }
 
-/// Requests that each hold a worker at a place of its own.
+/// Sends requests that each hold a worker at a separate place.
 fn burst(site: &Site, names: &[&str]) -> Vec<Client> {
     let send = |name: &&str| {
         let mut client = site.client();
@@ -23,7 +23,7 @@ fn burst(site: &Site, names: &[&str]) -> Vec<Client> {
     names.iter().map(send).collect()
 }
 
-/// Connections are strangers: which of several requests come first is not said.
+/// Waits until `workers` are busy: the order of requests on different connections is undefined.
 fn until_busy(site: &Site, workers: usize) {
     eventually("so many workers run a request", || site.shared().pool_facts().busy == workers);
 }
@@ -96,7 +96,7 @@ fn a_drain_in_the_middle_of_a_burst_answers_it() {
     let mut site = start(&[]);
     let clients = burst(&site, &["a", "b", "c", "d", "e", "f"]);
     until_busy(&site, 4);
-    // A drain refuses what has not arrived yet.
+    // A drain refuses requests that have not arrived yet.
     until_queued(&site, 2);
     site.drain();
     site.switches.open_all();

@@ -1,4 +1,4 @@
-//! A cache that persistent workers share is renewed while they serve.
+//! Renewal of a cache that persistent workers share, while they serve.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]

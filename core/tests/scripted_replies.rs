@@ -1,4 +1,4 @@
-//! Replies on their way out: what a client reads of what its worker said, and how long the worker has to stay.
+//! Responses on their way out: the data that reaches the client, and how long the worker is held.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -137,7 +137,8 @@ fn a_slow_reader_that_leaves_frees_the_worker_that_waits_for_it() {
 
 #[test]
 fn readers_that_stall_share_a_bounded_memory_and_keep_nobody_waiting() {
-    // What they let be sent and do not take off the wire counts too; each of those gets a little whatever others hold.
+    // Data that the window allows but the client does not read counts, too; each stream gets a little whatever others
+    // hold.
     for (window, own) in [(0, TIGHT_SLICE_BYTES), (0x7fff_ffff, HTTP2_OUTPUT_BYTES_MAX)] {
         let site = Site::start(&[("QUEUE_CAPACITY", "512")]);
         let mut stalled = Vec::new();

@@ -1,4 +1,4 @@
-//! Tasks in a whole server: what the operations port says of them, what a reload, a failing boot and the drain do.
+//! Tasks in a complete server: the operations port, reloads, failing boots and the drain.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -26,14 +26,14 @@ fn dispatch(site: &Site, act: TaskAct) -> Arc<Task> {
     pool(site).dispatch(act.cargo(), "request".into()).unwrap()
 }
 
-/// A task that has begun.
+/// Returns a task that has begun.
 fn running(site: &Site, act: TaskAct) -> Arc<Task> {
     let task = dispatch(site, act);
     eventually("it has begun", || site.task_board.began().contains(&task.id()));
     task
 }
 
-/// The samples of tasks, without what their names begin with.
+/// Returns the metrics of tasks without their common prefix.
 fn samples(site: &Site) -> Vec<String> {
     let page = site.ops("/metrics").text();
     page.lines().filter_map(|line| line.strip_prefix("svc_async_")).map(str::to_owned).collect()

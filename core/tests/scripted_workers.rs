@@ -1,4 +1,4 @@
-//! Persistent workers behind a real server, driven by an engine that does what the path says.
+//! Persistent workers in a real server, with an engine that takes its commands from the path.
 #![cfg(not(loom))]
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -19,7 +19,7 @@ fn start(settings: &[(&str, &str)]) -> Site {
     site
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a new connection.
 fn ask(site: &Site, path: &str) -> Client {
     let mut client = site.client();
     client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -32,7 +32,7 @@ fn parked(site: &Site, place: &str) -> Client {
     client
 }
 
-/// The value of a series on the operations port.
+/// Returns the value of a series on the operations port.
 fn reading(site: &Site, series: &str) -> f64 {
     let page = site.ops("/metrics").text();
     let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -80,7 +80,7 @@ fn a_worker_that_carries_something_leaves_work_to_an_idle_one() {
         });
         taken += usize::from(site.client().get("/slot").text() == carrying.to_string());
     }
-    // A worker has nothing to do a moment before it waits for work.
+    // A worker is idle shortly before it waits for work.
     assert!(taken <= 5, "{taken} of 50");
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
@@ -93,7 +93,7 @@ fn what_goes_on_after_its_answer_is_not_busy_and_ends_before_the_server() {
     eventually("it is not busy", || site.shared().pool_facts().busy == 0);
     assert_eq!(site.shared().pool_facts().carrying, 1);
     assert_eq!(site.client().get("/hello").text(), "hello");
-    // A request is its worker's until nothing of it is left, which may be a moment after its answer.
+    // A worker owns a request until its last part is done, which may be shortly after the response.
     eventually("nothing runs", || {
         reading(&site, "svc_worker_request_age_seconds{worker_id=\"0\"}").abs() < 1e-9
     });
@@ -184,7 +184,7 @@ fn a_worker_that_is_replaced_lets_what_it_carries_end_while_another_serves() {
     assert_eq!(site.shared().pool_facts().spawned, 2);
 }
 
-/// Leaves a request behind in a worker that wants to be replaced; returns its client when another worker serves.
+/// Leaves a request in a worker that wants to be replaced; returns its client once another worker serves.
 fn left_behind(site: &Site, place: &str) -> Client {
     let client = parked(site, place);
     assert_eq!(site.client().get("/recycle/error").text(), "recycled");
@@ -224,7 +224,7 @@ fn no_more_workers_linger_than_may_and_the_next_one_keeps_its_place() {
 fn all_workers_of_a_pool_may_linger_at_once() {
     let site = start(&[("PHP_WORKERS", "6")]);
     let mut waiting: Vec<_> = (0..6).map(|number| parked(&site, &format!("p{number}"))).collect();
-    // Each is alone with its request: an idle one takes the next.
+    // Each worker has only its request: an idle one takes the next.
     for _ in 0..6 {
         assert_eq!(site.client().get("/recycle/scheduled").text(), "recycled");
     }

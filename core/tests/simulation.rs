@@ -1,7 +1,8 @@
-//! The machines of admission under thousands of random histories, with a clock that the simulation moves.
+//! The state machines of admission under thousands of random histories, with a simulated clock.
 //!
-//! Each is compared with a smaller model of its rules that counts in plain integers; what no model can get wrong in
-//! the same way (bounds, sums, order) is checked besides. A failure names its seed, and a seed replays its history.
+//! Each is compared with a smaller model of its rules that counts in plain integers; properties that a model could get
+//! wrong in the same way (bounds, sums, order) are checked separately. A failure names its seed, and a seed replays its
+//! history.
 #![cfg(not(loom))]
 
 #[path = "support/dice.rs"]
@@ -21,10 +22,10 @@ use svc_core::time;
 
 use dice::Dice;
 
-/// Histories of each machine.
+/// The number of histories of each machine.
 const SEEDS: u64 = 5000;
 
-/// Time that passes only when told to, in milliseconds.
+/// A simulated clock in milliseconds.
 struct SecondClock {
     start: Instant,
     ms: u64,
@@ -35,7 +36,7 @@ impl SecondClock {
         Self { start: time::now(), ms: 0 }
     }
 
-    /// The next tick: a second later, or somewhat more on a busy machine.
+    /// Advances to the next tick: a second later, or somewhat more on a busy machine.
     fn second(&mut self, dice: &mut Dice) {
         self.ms += if dice.one_in(8) { 1000 + dice.below(2000) } else { 1000 };
     }
@@ -45,7 +46,7 @@ impl SecondClock {
     }
 }
 
-/// The rules of the wait budget, in nanoseconds.
+/// A model of the wait budget, in nanoseconds.
 struct BudgetModel {
     ceiling: u128,
     floor: u128,
@@ -61,7 +62,7 @@ impl BudgetModel {
         Self { ceiling, floor, budget: ceiling, started: 0, abandoned: 0 }
     }
 
-    /// So much was started and abandoned since the last tick.
+    /// Applies a tick: the numbers of requests started and abandoned since the last one.
     fn tick(&mut self, started: u64, abandoned: u64, backlog: bool) -> u128 {
         self.started += started;
         self.abandoned += abandoned;
@@ -117,7 +118,7 @@ fn a_pool_that_starts_nothing_keeps_its_budget_while_work_waits() {
     }
 }
 
-/// A clean load brings the budget back to its ceiling within eight ticks, wherever it was.
+/// A clean load restores the budget to its ceiling within eight ticks, whatever it was.
 #[test]
 fn the_wait_budget_recovers_in_eight_quiet_scans() {
     for seed in 1..=SEEDS {
@@ -136,7 +137,7 @@ fn the_wait_budget_recovers_in_eight_quiet_scans() {
     }
 }
 
-/// The rules of shedding episodes, in milliseconds; what it says is what the log should say.
+/// A model of shedding episodes, in milliseconds; it returns the expected reports.
 #[derive(Default)]
 struct SheddingModel {
     episode: Option<EpisodeModel>,
@@ -150,7 +151,7 @@ struct EpisodeModel {
 }
 
 impl SheddingModel {
-    /// So many were refused since the last tick.
+    /// Applies a tick: the refusals since the last one.
     fn tick(&mut self, refused: Refusals, ms: u64) -> Option<SheddingReport> {
         let any = refused != Refusals::default();
         match &mut self.episode {
@@ -227,14 +228,14 @@ fn shedding_episodes_follow_their_rules() {
     assert!(episodes > SEEDS / 2, "{episodes} episodes have ended");
 }
 
-/// The rules of the stalled pool, in milliseconds.
+/// A model of the stall detection, in milliseconds.
 #[derive(Default)]
 struct StallModel {
     last: Option<StallSample>,
-    /// Suspect ticks in a row before the first warning.
+    /// The number of consecutive suspect ticks before the first warning.
     streak: u32,
     warned: Option<u64>,
-    /// Since when every tick after the warning looked suspect.
+    /// Since when every tick after the warning was suspect.
     held: Option<u64>,
     looked: u64,
     stalled: bool,
@@ -284,13 +285,13 @@ fn a_stalled_pool_is_found_by_its_rules() {
         for step in 0..500 {
             clock.second(&mut dice);
             if dice.one_in(90) {
-                // From a pool that finishes something at each tick to one that hardly ever does.
+                // From a pool that finishes work at each tick to one that hardly ever does.
                 works = [1, 4, 100, 100_000][dice.below(4) as usize];
                 waits = [1, 1, 50, 100_000, 100_000][dice.below(5) as usize];
                 idles = [1, 200][dice.below(2) as usize];
             }
             sample.finished += u64::from(dice.one_in(works));
-            // What waits is queued, or refused, or both.
+            // Waiting work is queued, or refused, or both.
             let waiting = if dice.one_in(waits) { 0 } else { 1 + dice.below(3) };
             sample.queued = waiting & 1;
             sample.refused += waiting >> 1;
@@ -307,12 +308,12 @@ fn a_stalled_pool_is_found_by_its_rules() {
             quiet_ends += u32::from(ended && report.is_none());
         }
     }
-    // A simulation that never gets there proves nothing.
+    // A simulation that never reaches these states proves nothing.
     let seen = format!("{stalls} stalls, {recoveries} recoveries, {quiet_ends} quiet ends");
     assert!(stalls > 100 && recoveries > 100 && quiet_ends > 100, "the histories miss something: {seen}");
 }
 
-/// What is offered to the gate.
+/// A request offered to the gate.
 #[derive(Debug)]
 struct OfferedRequest {
     name: usize,
@@ -332,7 +333,7 @@ impl Offered for &OfferedRequest {
     fn park(&self) {}
 }
 
-/// The rules of the gate: two lists.
+/// A model of the gate: two lists.
 struct GateModel<'a> {
     capacity: usize,
     limits: WaitingLimits,
@@ -343,7 +344,7 @@ struct GateModel<'a> {
 }
 
 impl<'a> GateModel<'a> {
-    /// What is said to an offer; `Ok` with whether it went straight into the queue.
+    /// Returns the result of an offer; `Ok` with whether it went straight into the queue.
     fn offer(&mut self, request: &'a OfferedRequest) -> Result<bool, ShedReason> {
         let parked: u64 = self.waiting.iter().map(|one| one.bytes).sum();
         if self.closed {
@@ -378,7 +379,7 @@ impl<'a> GateModel<'a> {
     }
 }
 
-/// The gate beside its model, and who waits in front of it.
+/// The gate, its model, and the waiting requests.
 struct GateScene<'a> {
     gate: Gate<&'a OfferedRequest>,
     model: GateModel<'a>,
@@ -419,7 +420,7 @@ impl<'a> GateScene<'a> {
         self.taken.push(expected.name);
     }
 
-    /// Somebody who waited, or did so once, is answered; at times the gate hears of it later, or twice.
+    /// Answers a request that waits or has waited; sometimes the gate is notified late or twice.
     fn leave(&mut self, dice: &mut Dice) {
         if self.tickets.is_empty() {
             return;
@@ -475,7 +476,7 @@ fn the_gate_follows_its_rules() {
             }
             scene.check(&context);
         }
-        // The queue runs dry, and every permit is back.
+        // The queue is drained, and every permit is returned.
         while !scene.model.queue.is_empty() {
             scene.take(&format!("seed {seed}, at the end"));
         }
@@ -485,10 +486,10 @@ fn the_gate_follows_its_rules() {
     }
 }
 
-/// The rule of the rate limiter for one client: an allowance that fills up with the time.
+/// A model of the rate limiter for one client: an allowance that refills over time.
 #[derive(Clone, Copy)]
 struct Allowance {
-    /// What is left, in ticks, at `at`.
+    /// The remaining allowance, in ticks, at time `at`.
     left: u64,
     at: u64,
 }
@@ -511,7 +512,7 @@ fn the_rate_limiter_follows_its_rule_while_its_table_has_room() {
         let mut dice = Dice::new(seed);
         let requests = [1, 2, 3, 10, 1000][dice.below(5) as usize];
         let full = requests * 16;
-        // Sixteen clients fill a set, and have it for themselves.
+        // Sixteen clients fill a set that no other client uses.
         let (table, mut now) = (RateTable::new(1, requests, 100), dice.below(1 << 40));
         let mut allowances = [Allowance { left: full, at: now }; 16];
         for step in 0..400 {
@@ -542,7 +543,7 @@ fn a_crowd_in_the_rate_limiter_s_table_frees_nobody_who_is_over_the_limit() {
         let began = now;
         for _ in 0..2000 {
             now += dice.below(4);
-            // Passers-by, each of them once: far more than the table has places.
+            // One request each from other clients: far more clients than the table has entries.
             table.take(dice.roll() << 24 ^ dice.roll(), now);
             let is_granted = matches!(table.take(rude, now), Take::Granted { .. });
             granted += u64::from(is_granted);

@@ -1,11 +1,11 @@
-//! Whole connections under thousands of random histories, without sockets, on a clock that the simulation moves.
+//! Whole connections under thousands of random histories, without sockets, on a simulated clock.
 //!
-//! The server's machine is joined to a client that was written apart from it, by a transport that cuts, joins, delays
-//! and loses bytes, and to an owner that decides early, late or badly. A model keeps a few numbers of each request: it
-//! ends once, its response is the one that was made for it, in order, framed so that its client can tell whether it is
-//! whole, and counted as the socket has taken it; memory is bounded; and whatever the machine waits for can come or
-//! has a deadline. A failure names its seed, and a seed replays its history and tells it: `make simulate SEED=7`. `make
-//! simulate SECONDS=600` goes on with other seeds for so long.
+//! The server's state machine is connected to an independently written client by a transport that splits, joins, delays
+//! and loses bytes, and to an owner that decides early, late or badly. A model keeps a few numbers for each request: it
+//! ends once; its response is the intended one, in order, framed so that the client can tell whether it is complete,
+//! and counted as the socket accepted it; memory is bounded; and everything that the machine waits for can happen or
+//! has a deadline. A failure names its seed, and a seed replays its history with a trace: `make simulate SEED=7`.
+//! `make simulate SECONDS=600` runs other seeds for that time.
 #![cfg(not(loom))]
 
 #[path = "simulation_connection/model.rs"]
@@ -33,10 +33,10 @@ use std::time::Duration;
 
 use world::World;
 
-/// Histories that are always run.
+/// The number of histories that always run.
 const SEEDS: u64 = 1200;
 
-/// Runs a history; returns how many commands its machine has given. With `is_told`, it prints them.
+/// Runs a history; returns the number of commands that its machine gave. With `is_told`, prints them.
 fn run(seed: u64, is_told: bool) -> u64 {
     catch_unwind(AssertUnwindSafe(|| World::new(seed, is_told).run())).unwrap_or_else(|panic| {
         eprintln!("seed {seed} has failed; make simulate SEED={seed} replays it");
@@ -59,7 +59,7 @@ fn connections_keep_their_promises() {
     let commands: u64 = (1..=SEEDS).map(|seed| run(seed, false)).sum();
     assert!(commands > 10 * SEEDS, "{commands} commands: too little happens");
     let Some(seconds) = number("CONNECTION_SECONDS") else { return };
-    // From somewhere else each time, so that hours add up.
+    // Starts elsewhere each time, so that repeated runs add up.
     let began = svc_core::time::now();
     let first = RandomState::new().hash_one(SEEDS) >> 1;
     let mut seed = first;

@@ -1,5 +1,5 @@
-//! The way of spans from their queue to a collector under thousands of random histories, with a clock that the simulation
-//! moves: the queue, the batches and the retries together, driven as the exporter's thread drives them.
+//! The path of spans from their queue to a collector under thousands of random histories, on a simulated clock: the
+//! queue, the batches and the retries together, driven like the exporter's thread drives them.
 //!
 //! A failure names its seed, and a seed replays its history.
 #![cfg(not(loom))]
@@ -30,14 +30,14 @@ struct World {
     timeouts: ExportTimeouts,
     queue: BatchQueue<SpanModel>,
     batcher: Batcher,
-    /// The exporter sleeps until then, or until it is rung.
+    /// The exporter sleeps until this time, or until it is rung.
     asleep: Option<Option<Instant>>,
-    /// When the exporter last had something else to do than to look at its queue.
+    /// When the exporter last did anything other than check its queue.
     busy_until: Instant,
-    /// What must be in the queue, in order.
+    /// The expected content of the queue, in order.
     model: VecDeque<u64>,
     offered: u64,
-    /// How many of them during exports.
+    /// How many of them arrived during exports.
     meanwhile: u64,
     dropped: u64,
     taken: u64,
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// A request ends.
+    /// Ends a request.
     fn offer(&mut self) {
         self.offered += 1;
         let offered = self.queue.offer((self.offered, self.now));
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// The exporter goes on until it sleeps or ends; returns false at its end.
+    /// Runs the exporter until it sleeps or ends; returns false at its end.
     fn turn(&mut self) -> bool {
         loop {
             match self.batcher.next(self.queue.len(), self.queue.is_closed(), self.now) {
@@ -124,7 +124,7 @@ impl World {
         self.busy_until = self.now;
     }
 
-    /// The attempts of an export; meanwhile requests go on to end.
+    /// Runs the attempts of an export, while requests continue to end.
     fn attempts(&mut self) {
         let began = self.now;
         let mut export = Export::begin(self.timeouts, began);
@@ -142,12 +142,12 @@ impl World {
                 _ => AttemptEnd::Answered { is_accepted: true },
             };
             self.now += took;
-            // Whoever exports one span at a time must come to an end.
+            // An exporter of single spans must terminate.
             for _ in 0..self.dice.below(4).min(STEPS.saturating_sub(self.meanwhile)) {
                 self.meanwhile += 1;
                 self.offer();
             }
-            // The rule as the contract words it.
+            // The rule as documented.
             let half = self.timeouts.attempt.map_or(Duration::MAX, |timeout| timeout / 2);
             let may_retry =
                 attempt == 1 && end == AttemptEnd::Lost && took <= half.min(Duration::from_secs(1));
@@ -174,7 +174,7 @@ impl World {
             } else {
                 self.now += Duration::from_millis(self.dice.below(4) * self.dice.below(2000));
             }
-            // Time goes by until the alarm, not beyond it.
+            // Time advances to the alarm, not beyond it.
             if let Some(Some(until)) = self.asleep
                 && self.now >= until
             {

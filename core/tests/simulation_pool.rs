@@ -1,8 +1,8 @@
-//! A pool of changing size under hundreds of random days, with a clock that the simulation moves.
+//! A pool of variable size under hundreds of random days, on a simulated clock.
 //!
-//! A smaller model runs workers and work in steps of 10 ms and does what the rules say; what no model can get wrong in
-//! the same way is checked besides: bounds, that nothing in use is ended, that bursts are covered at once, and that a
-//! quiet pool is back at its least number. A failure names its seed, and a seed replays its history.
+//! A smaller model runs workers and work in steps of 10 ms and follows the rules; properties that a model could get
+//! wrong in the same way are checked separately: bounds, that no busy worker is retired, that bursts are covered at
+//! once, and that a quiet pool returns to its minimum. A failure names its seed, and a seed replays its history.
 #![cfg(not(loom))]
 
 #[path = "support/dice.rs"]
@@ -18,7 +18,7 @@ use svc_core::time;
 
 use dice::Dice;
 
-/// Histories.
+/// The number of histories.
 const SEEDS: u64 = 150;
 
 /// One step of time.
@@ -83,7 +83,7 @@ impl PoolModel {
         }
     }
 
-    /// Time passes; boots and requests end, idle workers take what waits.
+    /// Advances the time: boots and requests end, idle workers take waiting work.
     fn advance(&mut self, dice: &mut Dice, load_ms: u64) {
         self.now += STEP_MS;
         for worker in self.workers.iter_mut().flatten() {
@@ -99,7 +99,7 @@ impl PoolModel {
         }
     }
 
-    /// Asks the machine, checks what it says, and does it.
+    /// Calls the machine, checks its decision, and carries it out.
     fn tend(&mut self, context: &str) {
         let sample = self.sample();
         let scale = self.scaling.decide(&sample);
@@ -123,7 +123,7 @@ impl PoolModel {
         assert!(is_covered || sample.active == self.size.max, "work waits for nobody; {context}");
     }
 
-    /// The rules, said the long way.
+    /// Applies the rules, written out.
     fn rules(&self, sample: &ScalingSample) -> Scale {
         let mut scale = Scale::default();
         let mut active = sample.active;
@@ -165,19 +165,19 @@ fn a_pool_of_changing_size_follows_its_rules() {
             if dice.one_in(4) {
                 pool.waiting += dice.below(arrivals + 1) as usize;
             }
-            // A worker dies now and then.
+            // A worker dies occasionally.
             if dice.one_in(400) {
                 let slot = dice.below(pool.size.max as u64) as usize;
                 pool.workers[slot] = None;
             }
-            // Called when work finds nobody idle, and once a second.
+            // Called when work finds no idle worker, and once a second.
             let is_called = pool.waiting > 0 && pool.sample().idle.is_empty();
             if is_called || pool.active() < pool.size.min || step % 100 == 0 {
                 pool.tend(&format!("seed {seed}, step {step}"));
             }
             full += u64::from(pool.active() == pool.size.max && pool.size.max > pool.size.min);
         }
-        // The day is over: what is left is done, and the pool shrinks to its least number.
+        // The day is over: the remaining work is done, and the pool shrinks to its minimum.
         for step in 0..8_000 {
             pool.advance(&mut dice, 1);
             if step % 100 == 0 || pool.active() < pool.size.min {
@@ -187,14 +187,14 @@ fn a_pool_of_changing_size_follows_its_rules() {
         assert_eq!((pool.active(), pool.waiting), (pool.size.min, 0), "seed {seed}");
         (spawned, retired) = (spawned + pool.spawned, retired + pool.retired);
     }
-    // A simulation that never gets there proves nothing.
+    // A simulation that never reaches these states proves nothing.
     assert!(
         spawned > 1000 && retired > 1000 && full > 1000,
         "{spawned} spawned, {retired} retired, {full} full"
     );
 }
 
-/// Boots fail for a while and then succeed: attempts become rare, and none comes before its time.
+/// Boots fail for a while and then succeed: attempts become rare, and none is premature.
 #[test]
 fn a_pool_that_does_not_boot_never_spins() {
     for seed in 1..=SEEDS {
@@ -222,7 +222,7 @@ fn a_pool_that_does_not_boot_never_spins() {
                 attempts.push(ms);
             }
         }
-        // From 100 ms on each pause is twice the one before, up to 30 s.
+        // From 100 ms on, each pause is twice the previous one, up to 30 s.
         let bound = 10 + trouble_ms / 30_000;
         assert!(
             attempts.len() as u64 <= bound,
@@ -234,17 +234,17 @@ fn a_pool_that_does_not_boot_never_spins() {
     }
 }
 
-/// Workers around a cache: each uses it or not, and lingers until a moment once it has been replaced.
+/// Workers that share a cache: each uses it or not, and a replaced one lingers for a while.
 #[derive(Default)]
 struct Company {
     renewal: Renewal,
     /// Whether each active worker uses the cache.
     active: Vec<bool>,
-    /// The same of those that linger, and when they end.
+    /// The same for lingering workers, and when they end.
     lingering: Vec<(bool, u64)>,
     is_stale: bool,
     renewals: u64,
-    /// So many active workers are still to be replaced.
+    /// The number of active workers still to be replaced.
     to_restart: usize,
     restarts: Vec<u64>,
     held: u64,
@@ -256,7 +256,7 @@ impl Company {
         self.active.iter().filter(|uses| **uses).count() + lingering.count()
     }
 
-    /// A worker boots: whether it uses the cache is decided by the moment.
+    /// Boots a worker; the state of the cache at this time decides whether it uses it.
     fn boot(&mut self) -> bool {
         if self.is_stale && self.users() == 0 {
             (self.is_stale, self.renewals) = (false, self.renewals + 1);
@@ -264,7 +264,7 @@ impl Company {
         !self.is_stale
     }
 
-    /// 100 ms pass; `breaks` says whether new workers do not boot, `long` how long old ones linger at most.
+    /// Advances by 100 ms; `breaks` makes new workers fail to boot, `long` is the maximum time that old ones linger.
     fn step(&mut self, dice: &mut Dice, now: u64, at: Instant, breaks: bool, long: u64) {
         self.lingering.retain(|(_, until)| *until > now);
         if self.to_restart > 0 && breaks {
@@ -277,7 +277,7 @@ impl Company {
             self.to_restart -= 1;
         }
         if dice.one_in(60) {
-            // One ends, and boots anew.
+            // One ends and is replaced.
             let one = dice.below(self.active.len() as u64) as usize;
             self.active[one] = false;
             self.active[one] = self.boot();
@@ -305,8 +305,8 @@ impl Company {
     }
 }
 
-/// The cache wants to be renewed now and then, workers come and go, some linger for long, some do not boot: in the end all
-/// use a fresh one, and never is a pool restarted without end.
+/// The cache becomes stale now and then, workers come and go, some linger for long, some fail to boot: in the end all
+/// use a fresh one, and the pool never restarts endlessly.
 #[test]
 fn a_cache_is_renewed_in_the_end_and_never_without_end() {
     let (mut renewals, mut held) = (0, 0);
@@ -323,14 +323,14 @@ fn a_cache_is_renewed_in_the_end_and_never_without_end() {
             company.is_stale |= dice.one_in(200);
             company.step(&mut dice, now, at(now), breaks, long);
         }
-        // Per ten minutes: those at once, and what the growing pauses leave room for; a quiet time has not been.
+        // Per ten minutes: the immediate ones, and those that the growing pauses allow without a quiet period.
         let bound = 4 + 600 / 5;
         assert!(
             company.restarts.len() < bound,
             "seed {seed}: {} restarts in ten minutes",
             company.restarts.len()
         );
-        // From here on all is well: whatever pause there is has an end.
+        // From here on there are no failures, so every pause ends.
         for _ in 0..8000 {
             now += 100;
             company.step(&mut dice, now, at(now), false, 1000);

@@ -1,5 +1,5 @@
-//! A pool of tasks: the threads, the queue, the books and the supervisor that the server runs, and an engine that does
-//! what the input of a task says. After each history the laws of the books hold.
+//! A pool of tasks: the server's threads, queue, accounting and supervisor, with an engine that takes its commands from
+//! a task's input. The accounting must balance after each history.
 #![cfg(not(loom))]
 
 #[path = "support/tasks.rs"]
@@ -30,7 +30,7 @@ impl Wake for Awaiter {
     }
 }
 
-/// A pool, and what steers it.
+/// A pool, and the board that controls it.
 struct Scene {
     pool: Arc<TaskPool>,
     board: Arc<TaskBoard>,
@@ -66,7 +66,7 @@ impl Scene {
         self.pool.dispatch(act.cargo(), "request".into()).unwrap()
     }
 
-    /// A task that has begun.
+    /// Returns a task that has begun.
     fn running(&self, act: TaskAct) -> Arc<Task> {
         let task = self.dispatch(act);
         self.until(|| self.board.began().contains(&task.id()));
@@ -77,13 +77,13 @@ impl Scene {
         self.pool.dispatch(TaskAct::Return(0).cargo(), "request".into()).unwrap_err()
     }
 
-    /// Waits for the outcome as a thread does that awaits a task.
+    /// Waits for the outcome like a thread that awaits a task.
     fn awaited<'a>(&self, task: &'a Task) -> &'a TaskOutcome {
         self.wait(task, WatchMode::Race);
         task.outcome().unwrap()
     }
 
-    /// Waits until nothing of it is left.
+    /// Waits until the task is completely released.
     fn see_off(&self, task: &Task) {
         self.wait(task, WatchMode::Left);
         assert!(task.has_left());
@@ -121,7 +121,7 @@ impl Scene {
         counts
     }
 
-    /// Completed, failed, cancelled, stranded, in flight.
+    /// Returns the counts of completed, failed, cancelled, stranded and in-flight tasks.
     fn counts(&self) -> [u64; 5] {
         let counts = self.lawful();
         [counts.completed, counts.failed, counts.cancelled, counts.stranded, counts.in_flight()]
@@ -132,7 +132,7 @@ impl Scene {
         self.supervisor.tend(workers, &mut |report| reports.push(word(&report)), now)
     }
 
-    /// Ends the pool; returns what was counted.
+    /// Ends the pool; returns the final counts.
     fn end(self) -> TaskCounts {
         self.board.open_all();
         self.until(|| self.pool.counts().in_flight() == 0);

@@ -1,4 +1,4 @@
-//! What must hold of a connection at any moment, and of each request at its end.
+//! The invariants of a connection at any time, and of each request at its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::super::model::Seen;
 use super::{Client, Taken, World};
 
 impl World {
-    /// A turn for nothing leads to nothing: otherwise somebody had forgotten to ask for it.
+    /// Checks that an extra turn has no effect; otherwise a request for a turn was forgotten.
     pub(super) fn check_quiet(&mut self) {
         if self.is_in_line || self.is_closed || self.wire.cold.is_some() || self.plan.is_tls {
             return;
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// What a client has sent ahead is bounded.
+    /// Checks that the data read ahead from a client is bounded.
     pub(super) fn check_input(&self) {
         let Client::Http1(client) = &self.client else { return };
         let begun = self.model.begun();
@@ -43,7 +43,7 @@ impl World {
         }
     }
 
-    /// Somebody owes something, or a deadline is set.
+    /// Checks that the owner is busy or a deadline is set.
     pub(super) fn check_wait(&self) {
         self.owner_is_told();
         self.check_reader();
@@ -55,7 +55,7 @@ impl World {
         );
     }
 
-    /// Who reads, however slowly, is not late.
+    /// Checks that a client that reads, however slowly, does not time out.
     pub(super) fn check_reader(&self) {
         let is_served = !self.plan.is_http2
             && self.is_blocked
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// The end of a wait for a worker is among the deadlines.
+    /// Checks that the deadline covers the end of each wait for a worker.
     pub(super) fn owner_is_told(&self) {
         for (number, (_, until)) in &self.owner.waits {
             let is_open =
@@ -125,7 +125,7 @@ impl World {
             );
             return;
         }
-        // What is not out counts whole, with what frames it.
+        // Data not sent yet counts in full, including its framing.
         let wire = &mut self.wire;
         let lost = self
             .machine
@@ -143,7 +143,7 @@ impl World {
     pub(super) fn close(&mut self, is_whole: bool) {
         self.is_closed = true;
         self.model.close();
-        // Whatever is called now, it stays so.
+        // The state stays the same whatever is called now.
         for _ in 0..5 {
             self.call_stale();
         }
@@ -165,7 +165,7 @@ impl World {
         assert_eq!(self.permits.free(), self.plan.permits, "a permit is lost");
     }
 
-    /// Whoever asked well has the answer.
+    /// Checks that each valid request got its response.
     pub(super) fn check_peace(&self) {
         assert!(!self.model.is_excused);
         for (number, record) in self.model.records.iter().enumerate().filter(|(_, record)| record.is_begun) {

@@ -1,4 +1,4 @@
-//! What happens, one thing after the other, and how it ends.
+//! The events of a history, and its end.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ impl World {
         }
     }
 
-    /// Something goes wrong.
+    /// Injects a failure.
     pub(super) fn fail(&mut self) {
         match self.dice.below(60) {
             0 => {
@@ -103,7 +103,7 @@ impl World {
         moved
     }
 
-    /// The client reads some of what the socket has, and the socket takes more.
+    /// Lets the client read some of the socket's data, and the socket accept more.
     pub(super) fn client_reads(&mut self) {
         let max = 1 + self.dice.size(100_000);
         let room = self.dice.index(self.plan.socket_bytes + 1);
@@ -131,7 +131,7 @@ impl World {
         self.owner.work(&mut self.machine, &mut self.model, &self.plan, &mut self.dice, self.now)
     }
 
-    /// Time passes: a little, or until just before, at or after the deadline.
+    /// Advances the clock: a little, or to just before, at or after the deadline.
     pub(super) fn advance_clock(&mut self) {
         let ms = Duration::from_millis;
         let deadline = self.machine.deadline();
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Calls that come late, or twice, or for a request that never was.
+    /// Makes calls that are late, duplicate, or for a request that never existed.
     pub(super) fn call_stale(&mut self) {
         let stream = match self.dice.below(4) {
             0 => 0,
@@ -162,7 +162,7 @@ impl World {
         };
         let number = self.machine.request(stream).copied();
         if number.is_some() && self.plan.is_http2 {
-            // It is there.
+            // The stream exists, so the call would not be stale.
             return;
         }
         match self.dice.below(8) {
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    /// Brings the history to its end.
+    /// Ends the history.
     pub(super) fn finish(&mut self) {
         match self.plan.ending {
             Ending::Peace => self.make_peace(),
@@ -212,7 +212,7 @@ impl World {
         panic!("no deadline ends it: {:?}", self.machine);
     }
 
-    /// Everybody does what is left to do; then the client leaves.
+    /// Completes all outstanding work; then the client leaves.
     pub(super) fn make_peace(&mut self) {
         self.wire.cold = None;
         self.owner.disk_fails = false;

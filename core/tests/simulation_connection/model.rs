@@ -1,29 +1,29 @@
-//! What has to come of each request, whatever the machine does: a few numbers for each.
+//! The required results of each request, independent of the machine: a few numbers for each.
 
 use svc_core::connection::{Announced, Ended};
 
 use super::plan::{Asked, PAGE, REPLIED, run};
 
-/// What is known of one request.
+/// The model of one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) stream: u32,
     pub(crate) is_begun: bool,
-    /// There was no permit for it.
+    /// Whether no permit was available.
     pub(crate) is_refused: bool,
-    /// The machine had it that it cannot be read.
+    /// Whether the machine reported it as unreadable.
     pub(crate) is_unreadable: bool,
     pub(crate) ended: Option<(u64, bool)>,
     pub(crate) told: Option<Told>,
-    /// The bytes of the body that its reply has.
+    /// The number of body bytes that its response has.
     pub(crate) supplied: usize,
-    /// Its reply breaks off, or its source does.
+    /// Whether its response or the source of the body breaks off.
     pub(crate) is_broken: bool,
-    /// The client has called it off.
+    /// Whether the client has reset it.
     pub(crate) is_reset: bool,
 }
 
-/// The head of a response as its owner has announced it.
+/// The head of a response as announced by the owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) status: u16,
@@ -33,13 +33,13 @@ pub(crate) struct Told {
     pub(crate) page: Option<usize>,
 }
 
-/// A response as somebody sees it.
+/// A response as seen by a reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) status: u16,
     pub(crate) body: usize,
     pub(crate) is_complete: bool,
-    /// It ends where the connection does.
+    /// Whether it ends with the connection.
     pub(crate) is_until_close: bool,
     pub(crate) is_reset: bool,
     pub(crate) keeps: bool,
@@ -47,14 +47,14 @@ pub(crate) struct Seen {
 }
 
 impl Record {
-    /// How many bytes of body a client gets that gets all.
+    /// Returns the number of body bytes that a client gets if it gets all.
     pub(crate) fn body_bytes(&self) -> usize {
         let Some(told) = self.told.filter(|told| told.has_body) else { return 0 };
         let supplied = told.page.unwrap_or(self.supplied);
         told.length.map_or(supplied, |length| supplied.min(length as usize))
     }
 
-    /// Whether the reply holds what its head announces.
+    /// Returns whether the response has the length that its head announces.
     pub(crate) fn is_whole(&self) -> bool {
         let is_short = self.told.is_some_and(|told| {
             told.has_body
@@ -69,7 +69,7 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) records: Vec<Record>,
-    /// The connection was to end early: whatever is missing is excused.
+    /// Whether the connection was ended early on purpose, which excuses missing data.
     pub(crate) is_excused: bool,
     pub(crate) is_closed: bool,
 }
@@ -103,7 +103,7 @@ impl Model {
         record.ended = Some((ended.sent_bytes, ended.is_lost));
     }
 
-    /// The connection is closed.
+    /// Handles the close of the connection.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
         for (number, record) in self.records.iter().enumerate() {
@@ -119,13 +119,13 @@ impl Model {
         self.records.iter().enumerate().filter(|(_, record)| record.is_begun && record.ended.is_none())
     }
 
-    /// The head of a response has come.
+    /// Checks the head of a response.
     pub(crate) fn check_head(&self, number: usize, status: u16) {
         let told = self.records[number].told;
         assert_eq!(told.map(|told| told.status), Some(status), "request {number} got another status");
     }
 
-    /// Bytes of a body have come.
+    /// Checks received bytes of a body.
     pub(crate) fn check_body(&self, number: usize, seen: &mut Seen, bytes: &[u8]) {
         let told = self.records[number].told.expect("a body has a head");
         let salt = number as u32 + if told.page.is_some() { PAGE } else { REPLIED };
@@ -139,7 +139,7 @@ impl Model {
         assert!(seen.body <= whole, "request {number} got {} bytes of {whole}", seen.body);
     }
 
-    /// A response is complete, as far as its client can tell.
+    /// Checks a response that is complete from the client's point of view.
     pub(crate) fn check_complete(&self, number: usize, seen: &Seen, by_length: bool) {
         let record = &self.records[number];
         assert!(

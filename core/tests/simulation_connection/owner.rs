@@ -1,4 +1,4 @@
-//! The owner of a connection: decides about requests, early or late, and does what it is asked, well or not.
+//! The owner of a connection: decides about requests, early or late, and carries out commands, well or badly.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use super::supply::{announced, check_body, file_pieces, head, parts, slice};
 
 pub(crate) type Machine = Connection<usize>;
 
-/// Something that the owner has yet to do.
+/// A pending job of the owner.
 #[derive(Debug)]
 enum Job {
     Append(u32, Option<SpoolFile>, Vec<u8>),
@@ -28,7 +28,7 @@ enum Job {
     Work(u32, usize),
 }
 
-/// What a worker has handed over, and what it has not.
+/// The parts that a worker has handed over, and the remaining ones.
 #[derive(Debug, Default)]
 struct Worker {
     mailbox: VecDeque<Part>,
@@ -40,15 +40,15 @@ struct Worker {
 /// The owner.
 pub(crate) struct Owner {
     pub(crate) spool: Spool,
-    /// What it takes of bodies, for now.
+    /// The room left for body bytes.
     room: u64,
     jobs: Vec<Job>,
     workers: BTreeMap<usize, Worker>,
-    /// When the wait for a worker ends, for the requests that were not taken.
+    /// When the wait for a worker ends, for requests not taken yet.
     pub(crate) waits: BTreeMap<usize, (u32, Option<Instant>)>,
-    /// Streams whose pieces of a body are on their way to the disk.
+    /// The number of streams with a body piece that is being spooled.
     pub(crate) spooling: usize,
-    /// Body bytes that it was given.
+    /// Whether writes to the disk fail.
     pub(crate) disk_fails: bool,
 }
 
@@ -65,7 +65,7 @@ impl Owner {
         }
     }
 
-    /// Whether it has anything to do.
+    /// Returns whether any work is pending.
     pub(crate) fn is_busy(&self) -> bool {
         !self.jobs.is_empty()
     }
@@ -74,7 +74,7 @@ impl Owner {
         self.jobs.push(Job::Warm);
     }
 
-    /// A request has begun: finds out what answers it, now or later.
+    /// Handles the start of a request: decides how to answer it, now or later.
     pub(crate) fn start(
         &mut self,
         it: &mut Machine,
@@ -126,7 +126,7 @@ impl Owner {
         it.decide(stream, decision, now);
     }
 
-    /// Answers with an error, and wants nothing of the rest.
+    /// Responds with an error, and discards the rest of the body.
     pub(crate) fn refuse(
         &mut self,
         it: &mut Machine,
@@ -139,7 +139,7 @@ impl Owner {
         it.decide(at.0, Decision::Refuse(reply), now);
     }
 
-    /// Answers with an error.
+    /// Responds with an error.
     pub(crate) fn answer(
         &mut self,
         it: &mut Machine,
@@ -159,7 +159,7 @@ impl Owner {
         Reply::whole(head(number, status, None), bytes(REPLIED + number as u32, 0, 50))
     }
 
-    /// Sees to what a request needs.
+    /// Handles the needs of a request.
     pub(crate) fn see_to(
         &mut self,
         it: &mut Machine,
@@ -231,7 +231,7 @@ impl Owner {
                 self.jobs.push(Job::Append(stream, file, bytes));
             }
             Ask::WaitOver => {
-                // A worker may have it by now.
+                // A worker may have taken it by now.
                 let Some((_, until)) = self.waits.remove(&number) else { return };
                 assert!(until.is_some_and(|until| until <= now), "the wait of {number} is over too early");
                 if it.is_waiting(stream) && dice.one_in(2) {
@@ -241,7 +241,7 @@ impl Owner {
         }
     }
 
-    /// Does something that it has to do.
+    /// Does one pending job.
     pub(crate) fn work(
         &mut self,
         it: &mut Machine,
@@ -332,7 +332,7 @@ impl Owner {
         }
     }
 
-    /// The worker of a request hands some parts over.
+    /// Makes the worker of a request hand over some parts.
     fn give(&mut self, model: &Model, stream: u32, number: usize, dice: &mut Dice) {
         if model.records[number].ended.is_some() {
             self.workers.remove(&number);
@@ -356,7 +356,7 @@ impl Owner {
         }
     }
 
-    /// The drain deadline has passed: all that was not answered is.
+    /// Answers all open requests after the drain deadline.
     pub(crate) fn cut_off(&mut self, it: &mut Machine, model: &mut Model, now: Instant) {
         for stream in it.streams() {
             let Some(number) = it.request(stream).copied() else { continue };
@@ -378,7 +378,7 @@ impl Owner {
         }
     }
 
-    /// No worker is left: requests that wait for one are answered.
+    /// Answers the requests that wait for a worker after the last worker was lost.
     pub(crate) fn lose_pool(&mut self, it: &mut Machine, model: &mut Model, now: Instant) {
         for stream in it.streams() {
             let Some(number) = it.request(stream).copied() else { continue };

@@ -1,4 +1,4 @@
-//! A client of HTTP/1: writes requests, ahead of their answers or not, and reads what it gets.
+//! An HTTP/1 client: writes requests, pipelined or not, and reads the responses.
 
 use super::model::Model;
 use super::plan::{ASKED, Asked, Dice, Framed, Plan, bytes};
@@ -8,22 +8,22 @@ use super::readers::Http1Reader;
 #[derive(Default)]
 pub(crate) struct Http1Client {
     pub(crate) reader: Http1Reader,
-    /// The request that is being written.
+    /// The number of the request being written.
     pub(crate) writing: usize,
-    /// What is left of it.
+    /// The unsent rest of it.
     rest: Vec<u8>,
-    /// How much of what is left is its body, which may have to wait.
+    /// The number of body bytes in the rest, which may have to wait.
     body: usize,
     is_begun: bool,
     is_done: bool,
-    /// How many bytes were written, and where each request has ended.
+    /// The number of bytes written, and where each request ended.
     written: usize,
     pub(crate) ends: Vec<usize>,
     continues: usize,
 }
 
 impl Http1Client {
-    /// Up to `max` bytes more, as far as it has any to send now.
+    /// Returns up to `max` bytes that can be sent now.
     pub(crate) fn write(&mut self, plan: &Plan, max: usize, dice: &mut Dice) -> Vec<u8> {
         let mut out = Vec::new();
         while out.len() < max {
@@ -32,7 +32,7 @@ impl Http1Client {
             }
             let asked = &plan.requests[self.writing];
             if !(asked.expects && self.body > 0 && self.waits(asked, dice)) {
-                // Once begun, it goes on.
+                // Once begun, the body is sent to its end.
                 self.body = 0;
             }
             let free = self.rest.len() - self.body;
@@ -51,7 +51,7 @@ impl Http1Client {
         out
     }
 
-    /// Whether there is nothing more that it could send.
+    /// Returns whether there is nothing left to send.
     pub(crate) fn is_done(&self, plan: &Plan) -> bool {
         self.is_done || (self.writing == plan.requests.len() && self.rest.is_empty())
     }
@@ -59,7 +59,7 @@ impl Http1Client {
     fn waits(&mut self, asked: &Asked, dice: &mut Dice) -> bool {
         let is_answered = self.reader.number() > self.writing;
         if is_answered {
-            // It has its answer, and leaves the body at home.
+            // The response has arrived, so the body is not sent.
             self.is_done = true;
             return true;
         }
@@ -78,7 +78,7 @@ impl Http1Client {
         self.continues = self.reader.continues;
         (self.rest, self.body) = request(asked, self.writing, dice);
         if asked.malformed.is_some() || !asked.keeps {
-            // Nothing that follows would be answered.
+            // Later requests would not be answered.
             self.is_done = asked.malformed.is_some();
         }
         self.is_begun = true;
@@ -90,7 +90,7 @@ impl Http1Client {
     }
 }
 
-/// A request, and how many bytes at its end are its body.
+/// Returns a request, and the number of body bytes at its end.
 fn request(asked: &Asked, number: usize, dice: &mut Dice) -> (Vec<u8>, usize) {
     if let Some(malformed) = asked.malformed {
         return (malformed.to_vec(), 0);

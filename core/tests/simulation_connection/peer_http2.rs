@@ -1,5 +1,5 @@
-//! A client of HTTP/2 that writes its frames itself: requests beside one another, bodies within their windows, and
-//! what well-behaved clients do not do.
+//! An HTTP/2 client that writes its frames itself: concurrent requests, bodies within their windows, and the
+//! misbehaviour of broken clients.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,27 +13,27 @@ use super::readers::{
 /// The client.
 pub(crate) struct Http2Client {
     pub(crate) reader: Http2Reader,
-    /// The requests that were asked, by their streams.
+    /// The requests sent, by stream.
     pub(crate) streams: BTreeMap<u32, Sending>,
     next: usize,
-    /// What is written, but not sent.
+    /// Frames written, but not sent yet.
     rest: VecDeque<u8>,
     window: i64,
     first_window: i64,
-    /// What it could give back to the server's windows: of the connection, and of its streams.
+    /// The window that could be returned to the server: of the connection, and of its streams.
     unread: i64,
     unread_of: BTreeMap<u32, i64>,
-    /// What the server may still send: on the connection, and on its streams.
+    /// The window left to the server: of the connection, and of its streams.
     open: i64,
     open_of: BTreeMap<u32, i64>,
     is_greeted: bool,
-    /// It gives nothing back for now.
+    /// Whether it returns no window for now.
     pub(crate) is_stalled: bool,
-    /// The server ends, or has been told to.
+    /// Whether the server is shutting down, or was made to.
     pub(crate) is_over: bool,
 }
 
-/// A request whose body may be on its way.
+/// A request whose body may still be in progress.
 #[derive(Debug)]
 pub(crate) struct Sending {
     pub(crate) number: usize,
@@ -70,7 +70,7 @@ impl Http2Client {
         self.next
     }
 
-    /// Whether there is nothing more that it could send.
+    /// Returns whether there is nothing left to send.
     pub(crate) fn is_done(&self, plan: &Plan) -> bool {
         self.rest.is_empty()
             && (self.is_over || self.next == plan.requests.len())
@@ -81,7 +81,7 @@ impl Http2Client {
         self.reader.streams.get(&stream).is_some_and(|seen| seen.is_complete || seen.is_reset)
     }
 
-    /// Up to `max` bytes more, as far as it has any to send now.
+    /// Returns up to `max` bytes that can be sent now.
     pub(crate) fn write(&mut self, plan: &Plan, max: usize, dice: &mut Dice) -> Vec<u8> {
         let mut out = Vec::new();
         while out.len() < max {
@@ -94,7 +94,7 @@ impl Http2Client {
         out
     }
 
-    /// Writes the next frames, if there are any to write.
+    /// Writes the next frames; returns whether there were any.
     fn act(&mut self, plan: &Plan, dice: &mut Dice) -> bool {
         if !std::mem::replace(&mut self.is_greeted, true) {
             self.rest.extend(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
@@ -209,7 +209,7 @@ impl Http2Client {
         self.frame(WINDOW_UPDATE, 0, id, &(more as u32).to_be_bytes());
     }
 
-    /// Reads what the server has sent.
+    /// Reads data from the server.
     pub(crate) fn read(&mut self, bytes: &[u8], model: &Model) {
         let mut frames = Vec::new();
         let numbers: BTreeMap<u32, usize> = self.streams.iter().map(|(id, it)| (*id, it.number)).collect();
@@ -265,7 +265,7 @@ impl Http2Client {
         }
     }
 
-    /// More of the window of a stream that got none at the start.
+    /// Extends the windows of the connection and of open streams where they are small.
     pub(crate) fn widen(&mut self, dice: &mut Dice) {
         let open: Vec<u32> = self.streams.keys().copied().filter(|id| !self.is_answered(*id)).collect();
         if !self.is_greeted {
@@ -280,7 +280,7 @@ impl Http2Client {
         }
     }
 
-    /// Does something that clients do not do; returns the request that it called off, if it did.
+    /// Does something that a correct client does not; returns the request that it reset, if any.
     pub(crate) fn misbehave(&mut self, dice: &mut Dice) -> Option<usize> {
         if !self.is_greeted {
             return None;
@@ -313,7 +313,7 @@ impl Http2Client {
     }
 }
 
-/// A field that is spelt out.
+/// Encodes a field without Huffman coding or the table.
 fn literal(name: &str, value: &str) -> Vec<u8> {
     let mut out = vec![0];
     for text in [name, value] {

@@ -1,4 +1,4 @@
-//! What a history is made of: who asks for what, how it is answered, and what goes wrong.
+//! The plan of a history: the requests, their responses, and the failures.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct Dice(u64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not begin alike, and the state must not be 0.
+        // Neighbouring seeds must diverge at once, and the state must not be 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -37,7 +37,7 @@ impl Dice {
         choices[self.index(choices.len())].clone()
     }
 
-    /// A number of bytes: often few, sometimes around the sizes of buffers, up to `max`.
+    /// Returns a number of bytes: often small, sometimes around the sizes of buffers, up to `max`.
     pub(crate) fn size(&mut self, max: usize) -> usize {
         let size = match self.below(8) {
             0 => self.index(2),
@@ -50,27 +50,27 @@ impl Dice {
     }
 }
 
-/// What bodies are made of: twice as long as any of them.
+/// The content of bodies; twice as long as the longest one.
 static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut dice = Dice::new(1);
     (0..2 * BODY_BYTES_MAX).map(|_| dice.below(256) as u8).collect()
 });
 
-/// More than the longest body has.
+/// More than the length of any body.
 const BODY_BYTES_MAX: usize = 1 << 21;
 
-/// A run of a body; `salt` tells messages apart.
+/// Returns a run of a body; `salt` distinguishes messages.
 pub(crate) fn bytes(salt: u32, from: usize, len: usize) -> Vec<u8> {
     run(salt, from, len).to_vec()
 }
 
-/// The same, where it lies.
+/// Returns the same as a borrowed slice.
 pub(crate) fn run(salt: u32, from: usize, len: usize) -> &'static [u8] {
     let start = salt as usize * 7919 % BODY_BYTES_MAX + from;
     &NOISE[start..start + len]
 }
 
-/// Salts: of what the client sends, of the reply, and of what the owner sends in its place.
+/// Salts of the request's body, the response's, and the owner's substitute.
 pub(crate) const ASKED: u32 = 0x1000;
 pub(crate) const REPLIED: u32 = 0x2000;
 pub(crate) const PAGE: u32 = 0x3000;
@@ -83,22 +83,22 @@ pub(crate) enum Framed {
     Nothing,
 }
 
-/// Who answers.
+/// The source of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answerer {
     /// The owner, at once, with bytes.
     Bytes,
     /// The owner, with pieces of a file.
     File,
-    /// The owner, who wants nothing of the rest.
+    /// The owner, which discards the rest of the body.
     Refusal,
-    /// A worker, when the body is there.
+    /// A worker, once the body is complete.
     Worker,
-    /// The owner, when the body is there.
+    /// The owner, once the body is complete.
     Shed,
 }
 
-/// One part of a reply.
+/// One part of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Given {
     Bytes(usize),
@@ -106,38 +106,38 @@ pub(crate) enum Given {
     Spooled(usize),
 }
 
-/// A request and its reply.
+/// A request and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: &'static str,
     pub(crate) is_http10: bool,
-    /// The client says that it keeps or closes.
+    /// Whether the client asks to keep the connection.
     pub(crate) keeps: bool,
     pub(crate) framed: Framed,
     pub(crate) body_bytes: usize,
     pub(crate) expects: bool,
-    /// The client waits for what it expects, however long.
+    /// Whether the client waits for `100 Continue` however long it takes.
     pub(crate) is_patient: bool,
-    /// A head that nobody can read, in the place of all.
+    /// A malformed head that replaces the request.
     pub(crate) malformed: Option<&'static [u8]>,
-    /// Fields that make the head long, in bytes.
+    /// The length of additional fields in the head, in bytes.
     pub(crate) padding: usize,
     pub(crate) granted: u64,
     pub(crate) outlives: bool,
-    /// A file thread finds out what answers.
+    /// Whether a file thread decides how to answer.
     pub(crate) is_found_later: bool,
     pub(crate) answerer: Answerer,
     pub(crate) status: u16,
     pub(crate) announced: Option<usize>,
     pub(crate) parts: Vec<Given>,
     pub(crate) is_broken: bool,
-    /// A page takes the place of the body.
+    /// The length of an error page that replaces the body.
     pub(crate) page: Option<usize>,
     pub(crate) wait: Option<Duration>,
 }
 
 impl Asked {
-    /// The bytes of the reply's body that the owner will supply.
+    /// Returns the number of body bytes that the owner will supply.
     pub(crate) fn supplied(&self) -> usize {
         self.parts
             .iter()
@@ -147,7 +147,7 @@ impl Asked {
 }
 
 impl Given {
-    /// The bytes of it that are put into an output at once.
+    /// Returns the number of body bytes put into an output at once.
     pub(crate) fn piece_bytes(&self) -> usize {
         match self {
             Self::Bytes(len) => *len,
@@ -160,13 +160,13 @@ impl Given {
 /// How a history ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All that is missing is sent, answered and read; then the client leaves.
+    /// All missing data is sent, answered and read; then the client leaves.
     Peace,
-    /// Nobody does anything any more: only time passes.
+    /// Both sides are inactive: only time passes.
     Silence,
-    /// The owner has no more use for the connection.
+    /// The owner aborts the connection.
     Abort,
-    /// The client is gone.
+    /// The client disconnects.
     Loss,
 }
 
@@ -175,25 +175,25 @@ pub(crate) enum Ending {
 pub(crate) struct Plan {
     pub(crate) is_http2: bool,
     pub(crate) terms: ConnectionTerms,
-    /// Nobody is late, leaves or breaks off.
+    /// Whether no peer is late, leaves or breaks off.
     pub(crate) is_kind: bool,
-    /// The owner may do badly; the client does well.
+    /// Whether the client behaves well, although the owner may not.
     pub(crate) is_calm: bool,
-    /// The transport keeps bytes for a while.
+    /// Whether the transport delays bytes.
     pub(crate) is_tls: bool,
     pub(crate) requests: Vec<Asked>,
-    /// The client sends the next request before it has the answer to the last.
+    /// Whether the client sends the next request before the previous response.
     pub(crate) pipelines: bool,
     pub(crate) steps: u64,
     pub(crate) ending: Ending,
     pub(crate) permits: usize,
     pub(crate) spool_bytes: u64,
     pub(crate) memory_bytes: u64,
-    /// The most bytes that one write takes.
+    /// The maximum number of bytes that one write accepts.
     pub(crate) socket_bytes: usize,
-    /// The most bytes that arrive at once.
+    /// The maximum number of bytes that arrive at once.
     pub(crate) packet_bytes: usize,
-    /// The window that a client of HTTP/2 begins with, for each stream.
+    /// The initial stream window of an HTTP/2 client.
     pub(crate) window: u32,
 }
 
@@ -240,7 +240,7 @@ impl Plan {
     }
 }
 
-/// Heads that cannot be read.
+/// Malformed heads.
 const MALFORMED: [&[u8]; 5] = [
     b"GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
     b"GET\t/ HTTP/1.1\r\nHost: h\r\n\r\n",

@@ -1,10 +1,10 @@
-//! Clients' halves that read: parsers of their own for what a server says.
+//! The reading halves of clients: independent parsers of the server's output.
 
 use std::collections::BTreeMap;
 
 use super::model::{Model, Seen};
 
-/// Reads responses of HTTP/1.
+/// Reads HTTP/1 responses.
 #[derive(Debug, Default)]
 pub(crate) struct Http1Reader {
     buffer: Vec<u8>,
@@ -27,12 +27,12 @@ enum Http1State {
 }
 
 impl Http1Reader {
-    /// The request whose response is read.
+    /// Returns the number of the request whose response is being read.
     pub(crate) fn number(&self) -> usize {
         self.answers.iter().filter(|seen| seen.is_complete).count()
     }
 
-    /// The last response, if it has begun, but not ended.
+    /// Returns the last response if it has begun, but not ended.
     pub(crate) fn unfinished(&self) -> Option<&Seen> {
         self.answers.last().filter(|seen| !seen.is_complete)
     }
@@ -148,7 +148,7 @@ impl Http1Reader {
     }
 }
 
-/// A frame of HTTP/2.
+/// An HTTP/2 frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -168,7 +168,7 @@ pub(crate) const CONTINUATION: u8 = 9;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
-/// Reads frames and responses of HTTP/2.
+/// Reads HTTP/2 frames and responses.
 #[derive(Default)]
 pub(crate) struct Http2Reader {
     buffer: Vec<u8>,
@@ -179,7 +179,7 @@ pub(crate) struct Http2Reader {
 }
 
 impl Http2Reader {
-    /// Reads what has come; `tell` sees each frame. `number_of` says whose a stream is.
+    /// Reads received bytes; calls `tell` with each frame. `number_of` maps streams to requests.
     pub(crate) fn feed(
         &mut self,
         bytes: &[u8],
@@ -203,7 +203,7 @@ impl Http2Reader {
         }
     }
 
-    /// How much has come of a frame of data that is not all there, if it is this stream's.
+    /// Returns the number of bytes received of an incomplete DATA frame of this stream.
     pub(crate) fn part_of(&self, stream: u32) -> usize {
         let is_its =
             self.buffer.len() > 9 && self.buffer[3] == DATA && self.buffer[5..9] == stream.to_be_bytes();
@@ -240,7 +240,7 @@ impl Http2Reader {
             }
         }
         if matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0 {
-            // A head alone says all, whatever becomes of the rest.
+            // A response without a body is complete with its head.
             model.check_complete(number, seen, kind == HEADERS);
             seen.is_complete = true;
         }

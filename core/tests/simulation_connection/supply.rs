@@ -1,4 +1,4 @@
-//! What an owner supplies: heads, bodies and files of replies; and whether what it was given is what was sent.
+//! The supply of the owner: heads, bodies and files of responses; and the check that received bodies match.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -14,7 +14,7 @@ use svc_core::spool::Spool;
 
 use super::plan::{ASKED, Asked, Given, PAGE, REPLIED, bytes};
 
-/// What the worker of a request will hand over.
+/// Returns the parts that the worker of a request will hand over.
 pub(crate) fn parts(spool: &Spool, number: usize, asked: &Asked) -> VecDeque<Part> {
     let (mut parts, mut place) = (VecDeque::new(), 0);
     for given in &asked.parts {
@@ -50,7 +50,7 @@ pub(crate) fn head(number: usize, status: u16, content_length: Option<u64>) -> R
     ReplyHead { status, fields, content_length, ..ReplyHead::bare(Origin::Script) }
 }
 
-/// A body in a file and in memory, in three pieces.
+/// Returns a body in a file and in memory, in three pieces.
 pub(crate) fn file_pieces(number: usize, len: usize) -> Vec<BodyPiece> {
     let salt = REPLIED + number as u32;
     let mut file = tempfile::tempfile().expect("a file");

@@ -1,4 +1,4 @@
-//! The transport between both machines: bytes on their way, and what its owner knows of it.
+//! The transport between both machines: the bytes in transit, and the state visible to the owner.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -9,7 +9,7 @@ use svc_core::limits::{READ_BYTES, TLS_OUTPUT_BYTES_MAX};
 
 use super::plan::Dice;
 
-/// What a read gave.
+/// The result of a read.
 pub(crate) enum Got {
     Bytes(Vec<u8>),
     End,
@@ -19,30 +19,30 @@ pub(crate) enum Got {
 /// Both directions.
 #[derive(Default)]
 pub(crate) struct Wire {
-    /// What the client has sent and has not arrived.
+    /// Bytes sent by the client that have not arrived yet.
     pub(crate) on_the_way: VecDeque<u8>,
-    /// The client has closed its side behind that.
+    /// Whether the client has closed its side after them.
     pub(crate) is_ending: bool,
-    /// What has arrived.
+    /// Bytes that have arrived.
     inbox: VecDeque<u8>,
     has_ended: bool,
     is_readable: bool,
     is_closed: bool,
     pub(crate) is_broken: bool,
-    /// The bytes that the socket takes at present.
+    /// The number of bytes that the socket currently accepts.
     pub(crate) room: usize,
-    /// What a transport has taken that keeps bytes for a while.
+    /// Bytes buffered by a transport with delay.
     held: VecDeque<u8>,
     is_tls: bool,
-    /// How much of it the socket has taken, and nobody knows of.
+    /// The number of bytes moved from `held` to the socket and not reported yet.
     progress: usize,
-    /// What the socket has, and the client has not.
+    /// Bytes in the socket that the client has not read.
     pub(crate) outbox: VecDeque<u8>,
-    /// The server has closed its side.
+    /// Whether the server has closed its side.
     pub(crate) is_shut: bool,
-    /// What the socket has taken since somebody looked.
+    /// Bytes that the socket has accepted since the last check.
     pub(crate) taken: Vec<u8>,
-    /// One in so many runs of files is not in memory.
+    /// If set, one in this number of file runs is not in memory.
     pub(crate) cold: Option<u64>,
     pub(crate) fed: usize,
 }
@@ -61,7 +61,7 @@ impl Wire {
         }
     }
 
-    /// Up to `max` bytes of the client arrive, and its end behind the last.
+    /// Delivers up to `max` bytes of the client, followed by its end of stream.
     pub(crate) fn arrive(&mut self, max: usize) -> bool {
         let count = max.min(self.on_the_way.len());
         self.inbox.extend(self.on_the_way.drain(..count));
@@ -90,7 +90,7 @@ impl Wire {
         Got::Bytes(self.inbox.drain(..count).collect())
     }
 
-    /// Writes as a transport does; fails on one that is gone.
+    /// Writes like a transport; fails on a broken one.
     pub(crate) fn write(&mut self, output: &mut Output, dice: &mut Dice) -> Result<Sent, ()> {
         if self.is_broken || self.is_shut {
             return Err(());
@@ -122,7 +122,7 @@ impl Wire {
         Ok(Sent { is_all, bytes: if is_all { 0 } else { moved }, held_back: self.held.len() })
     }
 
-    /// Gives the socket what was kept for it.
+    /// Moves buffered bytes to the socket.
     fn flush(&mut self) {
         let count = self.room.min(self.held.len());
         self.room -= count;
@@ -132,7 +132,7 @@ impl Wire {
         self.outbox.extend(bytes);
     }
 
-    /// What waits in front of the socket, for whoever wants to know what was lost.
+    /// Returns the bytes in front of the socket, to determine the loss.
     pub(crate) fn lost(&mut self, output: &mut Output) -> Vec<u8> {
         let mut lost: Vec<u8> = self.held.iter().copied().collect();
         while !output.is_empty() {
@@ -142,7 +142,7 @@ impl Wire {
     }
 }
 
-/// Takes up to `max` bytes off the front of an output, as a socket would.
+/// Takes up to `max` bytes from the front of an output, like a socket.
 fn front(output: &mut Output, max: usize) -> Vec<u8> {
     let bytes = if let Some(run) = output.front_file() {
         let mut bytes = vec![0; run.len.min(max)];

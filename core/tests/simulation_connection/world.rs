@@ -1,4 +1,4 @@
-//! A connection, its owner, its transport and its client, on a clock that only the history moves.
+//! A connection, its owner, its transport and its client, on a simulated clock.
 
 mod checks;
 mod history;
@@ -24,7 +24,7 @@ pub(crate) enum Client {
     Http2(Box<Http2Client>),
 }
 
-/// What the socket has taken, read by somebody who reads at once.
+/// A reader of the bytes accepted by the socket, without delay.
 enum Taken {
     Http1(Http1Reader),
     Http2(Box<Http2Reader>),
@@ -44,25 +44,25 @@ pub(crate) struct World {
     taken: Taken,
     permits: Arc<Permits>,
     is_closing: bool,
-    /// The machine has asked for another turn.
+    /// Whether the machine has asked for another turn.
     is_in_line: bool,
     is_closed: bool,
-    /// How often in a row it has asked so and done nothing.
+    /// The number of consecutive turns that it asked for and did nothing in.
     idle_yields: u32,
-    /// Whether the last turn has led to anything.
+    /// Whether the last turn had an effect.
     has_moved: bool,
     commands: u64,
-    /// The last write left something, and when one last took anything.
+    /// Whether the last write was incomplete, and when a write last made progress.
     is_blocked: bool,
     progress_at: Instant,
-    /// The most that is put into an output at once.
+    /// The maximum number of bytes put into an output at once.
     piece_bytes_max: usize,
-    /// Nobody does more than is due.
+    /// Whether no peer does more than is due.
     is_at_peace: bool,
 }
 
 impl World {
-    /// Starts the history of a seed; with `is_told`, it says what the machine asks for.
+    /// Starts the history of a seed; with `is_told`, prints the machine's commands.
     pub(crate) fn new(seed: u64, is_told: bool) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::draw(&mut dice);
@@ -114,7 +114,7 @@ impl World {
         self.commands
     }
 
-    /// Lets the machine have its turn, and carries out what it asks for.
+    /// Gives the machine a turn, and carries out its commands.
     fn turn(&mut self) {
         if self.is_closed {
             return;
@@ -159,7 +159,8 @@ impl World {
         match command {
             Command::Ended(ended) => self.end(ended),
             Command::Read { looks_again } => {
-                // Who is cut off while a piece is on its way is answered, and the rest of its body thrown away.
+                // A request cut off while a piece is being spooled gets its response, and the rest of its body is
+                // discarded.
                 let is_answered = self.machine.request(0).is_none() || self.machine.has_reply(0);
                 assert!(
                     self.plan.is_http2 || is_answered || self.owner.spooling == 0,
@@ -217,7 +218,7 @@ impl World {
         self.see_taken();
     }
 
-    /// Reads what the socket has taken.
+    /// Reads the bytes accepted by the socket.
     fn see_taken(&mut self) {
         self.has_moved |= !self.wire.taken.is_empty();
         let bytes = std::mem::take(&mut self.wire.taken);
@@ -265,14 +266,14 @@ impl World {
         self.machine.begin_unreadable(number, None, self.now);
         let at = (unreadable.stream, number);
         if self.plan.is_http2 {
-            // The preface has not come, and what this client would be told it would not understand.
+            // The preface has not arrived, and this client would not understand the error.
             return self.machine.abort();
         }
         self.owner.answer(&mut self.machine, &mut self.model, at, if is_late { 408 } else { 400 }, self.now);
     }
 }
 
-/// The most that is put into an output at once, with heads and frames around it.
+/// Returns the maximum number of bytes put into an output at once, including heads and frames.
 fn piece_bytes_max(plan: &Plan) -> usize {
     let pieces = plan.requests.iter().flat_map(|asked| {
         let file = if asked.answerer == Answerer::File { asked.supplied().min(SEND_FILE_BYTES) } else { 0 };

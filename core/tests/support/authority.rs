@@ -1,4 +1,4 @@
-//! An authority for tests, and servers that want its certificates.
+//! A certificate authority for tests, and servers that require its certificates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tempfile::TempDir;
 
-/// An authority, and a certificate that it has issued for the loopback address.
+/// An authority, and a certificate that it issued for the loopback address.
 pub(crate) struct Authority {
     dir: TempDir,
     roots: RootCertStore,
@@ -43,12 +43,12 @@ impl Authority {
         self.dir.path().join(name)
     }
 
-    /// The files of its own certificate, and of the one that it has issued with its key.
+    /// Returns the files of its certificate, and of the issued certificate with its key.
     pub(crate) fn files(&self) -> [String; 3] {
         ["ca.pem", "own.pem", "own.key"].map(|name| self.path(name).to_str().unwrap().to_owned())
     }
 
-    /// The terms of a server that wants a certificate of this authority.
+    /// Returns the configuration of a server that requires a certificate of this authority.
     pub(crate) fn terms(&self) -> Arc<ServerConfig> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier =

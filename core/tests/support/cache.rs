@@ -1,9 +1,9 @@
-//! A cache that persistent workers share and that can be renewed only while nobody uses it.
+//! A cache that persistent workers share and that can be renewed only while it is unused.
 
 use svc_core::pool::SharedCacheFacts;
 use svc_core::sync::lock::ShortLock;
 
-/// The cache; there is none before it has been used.
+/// The cache; it does not exist before its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Cache(ShortLock<CacheState>);
 
@@ -15,13 +15,13 @@ struct CacheState {
 }
 
 impl Cache {
-    /// It wants to be renewed.
+    /// Marks it as stale.
     pub(crate) fn spoil(&self) {
         let mut state = self.0.lock();
         (state.exists, state.facts.is_stale) = (true, true);
     }
 
-    /// A worker boots; returns whether it uses the cache.
+    /// Boots a worker; returns whether it uses the cache.
     pub(crate) fn enter(&self) -> bool {
         let CacheState { facts, renewals, .. } = &mut *self.0.lock();
         if facts.is_stale && facts.users == 0 {
@@ -32,7 +32,7 @@ impl Cache {
         !facts.is_stale
     }
 
-    /// A worker that uses it ends.
+    /// Ends a worker that uses it.
     pub(crate) fn leave(&self) {
         self.0.lock().facts.users -= 1;
     }
@@ -42,7 +42,7 @@ impl Cache {
         state.exists.then_some(state.facts)
     }
 
-    /// How often it was renewed.
+    /// Returns the number of renewals.
     pub(crate) fn renewals(&self) -> u64 {
         self.0.lock().renewals
     }

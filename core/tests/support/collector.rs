@@ -1,7 +1,7 @@
-//! A collector of OpenTelemetry that does as it is told: OTLP over HTTP/1.1 and gRPC, with or without TLS.
+//! A scriptable OpenTelemetry collector: OTLP over HTTP/1.1 and gRPC, with or without TLS.
 //!
-//! Promises: what it has received is read as OTLP's JSON, whatever the encoding. Refuses: it keeps no state but what it has
-//! received; each connection has a thread of its own, which ends with it.
+//! Received data is decoded to OTLP's JSON, whatever the encoding. The collector keeps no state besides that; each
+//! connection has a thread that ends with it.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -17,17 +17,17 @@ use svc_core::sync::lock::ShortLock;
 #[path = "otlp.rs"]
 mod otlp;
 
-/// The collector. It goes on for as long as the process does.
+/// The collector. It runs until the process ends.
 #[derive(Debug)]
 pub(crate) struct Collector {
     addr: SocketAddr,
     desk: Arc<Desk>,
 }
 
-/// An export that was received.
+/// A received export.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
-    /// Which connection it came on.
+    /// The number of its connection.
     pub(crate) connection: usize,
     /// The path.
     pub(crate) path: String,
@@ -37,16 +37,16 @@ pub(crate) struct Received {
     pub(crate) message: Value,
 }
 
-/// What the collector says.
+/// The collector's response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Says {
-    /// It takes everything.
+    /// Accept all spans.
     Accepted,
-    /// It closes the connection.
+    /// Close the connection.
     Nothing,
-    /// It rejects one span, because it is old.
+    /// Reject one span because it is old.
     Partial,
-    /// It refuses with this status of HTTP.
+    /// Reject with this HTTP status.
     Status(u16),
 }
 
@@ -57,17 +57,17 @@ struct Desk {
 }
 
 impl Collector {
-    /// Starts one on a free port.
+    /// Starts a collector on a free port.
     pub(crate) fn start() -> Self {
         Self::start_with(None)
     }
 
-    /// Starts one that speaks TLS.
+    /// Starts a collector, over TLS if configured.
     pub(crate) fn start_with(tls: Option<Arc<ServerConfig>>) -> Self {
         Self::listen(TcpListener::bind("127.0.0.1:0").unwrap(), tls)
     }
 
-    /// Starts one on a listener.
+    /// Starts a collector on a listener.
     pub(crate) fn listen(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Self {
         let addr = listener.local_addr().unwrap();
         let desk = Arc::new(Desk { received: ShortLock::default(), says: ShortLock::new(Says::Accepted) });
@@ -75,7 +75,7 @@ impl Collector {
         thread::spawn(move || {
             for (connection, socket) in listener.incoming().enumerate() {
                 let (desk, tls, socket) = (Arc::clone(&own), tls.clone(), socket.unwrap());
-                // What goes wrong on a connection ends it.
+                // An error ends the connection.
                 thread::spawn(move || match tls {
                     None => desk.serve(socket, connection),
                     Some(config) => desk
@@ -86,39 +86,39 @@ impl Collector {
         Self { addr, desk }
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What it says from now on.
+    /// Sets the response from now on.
     pub(crate) fn say(&self, says: Says) {
         *self.desk.says.lock() = says;
     }
 
-    /// The exports that have come.
+    /// Returns the received exports.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.desk.received.lock().clone()
     }
 
-    /// The spans that have come, in order.
+    /// Returns the received spans in order.
     pub(crate) fn spans(&self) -> Vec<Value> {
         self.received().iter().flat_map(Received::spans).collect()
     }
 }
 
 impl Received {
-    /// Its spans.
+    /// Returns its spans.
     pub(crate) fn spans(&self) -> Vec<Value> {
         self.message["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned().unwrap_or_default()
     }
 
-    /// A field.
+    /// Returns a field.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// An attribute of the resource, as text.
+    /// Returns an attribute of the resource as text.
     pub(crate) fn resource(&self, key: &str) -> Option<String> {
         let attributes = self.message["resourceSpans"][0]["resource"]["attributes"].as_array()?;
         let value = &attributes.iter().find(|attribute| attribute["key"] == key)?["value"];
@@ -192,7 +192,7 @@ impl Desk {
     }
 
     fn serve_grpc(&self, socket: &mut (impl Read + Write), connection: usize) -> io::Result<()> {
-        // The rest of the preface.
+        // Skips the rest of the preface.
         socket.read_exact(&mut [0; 20])?;
         socket.write_all(&frame(SETTINGS, 0, 0, &[]))?;
         let mut decoder = Decoder::default();

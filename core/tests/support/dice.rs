@@ -1,11 +1,11 @@
-//! Random numbers that a seed repeats.
+//! Deterministic random numbers.
 
 /// A stream of random numbers (xorshift64*).
 pub(crate) struct Dice(u64);
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not begin alike, and the state must not be 0.
+        // Neighbouring seeds must diverge at once, and the state must not be 0.
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,4 +1,4 @@
-//! An engine that does what the path says.
+//! An engine that takes its commands from the path.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::cache::Cache;
 pub(crate) struct Switchboard {
     state: ShortLock<SwitchboardState>,
     event_count: EventCount,
-    /// What persistent workers share.
+    /// The cache that persistent workers share.
     pub(crate) cache: Cache,
 }
 
@@ -31,61 +31,61 @@ struct SwitchboardState {
     refuses_boots: bool,
     holds_boots: bool,
     boots: u64,
-    /// The number of the exchange whose time limit is over.
+    /// The number of the exchange whose time limit has expired.
     overdue: Option<u64>,
 }
 
 impl Switchboard {
-    /// Lets whoever waits at `name` go on, now and later.
+    /// Releases workers that wait at `name`, now and later.
     pub(crate) fn open(&self, name: &str) {
         self.state.lock().open.insert(name.to_owned());
         self.event_count.notify_all();
     }
 
-    /// From now on workers do not boot, or do again.
+    /// Sets whether workers fail to boot.
     pub(crate) fn refuse_boots(&self, refuses: bool) {
         self.state.lock().refuses_boots = refuses;
     }
 
-    /// From now on workers wait at `boot` before they have booted.
+    /// Makes workers wait at `boot` before they have booted.
     pub(crate) fn hold_boots(&self) {
         self.state.lock().holds_boots = true;
     }
 
-    /// Whether they do.
+    /// Returns whether workers wait at `boot`.
     pub(crate) fn holds_boots(&self) -> bool {
         self.state.lock().holds_boots
     }
 
-    /// How many workers tried to boot.
+    /// Returns the number of attempts to boot.
     pub(crate) fn boots(&self) -> u64 {
         self.state.lock().boots
     }
 
-    /// A worker tries to boot.
+    /// Attempts to boot a worker.
     pub(crate) fn boot(&self) -> Result<(), String> {
         let mut state = self.state.lock();
         state.boots += 1;
         if state.refuses_boots { Err("told not to boot".to_owned()) } else { Ok(()) }
     }
 
-    /// Lets everybody go on.
+    /// Releases all workers.
     pub(crate) fn open_all(&self) {
         self.state.lock().all_open = true;
         self.event_count.notify_all();
     }
 
-    /// Whether a worker waits at `name`, or has.
+    /// Returns whether a worker waits at `name`, or has waited there.
     pub(crate) fn is_inside(&self, name: &str) -> bool {
         self.state.lock().inside.contains(name)
     }
 
-    /// Whether a worker at `name` was told that nobody reads its reply.
+    /// Returns whether a worker at `name` learned that its client is gone.
     pub(crate) fn saw_gone(&self, name: &str) -> bool {
         self.state.lock().gone.contains(name)
     }
 
-    /// How many bytes floods have handed over.
+    /// Returns the number of bytes that floods have handed over.
     pub(crate) fn flooded(&self) -> u64 {
         self.state.lock().written
     }
@@ -96,18 +96,18 @@ impl Switchboard {
         self.wait_until(|| self.is_open(name));
     }
 
-    /// Somebody is at `name`.
+    /// Records a worker at `name`.
     pub(crate) fn enter(&self, name: &str) {
         self.state.lock().inside.insert(name.to_owned());
     }
 
-    /// Whether who is at `name` may go on.
+    /// Returns whether workers at `name` may continue.
     pub(crate) fn is_open(&self, name: &str) -> bool {
         let state = self.state.lock();
         state.all_open || state.open.contains(name)
     }
 
-    /// Waits until `condition`; looks at it whenever something opens, or somebody is woken.
+    /// Waits until `condition` holds; checks it whenever a place opens or a worker is woken.
     pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
         loop {
             let ticket = self.event_count.prepare_wait();
@@ -118,7 +118,7 @@ impl Switchboard {
         }
     }
 
-    /// Lets those who wait look at their conditions.
+    /// Makes waiting workers check their conditions.
     pub(crate) fn wake(&self) {
         self.event_count.notify_all();
     }
@@ -214,7 +214,7 @@ impl ThreadProbe for Switchboard {
 }
 
 impl Actor {
-    /// Answers with the body's length and the sum of its bytes.
+    /// Responds with the body's length and the sum of its bytes.
     fn echo(&self, exchange: &Exchange) {
         let body = &exchange.request.body;
         let (mut sum, mut at, mut buf) = (0u64, 0u64, [0; 8192]);
@@ -235,7 +235,7 @@ impl Actor {
         exchange.end(End::Complete);
     }
 
-    /// Hands so many bytes over, each the low byte of its place.
+    /// Hands over `bytes` bytes, each the low byte of its position.
     fn flood(&self, exchange: &Exchange, bytes: u64) {
         if exchange.head(head(200, None), Vec::new()).is_err() {
             return;
@@ -252,7 +252,7 @@ impl Actor {
         exchange.end(End::Complete);
     }
 
-    /// Announces so many bytes and sends six.
+    /// Announces `bytes` bytes and sends six.
     fn announce(&self, exchange: &Exchange, bytes: u64) {
         let _ = exchange.head(head(200, Some(bytes)), b"six".to_vec());
         let _ = exchange.data(b"six".to_vec());
@@ -267,7 +267,7 @@ pub(crate) fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
 }
 
 pub(crate) fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
-    // A client that has left needs no answer.
+    // A client that has left needs no response.
     let _ = exchange.complete(head(status, None), body);
 }
 

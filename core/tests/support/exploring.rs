@@ -1,4 +1,4 @@
-//! How the models of loom are run.
+//! Runs loom models.
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {

@@ -1,4 +1,4 @@
-//! A whole server around an engine that does what the path says, and a client to talk to it.
+//! A complete server with an engine that takes its commands from the path, and a client.
 
 pub(crate) mod engine;
 pub(crate) mod persistent;
@@ -37,16 +37,16 @@ pub(crate) struct Site {
     server: Option<Server>,
     shared: Arc<Shared>,
     main_addr: SocketAddr,
-    /// What steers the engine.
+    /// Controls the engine.
     pub(crate) switches: Arc<Switchboard>,
-    /// What steers the tasks.
+    /// Controls the tasks.
     pub(crate) task_board: Arc<TaskBoard>,
     /// The document root.
     pub(crate) root: TempDir,
     log: Lines,
 }
 
-/// What the server logged.
+/// The server's log.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<ShortLock<Vec<u8>>>);
 
@@ -62,19 +62,19 @@ impl Write for Lines {
 }
 
 impl Site {
-    /// Starts a server with these settings on top of the usual ones: two workers, every path is the script's.
+    /// Starts a server with these settings in addition to the defaults: two workers, and the script serves every path.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("index.php"), "script").unwrap();
         Self::start_in(root, settings)
     }
 
-    /// Starts a server on a document root that is there already.
+    /// Starts a server on an existing document root.
     pub(crate) fn start_in(root: TempDir, settings: &[(&str, &str)]) -> Self {
         Self::start_steered(root, settings, Arc::default())
     }
 
-    /// Starts a server whose tasks `task_board` steers.
+    /// Starts a server whose tasks `task_board` controls.
     pub(crate) fn start_steered(
         root: TempDir,
         settings: &[(&str, &str)],
@@ -85,7 +85,7 @@ impl Site {
             ("LISTEN_ADDR", "127.0.0.1:0"),
             ("ENTRY_FILE", "index.php"),
             ("PHP_WORKERS", "2"),
-            // Tests that hold a request in the queue take as long as the machine lets them.
+            // Tests that hold a request in the queue take as long as the machine needs.
             ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
             ("MAX_CONNECTIONS", "100"),
             ("ACCESS_LOG", "all"),
@@ -111,27 +111,27 @@ impl Site {
         Self { server: Some(server), shared, main_addr, switches, task_board, root, log }
     }
 
-    /// The address of the main port.
+    /// Returns the address of the main port.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.main_addr
     }
 
-    /// A new connection.
+    /// Opens a connection.
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.addr())
     }
 
-    /// Asks the operations port.
+    /// Sends a request to the operations port.
     pub(crate) fn ops(&self, path: &str) -> Response {
         Client::connect(self.server().ops_addr().expect("INTERNAL_ADDR is set")).get(path)
     }
 
-    /// A new connection of HTTP/2.
+    /// Opens an HTTP/2 connection.
     pub(crate) fn http2(&self) -> Http2Client {
         Http2Client::connect(self.addr())
     }
 
-    /// What the server's threads share.
+    /// Returns the state shared by the server's threads.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -140,12 +140,12 @@ impl Site {
         self.server.as_ref().expect("the server has not ended")
     }
 
-    /// What was counted.
+    /// Returns the metrics.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.shared().metrics
     }
 
-    /// What was logged so far.
+    /// Returns the log so far.
     pub(crate) fn log(&self) -> String {
         String::from_utf8(self.log.0.lock().clone()).unwrap()
     }
@@ -155,7 +155,7 @@ impl Site {
         self.server().restart_workers()
     }
 
-    /// Begins the drain.
+    /// Starts the drain.
     pub(crate) fn drain(&self) {
         self.server().drain();
     }
@@ -165,12 +165,12 @@ impl Site {
         self.server.take().expect("the server has not ended").wait()
     }
 
-    /// Leaves the server to the end of the process.
+    /// Leaves the server running until the process ends.
     pub(crate) fn abandon(&mut self) {
         drop(self.server.take());
     }
 
-    /// Is a client that asks for `path` and leaves when the server has read a part of its body.
+    /// Requests `path` and disconnects once the server has read a part of the body.
     pub(crate) fn leave_within_body(&self, path: &str) {
         let read = || self.metrics().request_bytes.value();
         let (mut client, before) = (self.client(), read());
@@ -183,7 +183,7 @@ impl Site {
         eventually("the engine is inside", || self.switches.is_inside(name));
     }
 
-    /// Waits until nothing is in flight, and checks what must hold then.
+    /// Waits until no request is in flight, and checks the accounting.
     pub(crate) fn check_books(&self) {
         let (metrics, shared) = (self.metrics(), self.shared());
         eventually("every connection ended", || metrics.connections.value() == 0);
@@ -193,7 +193,7 @@ impl Site {
         eventually("no worker is busy", || shared.pool_facts().busy == 0);
         eventually("no worker carries anything", || shared.pool_facts().carrying == 0);
         eventually("no reply is held", || shared.spool.memory_bytes() == 0);
-        // A connection is counted as ended just before its permits are back.
+        // A connection is counted as ended just before its permits are returned.
         let beside = shared.config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
         eventually("the permits are back", || {
             shared.permits.free() == shared.config.admission.max_connections
@@ -212,7 +212,7 @@ impl Site {
             "{refused} refused, {cancelled} cancelled, {dropped} dropped, {failures} failures"
         );
         if shared.config.logs.access == AccessLog::All {
-            // Who was before the head, and nobody else.
+            // Exactly the clients that left before the head of their response.
             let left = || self.log().matches("\"status\":499,").count() as u64;
             eventually("each 499 is a client that left", || {
                 left() == metrics.cancelled.value(CancelReason::ClientAbort)

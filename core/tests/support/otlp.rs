@@ -1,7 +1,7 @@
-//! Reads OTLP's protocol buffers as the JSON that OTLP's mapping makes of them.
+//! Decodes OTLP's Protocol Buffers to the JSON of OTLP's mapping.
 //!
-//! Promises: the tables below are transcribed from OpenTelemetry's definitions, and share nothing with the encoder of the
-//! server; a field that is not in them, or has another type, fails the test.
+//! The tables below are transcribed from OpenTelemetry's definitions, and share no code with the server's encoder. A
+//! field that is not listed, or has another type, fails the test.
 
 use serde_json::{Map, Value, json};
 
@@ -101,7 +101,7 @@ static ANY_VALUE: [Field; 5] = [
 
 static ARRAY_VALUE: [Field; 1] = [many(1, "values", &ANY_VALUE)];
 
-/// Reads a message.
+/// Decodes a message.
 pub(crate) fn read(message: &'static [Field], mut bytes: &[u8]) -> Value {
     let mut members = Map::new();
     while !bytes.is_empty() {

@@ -1,4 +1,4 @@
-//! A persistent engine that does what the path says, many requests at a time on one thread.
+//! A persistent engine that takes its commands from the path and runs several requests at a time on one thread.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Engine<Exchange> for PersistentWorkers {
     }
 }
 
-/// What wakes a worker from its wait.
+/// Wakes a worker from its wait.
 #[derive(Debug)]
 struct Ring {
     rung: Flag,
@@ -62,7 +62,7 @@ impl Drop for ScriptedWorker {
     }
 }
 
-/// A request that goes on when its place is open.
+/// A request that continues when its place is open.
 struct Fiber {
     claim: Claim<Exchange>,
     place: String,
@@ -116,7 +116,7 @@ impl ScriptedWorker {
         self.fibers.iter().any(|fiber| self.board.is_open(&fiber.place))
     }
 
-    /// Runs the fibers that can run to their ends.
+    /// Runs the fibers that can finish.
     fn go_on(&mut self) {
         let (open, parked) =
             std::mem::take(&mut self.fibers).into_iter().partition(|fiber| self.board.is_open(&fiber.place));
@@ -131,7 +131,7 @@ impl ScriptedWorker {
         }
     }
 
-    /// Begins a request; returns why the worker wants to be replaced, if it does.
+    /// Starts a request; returns the reason if the worker wants to be replaced.
     fn begin(
         &mut self,
         mut claim: Claim<Exchange>,
@@ -158,21 +158,21 @@ impl ScriptedWorker {
                 complete(claim.job(), 200, b"recycled".to_vec());
                 reason = RecycleReason::ALL.into_iter().find(|reason| reason.as_str() == rest);
             }
-            // The whole worker waits.
+            // The whole worker blocks.
             "block" => {
                 self.board.wait(&rest);
                 complete(claim.job(), 200, rest.into_bytes());
             }
             "silent" => {}
             "panic" => panic!("told to"),
-            // The fiber waits, and answers when its place is open.
+            // The fiber waits, and responds when its place is open.
             "park" => {
                 self.board.enter(&rest);
                 claim.park();
                 self.fibers.push(Fiber { claim, place: rest });
                 return None;
             }
-            // The fiber has answered, and goes on until its place is open.
+            // The fiber has responded, and continues until its place is open.
             "linger" => {
                 complete(claim.job(), 200, b"answered".to_vec());
                 claim.park();

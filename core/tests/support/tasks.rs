@@ -1,4 +1,4 @@
-//! A pool of tasks that do what their input says, many at a time on one thread.
+//! A pool of tasks that take their commands from their input and run several at a time on one thread.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use svc_core::sync::idle_workers::Wake;
 use svc_core::sync::lock::ShortLock;
 use svc_core::tasks::{Cargo, Task, TaskOutcome, TaskThread};
 
-/// What a task does.
+/// The action of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskAct {
     /// Returns this.
     Return(u32),
     Fail,
-    /// Waits in its fiber until the place is open, or it is cancelled.
+    /// Waits in its fiber until the place is open or the task is cancelled.
     Park(&'static str),
-    /// Keeps its thread until the place is open, whether it is cancelled or not.
+    /// Blocks its thread until the place is open, even if the task is cancelled.
     Block(&'static str),
     /// Ends without an outcome.
     Silent,
@@ -33,7 +33,7 @@ impl TaskAct {
     }
 }
 
-/// Steers the tasks of a test.
+/// Controls the tasks of a test.
 #[derive(Debug, Default)]
 pub(crate) struct TaskBoard {
     state: ShortLock<BoardState>,
@@ -46,7 +46,7 @@ struct BoardState {
     all_open: bool,
     boots: u32,
     refuses_boots: bool,
-    /// The numbers of the tasks that have begun, in their order.
+    /// The numbers of the started tasks, in order.
     began: Vec<u64>,
 }
 
@@ -65,12 +65,12 @@ impl TaskBoard {
         self.state.lock().refuses_boots = refuses;
     }
 
-    /// How many threads tried to boot.
+    /// Returns the number of attempts to boot a thread.
     pub(crate) fn boots(&self) -> u32 {
         self.state.lock().boots
     }
 
-    /// The tasks that have begun.
+    /// Returns the started tasks.
     pub(crate) fn began(&self) -> Vec<u64> {
         self.state.lock().began.clone()
     }
@@ -112,7 +112,7 @@ impl Engine<Task> for TaskEngine {
     }
 }
 
-/// What wakes a thread, for a new task or for a cancelled one.
+/// Wakes a thread for a new task or a cancelled one.
 #[derive(Debug)]
 struct TaskRing {
     rung: Flag,
@@ -172,7 +172,7 @@ impl TaskRunner {
         self.fibers.iter().any(|(claim, place)| self.board.is_open(place) || claim.job().is_cancelled())
     }
 
-    /// Runs the fibers that can run to their ends.
+    /// Runs the fibers that can finish.
     fn go_on(&mut self) {
         for (mut claim, place) in std::mem::take(&mut self.fibers) {
             if !self.board.is_open(place) && !claim.job().is_cancelled() {
