@@ -1,7 +1,7 @@
-//! Keeps the server's descriptors out of the range that `select` in PHP can name.
+//! Keeps the server's descriptors above the range that PHP's `select` supports.
 //!
-//! Promises: a descriptor moves up if there is room above, and stays as it is otherwise. Refuses: it does not know what
-//! a descriptor belongs to.
+//! A descriptor moves up if a higher number is free, and stays as it is otherwise. The object behind a descriptor does
+//! not matter.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

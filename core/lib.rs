@@ -1,9 +1,8 @@
 //! The engine of svc: everything between the sockets and the interpreter, without unsafe code.
 //!
-//! Promises: the folders are layers, and a folder imports lower layers only. State machines are pure: they take bytes,
-//! samples and `now`, and return values. The shells in `serve` own the sockets, clocks and counters.
-//!
-//! Refuses: it does not know PHP. Whatever runs a request implements [`pool::Engine`].
+//! The folders are layers, and a folder imports lower layers only. State machines are pure: they take bytes, samples
+//! and `now`, and return values. The shells in `serve` own the sockets, clocks and counters. The core does not depend
+//! on PHP: an engine that runs requests implements [`pool::Engine`].
 //!
 //! | layer | folders |
 //! |---|---|

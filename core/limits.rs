@@ -39,31 +39,31 @@ pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
 pub const REPLY_PIECE_MAX: usize = 4 * 1024 * 1024;
 
 /// The memory for all responses together, in bytes, apart from a few KiB of each: output of scripts, file contents, and
-/// copies of both in HTTP/2 and TLS. Further output of scripts goes to spool files. If those are full too, a worker waits
-/// for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so clients that do not read cannot stop those that
-/// do.
+/// copies of both in HTTP/2 and TLS. Further output of scripts goes to spool files. If those are full, too, a worker
+/// waits for its client. Every response may keep twice [`REPLY_GATHER_MAX`], so that clients that do not read cannot
+/// block those that do.
 pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
 
 /// The growth of the resident memory from which free memory is returned to the system, in bytes.
 pub const MEMORY_PEAK_MIN: u64 = 8 * 1024 * 1024;
 
-/// How much of a response a worker collects before it passes it on, in bytes, unless the script flushes.
+/// The number of bytes of a response that a worker collects before it passes them on, unless the script flushes.
 pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 
-/// How much of a file to read ahead when the next part to send is not in the page cache, in bytes.
+/// The number of bytes to read ahead when the next part of a file is not in the page cache.
 pub const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
-/// How much of a file is sent with one system call, in bytes.
+/// The number of bytes of a file that are sent with one system call.
 pub const SEND_FILE_BYTES: usize = 256 * 1024;
 
-/// How much is read from or written to a disk at once, in bytes.
+/// The number of bytes that are read from or written to a disk at once.
 pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 
-/// The same for a response on disk while the memory for responses is used up.
+/// The number of bytes of a response on disk that are read at once while the memory for responses is used up.
 pub const TIGHT_SLICE_BYTES: usize = 4 * 1024;
 
-/// How much HTTP/2 and TLS buffer for a connection while the memory for responses is used up, in bytes: one frame or
-/// record.
+/// The number of bytes that HTTP/2 and TLS buffer for a connection while the memory for responses is used up: one frame
+/// or record.
 pub const TIGHT_OUTPUT_BYTES: usize = 16 * 1024;
 
 /// The maximum number of runs of files that an I/O thread collects for a client. Each needs separate system calls.
@@ -76,7 +76,8 @@ pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
 /// meaningful modification time are.
 pub const HASHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How much of the cache's capacity the descriptor of a static file counts for, in bytes, unless its share is larger.
+/// The part of the cache's capacity that the descriptor of a static file accounts for, in bytes, unless its share is
+/// larger.
 pub const STATIC_DESCRIPTOR_BYTES: u64 = 256 * 1024;
 
 /// The maximum number of descriptors in the cache of static files.
@@ -88,7 +89,7 @@ pub const STATIC_CACHE_SHARE: u64 = 8;
 /// How long a cached file is fresh. After that, one request starts a check of the disk while others are still served.
 pub const STATIC_FRESH: Duration = Duration::from_secs(1);
 
-/// How long a cached file is served at all without a check of the disk.
+/// The maximum time for which a cached file is served without a check of the disk.
 pub const STATIC_STALE: Duration = Duration::from_secs(2);
 
 /// How long an unused descriptor is kept; the disk space of a deleted file is free only after that.
@@ -97,25 +98,25 @@ pub const STATIC_DESCRIPTOR_AGE: Duration = Duration::from_secs(10);
 /// How often unused descriptors are closed.
 pub const STATIC_SWEEP_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often a file is read if it changes while it is read.
+/// The maximum number of attempts to read a file that changes during the read.
 pub const FILE_READ_TRIES: u32 = 3;
 
 /// The maximum size of a static file that the server compresses, in bytes; larger ones can have precompressed files.
 pub const CODED_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The maximum number of spans that the script of a request, or a task, makes; beyond it, they are not recorded.
+/// The maximum number of spans created by the script of a request, or by a task; further ones are not recorded.
 pub const SCRIPT_SPANS_MAX: usize = 10_000;
 
-/// How many of them may be open at the same time.
+/// The maximum number of these spans that may be open at the same time.
 pub const SCRIPT_SPANS_OPEN_MAX: usize = 256;
 
-/// The maximum length of a text, or of a list, that a script gives a span, in bytes; longer ones are truncated.
+/// The maximum length of a text, or of a list, that a script sets on a span, in bytes; longer ones are truncated.
 pub const SPAN_TEXT_BYTES_MAX: usize = 16 * 1024;
 
-/// The maximum length of everything that a script gives a span, in bytes; the rest is dropped and counted.
+/// The maximum length of all data that a script sets on a span, in bytes; the rest is dropped and counted.
 pub const SPAN_BYTES_MAX: usize = 64 * 1024;
 
-/// The capacity of the buffer of an exported span up to which it is kept for another one, in bytes.
+/// The maximum capacity of a span's buffer that is kept for reuse, in bytes.
 pub const SPAN_BUFFER_KEPT_MAX: usize = 4 * 1024;
 
 /// The stack of a thread that runs PHP, in bytes. Scripts may use 8 MiB of it (`zend.max_allowed_stack_size`); the rest
@@ -133,7 +134,7 @@ pub const CODING_WINDOW_LOG: u32 = 18;
 /// The window for compressed copies of files, as a power of two in bytes: RFC 9659 lets clients refuse more than 8 MiB.
 pub const CODING_WINDOW_LOG_MAX: u32 = 23;
 
-/// By how much the output buffer of an encoder grows, in bytes.
+/// The growth step of an encoder's output buffer, in bytes.
 pub const CODED_STEP_BYTES: usize = 16 * 1024;
 
 /// The maximum size of a file that is compressed with Brotli's highest level, in bytes: it takes a second per MiB.
@@ -141,7 +142,7 @@ pub const DENSEST_BYTES_MAX: usize = 128 * 1024;
 /// The maximum size of a certificate or key file, in bytes.
 pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The number of TLS sessions that are remembered for clients that resume without a ticket.
+/// The number of TLS sessions that are cached for clients that resume without a ticket.
 pub const TLS_SESSIONS_MAX: usize = 4096;
 
 /// The approximate size of the TLS records that wait for a slow client, in bytes.
@@ -156,11 +157,11 @@ pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
 /// The maximum number of threads of one kind.
 pub const THREADS_MAX: usize = 1024;
 
-/// The minimum number of workers that may linger: they take no more work and end with the requests that they carry, while
-/// others have taken their places. In a larger pool, as many may linger as it has workers, so that all can be replaced
-/// while each still has a stream open. Each holds the memory of an application, so no more than one generation may linger;
-/// a small pool, whose generation is soon used up, may have a few more. Beyond that, a worker that is to be replaced keeps
-/// its place until it has ended.
+/// The minimum number of workers that may linger: they take no more work and end with their current requests, while
+/// others have replaced them. In a larger pool, as many may linger as it has workers, so that all can be replaced while
+/// each still has a stream open. Each holds the memory of an application, so no more than one generation may linger; a
+/// small pool, whose generation is soon used up, may have a few more. Beyond that, a worker to be replaced keeps its
+/// slot until it has ended.
 pub const LINGERING_MIN: usize = 4;
 
 /// The maximum number of request fibers of a persistent worker; with that many, it takes no work.
@@ -172,21 +173,21 @@ pub const QUEUE_CAPACITY_MAX: usize = 1 << 20;
 /// The number of threads that wait for disks.
 pub const FILE_THREADS: usize = 2;
 
-/// The maximum number of helper threads, which wait for what requests would block their threads with. They wait for others,
-/// names above all, so their number has nothing to do with that of processors.
+/// The maximum number of helper threads, which run calls that would block the threads of requests. They mostly wait for
+/// other hosts, above all for name resolution, so their number does not depend on that of processors.
 pub const HELPER_THREADS_MAX: usize = 32;
 
-/// The maximum number of jobs that wait for a helper thread; beyond it, a request blocks its own thread.
+/// The maximum number of jobs that wait for a helper thread; beyond it, a request blocks its thread.
 pub const HELPER_QUEUE_MAX: usize = REQUEST_FIBERS_MAX;
 
-/// How long a helper thread is not needed before it ends.
+/// How long a helper thread must be unneeded before it ends.
 pub const HELPER_IDLE: Duration = Duration::from_secs(10);
 
 /// Descriptors that the server needs in addition to those of its connections: listeners, pollers, spool files, static
 /// files being sent or cached, and files opened by scripts.
 pub const DESCRIPTORS_RESERVED: u64 = 512 + STATIC_DESCRIPTORS_MAX;
 
-/// The number of descriptors that so many connections and the rest of the server need.
+/// Returns the number of descriptors that `max_connections` connections and the rest of the server need.
 pub const fn descriptors_needed(max_connections: u64) -> u64 {
     DESCRIPTOR_MIN.unsigned_abs() as u64 + max_connections + DESCRIPTORS_RESERVED
 }
@@ -194,36 +195,36 @@ pub const fn descriptors_needed(max_connections: u64) -> u64 {
 /// The maximum size of a file of variables, in bytes.
 pub const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How much input is still read, in bytes, from a connection that ends with unread input, so that its client can read the
-/// response before the connection is reset.
+/// The number of input bytes that are still read from a connection that ends with unread input, so that its client can
+/// read the response before the connection is reset.
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How long such input is read; see [`LINGER_BYTES_MAX`].
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a connection that has sent nothing stays open during the drain, measured from its arrival: its first request
-/// may be on its way.
+/// How long a connection that has sent no data stays open during the drain, measured from its arrival: its first
+/// request may be on its way.
 pub const FIRST_BYTE_GRACE: Duration = Duration::from_secs(1);
 
 /// The number of connections served in addition to `MAX_CONNECTIONS` during the drain: those in the backlog at its start.
 pub const LATE_CONNECTIONS_MAX: usize = 8192;
 
-/// How much of a response an I/O thread collects for a slow client, in bytes.
+/// The number of bytes of a response that an I/O thread collects for a slow client.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// The maximum number of concurrent streams on an HTTP/2 connection.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
 
-/// The maximum number of streams on all connections, not counting the first one of each: as many as `MAX_CONNECTIONS`, or
-/// this if that is less. Further streams are refused, and their clients may retry. Streams thus cost no more memory and
-/// descriptors than connections.
+/// The lower bound of the limit on streams of all connections, not counting the first one of each: the limit is
+/// `MAX_CONNECTIONS` if that is greater. Further streams are refused, and their clients may retry. Streams thus cost no
+/// more memory and descriptors than connections.
 pub const HTTP2_STREAMS_BESIDE_MIN: usize = 8 * HTTP2_STREAMS_MAX as usize;
 
-/// How much of a response an I/O thread collects for an HTTP/2 stream, in bytes.
+/// The number of bytes of a response that an I/O thread collects for an HTTP/2 stream.
 pub const HTTP2_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// The maximum number of response bytes in flight on an HTTP/2 connection: read from files, in the library, or in the output
-/// of the connection. Beyond it, streams wait until the client has read some.
+/// The maximum number of response bytes in flight on an HTTP/2 connection: read from files, in the library, or in the
+/// output of the connection. Beyond it, streams wait until the client has read some.
 pub const HTTP2_UNSENT_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
 
 /// The initial receive window of an HTTP/2 stream, in bytes.
@@ -235,7 +236,7 @@ pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// The maximum receive window of an HTTP/2 stream and of its connection, in bytes: 670 Mbit/s at a round-trip time of 100 ms.
 pub const HTTP2_WINDOW_BYTES_MAX: u32 = 8 * 1024 * 1024;
 
-/// By how much a permit enlarges the receive window of a connection, in bytes.
+/// The number of bytes by which a permit enlarges the receive window of a connection.
 pub const HTTP2_WINDOW_PERMIT_BYTES: u32 = 1024 * 1024;
 
 /// The number of these permits: together, they bound the unread request bodies of all HTTP/2 clients beyond the initial
@@ -258,14 +259,15 @@ pub const HTTP2_RESETS_MAX: u32 = 2 * HTTP2_STREAMS_MAX;
 /// end the connection.
 pub const HTTP2_IDLE_FRAMES_MAX: u32 = 10_000;
 
-/// How many frames without content each frame with content allows: it may cause updates of two windows, more than once.
+/// The number of frames without content that each frame with content allows: it may cause several updates of two
+/// windows.
 pub const HTTP2_FRAMES_PER_CONTENT: u32 = 8;
 
 /// The maximum number of events that a poller of the main port reports at once.
 pub const POLL_EVENTS: usize = 1024;
 
-/// How many steps a connection may take before the other connections of its I/O thread get their turn. Each write, and
-/// each [`STEP_BYTES`] of what is written, counts as a step: a turn sends about half a mebibyte.
+/// The number of steps a connection may take before the other connections of its I/O thread get their turn. Each write,
+/// and each [`STEP_BYTES`] of written data, counts as a step: a turn sends about half a mebibyte.
 pub const LINK_STEPS_MAX: u32 = 64;
 
 /// The number of bytes whose sending counts as a step.
@@ -283,16 +285,16 @@ pub const LOG_QUEUE_RECORDS: usize = 8192;
 /// The maximum length of a text in a log record, in bytes; longer ones are truncated.
 pub const LOG_TEXT_BYTES_MAX: usize = 8 * 1024;
 
-/// How long the log may take to write its queue when the process ends.
+/// The timeout for writing the log's queue when the process ends.
 pub const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The minimum time between two records about a persistent problem (a full disk, no descriptors left).
 pub const TROUBLE_RECORD_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long an I/O thread remembers where a script is on the disk.
+/// How long an I/O thread caches the location of a script on the disk.
 pub const ROUTE_CACHE_AGE: Duration = Duration::from_secs(1);
 
-/// The maximum number of paths for which an I/O thread remembers scripts.
+/// The maximum number of paths for which an I/O thread caches scripts.
 pub const ROUTE_CACHE_ENTRIES_MAX: usize = 4096;
 
 /// The maximum number of plugins.
@@ -301,7 +303,7 @@ pub const PLUGINS_MAX: usize = 32;
 /// The maximum length of a plugin's name, in bytes.
 pub const PLUGIN_NAME_BYTES_MAX: usize = 32;
 
-/// How long the start of the server waits until a plugin is initialised.
+/// How long the start of the server waits for the initialisation of a plugin.
 pub const PLUGIN_INIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a callback of a plugin may take before the plugin counts as degraded, and its pages are answered with 503.
@@ -310,17 +312,16 @@ pub const PLUGIN_LATE_AFTER: Duration = Duration::from_secs(5);
 /// How long a callback of a plugin may take before the plugin counts as failed.
 pub const PLUGIN_FAILED_AFTER: Duration = Duration::from_secs(60);
 
-/// The stack of a plugin's thread, in bytes: what C code is used to.
+/// The stack of a plugin's thread, in bytes: the usual size for C code.
 pub const PLUGIN_STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// The maximum length of a text that a plugin says about its health or an error, in bytes; longer ones are truncated.
+/// The maximum length of a plugin's text about its health or an error, in bytes; longer ones are truncated.
 pub const PLUGIN_TEXT_BYTES_MAX: usize = 1024;
 
-/// The maximum length of what a plugin adds to the configuration report, in bytes.
+/// The maximum length of a plugin's part of the configuration report, in bytes.
 pub const PLUGIN_CONFIG_BYTES_MAX: usize = 64 * 1024;
 
-/// How deep the objects and arrays of it may be nested. Clients that read the report have limits of their own, of 128
-/// levels and more.
+/// The maximum nesting of objects and arrays in it. Clients that read the report have limits of 128 levels and more.
 pub const PLUGIN_CONFIG_DEPTH_MAX: usize = 64;
 
 /// The maximum length of the body of a plugin's page, in bytes.
@@ -338,7 +339,7 @@ pub const PLUGIN_METRICS_BYTES_MAX: usize = 256 * 1024;
 /// The maximum number of labels of a series of a plugin.
 pub const PLUGIN_LABELS_MAX: usize = 16;
 
-/// The maximum number of ended requests that wait for a plugin to look at them; further ones are dropped and counted.
+/// The maximum number of ended requests that wait for a plugin; further ones are dropped and counted.
 pub const PLUGIN_FACTS_MAX: usize = 4096;
 
 /// The maximum number of connections to the operations port; for another one, the one idle for longest is closed.
@@ -350,8 +351,8 @@ pub const OPS_IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long a client of the operations port may take to close its connection after the last response.
 pub const OPS_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many steps a connection to the operations port may take before the others get their turn. A response takes two (it
-/// is created and sent), so these are at most four responses.
+/// The number of steps a connection to the operations port may take before the others get their turn. A response takes
+/// two (it is created and sent), so these are at most four responses.
 pub const OPS_STEPS_PER_TURN: usize = 8;
 
 /// Descriptors reserved for connections to the operations port, for when the process has no others left.
@@ -387,19 +388,19 @@ pub const ERROR_PAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The interval at which the control thread scans the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 
-/// The interval at which it is decided how many I/O threads are in use.
+/// The interval of decisions about the number of I/O threads in use.
 pub const IO_SCALING_TICK: Duration = Duration::from_millis(500);
 
-/// How many episodes the operations port remembers.
+/// The number of episodes that the operations port keeps.
 pub const EPISODES_MAX: usize = 32;
 
-/// The maximum length of what is said of an episode, in bytes.
+/// The maximum length of the description of an episode, in bytes.
 pub const EPISODE_TEXT_BYTES_MAX: usize = 240;
 
-/// How many seconds the rates and latencies of `/status` look back.
+/// The number of past seconds that the rates and latencies of `/status` cover.
 pub const STATUS_WINDOW_SECONDS: usize = 10;
 
-/// The time for which an answer of `/status` is kept for further viewers.
+/// How long a response of `/status` is cached for further viewers.
 pub const STATUS_KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// The minimum size of a response of the operations port that is compressed, in bytes.
@@ -421,13 +422,13 @@ pub const TRACE_QUEUE_SPANS_MAX: usize = 1 << 20;
 /// The maximum size of a batch of spans before compression, in bytes; a larger one is not sent.
 pub const EXPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The maximum size of a collector's answer, in bytes.
+/// The maximum size of a collector's response, in bytes.
 pub const EXPORT_ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The maximum size of the header of a collector's answer, in bytes.
+/// The maximum size of the header of a collector's response, in bytes.
 pub const EXPORT_HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A connection to a collector that was idle for longer is not used again: something on the way may have forgotten it.
+/// The maximum idle time of a reused connection to a collector: a device in between may have dropped its state.
 pub const EXPORT_IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// The lowest number of the server's descriptors: `select` in PHP supports only numbers below 1024.

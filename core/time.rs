@@ -20,14 +20,14 @@ pub fn wall() -> SystemTime {
     SystemTime::now()
 }
 
-/// Reads the monotonic clock in microseconds, as other processes of the machine do.
+/// Reads the monotonic clock in microseconds; other processes of the machine read the same clock.
 pub fn monotonic_micros() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
     seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000)
 }
 
-/// Reads how much processor time the calling thread has used. Costs a system call.
+/// Returns the processor time used by the calling thread. Costs a system call.
 pub fn thread_cpu() -> Duration {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or(0))
