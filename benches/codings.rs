@@ -1,7 +1,7 @@
-//! What each level of each coding costs for a page, and how small the page gets.
+//! The cost of each level of each coding for a page, and the resulting size.
 //!
-//! The page is a blog's: 50 KiB, text of this project's own documents in the markup that a content management system
-//! puts around it. `docs/performance.md` has the table that this prints before it measures.
+//! The page is that of a blog: 50 KiB, text of this project's documents in the markup of a content management system.
+//! `docs/performance.md` contains the table that is printed before the measurement.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ const DOCUMENTS: [&str; 7] = [
     include_str!("../ARCHITECTURE.md"),
 ];
 
-/// The levels that are compared.
+/// The compared levels.
 const LEVELS: [(Coding, &[u32]); 3] = [
     (Coding::Brotli, &[1, 2, 3, 4, 5, 6, 7, 9, 11]),
     (Coding::Gzip, &[1, 2, 4, 5, 6, 7, 9]),
@@ -81,7 +81,7 @@ fn article(number: usize, document: &str) -> String {
     html + "</p>\n</article>\n"
 }
 
-/// Codes `body` as a worker does.
+/// Codes `body` like a worker does.
 fn coded(encoder: &mut Encoder, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let done = encoder.write(body, &mut out).and_then(|()| encoder.finish(&mut out));
@@ -131,7 +131,7 @@ fn pages(criterion: &mut Criterion, page: &[u8]) {
     }
 }
 
-/// What it is worth to keep an encoder, where pages are small.
+/// Measures the benefit of keeping an encoder for small pages.
 fn starts(criterion: &mut Criterion, page: &[u8]) {
     let body = &page[..4096];
     for (coding, level) in [(Coding::Brotli, 5), (Coding::Gzip, 6), (Coding::Zstd, 3)] {

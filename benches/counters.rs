@@ -1,6 +1,6 @@
-//! What a count costs when eight threads count at once: our sharded counters beside one shared atomic.
+//! The cost of counting while eight threads count: our sharded counters and one shared atomic.
 //!
-//! Each figure is processor time per operation and thread, so that it means the same on two cores as on eight.
+//! Each figure is processor time per operation and thread, so that it is comparable between two and eight cores.
 
 use std::hint::black_box;
 use std::sync::Barrier;

@@ -1,4 +1,4 @@
-//! What a scrape costs: the facts of the process and the whole page, in both formats.
+//! The cost of a scrape: the facts of the process and the whole page, in both formats.
 
 use std::hint::black_box;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use svc_core::observe::process::ProcessFacts;
 use svc_core::observe::{CertificateFacts, Metrics, ReloadFacts, ScrapeFacts, StaticCacheReading};
 use svc_core::pool::{PoolFacts, SlotPhase, SlotReading};
 
-/// Counters as after some traffic, so that every series is there.
+/// Returns counters after some traffic, so that every series exists.
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
     for (index, method) in MethodKind::ALL.into_iter().enumerate() {

@@ -1,7 +1,7 @@
-//! The gate beside what one would take otherwise: a list under a mutex with a condition variable, and a channel.
+//! The gate and its alternatives: a list under a mutex with a condition variable, and a channel.
 //!
-//! `offer and take` is one thread doing both, so nobody sleeps; `8 threads` is four that offer and four that take,
-//! through a queue of 64 places; `hand-off` is the way to a sleeping thread and back.
+//! `offer and take` is one thread that does both, so no thread sleeps; `8 threads` is four that offer and four that
+//! take, through a queue of 64 places; `hand-off` is a round trip to a sleeping thread.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use criterion::Criterion;
 
 use svc_core::admission::{Gate, OfferOutcome, Offered, WaitingLimits};
 
-/// An entry of the size of a pointer, as an exchange is.
+/// An entry of the size of a pointer, like an exchange.
 struct Entry(u64);
 
 impl Offered for Entry {
@@ -25,10 +25,10 @@ impl Offered for Entry {
     fn park(&self) {}
 }
 
-/// A queue that takes an entry or not, and gives one when there is one.
+/// A bounded queue.
 trait Queue: Send + Sync {
     fn offer(&self, entry: u64) -> bool;
-    /// Each thread that takes at the same time has a seat of its own.
+    /// Takes an entry, waiting for one; each concurrent consumer has a separate seat.
     fn take(&self, seat: usize) -> u64;
 }
 
@@ -44,7 +44,7 @@ impl Queue for OurGate {
         self.0.announce();
         admitted
     }
-    /// As a worker takes its next job.
+    /// Takes an entry like a worker takes its next job.
     fn take(&self, seat: usize) -> u64 {
         loop {
             if let Some(entry) = self.0.try_take() {
@@ -92,7 +92,7 @@ impl Queue for Channel {
 }
 
 fn queues() -> Vec<(&'static str, Arc<dyn Queue>)> {
-    // Fail-fast, so that a full queue refuses as the others do.
+    // Fail-fast, so that a full queue refuses like the others do.
     let gate = Gate::new(PLACES, SEATS, WaitingLimits { count_max: 0, bytes_max: 0 }, Duration::ZERO);
     let (sender, receiver) = crossbeam_channel::bounded(PLACES);
     vec![

@@ -1,6 +1,6 @@
-//! What a recorded value costs when eight threads record at once: our histogram beside plain shared buckets.
+//! The cost of recording a value while eight threads record: our histogram and plain shared buckets.
 //!
-//! Each figure is processor time per operation and thread, so that it means the same on two cores as on eight.
+//! Each figure is processor time per operation and thread, so that it is comparable between two and eight cores.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -13,7 +13,7 @@ use svc_core::sync::histogram::Histogram;
 
 const THREADS: u32 = 8;
 
-/// As many bounds as the duration of requests has.
+/// The same number of bounds as for the duration of requests.
 const BOUNDS: &[u64] =
     &[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
 
@@ -26,7 +26,7 @@ fn on_all_threads(iterations: u64, operation: impl Fn(u64) + Sync) -> Duration {
             let before = thread_time();
             let mut value = 88_172_645_463_325_252_u64;
             for _ in 0..iterations {
-                // Values that no predictor foresees, spread over all buckets.
+                // Unpredictable values, spread over all buckets.
                 value ^= value << 13;
                 value ^= value >> 7;
                 value ^= value << 17;

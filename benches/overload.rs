@@ -1,9 +1,9 @@
-//! Goodput, latency and probes while more arrives than the pool can take; prints one table a handler, and checks
-//! after each run that the metrics add up.
+//! Goodput, latency and probes while more requests arrive than the pool can handle; prints one table for each handler,
+//! and checks after each run that the metrics add up.
 //!
-//! Not a statistic of one function, so it is a program of its own: `cargo bench --bench overload`. Arrivals are
-//! open-loop. Capacity is measured first, with as many clients as workers; goodput is a part of it. The load generator
-//! shares the machine, so a handler that computes leaves it less than one that waits.
+//! A separate program, because this is not a statistic of one function: `cargo bench --bench overload`. Arrivals are
+//! open-loop. Capacity is measured first, with one client for each worker; goodput is a fraction of it. The load
+//! generator shares the machine, so a handler that computes leaves less for it than one that waits.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
 #[path = "../tests/support/mod.rs"]
@@ -46,7 +46,7 @@ fn start(script: &str, workers: usize) -> Svc {
     )
 }
 
-/// Answers a second with as many clients as workers.
+/// Returns the responses per second with one client for each worker.
 fn capacity(script: &str, workers: usize) -> f64 {
     let svc = start(script, workers);
     let begin = Instant::now();
@@ -85,7 +85,7 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
         all
     };
     let (served, refused) = (latencies(200), latencies(529));
-    // In the first second the queue fills; what is answered after the load is no part of it either.
+    // Excludes the first second, in which the queue fills, and responses after the end of the load.
     let steady = |sample: &&Sample| {
         let answered_at = sample.due + sample.latency;
         sample.status == 200 && answered_at >= Duration::from_secs(1) && answered_at < LOAD
@@ -114,7 +114,7 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
     check_books(&svc);
 }
 
-/// Asks the readiness probe on one connection until the load is over.
+/// Requests the readiness probe on one connection until the load is over.
 fn probe(svc: &Svc, is_over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::connect(svc.ops());
     let mut all = Vec::new();
@@ -127,7 +127,7 @@ fn probe(svc: &Svc, is_over: &AtomicBool) -> Vec<Duration> {
     all
 }
 
-/// How long it takes until a request is answered without a wait.
+/// Returns how long it takes until a request is answered without a wait.
 fn recovery(svc: &Svc) -> Duration {
     let begin = Instant::now();
     while svc.get("/index.php").status != 200 || svc.metric("svc_queue_depth") > 0.0 {}

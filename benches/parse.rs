@@ -1,4 +1,4 @@
-//! What reading a request and writing a response head cost.
+//! The cost of parsing a request and writing a response head.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! What tracing costs the thread of a request: reading the text of a query, and handing over a span.
+//! The cost of tracing for the thread of a request: reading the text of a query, and queueing a span.
 
 use std::hint::black_box;
 
@@ -23,7 +23,7 @@ fn statements(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The span of a usual request.
+/// Returns the span of a typical request.
 fn request() -> Option<Span> {
     let limits = SpanLimits::default();
     let context = SpanContext::new(TraceId::new(1)?, SpanId::new(2)?, SpanContext::SAMPLED);
