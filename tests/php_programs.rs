@@ -206,12 +206,13 @@ const MASKS: &str = r#"<?php
 if (isset($_GET['ask'])) {
     for ($times = 0; !file_exists(__DIR__ . '/go'); $times++) {
         for ($i = 0; $i < 1000; $i++) {
-            $mask = umask() | umask(null);
+            umask() | umask(null);
         }
         touch(__DIR__ . '/inside');
         clearstatcache();
     }
-    printf('%03o', $mask);
+    // Another request may have had one of its own when the loop read it last.
+    printf('%03o', umask());
     exit;
 }
 for ($i = 0; $i < 2000; $i++) {
