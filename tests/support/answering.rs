@@ -1,4 +1,4 @@
-//! Scripts that know what a test tells them, and answer in JSON.
+//! Scripts that run PHP code with a test's constants and answer in JSON.
 
 use serde_json::Value;
 
@@ -12,8 +12,8 @@ try {
 }
 "#;
 
-/// Returns a script that answers what the function `answer()` in `code` returns, or `Class: message` of what it throws.
-/// The members of the object `constants` are constants there.
+/// Returns a script that answers with the result of the function `answer()` in `code`, or with `Class: message` of the
+/// exception that it throws. The members of the object `constants` are defined as constants.
 pub(crate) fn script(code: &str, constants: &Value) -> String {
     let constants = constants.to_string().replace('\\', "\\\\").replace('\'', "\\'");
     let define =
@@ -21,7 +21,7 @@ pub(crate) fn script(code: &str, constants: &Value) -> String {
     format!("<?php\nini_set('display_errors', '0');\n{define}\n{code}{ANSWER}")
 }
 
-/// Returns what the script at `path` answers.
+/// Returns the JSON answer of the script at `path`.
 #[track_caller]
 pub(crate) fn answer(svc: &Svc, path: &str) -> Value {
     let response = svc.get(path);

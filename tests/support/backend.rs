@@ -1,9 +1,9 @@
-//! A server that answers as a test tells it to: what an application waits for, in every way that it can be waited for.
+//! A scripted server that clients in an application wait for, in every way in which they can wait.
 //!
-//! A script, a closure, runs for each connection in a thread of its own, and leads it through a [`Visit`]: it reads
-//! requests, waits for a time or at the [`Gate`], answers in one piece, in bytes or not at all, closes one direction, or
-//! resets. `Backend::gate().wait_until_held(60)` proves that 60 clients wait at once. An [`Unaccepting`] one has a full
-//! backlog.
+//! A script (a closure) runs for each connection in a separate thread and drives it through a [`Visit`]: it reads requests,
+//! waits for a time or at the [`Gate`], answers in one piece, byte by byte or not at all, closes one direction, or resets
+//! the connection. `Backend::gate().wait_until_held(60)` proves that 60 clients wait at the same time. An [`Unaccepting`]
+//! server has a full backlog.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ use crate::gate::Gate;
 use crate::socket::{Address, Listener, Socket};
 use crate::support::tls::Certificates;
 
-/// A running server; it ends when it is dropped, and cuts its connections.
+/// A running server. Dropping it ends the server and cuts its connections.
 #[derive(Debug)]
 pub(crate) struct Backend {
     listener: Arc<Listener>,
@@ -55,12 +55,13 @@ enum Stream {
 }
 
 impl Backend {
-    /// Starts one on a free port; connections whose script fails are cut.
+    /// Starts a server on a free port; a connection whose script fails is cut.
     pub(crate) fn tcp(script: impl Fn(&mut Visit) -> io::Result<()> + Send + Sync + 'static) -> Self {
         Self::start(Listener::tcp(), None, script)
     }
 
-    /// Starts an HTTP server that answers each request by what `answer` makes of it. Who asks for something late has to wait.
+    /// Starts an HTTP server that answers each request with the result of `answer`. A slow `answer` keeps its client
+    /// waiting.
     pub(crate) fn http(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::tcp(move |visit| {
             loop {
@@ -76,7 +77,7 @@ impl Backend {
         })
     }
 
-    /// Starts one on a Unix socket.
+    /// Starts a server on a Unix socket.
     pub(crate) fn unix(
         path: PathBuf,
         script: impl Fn(&mut Visit) -> io::Result<()> + Send + Sync + 'static,
@@ -84,8 +85,8 @@ impl Backend {
         Self::start(Listener::unix(path), None, script)
     }
 
-    /// Starts one on a free port that speaks TLS, with the first of the certificates. One that hangs in the handshake is
-    /// one without TLS that calls [`Visit::hang`].
+    /// Starts a TLS server on a free port, with the first of the certificates. To hang in the handshake, use a server
+    /// without TLS that calls [`Visit::hang`].
     pub(crate) fn tls(
         certificates: &Certificates,
         script: impl Fn(&mut Visit) -> io::Result<()> + Send + Sync + 'static,
@@ -122,22 +123,22 @@ impl Backend {
         self.listener.address()
     }
 
-    /// The gate at which [`Visit::hold`] waits.
+    /// Returns the gate at which [`Visit::hold`] waits.
     pub(crate) fn gate(&self) -> &Gate {
         &self.shared.gate
     }
 
-    /// How many connections were accepted.
+    /// Returns how many connections were accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.shared.books.lock().unwrap().accepted
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     pub(crate) fn connected(&self) -> usize {
         self.shared.books.lock().unwrap().connections.len()
     }
 
-    /// The requests that were read, with their bodies.
+    /// Returns the requests that were read, with their bodies.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.shared.books.lock().unwrap().requests.clone()
     }
@@ -184,7 +185,7 @@ impl Shared {
 }
 
 impl Visit {
-    /// Reads an HTTP request with its body; an error at the end of the connection.
+    /// Reads an HTTP request with its body; returns an error at the end of the connection.
     pub(crate) fn request(&mut self) -> io::Result<String> {
         let head = self.until(b"\r\n\r\n")?;
         let text = String::from_utf8_lossy(&head).to_ascii_lowercase();
@@ -220,7 +221,7 @@ impl Visit {
         })
     }
 
-    /// Waits for a time.
+    /// Waits for `time`.
     pub(crate) fn pause(&mut self, time: Duration) -> io::Result<()> {
         if self.shared.gate.pause(time) { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
     }
@@ -230,17 +231,17 @@ impl Visit {
         if self.shared.gate.hold() { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
     }
 
-    /// Sends no more, and goes on reading.
+    /// Closes the sending side; reading continues.
     pub(crate) fn half_close(&mut self) {
         self.socket.shut_down(Shutdown::Write);
     }
 
-    /// Reads whatever comes, as it comes from the network, and never answers, until the client leaves.
+    /// Reads until the client leaves and never answers. Reads raw bytes, below TLS.
     pub(crate) fn hang(&mut self) -> io::Result<()> {
         io::copy(&mut self.socket, &mut io::sink()).map(drop)
     }
 
-    /// Reads to the end of what the client sends, and keeps it as one request.
+    /// Reads until the client closes its sending side, and records the bytes as one request.
     pub(crate) fn rest(&mut self) -> io::Result<()> {
         let mut rest = std::mem::take(&mut self.buffered);
         self.stream.read_to_end(&mut rest)?;
@@ -248,7 +249,7 @@ impl Visit {
         Ok(())
     }
 
-    /// Ends the connection by a reset; the script has to return what this returns.
+    /// Resets the connection; the script must return the result of this call.
     pub(crate) fn reset(&mut self) -> io::Result<()> {
         self.socket.reset_at_close();
         Err(ErrorKind::ConnectionReset.into())
@@ -311,12 +312,12 @@ impl Write for Stream {
     }
 }
 
-/// The head of an answer with a body of `length` bytes.
+/// Returns the header of a response with a body of `length` bytes.
 pub(crate) fn head_of(length: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n")
 }
 
-/// A listening socket whose backlog is full: it answers no attempt to connect.
+/// A listening socket with a full backlog: attempts to connect get no answer.
 #[derive(Debug)]
 pub(crate) struct Unaccepting {
     listener: Listener,
@@ -325,7 +326,7 @@ pub(crate) struct Unaccepting {
 
 impl Unaccepting {
     pub(crate) fn new(listener: Listener) -> Self {
-        // Linux keeps one more than the backlog says.
+        // Linux holds one connection more than the backlog.
         rustix::net::listen(&listener, 0).unwrap();
         let filler = listener.address().connect().unwrap();
         Self { listener, _filler: filler }
@@ -335,7 +336,7 @@ impl Unaccepting {
         self.listener.address()
     }
 
-    /// Takes as many connections as wait, and those that come, until there were `count`; the first one is its own.
+    /// Accepts the connection that fills the backlog, and then `count` waiting or new ones.
     pub(crate) fn accept(&self, count: usize) {
         for _ in 0..=count {
             self.listener.accept().unwrap();

@@ -1,10 +1,10 @@
-//! Invariants of the metrics: sums that must hold whatever was done to the server.
+//! Invariants of the metrics: sums that hold after any load.
 
 use super::Svc;
 use super::client::eventually;
 
-/// Reads one series of a page. A missing series is an error of the page or of the test, unless its family is present and
-/// its series appear only with the first request of their kind: then there was no such request.
+/// Reads one series of a page. A missing series is an error of the page or of the test, unless the family is present and
+/// its series appear only with the first request of their kind: then the value is 0.
 #[track_caller]
 pub(crate) fn series(page: &str, series: &str) -> f64 {
     let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -72,12 +72,12 @@ impl Browser {
         self.follow(response)
     }
 
-    /// The values of the cookies.
+    /// Returns the values of the cookies.
     pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
         self.cookies.values().map(String::as_str)
     }
 
-    /// The number of cookies.
+    /// Returns the number of cookies.
     pub(crate) fn cookies(&self) -> usize {
         self.cookies.len()
     }

@@ -18,22 +18,22 @@ pub(crate) fn extension(source: &str, target: &Path) {
     compile(source, target, &["-shared -fPIC", shim, inside, &includes]);
 }
 
-/// Compiles a library that comes before libc when it is preloaded.
+/// Compiles a library that overrides libc's functions when it is preloaded.
 pub(crate) fn library(source: &str, target: &Path) {
     compile(source, target, &["-shared -fPIC"]);
 }
 
-/// Compiles a plugin, as an author of one does, with these further flags.
+/// Compiles a plugin the way a plugin author does, with these additional flags.
 pub(crate) fn plugin(source: &str, target: &Path, flags: &[&str]) {
     let header = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
     compile(source, target, &[&[PLUGIN_FLAGS, header], flags].concat());
 }
 
-/// How plugins are compiled.
+/// The compiler flags for plugins.
 pub(crate) const PLUGIN_FLAGS: &str =
     "-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden";
 
-/// Compiles with these flags alone.
+/// Compiles with only these flags.
 pub(crate) fn compiled(source: &str, target: &Path, flags: &[&str]) {
     compile(source, target, flags);
 }

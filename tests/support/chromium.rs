@@ -1,7 +1,7 @@
-//! Chromium without a screen, driven through a pipe by its own protocol.
+//! Headless Chromium, controlled over a pipe with the DevTools protocol.
 //!
-//! What a page does wrong is kept: errors of its console, exceptions, violations of its policy, and every address that it
-//! asked for.
+//! It records the faults of a page: console errors, exceptions, violations of the content security policy; and every
+//! address that the page requests.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ pub(crate) struct Chromium {
     child: Child,
     input: Option<ChildStdin>,
     messages: Receiver<Value>,
-    /// What happened while nobody looked.
+    /// Events that arrived while a command waited for its result.
     events: VecDeque<Value>,
     last_id: u64,
     session: String,
@@ -31,7 +31,7 @@ pub(crate) struct Chromium {
 /// The browser reads commands from descriptor 3 and writes answers to descriptor 4.
 const LAUNCH: &str = r#"log=$0; exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>"$log""#;
 
-/// As root it runs only without its sandbox; the pages are our own.
+/// As root, Chromium runs only without its sandbox; the tests open only our own pages.
 const OPTIONS: &[&str] = &[
     "--headless=new",
     "--remote-debugging-pipe",
@@ -51,11 +51,11 @@ const OPTIONS: &[&str] = &[
     "--window-size=1280,900",
 ];
 
-/// Longer than the slowest machine takes for any one command.
+/// Longer than any single command takes on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Chromium {
-    /// Starts a browser; `None` if there is none.
+    /// Starts a browser; `None` if Chromium is not installed.
     pub(crate) fn start() -> Option<Self> {
         let program = installed()?;
         let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ impl Chromium {
         }
     }
 
-    /// Opens an address, and waits until the document is there.
+    /// Opens an address and waits until the document has loaded.
     #[track_caller]
     pub(crate) fn open(&mut self, url: &str) {
         let answer = self.call("Page.navigate", &json!({ "url": url }));
@@ -101,7 +101,7 @@ impl Chromium {
         self.eventually("document.readyState === 'complete'");
     }
 
-    /// What an expression comes to; a promise is waited for.
+    /// Returns the value of an expression; a promise is awaited.
     #[track_caller]
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let question = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -131,25 +131,25 @@ impl Chromium {
         }
     }
 
-    /// Chooses between `light` and `dark`.
+    /// Selects the colour scheme, `light` or `dark`.
     pub(crate) fn prefer(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Chooses the size of the window.
+    /// Sets the size of the window.
     pub(crate) fn resize(&mut self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// A picture of the window as PNG, in base 64.
+    /// Returns a picture of the window as PNG in base64.
     pub(crate) fn picture(&mut self) -> String {
         let answer = self.call("Page.captureScreenshot", &json!({ "format": "png" }));
         answer["data"].as_str().unwrap().to_owned()
     }
 
-    /// What has gone wrong since the last question: on the console, in scripts, against the policy.
+    /// Returns the faults since the last call: console errors, exceptions, policy violations.
     pub(crate) fn faults(&mut self) -> Vec<String> {
         self.take("Log.entryAdded", |event| {
             (event["entry"]["level"] != "info").then(|| event["entry"].to_string())
@@ -160,13 +160,13 @@ impl Chromium {
         .collect()
     }
 
-    /// The addresses that were asked for since the last question.
+    /// Returns the addresses that were requested since the last call.
     pub(crate) fn requests(&mut self) -> Vec<String> {
         self.take("Network.requestWillBeSent", |event| Some(event["request"]["url"].as_str()?.to_owned()))
     }
 
     fn take(&mut self, method: &str, what: impl Fn(&Value) -> Option<String>) -> Vec<String> {
-        // Answers come in order: what happened before the question has been told when it is answered.
+        // Results come in order: once this command has its result, all earlier events have arrived.
         self.evaluate("0");
         let (these, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.events).into_iter().partition(|event| event["method"] == method);
@@ -174,7 +174,7 @@ impl Chromium {
         these.iter().filter_map(|event| what(&event["params"])).collect()
     }
 
-    /// Gives a command, and returns its result.
+    /// Runs a command and returns its result.
     #[track_caller]
     fn call(&mut self, method: &str, parameters: &Value) -> Value {
         self.last_id += 1;
@@ -200,7 +200,7 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // It ends with its pipe, and all its processes with it.
+        // Chromium and all its processes exit when the pipe closes.
         drop(self.input.take());
         let _ = self.child.wait();
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use rustls::{ClientConnection, Stream};
 
-/// How long a test waits for a server before it fails.
+/// The time limit for a server's response; then the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a waiting test sleeps before it checks the condition again.
+/// The interval between two checks of a condition.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// One connection.
@@ -53,7 +53,7 @@ impl Client {
         Self { tls: Some(Box::new(session)), ..Self::connect(addr) }
     }
 
-    /// Returns the TLS session, if there is one.
+    /// Returns the TLS session, which must exist.
     pub(crate) fn session(&mut self) -> &mut ClientConnection {
         self.tls.as_mut().unwrap()
     }
@@ -68,7 +68,7 @@ impl Client {
         self.write(bytes.as_ref()).unwrap();
     }
 
-    /// Sends bytes; it is no error if the server has closed.
+    /// Sends bytes; returns false if the server has closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.write(bytes.as_ref()).is_ok()
     }
@@ -107,7 +107,7 @@ impl Client {
         self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// The socket itself.
+    /// Returns the socket.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
@@ -254,7 +254,7 @@ impl Response {
         value.map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -277,7 +277,7 @@ pub(crate) fn becomes(mut condition: impl FnMut() -> bool) -> bool {
         if started.elapsed() >= PATIENCE {
             return false;
         }
-        // Parking leaves the processor to the server, while spinning would slow down slow machines. Nobody unparks.
+        // Parking leaves the processor to the server; spinning would slow down slow machines. Nothing unparks this thread.
         std::thread::park_timeout(LOOK_AGAIN);
     }
     true

@@ -1,8 +1,9 @@
-//! Server programs that tests start, each in a folder of its own; they end with the test process, however it ends.
+//! Servers that tests start, each in a separate folder; they end with the test process, even if it crashes.
 //!
-//! A shell keeps each of them: it starts the program and waits for the end of its standard input, a pipe whose other end is
-//! here. Then it kills the program and removes the folder. It is in a process group of its own, so that Ctrl-C ends the test
-//! and leaves the shell the time to do that. A line there makes it start a program anew that has been killed.
+//! A keeper shell runs each server: it starts the program and reads its standard input, a pipe whose other end this process
+//! holds. At the end of the input it kills the program and removes the folder. The keeper has a separate process group, so
+//! that Ctrl-C ends the test but leaves the keeper time to clean up. A line on its input restarts a program that was
+//! killed.
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +25,7 @@ pub(crate) struct Daemon {
     folder: PathBuf,
 }
 
-/// The keeper: `$0` is the folder, `$1` the signal that ends the program, the rest the program.
+/// The keeper's script: `$0` is the folder, `$1` the signal that ends the program, the rest is the command.
 const KEEPER: &str = r#"
 cd "$0" || exit
 signal=$1
@@ -44,11 +45,11 @@ done
 cd / && rm -rf "$0"
 "#;
 
-/// How often a program is started anew, because another process was faster to take the port.
+/// The maximum number of starts: another process may take the free port first.
 const ATTEMPTS: usize = 5;
 
 impl Daemon {
-    /// Starts the program that `command` makes for a folder and a free port, and waits until it is ready.
+    /// Starts the program that `command` builds for a folder and a free port, and waits until it is ready.
     #[track_caller]
     pub(crate) fn start(
         signal: &str,
@@ -67,16 +68,16 @@ impl Daemon {
         panic!("a server does not start: {log}");
     }
 
-    /// Its folder.
+    /// Returns the program's folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Kills the program with all processes that it has started, in the middle of whatever they do.
+    /// Kills the program and all its descendants at once, as a crash of the machine would.
     #[track_caller]
     pub(crate) fn kill(&self) {
         let program = self.program();
-        // It has no time to tell the others, and neither have they.
+        // Stopped processes cannot react to the end of the others.
         kill_process(program, Signal::STOP).unwrap();
         for process in with_descendants(program).into_iter().rev() {
             let _ = kill_process(process, Signal::KILL);
@@ -84,8 +85,8 @@ impl Daemon {
         eventually("the program is gone", || self.has_ended());
     }
 
-    /// Starts the program anew after it was killed; it finds its folder as it has left it. That may take several attempts:
-    /// what the kernel has not cleared away yet, such as shared memory, keeps it from starting.
+    /// Restarts the program in its old folder after it was killed. Retries while the kernel still holds resources of the
+    /// old process, such as shared memory.
     #[track_caller]
     pub(crate) fn start_again(&self, is_ready: impl Fn(&Path) -> bool) {
         let mut keeper = self.keeper.stdin.as_ref().unwrap();
@@ -103,7 +104,7 @@ impl Daemon {
         panic!("a server does not start again: {}", fs::read_to_string(self.folder.join("log")).unwrap());
     }
 
-    /// The process ID of the program, in a line; empty between two of them.
+    /// Returns the program's process ID, followed by a newline; empty while no program runs.
     fn program_file(&self) -> String {
         fs::read_to_string(self.folder.join("program")).unwrap_or_default()
     }
@@ -120,12 +121,13 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
-        // It has nothing to tell: the folder goes with the program.
+        // The exit status does not matter: the keeper has removed the folder.
         let _ = self.keeper.wait();
     }
 }
 
-/// Finds a program of a server: on the path, and where distributions put what only administrators start.
+/// Returns the path of a server program: searches PATH and the directories where distributions put programs for
+/// administrators.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
@@ -136,7 +138,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs a program to its end, which has to be a success; returns what it prints.
+/// Runs a program, which must succeed; returns its output.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -145,7 +147,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     text
 }
 
-/// Returns a command that runs `program` as `user`, if this process may run it so.
+/// Returns a command that runs `program` as `user`; a root process switches to that user.
 pub(crate) fn as_user(user: &str, program: &Path) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
@@ -162,7 +164,7 @@ fn keep(folder: &Path, signal: &str, command: &Command) -> Child {
     keeper.spawn().unwrap()
 }
 
-/// A process and all that it, and those, have started.
+/// Returns a process and all its descendants.
 fn with_descendants(process: Pid) -> Vec<Pid> {
     let mut found = vec![process];
     let mut looked = 0;
@@ -180,7 +182,7 @@ fn with_descendants(process: Pid) -> Vec<Pid> {
     found
 }
 
-/// Creates a folder that a server can use that runs as another user. Its path is short, for the sockets in it.
+/// Creates a folder that a server running as another user can use. Its path is short enough for Unix sockets in it.
 fn scratch_folder() -> PathBuf {
     let folder = tempfile::Builder::new().prefix("svc-").tempdir_in("/tmp").unwrap().keep();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();

@@ -1,9 +1,8 @@
-//! Real servers that PHP is a client of: MariaDB, PostgreSQL, Redis and memcached.
+//! Real servers for PHP's clients: MariaDB, PostgreSQL, Redis and memcached.
 //!
-//! The database servers are started when a test first asks for one, once a test process; each test gets a database of its
-//! own. They listen on a Unix socket and a loopback port, speak TLS to who asks for it, and know the user `svc` with the
-//! password `secret`, who may do anything. Redis and memcached start in an instant: each test has its own, which it ends
-//! when it drops it.
+//! A database server starts when a test first needs it, once per test process; each test gets a separate database. The
+//! servers listen on a Unix socket and a loopback port, offer TLS, and have the superuser `svc` with the password `secret`.
+//! Redis and memcached start instantly: each test has private ones, which end when they are dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -22,9 +21,9 @@ use crate::socket::Address;
 use crate::support::skip::skipped;
 use crate::support::tls::Certificates;
 
-/// Who logs in to the database servers.
+/// The user of the database servers.
 pub(crate) const USER: &str = "svc";
-/// The password.
+/// The user's password.
 pub(crate) const PASSWORD: &str = "secret";
 
 /// A database of a test.
@@ -54,34 +53,34 @@ pub(crate) struct Store {
     port: u16,
 }
 
-/// A database of the shared MariaDB; `None` if it is not installed.
+/// Returns a database of the shared MariaDB; `None` if MariaDB is not installed.
 pub(crate) fn mariadb() -> Option<Database> {
     static SERVER: LazyLock<Option<Server>> = LazyLock::new(start_mariadb);
     SERVER.as_ref().map(Database::new)
 }
 
-/// A database of a MariaDB that a test may kill; `None` if it is not installed.
+/// Returns a database of a private MariaDB, which the test may kill; `None` if MariaDB is not installed.
 pub(crate) fn own_mariadb() -> Option<Database> {
     start_mariadb().map(own)
 }
 
-/// A database of a PostgreSQL that a test may kill; `None` if it is not installed.
+/// Returns a database of a private PostgreSQL, which the test may kill; `None` if PostgreSQL is not installed.
 pub(crate) fn own_postgres() -> Option<Database> {
     start_postgres().map(own)
 }
 
-/// It ends with the test process, as the shared ones do.
+/// Wraps a private server. It ends with the test process, like the shared servers.
 fn own(server: Server) -> Database {
     Database::new(Box::leak(Box::new(server)))
 }
 
-/// A database of the shared PostgreSQL; `None` if it is not installed.
+/// Returns a database of the shared PostgreSQL; `None` if PostgreSQL is not installed.
 pub(crate) fn postgres() -> Option<Database> {
     static SERVER: LazyLock<Option<Server>> = LazyLock::new(start_postgres);
     SERVER.as_ref().map(Database::new)
 }
 
-/// A Redis; `None` if it is not installed.
+/// Returns a Redis; `None` if Redis is not installed.
 pub(crate) fn redis() -> Option<Store> {
     let program = daemon::find("redis-server")?;
     let command = |_: &Path, port: u16| {
@@ -98,10 +97,10 @@ fn is_redis_ready(folder: &Path) -> bool {
     says(&folder.join("socket"), "PING", "+PONG")
 }
 
-/// A memcached, on a port only; `None` if it is not installed.
+/// Returns a memcached, which listens only on a port; `None` if memcached is not installed.
 pub(crate) fn memcached() -> Option<Store> {
     let program = daemon::find("memcached")?;
-    // It takes a port itself, and writes a file that tells which.
+    // memcached chooses its port and writes it to a file.
     let command = |_: &Path, _| {
         let mut command = Command::new("env");
         command.arg("MEMCACHED_PORT_FILENAME=port").arg(&program);
@@ -126,28 +125,28 @@ impl Database {
         &self.name
     }
 
-    /// The data source name for PDO over the Unix socket.
+    /// Returns the data source name for PDO over the Unix socket.
     pub(crate) fn dsn(&self) -> String {
         self.server.dsn(&self.name)
     }
 
-    /// The data source name for PDO over a port: the server's, or that of a proxy in front of it.
+    /// Returns the data source name for PDO over a port: the server's, or a proxy's in front of it.
     pub(crate) fn dsn_on(&self, port: u16) -> String {
         let driver = self.server.driver.name();
         format!("{driver}:host=127.0.0.1;port={port};dbname={}", self.name)
     }
 
-    /// Where the server listens on the loopback interface.
+    /// Returns the server's address on the loopback interface.
     pub(crate) fn address(&self) -> Address {
         Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, self.server.port)))
     }
 
-    /// Its Unix socket. What libpq wants to know is the folder that it is in.
+    /// Returns the path of the Unix socket; for libpq, the folder that contains it.
     pub(crate) fn socket(&self) -> PathBuf {
         self.server.socket()
     }
 
-    /// How many of its clients wait in a function that sleeps.
+    /// Returns how many clients wait in a function that sleeps.
     #[track_caller]
     pub(crate) fn sleeping(&self) -> u64 {
         let rows = self.query(match self.server.driver {
@@ -157,19 +156,19 @@ impl Database {
         rows[0][0].as_u64().unwrap()
     }
 
-    /// Kills the server, which has to be the test's own.
+    /// Kills the server, which must be private to the test.
     #[track_caller]
     pub(crate) fn kill(&self) {
         self.server.daemon.kill();
     }
 
-    /// Starts it anew.
+    /// Restarts the server.
     #[track_caller]
     pub(crate) fn start_again(&self) {
         self.server.daemon.start_again(|folder| self.server.driver.is_ready(folder));
     }
 
-    /// Runs one statement apart from the server under test; returns its rows.
+    /// Runs one statement on a connection outside the server under test; returns its rows.
     #[track_caller]
     pub(crate) fn query(&self, sql: &str) -> Value {
         self.server.query(&self.name, sql)
@@ -177,17 +176,17 @@ impl Database {
 }
 
 impl Store {
-    /// Where it listens on the loopback interface.
+    /// Returns the server's address on the loopback interface.
     pub(crate) fn address(&self) -> Address {
         Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
     }
 
-    /// The Unix socket of Redis.
+    /// Returns the path of Redis' Unix socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.daemon.folder().join("socket")
     }
 
-    /// How many clients wait in a command of Redis that blocks.
+    /// Returns how many clients wait in a blocking command of Redis.
     #[track_caller]
     pub(crate) fn blocked_clients(&self) -> u64 {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
@@ -196,13 +195,13 @@ impl Store {
         lines.find_map(|line| line.strip_prefix("blocked_clients:")?.parse().ok()).unwrap()
     }
 
-    /// Kills it.
+    /// Kills the server.
     #[track_caller]
     pub(crate) fn kill(&self) {
         self.daemon.kill();
     }
 
-    /// Starts the Redis anew that was killed.
+    /// Restarts a killed Redis.
     #[track_caller]
     pub(crate) fn start_again(&self) {
         self.daemon.start_again(is_redis_ready);
@@ -220,9 +219,9 @@ impl Driver {
     fn is_ready(self, folder: &Path) -> bool {
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
         match self {
-            // It takes connections before it answers them.
+            // MariaDB accepts connections before it answers them.
             Self::Mysql => UnixStream::connect(folder.join("socket")).is_ok(),
-            // Its last line says so, which is what pg_ctl waits for. The first one says whose file it is.
+            // The last line of the file is the status, which pg_ctl waits for too. The first line is the process ID.
             Self::Pgsql => {
                 let (program, text) = (read("program"), read("data/postmaster.pid"));
                 !program.is_empty() && text.starts_with(&program) && text.contains("ready")
@@ -230,7 +229,7 @@ impl Driver {
         }
     }
 
-    /// One that is there from the beginning.
+    /// Returns a database that exists from the beginning.
     fn first_database(self) -> &'static str {
         match self {
             Self::Mysql => "mysql",
@@ -239,7 +238,7 @@ impl Driver {
     }
 }
 
-/// A client of its own: PHP's.
+/// The client that runs statements is a PHP script.
 const QUERY: &str = r#"
 [, $dsn, $user, $password, $sql] = $argv;
 $rows = (new PDO($dsn, $user, $password, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]))->query($sql);
@@ -283,7 +282,7 @@ impl Server {
     }
 }
 
-/// The command-line PHP of the PHP that the server embeds.
+/// Returns the command-line PHP of the embedded PHP.
 fn php() -> String {
     let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
     daemon::run(Command::new(config).arg("--php-binary")).trim().to_owned()
@@ -292,7 +291,7 @@ fn php() -> String {
 fn start_mariadb() -> Option<Server> {
     let program = daemon::find("mariadbd")?;
     let install = daemon::find("mariadb-install-db")?;
-    // A crash that nobody recovers from needs no log on a disk.
+    // The data need not survive a crash, so a small log is enough.
     let options = ["--no-defaults", "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M"];
     let user: &[&str] = if rustix::process::geteuid().is_root() { &["--user=root"] } else { &[] };
     let command = |folder: &Path, port: u16| {
@@ -338,7 +337,7 @@ fn start_postgres() -> Option<Server> {
         initdb.args(["--username", USER, "--pwfile", &file("password"), "--pgdata", &file("data")]);
         daemon::run(&mut initdb);
         write_certificate(folder);
-        // It refuses a key that is not its user's.
+        // PostgreSQL refuses a key that another user owns.
         let owner = fs::metadata(folder.join("data")).unwrap().uid();
         chown(folder.join("key"), Some(owner), None).unwrap();
         let mut command = daemon::as_user("postgres", &programs.join("postgres"));
@@ -352,12 +351,12 @@ fn start_postgres() -> Option<Server> {
         command.args(["-c", &format!("ssl_key_file={}", file("key"))]);
         command
     };
-    // The signal for an end without a checkpoint, after which nothing of its shared memory stays.
+    // SIGQUIT ends PostgreSQL without a checkpoint and releases its shared memory.
     let (daemon, port) = Daemon::start("QUIT", command, |folder| Driver::Pgsql.is_ready(folder));
     Some(Server { driver: Driver::Pgsql, daemon, port })
 }
 
-/// The folder with PostgreSQL's programs, the newest: Debian keeps them apart by version.
+/// Returns the folder with the programs of the newest PostgreSQL: Debian has one folder per version.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = versions.filter_map(|entry| {
@@ -368,7 +367,7 @@ fn postgres_programs() -> Option<PathBuf> {
     folders.max().map(|(_, folder)| folder)
 }
 
-/// Writes the files `cert` and `key`, for whoever connects to the loopback interface.
+/// Writes the files `cert` and `key` for connections to the loopback interface.
 fn write_certificate(folder: &Path) {
     let certificates = Certificates::new(&[&["localhost", "127.0.0.1"]]);
     fs::copy(certificates.cert(0), folder.join("cert")).unwrap();
@@ -376,7 +375,7 @@ fn write_certificate(folder: &Path) {
     fs::set_permissions(folder.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Whether a server that speaks in lines answers so.
+/// Returns whether a server with a line-based protocol sends this answer.
 fn says(socket: &Path, question: &str, answer: &str) -> bool {
     let Ok(mut stream) = UnixStream::connect(socket) else { return false };
     let mut line = String::new();

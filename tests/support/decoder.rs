@@ -1,16 +1,16 @@
-//! Decoders of content codings: libraries for streams, and the standard programs as references.
+//! Decoders of content codings: streaming libraries, and the standard programs as references.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// Decodes a complete body; `None` if it is truncated or invalid.
+/// Decodes a complete body; returns `None` if it is truncated or invalid.
 pub(crate) fn decoded(coding: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     reader(coding, bytes).read_to_end(&mut body).ok()?;
     Some(body)
 }
 
-/// Decodes as much as the bytes allow.
+/// Decodes as much as the given bytes allow.
 pub(crate) fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
     let (mut reader, mut body, mut piece) = (reader(coding, bytes), Vec::new(), [0; 256]);
     while let Ok(count @ 1..) = reader.read(&mut piece) {
@@ -19,7 +19,7 @@ pub(crate) fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
     body
 }
 
-/// Decodes a body with the standard program of the coding; `None` if it is not installed.
+/// Decodes a body with the standard program of the coding; returns `None` if that program is not installed.
 ///
 /// The `Result` tells whether the program accepts the body.
 pub(crate) fn judged(coding: &str, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {

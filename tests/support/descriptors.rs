@@ -1,4 +1,4 @@
-//! The descriptor limits of tests and their servers, independent of the shell that starts them.
+//! The descriptor limits of tests and their servers, independent of the shell that starts the tests.
 
 use std::process::Command;
 use std::sync::Once;

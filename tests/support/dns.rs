@@ -1,8 +1,8 @@
-//! A DNS server that answers when a test wants it to, and a server under test that asks it.
+//! A DNS server that answers when a test lets it, and a server under test that queries it.
 //!
-//! glibc asks who is in `/etc/resolv.conf`, at port 53, and knows no other way. The server listens on an address of its own
-//! in 127.0.0.0/8, so that it takes nobody's port, and svc is started in a mount namespace of its own, where that file and
-//! `nsswitch.conf` are others. Both need root; elsewhere the tests that need names are skipped.
+//! glibc queries only the servers in `/etc/resolv.conf`, on port 53. The DNS server therefore listens on a private address
+//! in 127.0.0.0/8, and svc starts in a private mount namespace with another `resolv.conf` and `nsswitch.conf`. Both need
+//! root; without it, the tests that resolve names are skipped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,11 +39,11 @@ struct Shared {
 struct Zone {
     records: HashMap<String, Vec<Record>>,
     manners: HashMap<String, Manner>,
-    /// Questions in their order: name, type, and whether they came over TCP.
+    /// Questions in order of arrival: name, type, and whether the question came over TCP.
     asked: Vec<(String, u16, bool)>,
 }
 
-/// What a name has.
+/// The records of a name.
 #[derive(Clone, Debug)]
 pub(crate) enum Record {
     A(Ipv4Addr),
@@ -52,25 +52,25 @@ pub(crate) enum Record {
     Txt(&'static str),
 }
 
-/// How questions for a name are answered; unless told otherwise, at once.
+/// How questions for a name are answered; immediately by default.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Manner {
-    /// The server has failed.
+    /// SERVFAIL.
     Fail,
-    /// Once the gate lets them pass.
+    /// After the gate opens.
     Hold,
-    /// After a time.
+    /// After a delay.
     Pause(Duration),
     /// Never.
     Silent,
-    /// Over UDP only that the answer is too long for that.
+    /// Truncated over UDP, complete over TCP.
     Truncate,
 }
 
-/// One question, and the message it came in.
+/// One question, and the message that contains it.
 struct Question<'a> {
     message: &'a [u8],
-    /// Where it ends in the message.
+    /// The offset of its end in the message.
     end: usize,
     name: String,
     kind: u16,
@@ -82,7 +82,7 @@ const SERVER_FAILURE: u8 = 2;
 const NAME_ERROR: u8 = 3;
 
 impl DnsServer {
-    /// Starts one; `None` if this process may not. Names without records do not exist.
+    /// Starts a server; returns `None` without the rights to do so. Names without records do not exist.
     pub(crate) fn start(names: &[(&str, &[Record])]) -> Option<Self> {
         let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
         if !may_mount.is_ok_and(|status| status.success()) {
@@ -109,28 +109,28 @@ impl DnsServer {
         Some(Self { addr, tcp, shared, folder: tempfile::tempdir().unwrap() })
     }
 
-    /// Gives a name these records.
+    /// Adds the records of a name.
     pub(crate) fn add(&self, name: &str, records: &[Record]) {
         self.shared.zone.lock().unwrap().records.insert(name.to_owned(), records.to_vec());
     }
 
-    /// Chooses how questions for a name are answered.
+    /// Sets how questions for a name are answered.
     pub(crate) fn answer(&self, name: &str, manner: Manner) {
         self.shared.zone.lock().unwrap().manners.insert(name.to_owned(), manner);
     }
 
-    /// The gate at which questions are held.
+    /// Returns the gate at which questions are held.
     pub(crate) fn gate(&self) -> &Gate {
         &self.shared.gate
     }
 
-    /// How often a name was asked for over UDP, or over TCP.
+    /// Returns how often a name was asked for, over UDP or over TCP.
     pub(crate) fn asked(&self, name: &str, over_tcp: bool) -> usize {
         let zone = self.shared.zone.lock().unwrap();
         zone.asked.iter().filter(|(asked, _, tcp)| asked == name && *tcp == over_tcp).count()
     }
 
-    /// Starts a server under test that asks this one, with these options of `resolv.conf(5)`.
+    /// Starts a server under test that queries this server, with these options of `resolv.conf(5)`.
     pub(crate) fn svc(&self, options: &str, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Svc {
         let file = |name: &str| self.folder.path().join(name);
         let conf = format!("nameserver {}\noptions {options}\n", self.addr.ip());
@@ -152,7 +152,7 @@ impl Drop for DnsServer {
     fn drop(&mut self) {
         self.shared.gate.end();
         self.tcp.shut_down();
-        // The thread that reads questions ends at an empty one.
+        // The thread that reads questions ends at an empty datagram.
         if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
             let _ = socket.send_to(&[], self.addr);
         }
@@ -227,18 +227,18 @@ impl<'a> Question<'a> {
         Some(Self { message, end: at + 4, name: labels.join("."), kind })
     }
 
-    /// The answer with those of the records that the question is about.
+    /// Returns the answer with the records that match the question.
     fn answer(&self, code: u8, is_truncated: bool, records: &[Record]) -> Vec<u8> {
         let records: Vec<_> = records.iter().filter(|record| record.kind() == self.kind).collect();
         let mut bytes = self.message[..2].to_vec();
-        // A response of an authority that looks names up for others.
+        // Response flags: QR, AA and RD; RA in the second byte.
         bytes.extend([0x85 | u8::from(is_truncated) << 1, 0x80 | code]);
         for count in [1, records.len(), 0, 0] {
             bytes.extend(u16::try_from(count).unwrap().to_be_bytes());
         }
         bytes.extend(&self.message[HEADER_LEN..self.end]);
         for record in records {
-            // The name is that of the question.
+            // The name is a pointer to the name in the question.
             bytes.extend([0xc0, HEADER_LEN as u8]);
             bytes.extend(self.kind.to_be_bytes());
             bytes.extend([0, 1, 0, 0, 0, 60]);
@@ -273,13 +273,13 @@ impl Record {
     }
 }
 
-/// Texts, each with its length before it.
+/// Returns texts, each preceded by its length.
 fn labelled<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let with_length = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     texts.into_iter().flat_map(with_length).collect()
 }
 
-/// Takes port 53 of an address that nobody else uses.
+/// Binds port 53 of an unused loopback address.
 fn listen() -> Option<(UdpSocket, TcpListener)> {
     let [.., high, low] = std::process::id().to_be_bytes();
     (53..=90).find_map(|second| {

@@ -1,8 +1,7 @@
 //! A strict parser of metrics pages: the text format 0.0.4 and OpenMetrics 1.0.
 //!
-//! Promises: anything that a collector could reject or silently misinterpret is an error: duplicates, families in two
-//! pieces, inconsistent histograms, timestamps, unknown comments. Refuses: it is never lenient; the first error ends the
-//! parsing.
+//! Anything that a collector could reject or silently misinterpret is an error: duplicates, split families, inconsistent
+//! histograms, timestamps, unknown comments. There is no lenient mode; parsing stops at the first error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// One family. Its name is without `_total` and `_info` in both dialects.
+/// One family. Its name has no `_total` or `_info` suffix in either dialect.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Family {
     pub(crate) kind: Kind,
@@ -69,7 +68,7 @@ struct Reader {
 
 /// The family that is being parsed.
 struct Open {
-    /// Its name in the HELP and TYPE lines.
+    /// Its name in the HELP and TYPE lines, suffix included.
     written: String,
     has_help: bool,
     kind: Option<Kind>,
@@ -104,7 +103,7 @@ impl Reader {
         self.sample(line)
     }
 
-    /// Returns the family `name`, which is the current one or a new one.
+    /// Returns the family `name`, which is the current family or a new one.
     fn open(&mut self, name: &str) -> Result<&mut Open, String> {
         check_name(name)?;
         if self.open.as_ref().is_none_or(|open| open.written != name) {
@@ -247,7 +246,7 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
     Err("a label value does not end".into())
 }
 
-/// Parses ` 12.5`: one space, one number, nothing else.
+/// Parses ` 12.5`: one space and one number.
 fn value(text: &str) -> Result<f64, String> {
     let text = text.strip_prefix(' ').ok_or("no space before the value")?;
     ensure(!text.contains(' '), "a timestamp")?;
@@ -326,7 +325,7 @@ impl Exposition {
         faults
     }
 
-    /// Returns a label value of a family that is not in its closed set.
+    /// Returns the label values of a family that are not in the closed set.
     pub(crate) fn strangers(&self, family: &str, label: &str, closed: &[&str]) -> Vec<String> {
         let samples = self.families.get(family).map(|family| family.samples.as_slice()).unwrap_or_default();
         let values = samples.iter().map(|sample| sample.labels.get(label).cloned().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The parser detects every error that it promises to detect.
+//! The parser detects every error that its documentation lists.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! What scripts fetch or build once a machine, for tests with software of others.
+//! Third-party software for tests, which scripts fetch or build once per machine.
 
 use std::process::Command;
 
 use crate::support::skip::skipped;
 
-/// The folder that `scripts/NAME.sh` prints; `None` when it cannot be had here.
+/// Returns the folder that `scripts/NAME.sh` prints; `None` if the script cannot provide it on this machine.
 pub(crate) fn fetched(name: &str) -> Option<String> {
     let script = format!("{}/scripts/{name}.sh", env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(script).output().unwrap();

@@ -1,5 +1,5 @@
-//! A gate in front of the answers of a scripted server: it holds the server's threads until the test lets them go, and
-//! counts them, so that a test can tell how many clients wait at once without looking at a clock.
+//! A gate in front of a scripted server's answers: it holds and counts the server's threads until the test releases them,
+//! so that a test can tell how many clients wait at once without a clock.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Books {
     held: usize,
-    /// How many of those that are held, or will be, may pass.
+    /// How many held or arriving threads may still pass.
     passes: usize,
     is_open: bool,
     has_ended: bool,
@@ -29,8 +29,8 @@ impl Gate {
         self.hold_unless(|| false)
     }
 
-    /// Waits until the gate lets this thread pass; returns false if the server has ended, or `is_over` once somebody has
-    /// told the gate to [look again](Self::look_again).
+    /// Waits until the gate lets this thread pass; returns false if the server has ended, or if `is_over` holds. It is
+    /// checked again at each call of [`look_again`](Self::look_again).
     pub(crate) fn hold_unless(&self, is_over: impl Fn() -> bool) -> bool {
         let mut books = self.books();
         books.held += 1;
@@ -48,19 +48,19 @@ impl Gate {
         true
     }
 
-    /// Lets those go for whom it is over.
+    /// Has held threads check their `is_over` again.
     pub(crate) fn look_again(&self) {
         self.change(|_| {});
     }
 
-    /// Waits for a time, which is what a slow server does; returns false if the server has ended.
+    /// Waits for a time, as a slow server does; returns false if the server has ended.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let books = self.books();
         let (books, _) = self.changed.wait_timeout_while(books, time, |books| !books.has_ended).unwrap();
         !books.has_ended
     }
 
-    /// Waits until `count` are held at once.
+    /// Waits until `count` threads are held at once.
     #[track_caller]
     pub(crate) fn wait_until_held(&self, count: usize) {
         let has_fewer = |books: &mut Books| books.held < count;
@@ -69,27 +69,27 @@ impl Gate {
         assert!(held >= count, "only {held} of {count} came to the gate");
     }
 
-    /// How many are held.
+    /// Returns how many threads are held.
     pub(crate) fn held(&self) -> usize {
         self.books().held
     }
 
-    /// Lets `count` pass, those that come later included.
+    /// Lets `count` threads pass, including threads that arrive later.
     pub(crate) fn release(&self, count: usize) {
         self.change(|books| books.passes += count);
     }
 
-    /// Lets all pass from now on.
+    /// Lets all threads pass from now on.
     pub(crate) fn open(&self) {
         self.change(|books| books.is_open = true);
     }
 
-    /// Holds all who come from now on.
+    /// Holds all threads that arrive from now on.
     pub(crate) fn close(&self) {
         self.change(|books| books.is_open = false);
     }
 
-    /// Lets all go because the server ends.
+    /// Releases all threads because the server ends.
     pub(crate) fn end(&self) {
         self.change(|books| books.has_ended = true);
     }

@@ -1,13 +1,13 @@
-//! Servers with one thread and runtime hooks, and what is to be seen of them.
+//! Servers with one thread and runtime hooks, and checks of their state.
 
 use std::time::Duration;
 
 use crate::support::Svc;
 use crate::tasks::{TaskServer, TaskSvc, assert_like};
 
-/// A server with one worker, one thread for tasks, and these hooks.
+/// Adds one worker, one async thread and these runtime hooks to `server`.
 pub(crate) fn one_thread(server: TaskServer, hooks: &str) -> TaskServer {
-    // Some write more than a request may have by default.
+    // Some requests write more than the default limit allows.
     server
         .directive("memory_limit=-1")
         .set("RUNTIME_HOOKS", hooks)
@@ -15,7 +15,7 @@ pub(crate) fn one_thread(server: TaskServer, hooks: &str) -> TaskServer {
         .set("ASYNC_WORKERS", "1")
 }
 
-/// The processor time of the server so far.
+/// Returns the processor time that the server has used.
 pub(crate) fn cpu_time(svc: &Svc) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", svc.pid().as_raw_nonzero())).unwrap();
     let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
@@ -23,20 +23,20 @@ pub(crate) fn cpu_time(svc: &Svc) -> Duration {
     Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
 
-/// The numbers in a mark.
+/// Returns the numbers in a mark, sorted.
 pub(crate) fn sorted(server: &TaskSvc, mark: &str) -> Vec<usize> {
     let mut numbers: Vec<_> = server.lines(mark).iter().map(|line| line.parse().unwrap()).collect();
     numbers.sort_unstable();
     numbers
 }
 
-/// The thread has nothing that keeps it from the next request.
+/// Asserts that the thread is free for the next request.
 #[track_caller]
 pub(crate) fn assert_serves(server: &TaskSvc) {
     assert_like(&server.tell("strrev"), "\"*\"");
 }
 
-/// Removes marks that an earlier part of the test has left.
+/// Removes marks of an earlier part of the test.
 pub(crate) fn forget(server: &TaskSvc, marks: &[&str]) {
     for mark in marks {
         let _ = std::fs::remove_file(server.path(mark));

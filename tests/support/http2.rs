@@ -62,7 +62,7 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// What was received on one stream.
+/// The messages received on one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
     /// Informational responses, in their order.
@@ -92,7 +92,7 @@ pub(crate) struct Http2Client {
     streams: BTreeMap<u32, Heard>,
     window: i64,
     window_initial: i64,
-    /// Whether received data is returned to the server's windows.
+    /// Whether received data is returned to the server's windows at once.
     pub(crate) is_generous: bool,
     /// The last GOAWAY: the highest stream and the error code.
     pub(crate) farewell: Option<(u32, u32)>,
@@ -226,14 +226,14 @@ impl Http2Client {
         }
     }
 
-    /// Sends up to `len` bytes of a body, as many as the server's windows allow; returns how many those are.
+    /// Sends up to `len` bytes of a body, as far as the server's windows allow; returns the number of bytes.
     pub(crate) fn send_what_it_may(&mut self, id: u32, len: usize) -> usize {
         let room = self.room(id).min(len);
         self.send_data(id, &vec![b'x'; room]);
         room
     }
 
-    /// How many bytes it may send on a stream.
+    /// Returns how many bytes the client may send on a stream.
     pub(crate) fn room(&self, id: u32) -> usize {
         usize::try_from(self.streams[&id].window.min(self.window)).unwrap_or(0)
     }
@@ -261,7 +261,7 @@ impl Http2Client {
         }
     }
 
-    /// Reads until a stream is over, or the connection.
+    /// Reads until the stream or the connection has ended.
     pub(crate) fn until_over(&mut self, id: u32) {
         let is_over = |heard: &Heard| heard.has_ended || heard.reset.is_some();
         while !is_over(&self.streams[&id]) && self.read() {}
@@ -279,7 +279,7 @@ impl Http2Client {
         }
     }
 
-    /// Acknowledges the server's PINGs only with the next call of [`ping`](Self::ping) from now on.
+    /// Defers the acknowledgements of the server's PINGs to the next call of [`ping`](Self::ping) from now on.
     pub(crate) fn be_far_away(&mut self) {
         self.held = Some(Vec::new());
     }
@@ -300,7 +300,7 @@ impl Http2Client {
         self.farewell.map(|(_, code)| code)
     }
 
-    /// Reads to the end of the connection, whatever comes.
+    /// Reads to the end of the connection and ignores all frames.
     pub(crate) fn drain_quietly(&mut self) {
         let mut bytes = [0; 4096];
         while self.socket.read(&mut bytes).is_ok_and(|count| count > 0) {}
@@ -312,7 +312,7 @@ impl Http2Client {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// The socket itself.
+    /// Returns the socket.
     pub(crate) fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
     }
@@ -422,7 +422,7 @@ impl Http2Client {
             if !has_ended {
                 credit.extend(frame(kind::WINDOW_UPDATE, 0, id, &bytes.to_be_bytes()));
             }
-            // A server that has closed needs no window.
+            // The server may have closed and need no window.
             self.try_send(&credit);
         }
     }
@@ -484,7 +484,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// The usual pseudo-header fields of a request.
+/// Returns the usual pseudo-header fields of a request.
 pub(crate) fn head<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)> {
     vec![(":method", method), (":scheme", "http"), (":authority", "test"), (":path", path)]
 }

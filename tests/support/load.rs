@@ -23,7 +23,7 @@ pub(crate) struct Load<'a> {
     pub(crate) rate: f64,
     /// The duration of the load.
     pub(crate) duration: Duration,
-    /// How long a client waits for its response; `None` means without limit.
+    /// How long a client waits for its response; `None` means without a limit.
     pub(crate) patience: Option<Duration>,
 }
 

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use client::{Client, Response, becomes, eventually};
 
-/// A running server with its document root; it is killed if the test ends before it does.
+/// A running server with its document root. Dropping it kills the server.
 #[derive(Debug)]
 pub(crate) struct Svc {
     child: Child,
@@ -34,11 +34,11 @@ pub(crate) struct Svc {
     main: SocketAddr,
     ops: SocketAddr,
     log: Log,
-    /// It has ended by a signal that the test expects.
+    /// The process has ended by a signal that the test expects.
     has_crashed: bool,
 }
 
-/// What the server has logged so far.
+/// The server's log so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<ShortLock<Output>>);
 
@@ -66,7 +66,7 @@ impl Svc {
         Self::launch(root, settings, &[])
     }
 
-    /// Starts a server through a program that first changes its process.
+    /// Starts a server through a wrapper that first changes its process.
     pub(crate) fn start_under(wrapper: &Path, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Self {
         let root = written(files);
         let plain = command(root.path(), settings);
@@ -111,22 +111,22 @@ impl Svc {
         Self { child, root, main, ops, log, has_crashed: false }
     }
 
-    /// The document root.
+    /// Returns the document root.
     pub(crate) fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The address of the main port.
+    /// Returns the address of the main port.
     pub(crate) fn main(&self) -> SocketAddr {
         self.main
     }
 
-    /// The address of the operations port.
+    /// Returns the address of the operations port.
     pub(crate) fn ops(&self) -> SocketAddr {
         self.ops
     }
 
-    /// The server's log.
+    /// Returns the server's log.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
@@ -163,7 +163,7 @@ impl Svc {
         assert!(is_there, "{series} is {seen} and not {expected}");
     }
 
-    /// The process.
+    /// Returns the process ID.
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
@@ -183,7 +183,7 @@ impl Svc {
         status.and_then(|status| status.code())
     }
 
-    /// Waits for the end of the process, which a fault causes; returns the number of its signal.
+    /// Waits for the process to crash; returns the number of the signal.
     pub(crate) fn crash(&mut self) -> Option<i32> {
         self.has_crashed = true;
         eventually("the server ends", || self.child.try_wait().unwrap().is_some());
@@ -196,7 +196,7 @@ impl Svc {
         assert_eq!(self.wait(), Some(0));
     }
 
-    /// Stops the server and waits for its last record, so that a missing record was never written.
+    /// Stops the server and reads its log to the end; a record that is missing then was never written.
     pub(crate) fn whole_log(&mut self) -> &Log {
         self.stop();
         eventually("its output has ended", || self.log.0.lock().has_ended);
@@ -225,7 +225,7 @@ impl Log {
         self.0.lock().records.iter().find(|record| record["fields"]["message"] == message).cloned()
     }
 
-    /// Waits for the first record with this message, because records arrive independently of responses.
+    /// Waits for the first record with this message; records arrive independently of responses.
     #[track_caller]
     pub(crate) fn expect(&self, message: &str) -> Value {
         if !becomes(|| self.find(message).is_some()) {
@@ -235,7 +235,7 @@ impl Log {
         self.find(message).unwrap()
     }
 
-    /// All records of this target.
+    /// Returns all records of this target.
     pub(crate) fn of(&self, target: &str) -> Vec<Value> {
         self.0.lock().records.iter().filter(|record| record["target"] == target).cloned().collect()
     }

@@ -1,7 +1,8 @@
-//! Two servers that differ in the plugin `apm` alone, and what a program does on both.
+//! Two servers that differ only in the plugin `apm`, and the comparison of a program on both.
 //!
-//! A program is a file of PHP with a function `cases()`, which returns closures by name. What a case returns or throws,
-//! prints and reports has to be the same on both; the spans of the server with the plugin are what a test looks at.
+//! A program is a PHP file with a function `cases()`, which returns closures by name. The return value or exception, the
+//! output and the messages of a case must be equal on both servers; a test then checks the spans of the server with the
+//! plugin.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use crate::databases::{Database, PASSWORD, USER};
 use crate::spans::{ExportedSpan, Spans};
 use crate::support::Svc;
 
-/// What every program can use.
+/// PHP functions for all programs.
 const WHAT: &str = include_str!("../php/apm_what.php");
 
 /// Classic mode, and worker mode with hooks.
 pub(crate) const MODES: [bool; 2] = [false, true];
 
-/// Two servers that differ in the plugin alone.
+/// Two servers that differ only in the plugin.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) spans: Spans,
@@ -62,14 +63,14 @@ impl Pair {
         ];
         let settings = if is_worker { [&worker[..], settings].concat() } else { settings.to_vec() };
         let spans = Spans::collect();
-        // Whatever the machine is doing besides, nothing is slow unless a test says what that is.
+        // No call counts as slow on a busy machine unless a test sets the limit.
         let own = [("PLUGIN_APM_SLOW_QUERY_MS", "3600000"), ("PLUGINS", "apm")];
         let with = spans.svc_with(&files, &[&own[..], &settings[..]].concat(), directives);
         let without = spans.svc_with(&files, &settings, directives);
         Self { spans, with, without, asked: Counter::new() }
     }
 
-    /// Runs a case on both; returns the request's span and those of its calls.
+    /// Runs a case on both servers; returns the request's span and the spans of its calls.
     #[track_caller]
     pub(crate) fn same(&self, case: &str) -> Calls {
         self.asked.incr();
@@ -91,7 +92,7 @@ impl Pair {
         Calls { calls: self.calls_of(&request), answer: plain.1, request }
     }
 
-    /// The calls of a request, in the order in which they ended.
+    /// Returns the calls of a request, in the order in which they ended.
     #[track_caller]
     pub(crate) fn calls_of(&self, request: &ExportedSpan) -> Vec<ExportedSpan> {
         self.spans.beside(request, "PHP run");
@@ -100,7 +101,7 @@ impl Pair {
     }
 }
 
-/// Where two answers part.
+/// Returns where two answers differ.
 fn difference(one: &(u16, String), other: &(u16, String)) -> String {
     let bytes = one.1.bytes().zip(other.1.bytes());
     let at = bytes.take_while(|(one, other)| one == other).count();
@@ -112,12 +113,12 @@ fn difference(one: &(u16, String), other: &(u16, String)) -> String {
     format!("with the plugin\n{}\nwithout\n{}", part(one), part(other))
 }
 
-/// What became of a case.
+/// The outcome of a case.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) request: ExportedSpan,
     pub(crate) calls: Vec<ExportedSpan>,
-    /// What both servers have answered.
+    /// The answer of both servers.
     pub(crate) answer: String,
 }
 
@@ -132,15 +133,15 @@ impl Calls {
         self.calls.iter().filter(|span| span.name() == name).count()
     }
 
-    /// The calls of an URL that ends in this way.
+    /// Returns the calls of URLs that end with this path.
     pub(crate) fn to(&self, path: &str) -> Vec<&ExportedSpan> {
         let is_meant =
             |span: &&ExportedSpan| span.says("url.full").as_str().is_some_and(|url| url.ends_with(path));
         self.calls.iter().filter(is_meant).collect()
     }
 
-    /// How many requests with this path were sent; each carries the span of a call of its own. A handle that leaves a multi
-    /// handle before anything was sent is a call without a request.
+    /// Returns how many requests with this path were sent; each carries the span of a separate call. A handle that leaves a
+    /// multi handle before anything was sent is a call without a request.
     #[track_caller]
     pub(crate) fn carried(&self, backend: &Backend, path: &str) -> usize {
         let trace = self.request.trace();
@@ -159,7 +160,7 @@ impl Calls {
         sent.len()
     }
 
-    /// Nothing that is told contains this.
+    /// Asserts that no exported span contains this text.
     #[track_caller]
     pub(crate) fn keeps(&self, secret: &str) {
         for span in &self.calls {
@@ -169,7 +170,7 @@ impl Calls {
     }
 }
 
-/// A span has these attributes and no others.
+/// Asserts that a span has exactly these attributes.
 #[track_caller]
 pub(crate) fn says(span: &ExportedSpan, expected: &Value) {
     let expected: BTreeMap<String, Value> =
@@ -177,7 +178,7 @@ pub(crate) fn says(span: &ExportedSpan, expected: &Value) {
     assert_eq!(span.attributes(), expected);
 }
 
-/// The constants of a program that uses this database.
+/// Returns the constants of a program that uses this database.
 pub(crate) fn constants_of(database: &Database) -> Value {
     let dsn = database.dsn_on(database.address().port());
     json!({"DSN": dsn, "USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()})

@@ -7,7 +7,8 @@ impl Svc {
         self.log().expect("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
     }
 
-    /// Before PHP 8.4, fibers cannot be switched inside a destructor: a destructor that waits blocks its thread.
+    /// Returns whether destructors can wait without their thread: before PHP 8.4 fibers cannot be switched inside a
+    /// destructor, so a destructor that waits blocks its thread.
     pub(crate) fn destructors_park(&self) -> bool {
         !self.php_version().starts_with("8.3.")
     }

@@ -1,4 +1,4 @@
-//! Plugins that tests compile, and the settings that go with them.
+//! Plugins that tests compile, and their settings.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -15,21 +15,21 @@ pub(crate) struct Plugins {
     settings: Vec<(String, String)>,
 }
 
-/// The plugin that does as it is told.
+/// The plugin whose settings choose its misbehaviour.
 const HOSTILE: &str = include_str!("../plugins/hostile.c");
 
 impl Plugins {
-    /// None yet.
+    /// Creates an empty folder.
     pub(crate) fn none() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), entries: Vec::new(), settings: Vec::new() }
     }
 
-    /// The plugin `hostile`, with these settings.
+    /// Compiles the plugin `hostile`, with these settings.
     pub(crate) fn hostile(settings: &[(&str, &str)]) -> Self {
         Self::none().with("hostile", &[], settings)
     }
 
-    /// Adds a plugin that does as it is told, compiled with these flags and with these settings.
+    /// Adds a copy of that plugin, compiled with these flags and with these settings.
     pub(crate) fn with(mut self, name: &str, flags: &[&str], settings: &[(&str, &str)]) -> Self {
         let define = format!("-DNAME=\"{name}\"");
         let path = self.path(&format!("{name}.so"));
@@ -44,7 +44,7 @@ impl Plugins {
         self
     }
 
-    /// Adds a plugin that was compiled elsewhere, with these settings of the server.
+    /// Adds a plugin that was compiled elsewhere, and these settings of the server.
     pub(crate) fn add(mut self, path: &Path, settings: &[(&str, &str)]) -> Self {
         self.entries.push(path.to_str().unwrap().to_owned());
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -52,23 +52,23 @@ impl Plugins {
         self
     }
 
-    /// A path in the folder.
+    /// Returns a path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Lets callbacks return that hang.
+    /// Lets hanging callbacks return.
     pub(crate) fn release(&self) {
         std::fs::write(self.path("gate"), "").unwrap();
     }
 
-    /// The callbacks that were called so far.
+    /// Returns the callbacks that were called so far.
     pub(crate) fn trace(&self) -> Vec<String> {
         let trace = std::fs::read_to_string(self.path("trace")).unwrap_or_default();
         trace.lines().map(str::to_owned).collect()
     }
 
-    /// The settings of the server: the plugins and theirs, and these.
+    /// Returns the settings of the server: the plugins, their settings, and the further ones.
     pub(crate) fn settings(&self, further: &[(&str, &str)]) -> Vec<(String, String)> {
         let plugins = ("PLUGINS".to_owned(), self.entries.join(","));
         let stub = ("EXECUTOR".to_owned(), "stub".to_owned());
@@ -76,26 +76,26 @@ impl Plugins {
         [stub, plugins].into_iter().chain(self.settings.iter().cloned()).chain(further).collect()
     }
 
-    /// Starts a server with them, without PHP unless the settings say so.
+    /// Starts a server with the plugins, without PHP unless the settings enable it.
     pub(crate) fn start(&self, files: &[(&str, &str)], further: &[(&str, &str)]) -> Svc {
         let settings = self.settings(further);
         Svc::start(files, &borrowed(&settings))
     }
 
-    /// Likewise, through a program that changes its process.
+    /// Starts a server with the plugins through a wrapper that changes its process.
     pub(crate) fn start_under(&self, wrapper: &Path, further: &[(&str, &str)]) -> Svc {
         let settings = self.settings(further);
         Svc::start_under(wrapper, &[], &borrowed(&settings))
     }
 
-    /// Begins to start a server with them, and does not wait for it.
+    /// Begins to start a server with the plugins without waiting for it.
     pub(crate) fn begin(&self, further: &[(&str, &str)]) -> Child {
         let settings = self.settings(further);
         let mut process = support::command(self.dir.path(), &borrowed(&settings));
         process.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Runs a command of the server that ends by itself; returns its exit code and its errors.
+    /// Runs a command of the server that exits by itself; returns its exit code and its standard error.
     pub(crate) fn refused(&self, command: Option<&str>, further: &[(&str, &str)]) -> (i32, String) {
         let settings = self.settings(further);
         let mut process = support::command(self.dir.path(), &borrowed(&settings));
@@ -109,9 +109,9 @@ fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
     settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
 }
 
-/// Builds a plugin of this workspace, as its author would; returns the library `lib<name>.so`.
+/// Builds a plugin of this workspace the way its author would; returns the path of the library `lib<name>.so`.
 pub(crate) fn built(package: &str, name: &str) -> PathBuf {
-    // Apart from the folder that the tests themselves are built in.
+    // The tests' target folder is locked by their own build.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins");
     let mut build = std::process::Command::new(env!("CARGO"));
     build.args(["build", "--offline", "--quiet", "--package", package, "--target-dir"]).arg(&target);
@@ -120,7 +120,7 @@ pub(crate) fn built(package: &str, name: &str) -> PathBuf {
     target.join("debug").join(format!("lib{name}.so"))
 }
 
-/// Makes a file or a folder writable by others.
+/// Makes a file or a folder writable by other users.
 pub(crate) fn open_to_others(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::metadata(path).unwrap().permissions().mode();

@@ -1,8 +1,8 @@
-//! A proxy between a client and a real server, which holds, trickles or cuts what goes through it.
+//! A proxy between a client and a real server that holds, trickles or cuts the traffic.
 //!
-//! What a test asks for applies to all connections, the open ones included, and to what has not been passed on yet. Each
-//! direction has a [`Gate`], open at first: `gate(ToClient).close()` holds answers, and `wait_until_held` tells that there
-//! is one.
+//! A test's orders apply to all connections, including open ones, and to bytes that have not been forwarded yet. Each
+//! direction has a [`Gate`], open at first: `gate(ToClient).close()` holds answers, and `wait_until_held` returns once an
+//! answer is held.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,14 +15,14 @@ use std::time::Duration;
 use crate::gate::Gate;
 use crate::socket::{Address, Listener, Socket};
 
-/// Where bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToClient,
     ToServer,
 }
 
-/// A running proxy; it ends when it is dropped, and cuts its connections.
+/// A running proxy. Dropping it ends the proxy and cuts its connections.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     listener: Arc<Listener>,
@@ -39,7 +39,7 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Rules {
-    /// The pause after each byte, where bytes go one by one.
+    /// The pause after each byte, for directions that trickle.
     trickle: [Option<Duration>; 2],
     /// How many bytes still pass before the connection is cut.
     left: [Option<usize>; 2],
@@ -52,16 +52,16 @@ struct Connection {
     is_cut: Arc<AtomicBool>,
 }
 
-/// How long a write blocks before the proxy looks whether the connection was cut.
+/// How long a write blocks before the proxy checks whether the connection was cut.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Proxy {
-    /// Starts one on a free port.
+    /// Starts a proxy on a free port.
     pub(crate) fn tcp(server: Address) -> Self {
         Self::start(Listener::tcp(), server)
     }
 
-    /// Starts one on a Unix socket.
+    /// Starts a proxy on a Unix socket.
     pub(crate) fn unix(path: PathBuf, server: Address) -> Self {
         Self::start(Listener::unix(path), server)
     }
@@ -86,22 +86,22 @@ impl Proxy {
         self.listener.address()
     }
 
-    /// The gate of a direction.
+    /// Returns the gate of a direction.
     pub(crate) fn gate(&self, direction: Direction) -> &Gate {
         &self.shared.gates[direction as usize]
     }
 
-    /// Sends bytes one by one with a pause after each; `None` ends that.
+    /// Forwards bytes one by one with a pause after each; `None` restores normal forwarding.
     pub(crate) fn trickle(&self, direction: Direction, pause: Option<Duration>) {
         self.shared.rules.lock().unwrap().trickle[direction as usize] = pause;
     }
 
-    /// Cuts the connection after which `count` more bytes have passed.
+    /// Cuts the connection that forwards the last of `count` more bytes.
     pub(crate) fn cut_after(&self, direction: Direction, count: usize) {
         self.shared.rules.lock().unwrap().left[direction as usize] = Some(count);
     }
 
-    /// Cuts all connections: both sides see a reset.
+    /// Cuts all connections; both sides see a reset.
     pub(crate) fn cut(&self) {
         for connection in self.shared.connections.lock().unwrap().values() {
             connection.cut();
@@ -109,7 +109,7 @@ impl Proxy {
         self.shared.gates.iter().for_each(Gate::look_again);
     }
 
-    /// How many connections are open.
+    /// Returns how many connections are open.
     pub(crate) fn connected(&self) -> usize {
         self.shared.connections.lock().unwrap().len()
     }
@@ -125,7 +125,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn serve(&self, number: usize, client: Socket) {
-        // A server that is not there resets its clients.
+        // A client whose server cannot be reached gets a reset.
         client.reset_at_close();
         let Ok(server) = self.server.connect() else { return };
         for socket in [&client, &server] {
@@ -140,7 +140,7 @@ impl Shared {
         self.connections.lock().unwrap().remove(&number);
     }
 
-    /// Passes on what comes until the end of one direction, which it passes on too; cuts the connection at an error.
+    /// Forwards bytes and the end of one direction; cuts the connection at an error.
     fn pump(&self, connection: &Connection, direction: Direction) {
         let (from, to) = match direction {
             Direction::ToClient => (&connection.server, &connection.client),
@@ -160,7 +160,7 @@ impl Shared {
             }
         }
         connection.cut();
-        // The other direction may be held.
+        // The gate may hold the other direction.
         self.gates.iter().for_each(Gate::look_again);
     }
 
@@ -211,7 +211,7 @@ impl Shared {
 }
 
 impl Connection {
-    /// Wakes both pumps, whose end closes the sockets. Reading is what they stop, because to stop writing would send an
+    /// Wakes both pumps, whose ends close the sockets. Only reading is shut down: shutting down writing would send an
     /// orderly end.
     fn cut(&self) {
         self.is_cut.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! Calls that are made with the runtime hook `net` and without it, and compared.
+//! Compares calls with and without the runtime hook `net`.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use crate::socket::Listener;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 use crate::waits::path_of;
 
-/// A name, and the body of a function whose result is compared.
+/// The name and the function body of a call whose result is compared.
 pub(crate) type Call = (&'static str, &'static str);
 
 const CODE: &str = r#"
-/** What a call returns, what PHP says to it, and whether it took at least so many milliseconds. */
+/** The result of a call, its PHP messages, and whether it took at least this many milliseconds. */
 function seen(callable $call, int $ms = 0): array
 {
     $notes = [];
@@ -44,7 +44,7 @@ function asking(string $n): Socket
     return $socket;
 }
 function limit(Socket $socket, int $option): void { socket_set_option($socket, SOL_SOCKET, $option, ['sec' => 0, 'usec' => 60000]); }
-/** Results of recv() until it has nothing more, with the errors. */
+/** Results of recv() until no data is left, with the errors. */
 function received(Socket $socket, int $size = 4096, int $flags = 0): array
 {
     $results = [];
@@ -54,7 +54,7 @@ function received(Socket $socket, int $size = 4096, int $flags = 0): array
         $bytes = null;
         $count = @socket_recv($socket, $bytes, $size, $flags);
         $text .= $bytes;
-        // How it comes in pieces is the network's affair.
+        // The network decides how the data is split.
         if ($count === false || $count === 0 || ($flags & MSG_WAITALL)) { $results[] = [$count, socket_last_error($socket)]; }
     } while ($count > 0);
     return [$text, $results];
@@ -66,7 +66,7 @@ function kinds(callable $call): array
 }
 "#;
 
-/// A page for each way in which an answer may come, and not come.
+/// Serves a page for each way in which an answer can arrive, fail or stay away.
 fn page(visit: &mut Visit) -> std::io::Result<()> {
     const PAUSE: Duration = Duration::from_millis(30);
     let request = visit.request()?;
@@ -102,14 +102,14 @@ fn page(visit: &mut Visit) -> std::io::Result<()> {
     }
 }
 
-/// Reads a request late, and answers how long it was.
+/// Delays reading a request, and answers with its length.
 fn read_late(visit: &mut Visit) -> std::io::Result<()> {
     visit.pause(Duration::from_millis(200))?;
     let request = visit.request()?;
     visit.answer(&format!("{} {}", request.len(), request.ends_with("wombat..")))
 }
 
-/// Each call as a function, with the addresses of those that it calls.
+/// Returns a server with a function for each call, and the addresses of the servers that the calls use.
 fn server(calls: &[Call], hooks: &str, workers: &str, constants: &str) -> TaskServer {
     let functions: String =
         calls.iter().map(|(name, body)| format!("function call_{name}($n) {{ {body} }}\n")).collect();
@@ -129,14 +129,14 @@ fn answers(calls: &[Call], server: &TaskSvc, tell: fn(&TaskSvc, &str) -> String)
     })
 }
 
-/// Makes each call without the hook, and with it in requests and in tasks.
+/// Makes each call without the hook, and with the hook in requests and in tasks.
 #[track_caller]
 pub(crate) fn assert_same_with_hook(calls: &[Call]) {
     let folder = tempfile::tempdir().unwrap();
     let (pages, slow, hangs) = (Backend::tcp(page), Backend::tcp(read_late), Backend::tcp(Visit::hang));
     let leaves = Backend::tcp(|visit| visit.pause(Duration::from_millis(100)).and_then(|()| visit.reset()));
     let full = [Listener::tcp(), Listener::unix(folder.path().join("socket"))].map(Unaccepting::new);
-    // Bound, so that it is nobody else's, and not listening.
+    // Bound, so that no other process takes the port, but not listening.
     let nobody =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
     rustix::net::bind(&nobody, &std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
@@ -155,7 +155,7 @@ pub(crate) fn assert_same_with_hook(calls: &[Call]) {
     let plain = server(calls, "none", "8", &constants).start(Mode::Worker);
     let expected = answers(calls, &plain, TaskSvc::tell);
     for mode in [Mode::Worker, Mode::Classic] {
-        // Classic mode has a thread for each request that waits for its task.
+        // In classic mode, each request that waits for its task occupies a thread.
         let workers = if mode == Mode::Worker { "1" } else { "24" };
         let hooked = server(calls, "net", workers, &constants).start(mode);
         if mode == Mode::Worker {

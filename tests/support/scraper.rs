@@ -12,7 +12,7 @@ use super::support::client::Client;
 #[derive(Debug)]
 pub(crate) struct Lint(Output);
 
-/// Established names that stay although their unit is not the base unit.
+/// Established names that stay although their unit is not a base unit.
 const GIVEN_NAMES: [&str; 4] = [
     "svc_admission_wait_budget_ceiling_us",
     "svc_admission_wait_budget_us",
@@ -34,7 +34,7 @@ impl Lint {
         Some(Self(child.wait_with_output().ok()?))
     }
 
-    /// Returns the complaints about other names than the given ones, or the failure to check at all.
+    /// Returns the complaints except those about established names, or the reason why the check failed.
     pub(crate) fn unexpected(&self) -> Vec<String> {
         // 0: no problems; 3: lint warnings.
         if ![Some(0), Some(3)].contains(&self.0.status.code()) {
@@ -64,7 +64,7 @@ impl Collector {
         Self::watch(&[target], "groups: []")
     }
 
-    /// Starts a server that scrapes these targets every second and evaluates these rules as often.
+    /// Starts a server that scrapes these targets and evaluates these rules every second.
     pub(crate) fn watch(targets: &[SocketAddr], rules: &str) -> Option<Self> {
         let data = tempfile::tempdir().ok()?;
         let config = data.path().join("prometheus.yml");
@@ -97,7 +97,7 @@ impl Collector {
         reply["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 
-    /// Returns whether an instant query is understood and has a result with a number in it.
+    /// Returns whether an instant query is valid and has a numeric result.
     #[cfg(feature = "php")]
     pub(crate) fn finds(&self, query: &str) -> bool {
         let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -107,7 +107,7 @@ impl Collector {
         results.any(|one| one["value"][1].as_str().is_some_and(|value| value != "NaN"))
     }
 
-    /// Returns the names of the alerts that fire, each with its instance.
+    /// Returns the names of the firing alerts, each with its instance.
     #[cfg(feature = "php")]
     pub(crate) fn firing(&self) -> std::collections::BTreeSet<(String, String)> {
         let reply = self.get("/api/v1/alerts").unwrap_or_default();
@@ -118,7 +118,7 @@ impl Collector {
         firing.map(|alert| (label(alert, "alertname"), label(alert, "instance"))).collect()
     }
 
-    /// Returns what the server reports about its targets.
+    /// Returns the server's report about its targets.
     pub(crate) fn targets(&self) -> serde_json::Value {
         self.get("/api/v1/targets").unwrap_or_default()
     }

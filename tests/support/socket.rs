@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-/// One end of a connection; it is closed with its last clone.
+/// One end of a connection; dropping its last clone closes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Socket(Arc<Wire>);
 
@@ -68,7 +68,7 @@ impl Listener {
 
     /// Wakes the thread that accepts.
     pub(crate) fn shut_down(&self) {
-        // It may have been shut down before.
+        // The listener may be shut down already.
         let _ = rustix::net::shutdown(self, rustix::net::Shutdown::Both);
     }
 }
@@ -94,7 +94,7 @@ impl Address {
         Ok(Socket(Arc::new(wire)))
     }
 
-    /// The port.
+    /// Returns the port.
     pub(crate) fn port(&self) -> u16 {
         match self {
             Self::Tcp(addr) => addr.port(),
@@ -113,7 +113,7 @@ impl fmt::Display for Address {
 }
 
 impl Socket {
-    /// Closes a direction; the other side may have closed before.
+    /// Shuts down a direction; the peer may have closed already.
     pub(crate) fn shut_down(&self, how: Shutdown) {
         let _ = match &*self.0 {
             Wire::Tcp(stream) => stream.shutdown(how),
@@ -121,14 +121,14 @@ impl Socket {
         };
     }
 
-    /// Makes closing a reset. A Unix socket knows no resets but those for what was not read.
+    /// Makes closing send a reset. A Unix socket sends a reset only for unread data.
     pub(crate) fn reset_at_close(&self) {
         if let Wire::Tcp(stream) = &*self.0 {
             set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
         }
     }
 
-    /// Lets writing give up after a time, with `WouldBlock`.
+    /// Limits the time of a write, which then fails with `WouldBlock`.
     pub(crate) fn write_timeout(&self, time: Duration) {
         match &*self.0 {
             Wire::Tcp(stream) => stream.set_write_timeout(Some(time)).unwrap(),

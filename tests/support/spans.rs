@@ -1,6 +1,6 @@
-//! A collector of spans: what the server exports, as a test reads it.
+//! A collector that receives the server's spans for tests.
 //!
-//! It takes OTLP's JSON over HTTP, and answers each export with success.
+//! It accepts OTLP's JSON over HTTP, and answers each export with success.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::backend::Backend;
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// The collector; it ends when it is dropped.
+/// The collector. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Spans(Backend);
 
-/// A span that was exported.
+/// An exported span.
 #[derive(Clone, Debug)]
 pub(crate) struct ExportedSpan(Value);
 
-/// An event of a span: its name and its attributes.
+/// An event of a span: name and attributes.
 pub(crate) type ExportedEvent = (String, BTreeMap<String, Value>);
 
 impl Spans {
@@ -31,12 +31,12 @@ impl Spans {
         }))
     }
 
-    /// Starts a server that exports to it, with these settings too; the last value of a setting counts.
+    /// Starts a server that exports to this collector, with additional settings; the last value of a setting counts.
     pub(crate) fn svc(&self, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Svc {
         self.svc_with(files, settings, &[])
     }
 
-    /// The same with PHP directives.
+    /// Starts a server that exports to this collector, with settings and PHP directives.
     pub(crate) fn svc_with(
         &self,
         files: &[(&str, &str)],
@@ -53,8 +53,8 @@ impl Spans {
         Svc::start_with(files, &[&own[..], settings].concat(), directives)
     }
 
-    /// Has a server run a case of its program; returns what it answers, or its status if that is no JSON, and the span of
-    /// the request.
+    /// Runs a case of the server's program; returns its JSON answer (or its status if the answer is not JSON) and the span
+    /// of the request.
     #[track_caller]
     pub(crate) fn case(&self, svc: &Svc, case: &str) -> (Value, ExportedSpan) {
         let response = svc.get(&format!("/?case={case}"));
@@ -62,7 +62,7 @@ impl Spans {
         (answer, self.request(&format!("case={case}")))
     }
 
-    /// All spans so far.
+    /// Returns all spans so far.
     pub(crate) fn all(&self) -> Vec<ExportedSpan> {
         let mut spans = Vec::new();
         for request in self.0.requests() {
@@ -96,7 +96,7 @@ impl Spans {
         })
     }
 
-    /// Waits for a span of this name in the same trace.
+    /// Waits for a span with this name in the same trace.
     #[track_caller]
     pub(crate) fn beside(&self, span: &ExportedSpan, name: &str) -> ExportedSpan {
         let what = format!("{name} is a span");
@@ -125,7 +125,7 @@ impl ExportedSpan {
         self.text("spanId")
     }
 
-    /// The ID of its parent; empty if it has none.
+    /// Returns the ID of its parent; empty if it has none.
     pub(crate) fn parent(&self) -> &str {
         self.text("parentSpanId")
     }
@@ -134,7 +134,7 @@ impl ExportedSpan {
         self.text("traceState")
     }
 
-    /// OTLP's number for its kind.
+    /// Returns OTLP's number for its kind.
     pub(crate) fn kind(&self) -> u64 {
         self.0["kind"].as_u64().unwrap()
     }
@@ -147,17 +147,17 @@ impl ExportedSpan {
         self.0["status"]["code"] == 2
     }
 
-    /// Its status, as OTLP has it.
+    /// Returns its status as an OTLP object.
     pub(crate) fn status(&self) -> &Value {
         &self.0["status"]
     }
 
-    /// When it began and ended, in nanoseconds.
+    /// Returns its start and end times in nanoseconds.
     pub(crate) fn times(&self) -> [u64; 2] {
         ["startTimeUnixNano", "endTimeUnixNano"].map(|member| self.text(member).parse().unwrap())
     }
 
-    /// What it says; null if it says nothing.
+    /// Returns the value of an attribute; null if it is absent.
     pub(crate) fn says(&self, key: &str) -> Value {
         self.attributes().remove(key).unwrap_or_default()
     }
@@ -166,7 +166,7 @@ impl ExportedSpan {
         attributes(&self.0["attributes"])
     }
 
-    /// How many attributes were dropped.
+    /// Returns how many attributes were dropped.
     pub(crate) fn attributes_dropped(&self) -> u64 {
         self.0["droppedAttributesCount"].as_u64().unwrap_or_default()
     }
@@ -177,7 +177,7 @@ impl ExportedSpan {
         list(&self.0["events"]).iter().map(event).collect()
     }
 
-    /// The exceptions among its events: class, message and where.
+    /// Returns the exceptions among its events: class, message and place.
     pub(crate) fn exceptions(&self) -> Vec<[String; 3]> {
         let of = |(_, mut said): ExportedEvent| {
             ["type", "message", "stacktrace"].map(|part| {
@@ -198,7 +198,7 @@ fn attributes(entries: &Value) -> BTreeMap<String, Value> {
     unique
 }
 
-/// A value of OTLP's as a plain one.
+/// Converts an OTLP value to a plain JSON value.
 fn plain(value: &Value) -> Value {
     let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
     match kind.as_str() {

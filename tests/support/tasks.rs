@@ -1,7 +1,8 @@
-//! Servers with an async pool, for tests that read as PHP and what becomes of it.
+//! Servers with an async pool, for tests that read like PHP.
 //!
-//! The functions of a test lie in `tasks.php`, outside of the document root. Requests load that file, and so does each
-//! async thread: it is ASYNC_ENTRY_FILE. A request names a function and gets what it returns as JSON, or the exception that
+//! A test's functions are in `tasks.php`, outside the document root. Requests load that file, and so does each async
+//! thread, as ASYNC_ENTRY_FILE. A request names a function and gets its result as JSON, or its exception as `Class:
+//! message`.
 //! it throws as `Class: message`.
 
 use std::fs::OpenOptions;
@@ -22,7 +23,7 @@ pub(crate) enum Mode {
 /// Both modes.
 pub(crate) const MODES: [Mode; 2] = [Mode::Classic, Mode::Worker];
 
-/// A server that has not started yet.
+/// The configuration of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskServer {
     code: String,
@@ -32,8 +33,8 @@ pub(crate) struct TaskServer {
     directives: Vec<String>,
 }
 
-/// A running server. What it does besides answering goes through files: marks, which the code leaves and waits for, and
-/// gates, in whose opening it blocks inside of a C call.
+/// A running server. Beside the answers, tests and scripts communicate through files: marks, which one side creates and the
+/// other waits for, and gates (FIFOs), where scripts block inside a C call.
 #[derive(Debug)]
 pub(crate) struct TaskSvc {
     pub(crate) svc: Svc,
@@ -46,12 +47,12 @@ function mark(string $name, string $text = ''): void { file_put_contents(DIR . "
 function marked(string $name): bool { clearstatcache(); return file_exists(DIR . "/$name"); }
 /** Waits for a mark, parked where that is possible. */
 function until(string $name): void { while (!marked($name)) { Svc\sleep(0.002); } }
-/** Waits for a mark, and executes opcodes all the time. */
+/** Waits for a mark while executing opcodes all the time. */
 function spin(string $name): void { while (!marked($name)) { } }
 /** Blocks in a C call, open(2), until the test opens the gate. */
 function gate(string $name): void { mark("at-$name"); fclose(fopen(DIR . "/$name.gate", 'r')); }
 function never(): void { until('never'); }
-/** What comes of a call, as text. */
+/** The result or the exception of a call, as text. */
 function tried(callable $call): string
 {
     try {
@@ -60,12 +61,12 @@ function tried(callable $call): string
         return $thrown::class . ': ' . $thrown->getMessage();
     }
 }
-/** `$n` is another one for each call: for the names of marks. */
+/** `$n` differs for each call: for the names of marks. */
 function run(string $function, string $n): string { return tried(fn () => $function($n)); }
 function settled(Svc\Task $task): Svc\Task { while (!$task->isSettled()) { Svc\sleep(0.001); } return $task; }
 "#;
 
-/// What a request does.
+/// The request script.
 const ANSWER: &str = r#"
 require_once dirname(__DIR__) . '/tasks.php';
 function answer(): void
@@ -78,7 +79,7 @@ function answer(): void
 "#;
 
 impl TaskServer {
-    /// A server with these functions, and two async threads.
+    /// Configures a server with these functions and two async threads.
     pub(crate) fn new(code: &str) -> Self {
         Self {
             code: PRELUDE.to_owned() + code,
@@ -102,7 +103,7 @@ impl TaskServer {
         self
     }
 
-    /// Adds code that only async threads run, after that of `tasks.php`: ASYNC_ENTRY_FILE is another file then.
+    /// Adds code that only async threads run, after `tasks.php`: ASYNC_ENTRY_FILE is a separate file then.
     pub(crate) fn entry(mut self, code: &str) -> Self {
         self.entry = format!("<?php require_once __DIR__ . '/tasks.php'; {code}");
         self
@@ -114,12 +115,12 @@ impl TaskServer {
         self
     }
 
-    /// Starts it.
+    /// Starts the server.
     pub(crate) fn start(&self, mode: Mode) -> TaskSvc {
         self.start_with(mode, "")
     }
 
-    /// Starts it with code of the requests' own: in worker mode it runs once, before the first request.
+    /// Starts the server with code that only requests run: in worker mode it runs once, before the first request.
     pub(crate) fn start_with(&self, mode: Mode, boot: &str) -> TaskSvc {
         let root = tempfile::tempdir().unwrap();
         let place = |name: &str| root.path().join(name);
@@ -147,7 +148,7 @@ impl TaskServer {
         TaskSvc { svc: Svc::launch(root, &settings, &directives), calls: Counter::new() }
     }
 
-    /// Starts it in each mode and hands it to `check`; the laws of the books hold afterwards.
+    /// Starts the server in each mode and passes it to `check`; afterwards the sums of the task metrics must hold.
     pub(crate) fn in_each_mode(&self, check: impl Fn(&TaskSvc)) {
         for mode in MODES {
             println!("{mode:?}");
@@ -181,66 +182,67 @@ impl TaskSvc {
         client
     }
 
-    /// A number that no call has had.
+    /// Returns a number that no call has used.
     pub(crate) fn another(&self) -> u64 {
         self.calls.incr();
         self.calls.value()
     }
 
-    /// The path of a mark, or of anything else beside `tasks.php`.
+    /// Returns the path of a mark, or of another file beside `tasks.php`.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.svc.root().join(name)
     }
 
-    /// Leaves a mark.
+    /// Creates a mark.
     pub(crate) fn mark(&self, name: &str) {
         std::fs::write(self.path(name), "").unwrap();
     }
 
-    /// Removes these marks, as far as they exist.
+    /// Removes these marks if they exist.
     pub(crate) fn unmark(&self, names: &[&str]) {
         for name in names {
             let _ = std::fs::remove_file(self.path(name));
         }
     }
 
-    /// Whether there is this mark.
+    /// Returns whether this mark exists.
     pub(crate) fn marked(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
-    /// Waits for a mark that a script leaves: its first line is there.
+    /// Waits until a script has written the first line of a mark.
     #[track_caller]
     pub(crate) fn until(&self, name: &str) {
         eventually(name, || !self.lines(name).is_empty());
     }
 
-    /// What was written into a mark so far, line by line; nothing if there is none.
+    /// Returns the lines of a mark so far; none if the mark does not exist.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Makes a gate, closed.
+    /// Creates a closed gate.
     pub(crate) fn close_gate(&self, name: &str) {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         mknodat(CWD, self.path(&format!("{name}.gate")), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     }
 
-    /// Lets the one who blocks at the gate through, and waits for it if it is on its way there.
+    /// Releases the call that blocks at the gate; waits for a call that has not arrived yet.
     pub(crate) fn open_gate(&self, name: &str) {
         drop(OpenOptions::new().write(true).open(self.path(&format!("{name}.gate"))).unwrap());
     }
 }
 
-/// Calls each function body in classic mode, in worker mode, and in a task of either, and compares what it returns, as JSON
-/// or as `Class: message`. A `*` in what is expected stands for any text.
+/// Calls each function body in classic mode, in worker mode, and in a task of either, and compares the result, as JSON or
+/// as `Class: message`. A `*` in the expectation matches any text.
 #[track_caller]
 pub(crate) fn everywhere(server: &TaskServer, cases: &[(&str, &str)]) {
     compare(server, cases, &["", "&task"]);
 }
 
-/// The same in requests alone: for tasks that keep a thread to themselves, which may be the one that their requester needs.
+/// Compares likewise, but only in requests: for tasks that keep a thread busy, which could be the thread that their
+/// requester needs.
 #[track_caller]
 pub(crate) fn in_requests(server: &TaskServer, cases: &[(&str, &str)]) {
     compare(server, cases, &[""]);
@@ -262,7 +264,7 @@ fn compare(server: &TaskServer, cases: &[(&str, &str)], places: &[&str]) {
     });
 }
 
-/// Asserts that `text` is as `pattern` says, in which `*` stands for any text.
+/// Asserts that `text` matches `pattern`, in which `*` matches any text.
 #[track_caller]
 pub(crate) fn assert_like(text: &str, pattern: &str) {
     assert!(is_like(text, pattern), "{text}\nis not\n{pattern}");
@@ -279,7 +281,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     text.ends_with(end)
 }
 
-/// The counters of tasks, and how many are in flight.
+/// The counters of tasks, and the number of tasks in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TaskBooks {
     pub(crate) dispatched: f64,
@@ -293,7 +295,7 @@ pub(crate) struct TaskBooks {
 }
 
 impl TaskBooks {
-    /// Reads them, and asserts what holds at any time.
+    /// Reads the counters and asserts the relations that hold at any time.
     #[track_caller]
     pub(crate) fn read(svc: &Svc) -> Self {
         let page = svc.ask("/metrics").text();
@@ -324,7 +326,7 @@ impl TaskBooks {
         books
     }
 
-    /// Waits until nothing is in flight and reads them.
+    /// Waits until no task is in flight and reads the counters.
     #[track_caller]
     pub(crate) fn at_rest(svc: &Svc) -> Self {
         eventually("all tasks have left", || Self::read(svc).in_flight == 0.0);
@@ -332,11 +334,11 @@ impl TaskBooks {
     }
 }
 
-/// The counters, in the order of their fields.
+/// The counters' names, in the order of the fields.
 pub(crate) const COUNTERS: [&str; 6] =
     ["dispatched", "completed", "failed", "cancelled", "rejected", "stranded"];
 
-/// Asserts the laws of the books, once the tasks have left.
+/// Asserts the relations that hold once all tasks have ended.
 #[track_caller]
 pub(crate) fn assert_laws(svc: &Svc) {
     let books = TaskBooks::at_rest(svc);

@@ -54,22 +54,22 @@ impl Certificates {
         certificate.der().clone()
     }
 
-    /// The file of a certificate.
+    /// Returns the path of a certificate.
     pub(crate) fn cert(&self, index: usize) -> PathBuf {
         self.dir.path().join(format!("{index}.pem"))
     }
 
-    /// The file of its key.
+    /// Returns the path of a certificate's key.
     pub(crate) fn key(&self, index: usize) -> PathBuf {
         self.dir.path().join(format!("{index}.key"))
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The values of `TLS_CERT` and `TLS_KEY` for the first `count` of them.
+    /// Returns the values of `TLS_CERT` and `TLS_KEY` for the first `count` certificates.
     pub(crate) fn settings(&self, count: usize) -> [(&'static str, String); 2] {
         let list = |path: &dyn Fn(usize) -> PathBuf| {
             (0..count).map(|index| path(index).display().to_string()).collect::<Vec<_>>().join(",")
@@ -77,7 +77,7 @@ impl Certificates {
         [("TLS_CERT", list(&|index| self.cert(index))), ("TLS_KEY", list(&|index| self.key(index)))]
     }
 
-    /// Returns the configuration of clients.
+    /// Returns a client configuration that trusts the certificates.
     pub(crate) fn trust(
         &self,
         alpn: &[&str],
@@ -100,7 +100,7 @@ impl Certificates {
             .with_no_client_auth()
     }
 
-    /// Returns a session that requests `name` and exchanges keys in one of these ways.
+    /// Returns a session that requests `name` and offers these key exchange groups.
     pub(crate) fn session_with(&self, groups: &[NamedGroup], name: &str) -> ClientConnection {
         let mut provider = aws_lc_rs::default_provider();
         provider.kx_groups.retain(|group| groups.contains(&group.name()));

@@ -1,11 +1,11 @@
-//! Two requests of one thread that want the same connection: servers for such tests, and what is to be seen of it.
+//! Two requests of one thread that need the same connection: servers for such tests, and checks of the outcome.
 
 use serde_json::Value;
 
 use crate::support::client::{Client, eventually};
 use crate::tasks::{TaskServer, TaskSvc};
 
-/// A server with one worker and the hook `net`, whose code knows these constants.
+/// Returns a server with one worker and the hook `net`, whose code has these constants.
 pub(crate) fn server_with(code: &str, constants: &Value) -> TaskServer {
     let constants = constants.to_string();
     let define =
@@ -13,18 +13,18 @@ pub(crate) fn server_with(code: &str, constants: &Value) -> TaskServer {
     TaskServer::new(&format!("{define}\n{code}")).set("RUNTIME_HOOKS", "net").set("PHP_WORKERS", "1")
 }
 
-/// Sends a request that marks `look` and then cannot go on: the next request of the only thread is answered meanwhile.
+/// Sends a request that creates the mark `look` and then must wait: the only thread answers the next request meanwhile.
 #[track_caller]
 pub(crate) fn looks_in_vain(server: &TaskSvc, function: &str, n: &str) -> Client {
     let before = server.lines("look").len();
     let client = server.send(function, n);
     eventually("it looks", || server.lines("look").len() > before);
-    // The thread is free.
+    // An answer proves that the thread is free.
     server.tell("strrev");
     client
 }
 
-/// The response is this text.
+/// Asserts that the response has this text.
 #[track_caller]
 pub(crate) fn answers(client: &mut Client, expected: &str) {
     let response = client.response();

@@ -34,7 +34,8 @@ pub(crate) fn symfony(user: usize, visit: usize) -> Vec<Step> {
     ]
 }
 
-/// Returns the requests of user number `user` in one visit to the Laravel application; a token is that of the last form.
+/// Returns the requests of user number `user` in one visit to the Laravel application; `token` is the CSRF token of the
+/// last form.
 pub(crate) fn laravel(user: usize, visit: usize) -> Vec<Step> {
     let form = |name: &str| format!("name={name}&visit={visit}&list[]=a&list[]=%C3%A4&other=").into_bytes();
     let put = |body: &str| ("PUT", format!("/json/{visit}?user={user}"), JSON, body.to_owned().into_bytes());
@@ -71,7 +72,7 @@ pub(crate) fn laravel(user: usize, visit: usize) -> Vec<Step> {
     ]
 }
 
-/// Returns what the third user sees in the first visit, as proof that the visit works.
+/// The text that the third user sees in the first visit, by request: proof that the visit works.
 pub(crate) const LARAVEL_SHOWS: [(usize, &str); 14] = [
     (0, "Gr\u{fc}\u{df} Gott, &lt;user 2&gt;!"),
     (1, "[[1,1],2,2]"),
@@ -93,7 +94,7 @@ fn get(target: String) -> Step {
     ("GET", target, "", Vec::new())
 }
 
-/// A field and a file whose length is unique to the user.
+/// Returns a field and a file whose length is unique to the user.
 fn form_with_file(user: usize) -> Vec<u8> {
     let file = (0..3000 * (user as u32 + 1)).flat_map(u32::to_le_bytes);
     let head = format!(

@@ -1,5 +1,5 @@
-//! Ways in which PHP waits for a server. A test takes those that it needs; each asks for its `$n` on a connection of its
-//! own, and returns what it got.
+//! Ways in which PHP waits for a server. A test includes the ways that it needs; each function requests its `$n` on a
+//! separate connection and returns the answer.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::support::tls::Certificates;
 use crate::tasks::TaskServer;
 
-/// Fetches `/$n` from the HTTP server at HTTP, or from that at TLS, whose certificate CA signed.
+/// Fetches `/$n` from the HTTP server at HTTP, or from the HTTPS server at TLS, whose certificate CA signed.
 pub(crate) const OVER_HTTP: &str = r#"
 function by_curl($n, $url = null)
 {
@@ -84,7 +84,7 @@ function by_socket_select($n)
 }
 "#;
 
-/// The functions in it.
+/// The functions in [`OVER_HTTP`].
 pub(crate) const HTTP_WAYS: [&str; 9] = [
     "by_curl",
     "by_curl_tls",
@@ -97,7 +97,8 @@ pub(crate) const HTTP_WAYS: [&str; 9] = [
     "by_socket_select",
 ];
 
-/// A connection to a database or store; what it returns asks there. `tries` says what comes of that.
+/// Connections to databases and stores; each function returns a closure that sends a query. `tries` returns the query's
+/// result or exception.
 const CONNECTIONS: &str = r#"
 function tries($n)
 {
@@ -124,17 +125,17 @@ function to_memcached()
 }
 "#;
 
-/// The databases and stores of this machine, each behind a proxy.
+/// The databases and stores installed on this machine, each behind a proxy.
 pub(crate) struct Stores {
     code: String,
     directives: Vec<String>,
-    /// The functions that connect, and what they connect to.
+    /// The functions that connect, each with the proxy of its server.
     pub(crate) ways: Vec<(&'static str, Proxy)>,
     _stores: Vec<Store>,
 }
 
 impl Stores {
-    /// Those that are installed, a proxy for each driver.
+    /// Starts the installed servers, with a proxy for each driver.
     pub(crate) fn new() -> Self {
         let mut code = format!("{CONNECTIONS}const USER = '{USER}';\nconst PASSWORD = '{PASSWORD}';\n");
         let mut ways = Vec::new();
@@ -170,13 +171,13 @@ impl Stores {
         self._stores.push(store);
     }
 
-    /// A server whose code knows them.
+    /// Returns a server whose code has their constants.
     pub(crate) fn server(&self, code: &str) -> TaskServer {
         let server = TaskServer::new(&format!("{}{code}", self.code));
         self.directives.iter().fold(server, |server, directive| server.directive(directive))
     }
 
-    /// All drivers, with the proxy that each goes through.
+    /// Returns all drivers, each with its proxy.
     pub(crate) fn drivers(&self) -> impl Iterator<Item = (&'static str, &Proxy)> {
         self.ways.iter().flat_map(|(way, proxy)| {
             let other = match *way {
@@ -189,19 +190,19 @@ impl Stores {
     }
 }
 
-/// Answers the first request with its path, once its gate is open.
+/// Answers the first request with its path once the gate is open.
 pub(crate) fn held_path(visit: &mut Visit) -> std::io::Result<()> {
     let request = visit.request()?;
     visit.hold()?;
     visit.answer(path_of(&request))
 }
 
-/// The path of a request, without its slash.
+/// Returns the path of a request, without its slash.
 pub(crate) fn path_of(request: &str) -> &str {
     request.split(' ').nth(1).unwrap_or_default().trim_start_matches('/')
 }
 
-/// A plain backend and one with TLS that answer with [`held_path`].
+/// A plain HTTP backend and a TLS backend that answer with [`held_path`].
 pub(crate) struct Pages {
     pub(crate) plain: Backend,
     pub(crate) tls: Backend,
@@ -214,12 +215,12 @@ impl Pages {
         Self { plain: Backend::tcp(held_path), tls: Backend::tls(&certificates, held_path), certificates }
     }
 
-    /// The backend that a way asks.
+    /// Returns the backend that a function fetches from.
     pub(crate) fn of(&self, way: &str) -> &Backend {
         if way.ends_with("_tls") { &self.tls } else { &self.plain }
     }
 
-    /// A server whose code knows them.
+    /// Returns a server whose code has their addresses.
     pub(crate) fn server(&self, code: &str) -> TaskServer {
         TaskServer::new(&format!(
             "{OVER_HTTP}const HTTP = '{}';\nconst TLS = '{}';\nconst CA = '{}';\n{code}",
@@ -230,7 +231,7 @@ impl Pages {
     }
 }
 
-/// What a response says as JSON.
+/// Returns the parsed JSON of a response.
 pub(crate) fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}"))
 }
