@@ -1,4 +1,4 @@
-//! The plugin apm: nothing of it is there while it is off.
+//! The plugin apm changes nothing in PHP while it is off.
 #![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use crate::fetched::fetched;
 use crate::spans::Spans;
 use crate::support::c;
 
-/// What `apm` replaces, in the extensions that PHP has here: one of each kind at least.
+/// Functions that `apm` replaces in the extensions of the tests' PHP: at least one of each kind.
 const REPLACED: [&str; 24] = [
     "curlhandle::(clone)",
     "pdo::__construct",
@@ -35,7 +35,7 @@ const REPLACED: [&str; 24] = [
     "https",
 ];
 
-/// Calls that become spans, or say what is sent with them.
+/// Returns whether a function becomes a span with `apm`, or sets what such a call sends.
 fn is_a_client_s(name: &str) -> bool {
     ["pdo", "mysqli", "pg_", "redis", "memcached", "curl", "http"].iter().any(|of| name.starts_with(of))
 }
@@ -60,7 +60,7 @@ fn handlers_are_replaced_only_with_the_plugin() {
             names.into_iter().map(|name| name.to_lowercase()).collect()
         };
         let (without, with) = (ours(&[]), ours(&[("PLUGINS", "apm")]));
-        // Workers follow connections of databases and Redis by themselves.
+        // Workers track connections of databases and Redis without `apm`.
         let is_apm_s = |name: &&String| {
             is_a_client_s(name) && (mode == "false" || name.starts_with("curl") || name.starts_with("http"))
         };

@@ -1,4 +1,4 @@
-//! The plugin apm: calls of databases, stores and HTTP servers are spans, and nothing else is different.
+//! The plugin apm: calls of databases, stores and HTTP servers become spans and behave as before.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn queries_of_pdo_pgsql_are_spans() {
 #[test]
 fn callbacks_jumps_and_bounds_leave_nothing_behind() {
     for is_worker in MODES {
-        // One request has more spans than wait by default.
+        // One request has more spans than the default queue holds.
         let pair = Pair::start(PROGRAM, &json!({}), &[("OTEL_BSP_MAX_QUEUE_SIZE", "65536")], is_worker);
         let calls = pair.same("sqlite-callback");
         assert_eq!(calls.named("SELECT").parent(), calls.request.id());
@@ -142,7 +142,7 @@ fn queries_of_mysqli_are_spans() {
     }
 }
 
-/// Where a value ends depends on what the server takes a backslash for.
+/// The end of an SQL string depends on how the server reads a backslash.
 fn backslashes_are_read(constants: &Value, cases: &[&str]) {
     for is_worker in MODES {
         let pair = Pair::start(PROGRAM, constants, &[], is_worker);
@@ -196,13 +196,13 @@ fn queries_of_pgsql_are_spans() {
             spans.map(|span| (span.says("db.response.status_code"), span.says("error.type"))).collect()
         };
         let all = |state: &str, count: usize| vec![(json!(state), json!(state)); count];
-        // Also without a connection as an argument, by other functions, and after an error handler has failed itself.
+        // Also for functions without a connection argument, and after an error handler that failed itself.
         assert_eq!(states("SELECT nowhere"), all("42P01", 4));
         assert_eq!(states("SELECT"), all("22012", 2));
         assert_eq!(states(&format!("EXECUTE {name}")), all("22P02", 1));
         assert_eq!(states(&format!("PREPARE {name}")).len(), 0);
         assert_eq!(calls.count(&format!("EXECUTE {name}")), 2);
-        // What is no error of the server has no code.
+        // Errors that do not come from the server have no code.
         let unsaid = calls.calls.iter().filter(|span| span.says("error.type") == "TypeError");
         assert!(
             unsaid.clone().count() == 1
@@ -257,7 +257,7 @@ fn commands_of_memcached_are_spans() {
     }
 }
 
-/// Answers every request, with 404 where a path says so; the body says which header fields of the script's came.
+/// Answers every request, with 404 where the path asks for it; the body lists which header fields of the script arrived.
 fn server() -> Backend {
     Backend::tcp(|visit| {
         loop {
@@ -292,12 +292,12 @@ fn a_handle_begins_again_where_it_was_redirected_from() {
     }
 }
 
-/// The `traceparent` fields of the requests with this path, of the traces of one server.
+/// Returns the `traceparent` fields of the requests with this path that belong to one server's traces.
 fn parents(backend: &Backend, path: &str) -> Vec<Vec<String>> {
     fields(backend, path, "traceparent")
 }
 
-/// The fields of this name in the requests with this path.
+/// Returns the fields with this name of the requests with this path.
 fn fields(backend: &Backend, path: &str, field: &str) -> Vec<Vec<String>> {
     let requests =
         backend.requests().into_iter().filter(|request| request.lines().next().unwrap().contains(path));
@@ -434,7 +434,7 @@ fn one_trace_goes_through_two_servers() {
     }
 }
 
-/// What each call of these sends as `tracestate`, by its path; `None` is the state of the request.
+/// The `tracestate` that each call sends, by path; `None` stands for the request's own state.
 const STATES: [(&str, Option<&str>); 14] = [
     ("/curl", None),
     ("/curl-fields", None),
@@ -515,7 +515,7 @@ fn a_setting_of_another_plugin_is_not_followed() {
     let spans = Spans::collect();
     let script = "<?php (new PDO('sqlite::memory:'))->query('select 1');";
     let list = format!("apm,{}", other.path("apm_slow.so").display());
-    // With its name, this is its setting QUERY_MS; without it, every query would be slow.
+    // The plugin with this name reads the setting QUERY_MS; under another name, every query would be slow.
     let settings = [("PLUGINS", list.as_str()), ("PLUGIN_APM_SLOW_QUERY_MS", "0")];
     let svc = spans.svc(&[("index.php", script)], &settings);
     assert_eq!(svc.get("/").status, 200);

@@ -1,4 +1,4 @@
-//! The plugin apm: calls that end before they are over, and what comes after them.
+//! The plugin apm: calls that are cut short, and the calls after them.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -42,7 +42,7 @@ fn fibers_end_in_the_middle_of_calls() {
         for case in ["dropped", "left"] {
             let calls = pair.same(case);
             let cut = calls.calls.iter().filter(|span| span.says("svc.unfinished") == true);
-            // The method is known once a transfer ends, and not if it is ended with its request.
+            // The method is known at the end of a transfer, but not if the request ends first.
             let name = |span: &ExportedSpan| span.name().replace("HTTP", "GET");
             let mut names: Vec<_> = cut.map(name).collect();
             names.sort_unstable();
@@ -69,7 +69,7 @@ fn fibers_end_in_the_middle_of_calls() {
     }
 }
 
-/// What ends by a time limit is answered as without the plugin, and so is what comes next.
+/// A request that a time limit ends gets the same answer as without the plugin; so does the next request.
 fn limits_end(pair: &Pair, cases: &[&str]) {
     for case in cases {
         let calls = pair.same(case);
@@ -78,7 +78,7 @@ fn limits_end(pair: &Pair, cases: &[&str]) {
     }
 }
 
-/// In classic mode, and in worker mode with hooks and without.
+/// Checks the cases in classic mode, and in worker mode with and without hooks.
 fn limited(constants: &Value, cases: &[&str]) {
     let kinds: [(bool, &[(&str, &str)]); 3] =
         [(false, &[]), (true, &[]), (true, &[("RUNTIME_HOOKS", "none")])];
@@ -96,7 +96,7 @@ fn time_limits_end_queries() {
 fn time_limits_end_what_waits_for_a_server() {
     let backend = server();
     limited(&constants(&backend), &["limit-callback"]);
-    // With hooks alone: without, the thread waits for the answer.
+    // Only with hooks: without them, the thread waits for the answer.
     for case in ["limit-curl", "limit-stream"] {
         let pair = Pair::start(PROGRAM, &constants(&backend), &[], true);
         limits_end(&pair, &[case]);
@@ -129,7 +129,7 @@ fn time_limits_end_what_waits_for_postgresql() {
 
 const WAITS: &str = r"$curl = curl_init(URL . '/late'); curl_setopt($curl, CURLOPT_RETURNTRANSFER, true); echo isset($_GET['fast']) ? 'fast' : curl_exec($curl);";
 
-/// A server in whose only thread requests wait for an answer, which never comes on its own.
+/// Returns a server whose only thread carries requests that wait for an answer of the backend, which the test holds back.
 fn waiting(spans: &Spans, backend: &Backend, is_worker: bool, settings: &[(&str, &str)]) -> Svc {
     let define = format!("<?php define('URL', 'http://{}');", backend.address());
     let script = match is_worker {

@@ -1,4 +1,4 @@
-//! The plugin apm: however a call is written, and whatever it is given, it does what it does without the plugin.
+//! The plugin apm: calls of every form and with any arguments behave as without the plugin.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::pair::{MODES, Pair, constants_of};
 /// Every case of these tests.
 const PROGRAM: &str = include_str!("php/apm_shapes.php");
 
-/// With strict types and without, in each mode.
+/// Returns a pair with strict types and one without, in each mode.
 fn pairs(constants: &Value, directives: &[&str]) -> impl Iterator<Item = Pair> {
     let kinds = MODES.into_iter().flat_map(|is_worker| [false, true].map(|is_strict| (is_worker, is_strict)));
     kinds.map(move |(is_worker, is_strict)| {
@@ -20,7 +20,7 @@ fn pairs(constants: &Value, directives: &[&str]) -> impl Iterator<Item = Pair> {
     })
 }
 
-/// What both PDO and this driver do with any call.
+/// Checks every form of call of PDO with this driver.
 fn pdo_is_called(constants: &Value, places: &str) {
     let mut constants = constants.clone();
     constants["PLACES"] = json!(places);

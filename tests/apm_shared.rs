@@ -1,4 +1,4 @@
-//! The plugin apm: what requests of a worker share, each of them uses in its own trace.
+//! The plugin apm: each request that uses an object shared by the worker's requests has its calls in its own trace.
 #![cfg(feature = "php")]
 
 use crate::backend::Backend;
@@ -9,7 +9,7 @@ fn server() -> Backend {
     Backend::http(|_| "answer".to_owned())
 }
 
-/// A worker that runs this after it has begun: `boot` once, `serve` for each request.
+/// Returns a worker that runs `boot` once at its boot, and `serve` for each request.
 fn worker(spans: &Spans, backend: &Backend, boot: &str, serve: &str) -> Svc {
     let script = format!(
         "<?php const URL = 'http://{}'; {boot} Svc\\Worker::serve(function () use (&$shared) {{ {serve} }});",
@@ -25,7 +25,7 @@ fn worker(spans: &Spans, backend: &Backend, boot: &str, serve: &str) -> Svc {
     spans.svc(&[("index.php", &script)], &settings)
 }
 
-/// The traces that the requests with this path belong to.
+/// Returns the trace IDs of the requests with this path.
 fn traces(backend: &Backend, path: &str) -> Vec<String> {
     let ours =
         backend.requests().into_iter().filter(|request| request.lines().next().unwrap().contains(path));

@@ -1,4 +1,4 @@
-//! The plugin apm: calls inside of background tasks belong to the trace of the task's requester.
+//! The plugin apm: calls inside background tasks belong to the trace of the task's requester.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::pair::{MODES, Pair, constants_of};
 /// Every case of these tests.
 const PROGRAM: &str = include_str!("php/apm_tasks.php");
 
-/// One thread, on which tasks wait for each other's turns, or more.
+/// One thread, on which tasks take turns, or several.
 const TASKS: [(&str, &str); 2] = [("ASYNC_WORKERS", "1"), ("RUNTIME_HOOKS", "all")];
 
 fn server() -> Backend {
