@@ -1,4 +1,4 @@
-//! The functions and the class of the async pool, as scripts see them: signatures, answers, refusals.
+//! The functions and classes of the async pool as scripts see them: signatures, results, refusals.
 #![cfg(feature = "php")]
 
 use crate::tasks::{TaskServer, everywhere};
@@ -87,14 +87,14 @@ fn a_result_comes_to_whoever_awaits_it_as_often_as_it_is_asked_for() {
             "[true,5,5]",
         ),
         (r"$task = Svc\async(never(...)); return $task->isSettled();", "false"),
-        // The same failure, not one more like it.
+        // The same exception object, not an equal one.
         (
             r"$task = Svc\async(fn () => throw new DomainException('no', 7));
            foreach ([1, 2] as $i) { try { $task->await(); } catch (Svc\Async\TaskException $e) { $seen[] = $e->getMessage() . $e->getCode(); } }
            return $seen;",
             r#"["no7","no7"]"#,
         ),
-        // One task, several calls: each gives its answer.
+        // Several calls for one task: each returns its result.
         (
             r"$a = Svc\async(fn () => 1); $b = Svc\async(fn () => 2);
            return [Svc\await_all([$a, $b]), Svc\await_race([$a]), Svc\await_any(['k' => $b], null, $key), $key, Svc\await_all(['x' => $a, 'y' => $a])];",
@@ -121,7 +121,8 @@ fn what_is_no_list_of_tasks_is_refused() {
             (format!(r"return Svc\{function}((function () {{ yield 1.5 => Svc\async(fn () => 1); }})());"), "TypeError: *"),
             (format!(r"return Svc\{function}((function () {{ yield null => Svc\async(fn () => 1); }})());"), "TypeError: *"),
             (format!(r"return Svc\{function}((function () {{ yield new stdClass => Svc\async(fn () => 1); }})());"), "TypeError: *"),
-            // The iterable is read to its end before anything is awaited: even a failure that is there comes second.
+            // The whole iterable is read before anything is awaited: an exception of the iterable comes before a failed
+            // task.
             (format!(r"$fails = settled(Svc\async(fn () => throw new Exception('task')));
                 return Svc\{function}((function () use ($fails) {{ yield $fails; throw new LogicException('iterator'); }})());"), "LogicException: iterator"),
             (format!(r"return Svc\{function}((function () use ($n) {{ yield Svc\async(fn ($n) => [until($n), 1][1], $n); mark($n); yield Svc\async(fn () => 1); }})(), 20) > 0;"), "true"),

@@ -1,4 +1,4 @@
-//! Awaiting several tasks: keys and order, the first failure, the first success, the first of all, and timeouts.
+//! Awaiting several tasks: keys and order, the first failure, the first success, the first to settle, and timeouts.
 #![cfg(feature = "php")]
 
 use crate::tasks::{Mode, TaskServer, assert_laws, assert_like, everywhere};
@@ -27,7 +27,7 @@ fn await_all_keeps_keys_and_order() {
     let cases = [
         (r"return Svc\await_all([]);", "[]"),
         (r"return Svc\await_all(new EmptyIterator());", "[]"),
-        // The last one is done first.
+        // The last task settles first.
         (
             r"$slow = Svc\async(fn ($n) => [until($n), 'slow'][1], $n);
            $fast = Svc\async(fn ($n) => [mark($n), 'fast'][1], $n);
@@ -42,17 +42,17 @@ fn await_all_keeps_keys_and_order() {
             r"return Svc\await_all((function () { for ($i = 3; $i > 0; $i--) { yield $i => Svc\async(fn ($i) => $i * 10, $i); } })());",
             r#"{"3":30,"2":20,"1":10}"#,
         ),
-        // Of equal keys, the last one stands.
+        // Of equal keys, the last one wins.
         (
             r"return Svc\await_all((function () { yield 'k' => Svc\async(fn () => throw new Exception('first')); yield 'k' => Svc\async(fn () => 'last'); })());",
             r#"{"k":"last"}"#,
         ),
-        // Text of digits is an index, as in any array.
+        // A string of digits becomes an integer key, as in any array.
         (
             r"return array_keys(Svc\await_all((function () { yield '5' => Svc\async(fn () => 1); })()));",
             "[5]",
         ),
-        // The array is the caller's own afterwards.
+        // Afterwards the array belongs to the caller.
         (
             r"$tasks = [Svc\async(fn () => [1])]; $all = Svc\await_all($tasks); $all[0][] = 2; return [$all, Svc\await_all($tasks)];",
             "[[[1,2]],[[1]]]",
@@ -70,7 +70,7 @@ fn await_all_throws_the_first_failure_while_others_go_on() {
            try { Svc\await_all(['never' => $never, 'fails' => $fails]); } catch (Svc\Async\TaskException $e) { return [$e->getMessage(), $never->isSettled()]; }",
             r#"["at once",false]"#,
         ),
-        // First in time, not in the list.
+        // The first in time, not in the list.
         (
             r"$late = Svc\async(fn ($n) => [until($n), throw new Exception('late')], $n);
            $early = Svc\async(fn () => throw new Exception('early'));
@@ -79,7 +79,7 @@ fn await_all_throws_the_first_failure_while_others_go_on() {
            return [$seen, tried(fn () => Svc\await_all([$late]))];",
             r#"["Svc\\Async\\TaskException: early","Svc\\Async\\TaskException: late"]"#,
         ),
-        // What goes on can still be awaited.
+        // Tasks that still run can be awaited later.
         (
             r"$on = Svc\async(fn ($n) => [until($n), 'on'][1], $n);
            $seen = tried(fn () => Svc\await_all([$on, Svc\async(fn () => throw new Exception('no'))]));
@@ -112,7 +112,7 @@ fn await_any_takes_the_first_success_and_await_race_the_first_to_settle() {
            return [Svc\await_any(['a' => $fails, 'b' => Svc\async(fn () => 'success')], null, $key), $key];",
             r#"["success","b"]"#,
         ),
-        // The key is that of the one which failed, too.
+        // The key is that of the failed task.
         (
             r"try { Svc\await_race(['x' => Svc\async(fn () => throw new Exception())], null, $key); } catch (Svc\Async\TaskException) { return $key; }",
             r#""x""#,
@@ -129,7 +129,7 @@ fn await_any_takes_the_first_success_and_await_race_the_first_to_settle() {
         ),
         (r"return Svc\await_any([]);", "ValueError: *"),
         (r"return Svc\await_race(new ArrayIterator([]));", "ValueError: *"),
-        // Those that lost go on: nothing but the end of the request ends them.
+        // The losing tasks continue: only the end of the request ends them.
         (
             r"$slow = Svc\async(fn ($n) => [until($n), 'slow'][1], $n); Svc\await_race([$slow, Svc\async(fn () => 1)]); mark($n); return $slow->await();",
             r#""slow""#,
@@ -159,20 +159,20 @@ fn a_timeout_is_one_deadline_for_a_call_and_cancels_what_has_not_settled() {
             r"return Svc\await_race([Svc\async(never(...)), Svc\async(never(...))], 0.01);",
             r"Svc\Async\TimeoutException: *",
         ),
-        // All of the call that have not settled, and no others.
+        // All tasks of the call that have not settled, and only those.
         (
             r"[$a, $b, $c] = [Svc\async(never(...)), Svc\async(never(...)), Svc\async(never(...))]; $done = settled(Svc\async(fn () => 1));
            tried(fn () => Svc\await_all([$a, $done, $b], 0.01));
            return [$a->isSettled(), $b->isSettled(), $c->isSettled(), $done->await()];",
             "[true,true,false,1]",
         ),
-        // A settled task has its answer even when no time is left.
+        // A settled task gives its result even after the timeout.
         (
             r"$a = settled(Svc\async(fn () => 1)); return [Svc\await_all([$a], 0.0), Svc\await_any([$a], 0.0), Svc\await_race([$a], 0.0)];",
             "[[1],1,1]",
         ),
         (r"return Svc\async(fn () => 'in time')->await(60);", r#""in time""#),
-        // One deadline: with one for each task this would take an hour.
+        // One deadline for all: a deadline for each task would take an hour.
         (
             r"return Svc\await_all(array_map(fn () => Svc\async(never(...)), range(1, 100)), 0.05);",
             r"Svc\Async\TimeoutException: *",
@@ -193,7 +193,7 @@ fn a_timeout_of_one_awaiter_cancels_for_all_of_them() {
     let server = TaskServer::new(code).set("PHP_WORKERS", "1").start(Mode::Worker);
     let mut first = server.send("first", "1");
     server.until("waits");
-    // The task is the first request's; a worker's requests can hand each other objects.
+    // The task belongs to the first request; requests of a worker can pass objects to each other.
     assert_like(&server.tell("second"), r"Svc\Async\TimeoutException: *");
     assert_like(&first.response().text(), r"Svc\Async\CancelledException: *");
     assert_laws(&server.svc);

@@ -1,13 +1,13 @@
-//! The bounds of the async pool: its queue, the tasks in flight, and no pool at all.
+//! The limits of the async pool: its queue, the tasks in flight, and a pool without threads.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
 use crate::tasks::{MODES, TaskBooks, TaskServer, assert_like};
 
 const CODE: &str = r"
-/** Keeps the only thread inside of a C call, whatever becomes of this request. */
+/** Keeps the only thread inside a C call, even beyond this request. */
 function block(string $n) { $GLOBALS['blocks'] = Svc\async(gate(...), $n)->detach(); until('at-' . $n); return 1; }
-/** How many tasks are taken before one is refused, and what the refusal says. */
+/** Counts the accepted tasks before the first refusal, and returns the refusal's message. */
 function fill(string $n) {
     for ($taken = 0; $taken < 100; $taken++) {
         try { $tasks[] = Svc\async(fn ($n) => until('go-' . $n), $n); }
@@ -21,7 +21,7 @@ function fill_and_go(string $n) {
     return Svc\await_all($filled) === range(0, count($filled) - 1);
 }
 function more(string $n) { return Svc\async(fn () => 'more')->await(); }
-/** A cancelled task that is still in its thread holds its place. */
+/** A cancelled task counts against the limit until it has left its thread. */
 function holds(string $n) {
     $task = Svc\async(gate(...), $n)->detach();
     until('at-' . $n);
@@ -64,7 +64,7 @@ fn the_queue_is_one_and_first_come_first_served() {
         server.open_gate(&n);
         assert_eq!(in_order.response().text(), "true");
     });
-    // One for all threads: whoever is free takes what is next, while another thread is blocked.
+    // All threads share the queue: an idle thread takes the next task while another one is blocked.
     server.set("ASYNC_WORKERS", "3").in_each_mode(|server| {
         let n = server.another().to_string();
         server.close_gate(&n);

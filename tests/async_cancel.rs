@@ -1,4 +1,4 @@
-//! Cancelling: a task that is queued, parked, executes opcodes, is inside of a C call, or has settled.
+//! Cancelling tasks that are queued, parked, executing opcodes, inside a C call, or settled.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
@@ -20,20 +20,20 @@ fn a_parked_task_wakes_with_an_exception_and_waits_no_more() {
            return [$task->isSettled(), $task->cancel(), tried(fn () => $task->await()), until($n . '-end'), file(DIR . '/' . $n, FILE_IGNORE_NEW_LINES)];",
             r#"[false,true,"Svc\\Async\\CancelledException: *",null,["Svc\\Async\\CancelledExceptiontrue","sleeps no more","awaits no more"]]"#,
         ),
-        // Its awaiters need not wait for its end.
+        // Awaiters need not wait for the end of a cancelled task.
         (
             r"$task = Svc\async(function ($n) { mark($n . '-in'); try { never(); } finally { spin($n . '-go'); mark($n . '-end'); } }, $n);
            until($n . '-in'); $task->cancel();
            return [tried(fn () => $task->await()), $task->isSettled(), marked($n . '-end'), mark($n . '-go')];",
             r#"["Svc\\Async\\CancelledException: *",true,false,null]"#,
         ),
-        // A stream that it waits for.
+        // A stream that the task waits for.
         (
             r"$task = Svc\async(function ($n) { $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); mark($n . '-in'); try { Svc\wait_readable($pair[0]); } finally { mark($n . '-end'); } }, $n);
            until($n . '-in'); $task->cancel(); until($n . '-end'); return tried(fn () => $task->await());",
             r#""Svc\\Async\\CancelledException: *""#,
         ),
-        // A lock: nobody goes on without it, whether or not they ask what flock() has returned.
+        // A lock: a task without its lock must not continue, even if it ignores the result of flock().
         (
             r"$held = fopen(DIR . '/lock-' . $n, 'c'); flock($held, LOCK_EX);
            $task = Svc\async(function ($n) {
@@ -47,7 +47,7 @@ fn a_parked_task_wakes_with_an_exception_and_waits_no_more() {
            until($n . '-in'); $task->cancel(); until($n . '-end'); return file(DIR . '/' . $n, FILE_IGNORE_NEW_LINES);",
             r#"["wakes","waits no more"]"#,
         ),
-        // One that is free can be had; what it is there for, a task may want to clean up.
+        // A free lock is granted: a cancelled task may need it to clean up.
         (
             r"$task = Svc\async(function ($n) {
                mark($n . '-in');
@@ -63,13 +63,13 @@ fn a_parked_task_wakes_with_an_exception_and_waits_no_more() {
 #[test]
 fn a_task_that_executes_opcodes_is_asked_and_then_unwound() {
     let cases = [
-        // It has a second to end by itself.
+        // A cancelled task has a second to end by itself.
         (
             r"$task = Svc\async(function ($n) { mark($n . '-in'); while (!Svc\Task::isCancelled()) { } mark($n . '-saw'); }, $n);
            until($n . '-in'); $task->cancel(); until($n . '-saw'); return tried(fn () => $task->await());",
             r#""Svc\\Async\\CancelledException: *""#,
         ),
-        // One that never ends: nothing can catch what unwinds it, and what is `finally` runs.
+        // A task that never ends: its code cannot catch the unwinding, and `finally` blocks run.
         (
             r"$task = Svc\async(function ($n) {
                mark($n . '-in');
@@ -78,7 +78,7 @@ fn a_task_that_executes_opcodes_is_asked_and_then_unwound() {
            until($n . '-in'); $cancelled = $task->cancel(); until($n . '-finally'); return [$cancelled, marked($n . '-caught'), tried(fn () => $task->await())];",
             r#"[true,false,"Svc\\Async\\CancelledException: *"]"#,
         ),
-        // Through functions, callbacks of internal ones and generators.
+        // Through functions, callbacks of internal functions, and generators.
         (
             r"$task = Svc\async(function ($n) {
                $endless = function () use ($n) { try { mark($n . '-in'); for (;;) { yield 1; } } finally { mark($n . '-finally'); } };
@@ -88,7 +88,7 @@ fn a_task_that_executes_opcodes_is_asked_and_then_unwound() {
             "false",
         ),
     ];
-    // A task that never parks would keep a requester of the same thread from cancelling it.
+    // A task that never parks would keep a requester on the same thread from cancelling it.
     in_requests(&TaskServer::new(""), &cases);
 }
 
@@ -103,7 +103,7 @@ fn what_has_settled_stays_as_it_is() {
             r"$task = settled(Svc\async(fn () => throw new Exception('own'))); return [$task->cancel(), tried(fn () => $task->await())];",
             r#"[false,"Svc\\Async\\TaskException: own"]"#,
         ),
-        // Just before its end or just after: whichever it is, the answer fits.
+        // Either just before its end or just after; the result is right for both.
         (
             r"for ($i = 0; $i < 200; $i++) {
                $task = Svc\async(fn () => 5);
@@ -127,7 +127,7 @@ fn what_has_settled_stays_as_it_is() {
 }
 
 const GATES: &str = r"
-/** Keeps the only thread inside of a C call. */
+/** Keeps the only thread inside a C call. */
 function blocks(string $n): Svc\Task { $task = Svc\async(gate(...), $n); until('at-' . $n); return $task; }
 function queued(string $n) {
     blocks($n);
@@ -178,7 +178,7 @@ fn a_queued_task_never_starts() {
         assert_eq!(server.tell("next_one"), r#""next""#);
         assert!(!server.marked(&format!("ran-{n}")));
         let books = TaskBooks::at_rest(&server.svc);
-        // What kept the thread busy has completed, or was cancelled at the end of its request, which comes after the reply.
+        // The blocking task has completed, or was cancelled at the end of its request, which follows the response.
         assert_eq!((books.dispatched, books.failed), (3.0, 0.0), "{books:?}");
         assert!(books.cancelled >= 1.0, "{books:?}");
     });

@@ -1,4 +1,4 @@
-//! Structures of scripts that have no end: whatever follows them ends.
+//! Circular structures of scripts: code that follows them terminates.
 #![cfg(feature = "php")]
 
 use crate::tasks::{MODES, TaskServer, everywhere};
@@ -9,7 +9,7 @@ function tie(Throwable $one, ?Throwable $previous): void
 {
     (new ReflectionProperty($one instanceof Exception ? Exception::class : Error::class, 'previous'))->setValue($one, $previous);
 }
-/** A chain: the first ones lead to a circle of the others. */
+/** A chain: the first exceptions lead to a circle of the others. */
 function chain(int $lead, int $circle): Throwable
 {
     $all = [];
@@ -20,7 +20,7 @@ function chain(int $lead, int $circle): Throwable
     tie($all[count($all) - 1], $circle > 0 ? $all[$lead] : null);
     return $all[0];
 }
-/** What an awaiter learns, the first ten of the chain included. */
+/** The failure as the awaiter sees it, with the first ten exceptions of the chain. */
 function learnt(Svc\Task $task): array
 {
     try { return ['returned', $task->await()]; } catch (Svc\Async\TaskException $e) {
@@ -58,7 +58,7 @@ fn a_chain_of_exceptions_that_is_a_circle_ends() {
             r"return array_slice(learnt(Svc\async(fn () => throw chain(1000, 1000))), 0, 3);",
             r#"["Textual","0","0:HY000"]"#,
         ),
-        // As an argument, a result, and in a list of errors.
+        // As an argument, as a result, and in a list of errors.
         (
             r"return Svc\async(fn ($e) => $e->getPrevious()->getPrevious()->getMessage(), chain(1, 1))->await();",
             r#""1""#,
@@ -71,7 +71,7 @@ fn a_chain_of_exceptions_that_is_a_circle_ends() {
             r"try { Svc\await_any([Svc\async(fn () => throw chain(0, 2))]); } catch (Svc\Async\AggregateException $e) { return count($e->getErrors()); }",
             "1",
         ),
-        // What is thrown on the way.
+        // Exceptions thrown during the transfer.
         (
             r"try { try { throw chain(2, 3); } finally { throw new LogicException('over'); } } catch (LogicException $e) { return $e->getMessage(); }",
             r#""over""#,

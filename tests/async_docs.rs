@@ -1,4 +1,4 @@
-//! The examples on the page about background tasks, as they stand there.
+//! The examples of the page about background tasks, unchanged.
 #![cfg(feature = "php")]
 
 use tempfile::TempDir;
@@ -9,12 +9,12 @@ use crate::tasks::{TaskBooks, assert_laws};
 
 const PAGE: &str = include_str!("../docs/async.md");
 
-/// The examples in PHP, in their order.
+/// Returns the PHP examples in their order.
 fn examples() -> Vec<&'static str> {
     PAGE.split("```php\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// A folder with these files.
+/// Creates a folder with these files.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("public")).unwrap();
@@ -92,7 +92,7 @@ fn the_long_example_serves_a_page_and_sends_a_mail_in_each_mode() {
             ("PATH", "/usr/bin:/bin"),
         ];
         let svc = Svc::launch(root, &settings, &[&format!("sendmail_path=cat > {}", mail.display())]);
-        // Half a second is little on a slow machine; then a part is null, as that of the service that fails is.
+        // Half a second is short on a slow machine; a late part is null, like the part of the failing service.
         eventually("all parts are in time", || {
             let text = svc.get("/").text();
             text == r#"{"prices":[5],"stock":null,"reviews":["good"],"product":[{"id":"7"}],"related":[{"id":8},{"id":9}]}"#

@@ -1,4 +1,4 @@
-//! What a task can fail with, and what its awaiter learns of it.
+//! How tasks can fail, and the exceptions that their awaiters get.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
@@ -13,7 +13,7 @@ class Destructs extends Exception { public function __destruct() { mark('destruc
 function fails(string $password, int $depth = 3): never { if ($depth) { fails($password, $depth - 1); } throw new Known('no entry', 42); }
 function endless() { return endless() + 1; }
 function nests(int $n) { return array_map(nests(...), [$n + 1]); }
-/** What an awaiter learns: class, message, code, and those of the exceptions before it. */
+/** The failure as the awaiter sees it: class, message and code, of each exception in the chain. */
 function learnt(Svc\Task $task): array
 {
     try { return ['returned', $task->await()]; } catch (Svc\Async\TaskException $e) {
@@ -44,28 +44,28 @@ fn an_exception_arrives_with_its_class_its_code_and_its_chain() {
             r"return learnt(Svc\async(fn () => throw new ErrorException('e', 3, E_WARNING)));",
             r#"["ErrorException","e",3,"ErrorException:e"]"#,
         ),
-        // A code that is no number is 0.
+        // A code that is not an integer becomes 0.
         (
             r"return array_slice(learnt(Svc\async(fn () => throw new Textual)), 0, 3);",
             r#"["Textual","sql",0]"#,
         ),
-        // What it holds comes with it.
+        // Its properties are transferred with it.
         (
             r"try { Svc\async(fn () => throw new Known('no', 0, null, ['k' => [1]]))->await(); } catch (Svc\Async\TaskException $e) { return $e->getPrevious()->data; }",
             r#"{"k":[1]}"#,
         ),
-        // The chain whole or not at all.
+        // The chain is transferred as a whole or not at all.
         (r"return learnt(Svc\async(fn () => throw new Holding('holds')));", r#"["Holding","holds",0]"#),
         (
             r"return learnt(Svc\async(fn () => throw new Known('over', 2, new Holding('holds'))));",
             r#"["Known","over",2]"#,
         ),
-        // The failure of a task inside of a task.
+        // The failure of a task inside a task.
         (
             r"return learnt(Svc\async(fn () => Svc\async(fn () => throw new Known('deep', 9))->await()));",
             r#"["Svc\\Async\\TaskException","deep",9,*]"#,
         ),
-        // Caught where it belongs, nothing is told.
+        // A caught exception is not reported.
         (
             r"return Svc\async(function () { try { fails('x'); } catch (Known $e) { return $e->getMessage(); } })->await();",
             r#""no entry""#,
@@ -117,7 +117,7 @@ fn exit_fails_the_task() {
             r"return Svc\async(function () { try { exit('text'); } catch (Throwable) { } finally { mark('finally'); } })->await();",
             r"Svc\Async\TaskException: *exit*",
         ),
-        // The thread and its other tasks go on.
+        // The thread and its other tasks continue.
         (
             r"$waits = Svc\async(fn ($n) => [until($n), 'waited'][1], $n); tried(fn () => Svc\async(fn () => exit)->await()); mark($n); return $waits->await();",
             r#""waited""#,
@@ -126,7 +126,7 @@ fn exit_fails_the_task() {
     everywhere(&TaskServer::new(CODE).set("ASYNC_WORKERS", "1"), &cases);
 }
 
-/// Elsewhere, a script that ends by `exit(1)` without a word lets what its process holds speak: not so in a task.
+/// Elsewhere, `exit(1)` without output runs the destructors of global objects; in a task these belong to the thread.
 #[test]
 fn exit_leaves_what_its_thread_holds() {
     let held = "final class Held { public int $uses = 0; public function __destruct() { mark('held-destructed'); } } $held = new Held;";
@@ -148,8 +148,8 @@ fn an_entry_file_that_exits_with_a_failure_has_not_booted() {
     }
 }
 
-/// Fatal errors. In a task inside of a task the outer one may run on the thread that ends, so these are only called by
-/// requests and by tasks of another thread.
+/// Fatal errors. With a task inside a task, the outer one may run on the thread that ends, so only requests and tasks of
+/// other threads call these functions.
 #[test]
 fn a_fatal_error_fails_the_task() {
     let code = CODE.to_owned()
@@ -187,7 +187,7 @@ fn the_time_limit_counts_from_the_start_of_the_task_and_waits_count() {
         function waits() { return Svc\async(function () { set_time_limit(1); never(); })->await(); }
         function catches() { return Svc\async(function () { set_time_limit(1); try { never(); } catch (Throwable $e) { mark('caught', $e::class); } return 'survived'; })->await(); }
         function own() { return Svc\async(fn () => ini_get('max_execution_time'))->await(); }";
-    // The requester's limit is another one: it is blocked in classic mode.
+    // The requester has a higher limit: it is blocked in classic mode.
     let server = TaskServer::new(code).directive("max_execution_time=30");
     server.in_each_mode(|running| {
         for function in ["loops", "waits", "catches"] {

@@ -1,4 +1,4 @@
-//! Which functions can be tasks, where their code comes from in the thread that runs them, and which are refused.
+//! Which functions can be tasks, where a thread finds their code, and which functions are refused.
 #![cfg(feature = "php")]
 
 use crate::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};
@@ -32,7 +32,7 @@ function variadic(string $first, int ...$rest) { return [$first, $rest]; }
 }";
 
 fn server() -> TaskServer {
-    // The prelude has no namespace, so that of the code is a file of its own.
+    // The prelude has no namespace, so code with a namespace is in a separate file.
     let path = "/* the code of the test */ require_once __DIR__ . '/code.php';";
     TaskServer::new(path).file("code.php", &format!("<?php {CODE}"))
 }
@@ -54,17 +54,17 @@ fn closures_and_first_class_callables_run() {
             r#""2024""#,
         ),
         (r"return Svc\async(variadic(...), 'a', 1, 2)->await();", r#"["a",[1,2]]"#),
-        // The class that it was written in, and the one that it was called on.
+        // The class that declares the closure, and the class that it was called on.
         (r"return Svc\async(Base::made(), 2)->await();", r#""8BaseBase""#),
         (r"return Svc\async(Derived::made(), 2)->await();", r#""8DerivedBase""#),
-        // Nested closures: below another, in an arrow function, made in the task.
+        // Nested closures: inside another one, in an arrow function, made in the task.
         (r"$two = 2; return Svc\async(fn ($n) => (fn ($m) => $m * $two)($n), 3)->await();", "6"),
         (r"return Svc\async(fn () => array_map(static fn ($n) => $n ** 2, [1, 2, 3]))->await();", "[1,4,9]"),
         (
             r"return Svc\async(function () { $inner = function ($n) { return fn () => $n; }; return $inner(7)(); })->await();",
             "7",
         ),
-        // Calls check their arguments as others do.
+        // Calls check their arguments as usual.
         (
             r"return Svc\async(fn (int $n) => $n, 'x')->await();",
             r"Svc\Async\TaskException: *must be of type int, string given*",
@@ -94,7 +94,7 @@ fn static_variables_begin_at_their_declared_value() {
             r"Svc\Async\TransferException: *$count*",
         ),
     ];
-    // Once a variable has changed, OPcache alone knows what it begins with.
+    // Once a variable has changed, only OPcache knows its initial value.
     everywhere(&server().directive("opcache.file_update_protection=0"), &cases);
 }
 
@@ -119,7 +119,7 @@ fn what_is_no_independent_function_is_refused() {
             r"Svc\Async\TransferException: *class*",
         ),
         (r"return Svc\async(eval('return fn () => 1;'));", r"Svc\Async\TransferException: *eval*"),
-        // Refused is never dispatched, and the next one runs.
+        // A refused task is never dispatched, and the next one runs.
         (r"return Svc\async(fn () => 'next')->await();", r#""next""#),
     ];
     everywhere(&server(), &cases);
@@ -127,7 +127,7 @@ fn what_is_no_independent_function_is_refused() {
 
 #[test]
 fn code_that_no_async_thread_has_loaded_is_found() {
-    // A file of the requests alone: in it a closure, a function, and a class that the closure was written in.
+    // A file that only the requests load: it has a closure, a function, and the class that declares the closure.
     let boot = r"
         function mine() { return Svc\async(static fn (int $n) => $n + 1, 1)->await(); }
         function nested() { return Svc\async(function ($n) { $add = fn ($m) => $m + $n; return $add(1); }, 5)->await(); }
@@ -184,7 +184,7 @@ fn a_closure_of_a_file_that_is_gone_does_not_run_something_else() {
         .directive("opcache.enable=0");
     for mode in MODES {
         let running = server.start_with(mode, boot);
-        // Either it was carried over as a whole or the task fails; it does not hang, and nothing is invented.
+        // The task gets either the complete code or a failure; it neither hangs nor runs other code.
         let text = running.tell("gone");
         assert!(text == r#""ran""# || text.starts_with(r"Svc\Async\"), "{text}");
         assert_laws(&running.svc);

@@ -1,4 +1,4 @@
-//! What a task changes reaches neither the next one on its thread, nor one beside it, nor its requester.
+//! Changes made by a task reach neither later nor concurrent tasks of its thread, nor its requester.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
@@ -61,13 +61,13 @@ fn the_next_task_and_the_requester_see_nothing_of_it() {
            foreach ($after as $i => $seen) { if ($seen !== $before[$i]) { $differs[$i] = [$before[$i], $seen]; } } return $differs ?? 'same';",
             r#""same""#,
         ),
-        // Nor does a task see anything of its requester's.
+        // Nor does a task see any changes of its requester.
         (
             r"$before = Svc\async(look(...))->await(); dirty($n); $seen = Svc\async(look(...))->await(); ob_end_clean(); http_response_code(200);
            return $seen === $before ? 'same' : [$before, $seen];",
             r#""same""#,
         ),
-        // After one that failed, was cancelled, or ended by itself.
+        // After a task that failed, was cancelled, or exited.
         (
             r"$before = Svc\async(look(...))->await();
            tried(fn () => Svc\async(fn ($n) => [dirty($n), throw new Exception()], $n)->await());
@@ -77,7 +77,7 @@ fn the_next_task_and_the_requester_see_nothing_of_it() {
             "true",
         ),
     ];
-    // One thread, so that the next task follows on it. The case itself may run there too, which is the harder test.
+    // With one thread, the next task follows on it. The case itself may run there too, which is the harder test.
     everywhere(&TaskServer::new(CODE).set("ASYNC_WORKERS", "1"), &cases);
 }
 

@@ -1,4 +1,4 @@
-//! The life of async threads: their entry file, a roll, a thread that dies, one that cannot boot, and the way down.
+//! The life of async threads: their entry file, a roll, the death of a thread, a failing boot, and the shutdown.
 #![cfg(feature = "php")]
 
 use std::process::Stdio;
@@ -141,7 +141,7 @@ fn versions() -> TaskServer {
 
 #[test]
 fn a_hang_up_rolls_the_threads_and_what_runs_ends_in_peace() {
-    // Detached: in worker mode the requests' own worker is rolled as well.
+    // Detached: in worker mode the roll also replaces the requests' own worker.
     versions().in_each_mode(|server| {
         assert_eq!(server.tell("version_of_tasks"), "1");
         server.send("detaches", "a").response();
@@ -193,7 +193,7 @@ fn while_no_thread_boots_tasks_are_refused_and_everything_else_goes_on() {
         assert!(!health.text().is_empty());
         let books = TaskBooks::read(&running.svc);
         assert_eq!((books.in_flight, books.rejected), (0.0, 0.0), "no bound was the reason: {books:?}");
-        // It is tried again, later and later.
+        // The boot is retried at growing intervals.
         eventually("it is told again", || async_warnings(&running.svc).len() >= 3);
         let pauses: Vec<_> = async_warnings(&running.svc)
             .iter()

@@ -1,7 +1,7 @@
-//! The loss of an async thread: what it ran fails, what others run goes on, and the thread boots anew.
+//! The loss of an async thread: its tasks fail, other threads' tasks continue, and the thread boots again.
 //!
-//! A thread is lost when the server's own code on it panics, which no request can bring about. Here, the clock fails once,
-//! as the thread begins a task: a library comes before libc's clock.
+//! A thread is lost when the server's own code panics on it, which no request can provoke. Here a preloaded library
+//! overrides the clock, which fails once, when the thread begins a task.
 #![cfg(feature = "php")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::support::c;
 use crate::support::client::eventually;
 use crate::tasks::{MODES, Mode, TaskBooks, TaskServer, TaskSvc, assert_laws};
 
-/// Only the beginning of a task reads the time of day on such a thread, unless it logs.
+/// On such a thread, only the beginning of a task reads the time of day, unless the thread logs.
 const CLOCK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ function nests(string $n): string { return Svc\async(waits(...), $n)->await(); }
 function held(string $n): string { gate($n); return 'held'; }
 /** The clock fails for the next task that begins. */
 function fail(): void { touch(getenv('CLOCK_FAILS')); }
-/** One after another, so that the clock does not fail for these. */
+/** One after another, so that the clock does not fail for these tasks. */
 function parked(string $n): array
 {
     $tasks = [Svc\async(waits(...), $n . 'a')];
@@ -69,7 +69,7 @@ function looks(): array { return Svc\async(fn () => [isset($GLOBALS['left']), BO
 
 const LOST: &str = r#""Svc\\Async\\TaskException: its thread was lost""#;
 
-/// Starts a server whose clock can be made to fail, in `place`.
+/// Starts a server whose clock can be made to fail by files in `place`.
 fn start(place: &Path, threads: &str, mode: Mode) -> TaskSvc {
     let library = place.join("clock.so");
     c::library(CLOCK, &library);
@@ -98,7 +98,7 @@ fn what_a_lost_thread_ran_fails_and_the_thread_boots_anew() {
         let told = server.svc.log().of("svc");
         assert!(told.iter().any(|record| record.to_string().contains("the engine panicked")), "{told:#?}");
         let books = TaskBooks::at_rest(&server.svc);
-        // The one that was to begin, those that were parked, and one that a parked one had started.
+        // The task that was beginning, the parked tasks, and a task that one of them had started.
         assert_eq!((books.failed, books.cancelled), (4.0, 0.0), "{books:?}");
         assert_laws(&server.svc);
         for _ in 0..3 {
@@ -116,7 +116,7 @@ fn what_other_threads_run_goes_on() {
         let server = start(place.path(), "2", mode);
         server.close_gate("a");
         let mut holds = server.send("hold", "a");
-        // It blocks its thread, and so the other one runs what follows.
+        // This task blocks its thread, so the other thread runs the next ones.
         server.until("at-a");
         assert_eq!(server.tell("loses"), format!("[{LOST},{LOST},{LOST},{LOST}]"), "{mode:?}");
         server.open_gate("a");

@@ -1,4 +1,4 @@
-//! Tasks leave no memory behind: neither in their thread nor in the thread that awaits them.
+//! Tasks leave no memory behind, neither in their thread nor in the thread that awaits them.
 #![cfg(feature = "php")]
 
 use crate::tasks::{Mode, TaskServer, TaskSvc, assert_laws};
@@ -7,7 +7,7 @@ const CODE: &str = r"
 class Node { public ?Node $next = null; public array $data = []; public function __construct(public string $text = '') { } }
 class Holding extends Exception { public function __construct(public array $held) { parent::__construct('held'); } }
 function same(mixed $value): mixed { return $value; }
-/** Ways that a task can go, by number. */
+/** Ways in which a task can run and end, by number. */
 function way(int $i): void
 {
     $ring = new Node('ring'); $ring->next = new Node(str_repeat('x', 200)); $ring->next->next = $ring;
@@ -53,11 +53,11 @@ fn tasks_leave_no_memory_behind() {
             scope.spawn(move || {
                 let running = server.start(Mode::Worker);
                 let both = || {
-                    // What the last request has left is cancelled and gone.
+                    // By now the leftovers of the last request are cancelled and freed.
                     assert_laws(&running.svc);
                     PLACES.map(|function| measure(&running, function))
                 };
-                // Tables grow by doubling, and not with each task.
+                // Tables grow by doubling, not with each task.
                 for _ in 0..4 {
                     running.tell("ways");
                 }

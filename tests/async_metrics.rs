@@ -47,7 +47,7 @@ fn each_family_appears_with_its_reason() {
             );
         }
         assert!(!page.contains("svc_async_output_discarded_bytes_total"));
-        // One that could not cross was neither dispatched nor rejected by a bound.
+        // A task that could not be transferred was neither dispatched nor rejected by a limit.
         server.tell("refused");
         assert!(!server.svc.ask("/metrics").text().contains("svc_async_tasks_dispatched_total"));
         server.tell("completes");
@@ -128,7 +128,7 @@ fn the_laws_hold_at_any_time_and_whatever_is_done() {
             let scraper = scope.spawn(|| {
                 let mut before = TaskBooks::read(&server.svc);
                 while !done.is_set() {
-                    // Reading asserts what holds at any time; and counters never fall.
+                    // Reading asserts the relations that hold at any time; and counters never fall.
                     let books = TaskBooks::read(&server.svc);
                     assert!(books.dispatched >= before.dispatched && books.cancelled >= before.cancelled);
                     assert!(books.completed >= before.completed && books.failed >= before.failed);

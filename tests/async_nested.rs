@@ -1,4 +1,4 @@
-//! Tasks that start tasks and await them, on one thread as on several.
+//! Tasks that start and await other tasks, on one thread and on several.
 #![cfg(feature = "php")]
 
 use crate::tasks::{TaskServer, everywhere};
@@ -19,7 +19,7 @@ fn one_thread_is_enough_for_any_depth() {
         (r"return Svc\async(down(...), 50)->await();", "50"),
         (r"return Svc\async(tree(...), 6)->await();", "64"),
         (r"return Svc\async(fibonacci(...), 8)->await();", "21"),
-        // An outer one waits for one that was dispatched behind it.
+        // The outer task waits for a task that was dispatched after it.
         (
             r"$first = Svc\async(fn ($n) => [until($n), 'first'][1], $n); $second = Svc\async(fn ($n) => Svc\async(fn ($n) => [mark($n), 'second'][1], $n)->await(), $n); return Svc\await_all([$first, $second]);",
             r#"["first","second"]"#,
@@ -82,7 +82,7 @@ fn a_task_that_ends_cancels_those_that_it_leaves() {
     everywhere(&pool("1"), &cases);
 }
 
-/// Where the engine allows no switch, a task would keep its thread, perhaps from the very task that it waits for.
+/// Where the engine allows no switch, an awaiting task would block its thread, perhaps the one that the awaited task needs.
 #[test]
 fn where_a_task_cannot_park_awaiting_is_refused_unless_the_answer_is_there() {
     let cases = [
@@ -111,7 +111,7 @@ fn where_a_task_cannot_park_awaiting_is_refused_unless_the_answer_is_there() {
            }, $n)->await();",
             r#""Svc\\Async\\Exception: *""#,
         ),
-        // With a timeout too: it would be the thread that waits.
+        // With a timeout too: the thread itself would wait.
         (
             r"return Svc\async(function () {
                $task = Svc\async(never(...));

@@ -1,4 +1,4 @@
-//! Tasks and OPcache: with it, without it, while it restarts, and over files that change.
+//! Tasks with OPcache, without OPcache, during its restarts, and across changes of files.
 #![cfg(feature = "php")]
 
 use svc_core::sync::counter::{Counter, Flag};
@@ -10,7 +10,7 @@ const CODE: &str = r"
 final class Point { public function __construct(public int $x) { } public static function times(): Closure { return static fn (Point $p, int $n) => new self($p->x * $n); } }
 enum Suit: string { case Hearts = 'H'; }
 function named(int $n): int { static $calls = 0; return $n + ++$calls; }
-/** Code of each kind; what comes back is the same whatever the cache does. */
+/** Code of each kind; the results do not depend on the cache. */
 function shapes(string $n) {
     $k = ['deep' => [1.5, 'text']];
     return Svc\await_all([
@@ -143,7 +143,7 @@ fn a_file_that_changes_between_dispatch_and_run_does_not_run_as_something_else()
             return tried(fn () => $task->await());
         }";
     for directive in ["opcache.file_update_protection=0", "opcache.enable=0"] {
-        // The same closure, at the same place, with other code.
+        // The same closure at the same place, with other code.
         let code = |sign: char| format!("<?php return fn () => static fn (int $n) => $n {sign} 3;");
         let server =
             TaskServer::new("").file("code.php", &code('+')).set("ASYNC_WORKERS", "1").directive(directive);
@@ -180,11 +180,11 @@ fn a_class_of_a_changed_file_is_the_one_that_its_thread_has_loaded() {
         let running = server.start_with(mode, boot);
         assert_eq!(running.tell("shared"), "1");
         std::fs::write(running.path("shared.new"), code(2) + "// and longer").unwrap();
-        // OPcache compares seconds.
+        // OPcache compares times in seconds.
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
         std::fs::File::open(running.path("shared.new")).unwrap().set_modified(later).unwrap();
         std::fs::rename(running.path("shared.new"), running.path("shared.php")).unwrap();
-        // Old or new code, or a failure that says so; never a mixture.
+        // Old code, new code, or a failure with a reason; never a mixture.
         for _ in 0..5 {
             let text = running.tell("shared");
             assert!(text == "1" || text == "2" || text.starts_with(r"Svc\Async\"), "{text}");

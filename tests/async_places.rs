@@ -1,5 +1,5 @@
-//! Whoever is awaited has a place to run: however many tasks wait for others, on however few threads, and however many
-//! threads have to be replaced meanwhile.
+//! An awaited task always gets a place to run, with any number of awaiting tasks, few threads, and many thread
+//! replacements.
 #![cfg(feature = "php")]
 
 use svc_core::limits::LINGERING_MIN;
@@ -9,7 +9,7 @@ use crate::tasks::{TaskBooks, TaskServer, assert_like};
 const CODE: &str = r"
 function leaf(int $i): int { Svc\sleep(0.001); return $i; }
 function above(int $i, int $depth): int { return $depth === 0 ? leaf($i) : Svc\async(above(...), $i, $depth - 1)->await(); }
-/** So many tasks at once, each above others. */
+/** Starts this many tasks at once, each with its own subtasks. */
 function wide(int $width, int $depth): int
 {
     $tasks = array_map(fn ($i) => Svc\async(above(...), $i, $depth), range(1, $width));
@@ -20,7 +20,7 @@ function broad(int $width, int $depth): int
     if ($depth === 0) { return 1; }
     return array_sum(Svc\await_all(array_map(fn () => Svc\async(broad(...), $width, $depth - 1), range(1, $width))));
 }
-/** Ends its thread, or something else that is no answer. */
+/** Ends its thread, or ends in another way that gives no result. */
 function ends(string $how): void
 {
     match ($how) {
@@ -31,7 +31,7 @@ function ends(string $how): void
         'exception' => throw new Exception('thrown'),
     };
 }
-/** Tasks that await, and between them others that end their thread: those that are awaited come last. */
+/** Awaiting tasks, and between them tasks that end their thread: the awaited tasks come last. */
 function between(string $how, int $count, int $depth): string
 {
     for ($i = 1; $i <= $count; $i++) {
@@ -42,7 +42,7 @@ function between(string $how, int $count, int $depth): string
     foreach ($ending as $task) { try { $task->await(); } catch (Svc\Async\TaskException) { $failed++; } }
     return array_sum(Svc\await_all($awaiting)) . ' ' . $failed;
 }
-/** A tree, each of whose nodes has something beside it that ends its thread. */
+/** A tree of tasks; each node has a neighbour that ends its thread. */
 function tree(string $how, int $depth): int
 {
     $beside = Svc\async(ends(...), $how);
@@ -50,7 +50,7 @@ function tree(string $how, int $depth): int
     try { $beside->await(); } catch (Svc\Async\TaskException) { }
     return $sum;
 }
-/** Those in the middle are cancelled while they await. */
+/** The tasks in the middle are cancelled while they await. */
 function cancelled(int $count): string
 {
     for ($i = 1; $i <= $count; $i++) {
@@ -79,10 +79,10 @@ function tree_exit(string $n): int { return tree('exit', 4); }
 function cancelled_16(string $n): string { return cancelled(16); }
 ";
 
-// More threads are to be replaced than may linger.
+// More threads need a replacement than may linger.
 const _: () = assert!(16 > 2 * LINGERING_MIN);
 
-/// What each function comes to.
+/// The results of the functions.
 const CASES: [(&str, &str); 12] = [
     ("wide_300", "45150"),
     ("wide_300_deep", "45150"),
@@ -114,7 +114,7 @@ fn whoever_is_awaited_has_a_place_to_run() {
     }
 }
 
-/// From within a task, too, and from several requests at once.
+/// Also from within a task, and from several requests at once.
 #[test]
 fn the_threads_of_several_requests_are_replaced_together() {
     let server = TaskServer::new(CODE)

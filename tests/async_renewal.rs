@@ -1,4 +1,4 @@
-//! OPcache restarts while tasks come and go: it does restart, threads boot anew, and tasks notice nothing of it.
+//! OPcache restarts while tasks come and go: the restart happens, threads boot again, and tasks are not affected.
 #![cfg(feature = "php")]
 
 use svc_core::sync::counter::{Counter, Flag};
@@ -12,17 +12,17 @@ function reset_cache() { return opcache_reset(); }
 function is_cached() { return opcache_get_status(false)['opcache_enabled']; }
 function idle() { return 1; }
 function statistics() { return opcache_get_status(false)['opcache_statistics']['manual_restarts']; }
-/** Two tasks that are awaited, and one that outlives the request and still runs when the next requests come. */
+/** Two awaited tasks, and one that outlives its request and still runs during the next requests. */
 function load(string $n) {
     Svc\async(static function (string $n) { Svc\sleep(0.05); mark('left', $n); }, $n)->detach();
     return Svc\await_all([Svc\async(fn (int $a) => $a + 1, 1), Svc\async(fn (string $n) => [...['literal'], 'n'], $n)]);
 }
 ";
 
-/// The answer of `load`.
+/// The result of `load`.
 const LOAD: &str = r#"[2,["literal","n"]]"#;
 
-/// A server with that code and this one.
+/// Returns a server with that code and this code.
 fn server(threads: &str, code: &str) -> TaskServer {
     TaskServer::new(&(CODE.to_owned() + code))
         .set("ASYNC_WORKERS", threads)
@@ -34,7 +34,7 @@ fn restarts(server: &TaskSvc) -> u64 {
     server.svc.metric("svc_opcache_restarts_total") as u64
 }
 
-/// Has requests come until the cache has restarted.
+/// Sends requests until the cache has restarted.
 #[track_caller]
 fn until_restarted(server: &TaskSvc, before: u64) {
     eventually("the cache restarts", || {
@@ -87,7 +87,7 @@ fn after_a_restart_tasks_run_the_code_of_the_new_generation() {
     let boot = r"
         require_once DIR . '/shared.php';
         function versions() { return [Svc\async(Shared::version(...))->await(), Svc\async(closure())->await()]; }";
-    // Nothing but a restart makes OPcache look at files again.
+    // Only a restart makes OPcache check files again.
     let server = TaskServer::new(&format!("require_once __DIR__ . '/shared.php'; {CODE}"))
         .file("shared.php", &code(1))
         .directive("opcache.file_update_protection=0")
@@ -133,7 +133,7 @@ fn a_task_that_runs_for_long_delays_the_restart_and_holds_no_other_task_back() {
     }
 }
 
-/// Scripts that fill what a restart has emptied.
+/// Returns scripts that fill the cache after a restart.
 fn fillers() -> impl Iterator<Item = (String, String)> {
     (0..40).map(|number| {
         let functions: String = (0..40)
@@ -143,9 +143,8 @@ fn fillers() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A thread that does without the cache runs a task that a request has dispatched from the cache, and lives on while it
-/// restarts. `late` is what the request does once there is such a thread; its file is in the cache, until others take its
-/// place.
+/// Tests a thread without the cache: it runs a task that a request dispatched from the cache, and survives a restart of the
+/// cache. `late` is the request's code once such a thread exists; its file is in the cache until other files replace it.
 fn outlive_the_cache(late: &str, check: impl Fn(&TaskSvc)) {
     let code = r"
         function request(string $n) { require DIR . '/late.php'; mark('in'); until('outsiders'); late(); mark('dispatched'); until('out'); }
@@ -166,7 +165,7 @@ fn outlive_the_cache(late: &str, check: impl Fn(&TaskSvc)) {
         server.mark("outsiders");
         server.until("dispatched");
         check(server);
-        // Before this one ends, the cache cannot restart.
+        // The cache cannot restart before this request ends.
         assert_eq!(restarts(server), 0);
         server.mark("out");
         request.response();

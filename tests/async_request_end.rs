@@ -1,4 +1,4 @@
-//! The end of a request that has tasks: what is cancelled, what goes on, in which order, and how long it can take.
+//! The end of a request with tasks: which are cancelled, which continue, in which order, and how long it can take.
 #![cfg(feature = "php")]
 
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ function order(string $n) {
     $_SERVER['ends'] = new Ends(function () use ($n, $task) { mark('log-' . $n, 'destructor ' . json_encode($task->isSettled())); });
     return 'reply';
 }
-/** Shutdown functions and destructors can start tasks and await them. */
+/** Shutdown functions and destructors can start and await tasks. */
 function late(string $n) {
     register_shutdown_function(fn () => mark('log-' . $n, tried(fn () => Svc\async(fn () => 'in shutdown')->await())));
     $_SERVER['ends'] = new Ends(fn () => mark('log-' . $n, tried(fn () => Svc\async(fn () => 'in destructor')->await())));
@@ -94,7 +94,7 @@ fn shutdown_functions_and_destructors_come_before_the_cancelling() {
 
 #[test]
 fn no_task_begins_after_the_cancelling() {
-    // What is closed with the resources of the request runs code of the script last of all.
+    // Script code that runs when the request's resources are closed is the last to run.
     let code = r"
         final class Late {
             public $context;
@@ -145,7 +145,7 @@ fn tasks_from_before_serve_belong_to_the_worker() {
 }
 
 const STRANDED: &str = r"
-/** Tasks inside of C calls, and a race of them that is given up. */
+/** Tasks inside C calls, and a race of tasks that is abandoned. */
 function strands(string $n) {
     $gates = explode(',', $_GET['gates']);
     $tasks = [];
@@ -161,7 +161,7 @@ function gives_up(string $n) {
     return [strtok($given, ':'), strtok(tried(fn () => $await($begun, 0.01)), ':')];
 }";
 
-/// What shows that a request has not ended, after its reply.
+/// Returns a metric that shows that a request has not ended, although its response is sent.
 fn inside(server: &TaskSvc, mode: Mode) -> f64 {
     match mode {
         Mode::Classic => server.svc.metric("svc_busy_workers"),
@@ -183,7 +183,7 @@ fn a_stranded_task_holds_up_the_end_of_its_request_but_neither_its_reply_nor_for
                 assert_eq!(inside(&running, mode) as u64, 1, "{mode:?}: replied, and not ended");
                 let books = TaskBooks::read(&running.svc);
                 assert_eq!((books.stranded, books.in_flight, books.cancelled), (1.0, 1.0, 0.0), "{books:?}");
-                // The gate stays closed: it is not the task that ends the wait.
+                // The gate stays closed: the task does not end the wait.
                 eventually("the request ends without it", || inside(&running, mode) == 0.0);
                 assert_eq!(TaskBooks::read(&running.svc).in_flight as u64, 1);
                 running.open_gate("a");
@@ -204,7 +204,7 @@ fn stranded_tasks_are_waited_for_together() {
     server.send("strands&gates=a,b,c", "three").response();
     assert_eq!(inside(&server, Mode::Classic) as u64, 1, "replied, and not ended");
     eventually("the request ends without them", || inside(&server, Mode::Classic) == 0.0);
-    // One after the other they would take fifteen seconds.
+    // In sequence they would take fifteen seconds.
     assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
     assert_eq!(TaskBooks::read(&server.svc).stranded as u64, 3);
     for gate in ["a", "b", "c"] {

@@ -1,4 +1,4 @@
-//! Tasks that wait for the lock of a session when they are cancelled, or when their time is over.
+//! Tasks that wait for the lock of a session when they are cancelled, or when they reach their time limit.
 #![cfg(feature = "php")]
 
 use crate::support::c;
@@ -8,7 +8,7 @@ use crate::tasks::{TaskBooks, TaskServer, TaskSvc, assert_like};
 const CODE: &str = r"
 function open(): void { if (session_status() === PHP_SESSION_ACTIVE) { return; } session_id('same'); session_save_path(DIR); session_start(); }
 function counts(): int { open(); return $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; }
-/** Holds the session while the test looks what becomes of the task. */
+/** Holds the session while the test watches how the task ends. */
 function held(string $n, Svc\Task $task, callable $ends): array
 {
     until('in');
@@ -17,7 +17,7 @@ function held(string $n, Svc\Task $task, callable $ends): array
     until('go');
     return [...$answer, counts()];
 }
-/** Its thread is this one's and the task's. */
+/** Starts a task on the thread that the caller and its task share. */
 function neighbour(): void { Svc\async(function () { mark('beside'); until('go'); mark('neighbour'); })->detach(); until('beside'); }
 function waits(): void { mark('in'); open(); mark('late'); }
 function waits_for_a_second(): void { set_time_limit(1); waits(); }
@@ -27,7 +27,7 @@ function cleans_up(): void
     try {
         never();
     } catch (Svc\Async\CancelledException) {
-        // As the handler of an application would, which logs who was cancelled.
+        // As an application's handler would do, to log the cancelled user.
         open();
     }
     mark('late');
@@ -38,8 +38,8 @@ function over(string $n) { open(); neighbour(); return held($n, Svc\async(waits_
 function cleaning(string $n) { open(); neighbour(); return held($n, Svc\async(cleans_up(...)), fn ($task) => $task->cancel()); }
 ";
 
-/// Has a request that holds the session call `function`, and returns its answer, in each mode and with a handler that
-/// waits in the kernel, and one that asks for its lock again and again. The task ends while the session is held.
+/// Has a request that holds the session call `function`, and passes its answer to `check`: in each mode, with a session
+/// handler that waits in the kernel and with one that polls for its lock. The task ends while the session is held.
 fn each(function: &str, check: impl Fn(&TaskSvc, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("asking.so");

@@ -1,8 +1,8 @@
-//! Tasks of all shapes, many thousand times: the code and the values that `php/task_shapes.php` lists, with OPcache, without
-//! it, while it restarts, and while a file changes. With a debug build of PHP, leaks and failed assertions are found too
+//! Many thousand tasks of all kinds: the code and the values of `php/task_shapes.php`, with OPcache, without it, while it
+//! restarts, and while a file changes. A debug build of PHP also detects leaks and failed assertions
 //! (`scripts/sanitize.sh`).
 //!
-//! `TASKS` says how many; `make tasks` runs many.
+//! `TASKS` sets the number of tasks; `make tasks` runs many.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -12,14 +12,14 @@ use svc_core::sync::counter::{Counter, Flag};
 use crate::support::client::eventually;
 use crate::tasks::{MODES, TaskBooks, TaskServer, TaskSvc, assert_laws};
 
-/// Tasks of all servers together, unless `TASKS` says otherwise.
+/// The number of tasks on all servers together, unless `TASKS` is set.
 const TASKS: u64 = 6000;
-/// Requests at a time.
+/// The number of concurrent requests.
 const CLIENTS: u64 = 3;
-/// How much a server may grow after its first quarter: heaps have found their size by then.
+/// How much a server may grow after its first quarter: by then the heaps have their size.
 const GROWTH_MAX: f64 = 24.0 * 1024.0 * 1024.0;
 
-/// What happens beside the tasks.
+/// The activity beside the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -33,7 +33,7 @@ const FRESH: &str = "opcache.revalidate_freq=0";
 
 const SCENES: [(&[&str], Beside); 6] = [
     (&[YOUNG_TOO], Beside::Nothing),
-    // The files are too young for the cache.
+    // The files are too new for the cache.
     (&[], Beside::Nothing),
     (&[OFF], Beside::Nothing),
     (&[YOUNG_TOO], Beside::Restarts),
@@ -57,13 +57,13 @@ fn tasks_of_all_shapes_leave_nothing_behind() {
             let said = run(&running, count, beside);
             println!("{mode:?}, {directives:?}, {beside:?}: {said}");
             assert_laws(&running.svc);
-            // What PHP finds when it ends is told by then.
+            // PHP reports leaks when it shuts down.
             running.svc.stop();
         }
     }
 }
 
-/// Has requests dispatch `count` tasks; what became of them, and of the memory.
+/// Has requests dispatch `count` tasks; returns their outcome and the growth of memory.
 fn run(server: &TaskSvc, count: u64, beside: Beside) -> String {
     let (done, turns) = (Flag::new(), Counter::new());
     let dispatched = || TaskBooks::read(&server.svc).dispatched;
@@ -109,7 +109,7 @@ fn run(server: &TaskSvc, count: u64, beside: Beside) -> String {
     said
 }
 
-/// Tells the others if its thread fails.
+/// Notifies the other threads if its thread fails.
 struct Alarm<'a>(&'a Flag);
 
 impl Drop for Alarm<'_> {
@@ -120,7 +120,7 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Waits for something that may take as long as there is progress.
+/// Waits for a condition without a time limit while there is progress.
 fn while_it_goes_on(turns: &Counter, is_there: impl Fn() -> bool) {
     loop {
         let so_far = turns.value();
@@ -131,7 +131,7 @@ fn while_it_goes_on(turns: &Counter, is_there: impl Fn() -> bool) {
     }
 }
 
-/// Restarts OPcache again and again.
+/// Restarts OPcache repeatedly.
 fn restart(server: &TaskSvc, done: &Flag, turns: &Counter) {
     let restarts = || server.svc.metric("svc_opcache_restarts_total");
     while !done.is_set() {
@@ -143,7 +143,7 @@ fn restart(server: &TaskSvc, done: &Flag, turns: &Counter) {
     }
 }
 
-/// Changes a file while tasks of it are dispatched.
+/// Changes a file while its closures are dispatched as tasks.
 fn change(server: &TaskSvc, done: &Flag, turns: &Counter) {
     for number in 1.. {
         if done.is_set() {
@@ -160,7 +160,7 @@ fn change(server: &TaskSvc, done: &Flag, turns: &Counter) {
     }
 }
 
-/// A file with closures, and another text for each number: they are at the same places, or at others.
+/// Returns a file of closures with different texts for each number, at the same or at other places.
 fn version(number: u64) -> String {
     let space = "\n".repeat((number / 3 % 7) as usize);
     format!(

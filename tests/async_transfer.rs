@@ -1,7 +1,7 @@
-//! Values on their way to another thread: what crosses, what is refused and how, and what a script's code can do
-//! meanwhile.
+//! Values on their way to another thread: which are transferred, which are refused and how, and the effects of script code
+//! during the transfer.
 //!
-//! No PHP function sends values yet: an extension of the test packs and unpacks as such functions will.
+//! An extension of the test calls the transfer functions directly.
 #![cfg(feature = "php")]
 
 use std::process::Command;
@@ -22,12 +22,12 @@ fn extension() -> String {
     extension.clone()
 }
 
-/// The addresses of what the server does not export.
+/// Returns the addresses of functions that the server does not export.
 fn addresses() -> String {
     let symbols = Command::new("nm").arg(env!("CARGO_BIN_EXE_svc")).output().expect("nm is there").stdout;
     let symbols = String::from_utf8(symbols).unwrap();
     let is_ours = |name: &str| {
-        // Not the parts that the compiler puts elsewhere: shim_pack_value.cold.
+        // Skips parts that the compiler has moved elsewhere, such as shim_pack_value.cold.
         !name.contains('.')
             && ["shim_pack", "shim_unpack", "shim_throw_failure"].iter().any(|it| name.starts_with(it))
     };
@@ -39,7 +39,7 @@ fn addresses() -> String {
     symbols.lines().filter_map(define).collect()
 }
 
-/// A server that does what its requests ask for: `cases` are those of a `switch`.
+/// Starts a server that does what its requests ask for: `cases` are the cases of a `switch`.
 fn start(cases: &str, settings: &[(&str, &str)], ini: &[&str]) -> Svc {
     let script = format!(
         "<?php require __DIR__ . '/values.php';
@@ -52,7 +52,7 @@ fn start(cases: &str, settings: &[(&str, &str)], ini: &[&str]) -> Svc {
     Svc::start_with(&files, &[&worker, settings].concat(), &[&[extension.as_str()], ini].concat())
 }
 
-/// What the code prints.
+/// Returns the output of the code.
 fn run(svc: &Svc, code: &str) -> String {
     let response = send(svc, code);
     assert_eq!(response.status, 200, "{code}: {}", response.text());
@@ -111,7 +111,7 @@ fn other_threads_unpack_what_one_has_packed() {
     let (parcel, by) = packed.split_once(' ').unwrap();
     let mut others = 0;
     eventually("both threads have unpacked it", || {
-        // Two at a time: one thread alone could take all that come one after the other.
+        // Two at a time: with requests in sequence, one thread could take them all.
         let mut asked = [(); 2].map(|()| {
             let mut client = svc.client();
             client.send(format!("GET /?do=unpack&parcel={parcel} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -128,7 +128,7 @@ fn other_threads_unpack_what_one_has_packed() {
     assert_eq!(tell(&svc, "parcels"), "0");
 }
 
-/// What is refused: how it is made, and the message.
+/// Refused values: the expression, and the message.
 const REFUSED: &[(&str, &str)] = &[
     ("[fopen('php://memory', 'r')]", "argument 1: a resource cannot be sent to a task"),
     (
@@ -159,7 +159,7 @@ const REFUSED: &[(&str, &str)] = &[
         "[unserialize('O:7:\"Missing\":0:{}')]",
         "argument 1: an object of a class that is not loaded cannot be sent to a task",
     ),
-    // The place of an object's own serialization is the object's.
+    // A value in an object's own serialization is reported at the object's place.
     (
         "['x' => ['y' => new Magic(['z' => fn () => 1])]]",
         "argument 1 ['y']: a closure cannot be sent to a task",
@@ -185,7 +185,7 @@ const REFUSED: &[(&str, &str)] = &[
         "[str_repeat('x', 65 << 20)]",
         "argument 1: the values of a task take more than 67108864 bytes (ASYNC_MAX_VALUE_BYTES)",
     ),
-    // One string a thousand times over: it would take 10 GB.
+    // One string a thousand times: the copies would take 10 GB.
     (
         "[1, array_fill(0, 10000, str_repeat('x', 1 << 20))]",
         "argument 2: the values of a task take more than 67108864 bytes (ASYNC_MAX_VALUE_BYTES)",
@@ -216,7 +216,7 @@ fn what_cannot_cross_is_refused_with_its_place() {
 const CALLBACKS: &[&str] =
     &["__serialize", "__sleep", "serialize", "autoload", "__unserialize", "__wakeup", "unserialize"];
 
-/// Packs and unpacks objects with every callback, one of which does something.
+/// Returns code that packs and unpacks objects with every callback; the callback at `place` executes `fault`.
 fn with_fault(place: &str, fault: &str) -> String {
     let values = if place == "autoload" { "" } else { "$parcel = test_pack(faulty());" };
     let parcel = if place == "autoload" { "missing(new Plain())" } else { "$parcel" };
@@ -486,26 +486,26 @@ fn a_failure_is_told_whole_and_carries_the_original_if_that_can_cross() {
         let original = if original.is_empty() { "null".to_owned() } else { format!("\"{original}\"") };
         format!(r#"["Svc\\Async\\TaskException","{class}","{message}",{code},{original}]"#)
     };
-    // The arguments of calls, a closure among them, do not cross, and so do not keep it from crossing.
+    // The arguments of calls, among them a closure, are not transferred, and so do not prevent the transfer.
     assert_eq!(told("thrown()"), expected("LogicException", "why", 7, "LogicException why Error"));
     assert_eq!(told("new TypeError('t', 2)"), expected("TypeError", "t", 2, "TypeError t "));
     let code = "(function () { $e = new PDOException('db'); (new ReflectionProperty('Exception', 'code'))->setValue($e, 'HY000'); return $e; })()";
     let told_code = told(&code.replace("PDOException", "RuntimeException"));
     assert_eq!(told_code, expected("RuntimeException", "db", 0, "RuntimeException db "));
-    // What cannot cross, also further down the chain: not at all.
+    // An exception with a value that cannot be transferred, also further down the chain, is not transferred at all.
     let holding = "(function () { $e = new HoldingError('h', 1); $e->held = fn () => 1; return $e; })()";
     assert_eq!(told(holding), expected("HoldingError", "h", 1, ""));
     assert_eq!(
         told(&format!("new LogicException('l', 4, {holding})")),
         expected("LogicException", "l", 4, "")
     );
-    // A class that the other side does not know.
+    // A class that the other side does not have.
     assert_eq!(
         told("new HoldingError('h', 1), ['HoldingError' => 'MissingError']"),
         expected("MissingError", "h", 1, "")
     );
     assert_eq!(told("'Out of memory'"), expected("", "Out of memory", 0, ""));
-    // What its own serialization does never shows.
+    // Failures of the object's own serialization methods never replace the exception.
     for place in ["__serialize", "__unserialize"] {
         for fault in ["throw", "exit"] {
             let code = format!(
@@ -525,7 +525,7 @@ fn a_failure_is_told_whole_and_carries_the_original_if_that_can_cross() {
             run(&svc, "Fault::$at = [];");
         }
     }
-    // Nobody has freed that of the request that exited.
+    // The parcel of the request that exited is still there.
     assert_eq!(run(&svc, "echo test_parcels();"), "1");
 }
 

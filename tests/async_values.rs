@@ -1,4 +1,4 @@
-//! What crosses to a task and back, what keeps its identity, and what is refused with its place.
+//! Values transferred to a task and back, their identity, and refusals with the place of the refused value.
 #![cfg(feature = "php")]
 
 use crate::tasks::{MODES, TaskServer, assert_laws, assert_like, everywhere};
@@ -10,7 +10,7 @@ class Point { public function __construct(public int $x, protected array $y = [1
 final class Frozen { public function __construct(public readonly string $name) { } }
 class Own { public array $seen = []; public function __serialize(): array { return ['kept' => 1]; } public function __unserialize(array $data): void { $this->seen = $data; } }
 class Sleeps { public $kept = 1; public $dropped = 2; public $woken = false; public function __sleep() { return ['kept']; } public function __wakeup() { $this->woken = true; } }
-/** In a text of its own. */
+/** Serializes into a nested text. */
 class Boxed implements Serializable
 {
     public function __construct(public mixed $a) { }
@@ -32,7 +32,7 @@ class Makes
     public function __serialize(): array { return [new Point($this->n)]; }
     public function __unserialize(array $data): void { $this->made = $data[0]; $this->n = $this->made->x; }
 }
-/** Starts a task with the same object while it is being serialized. */
+/** Starts a task with the same object while that is being serialized. */
 class Asks implements Serializable
 {
     public mixed $answer = null;
@@ -43,7 +43,7 @@ class Asks implements Serializable
 class Refuses { public function __serialize(): array { throw new DomainException('not me'); } }
 class RefusesThere { public function __unserialize(array $data): void { throw new DomainException('not here'); } }
 function same(mixed $value): mixed { return $value; }
-/** There and back: whether it is the same value, of the same type all the way down. */
+/** There and back: whether the value is the same, with the same types at all levels. */
 function crosses(mixed $value): bool { return serialize(Svc\async(same(...), $value)->await()) === serialize($value); }
 ";
 
@@ -59,7 +59,7 @@ fn values_arrive_as_they_left() {
             r"return array_filter([[], [[]], [1, 2, 3], [5 => 'a', 3 => 'b', -7 => 'c'], ['b' => 1, 'a' => ['x' => null]], ['' => 1, ' 1' => 2, '01' => 3], array_fill(0, 5000, 1.5), array_fill_keys(range('a', 'z'), [true])], fn ($value) => !crosses($value));",
             "[]",
         ),
-        // An array is packed or not as before: it grows where it would have grown.
+        // An array keeps its packed or hash form and its next index.
         (
             r"$list = [1, 2, 3]; unset($list[2]); $list = Svc\async(same(...), $list)->await(); $list[] = 'next'; return $list;",
             r#"{"0":1,"1":2,"3":"next"}"#,
@@ -78,16 +78,16 @@ fn values_arrive_as_they_left() {
             r"$sleeps = new Sleeps; $sleeps->kept = 5; $sleeps->dropped = 6; $back = Svc\async(same(...), $sleeps)->await(); return [$back->kept, $back->dropped, $back->woken];",
             "[5,2,true]",
         ),
-        // A deep one.
+        // A deep array.
         (r"$deep = []; for ($i = 0; $i < 300; $i++) { $deep = [$deep]; } return crosses($deep);", "true"),
-        // Values are copies: nothing that a task does to them reaches the requester.
+        // Values are copies: a task's changes do not reach the requester.
         (
             r"$point = new Point(1); Svc\async(function ($point) { $point->x = 9; }, $point)->await(); return $point->x;",
             "1",
         ),
         (r"$n = 1; Svc\async(function () use ($n) { $n++; })->await(); return $n;", "1"),
         (r"$n = 1; $task = Svc\async(fn () => $n); $n = 2; return $task->await();", "1"),
-        // References inside of arrays go as values.
+        // References inside arrays are transferred as values.
         (
             r"$x = 1; $list = [&$x, &$x]; $back = Svc\async(function ($list) { $list[0] = 2; return $list; }, $list)->await(); return [$back, $x];",
             "[[2,1],1]",
@@ -117,13 +117,13 @@ fn objects_keep_their_identity_within_a_dispatch() {
             r"$a = new Own; $b = [$a, new Point(1), $a]; $back = Svc\async(same(...), $b)->await(); return [$back[0] === $back[2], $back[0]->seen];",
             r#"[true,{"kept":1}]"#,
         ),
-        // As it is captured, and as an argument, behind arrays and objects of each kind of serialization.
+        // As a captured variable, and as an argument, inside arrays and objects of each kind of serialization.
         (
             r"$a = new Point(7); $box = new Boxed($a); $pair = new Pair($a, [$box]);
            return Svc\async(fn ($x, $list, $one) => [$one->a === $x, $list['deep'][0] === $box, $box->a === $x, $pair->parts['a'] === $x, $pair->parts['b'][0] === $box], $a, ['deep' => [$box]], $box)->await();",
             "[true,true,true,true,true]",
         ),
-        // What is met inside of another object's own text for the first time.
+        // A value that first occurs inside another object's own text.
         (
             r"$a = new Point(7); return Svc\async(fn ($box, $x, $other) => [$box->a === $x, $other->a === $x, $box !== $other, $x], new Boxed($a), $a, new Boxed($a))->await();",
             r#"[true,true,true,{"x":7}]"#,
@@ -134,7 +134,7 @@ fn objects_keep_their_identity_within_a_dispatch() {
            return [$back->box->a === $back, $back->pair === $again, $again->parts['a'][0] === $back, $again->parts['b']->a[0]->a === $back, $again->parts['b']->a[1] === $back];",
             "[true,true,true,true,true]",
         ),
-        // What comes after what another one has written for itself.
+        // Values after an object that has serialized itself.
         (
             r"$a = new Point(1); $b = new Point(2); $storage = new SplObjectStorage; $storage[$a] = $b; $list = new ArrayObject([$b, [$a]]);
            $boxes = [new Boxed(null), new Boxed([[1, 'x', 1.5, Suit::Hearts, Suit::Hearts, [$a, $a]]]), new Absent, new Boxed(new Boxed($b)), new Absent];
@@ -142,25 +142,25 @@ fn objects_keep_their_identity_within_a_dispatch() {
            return [crosses($graph), crosses((object) $graph), crosses([$graph, array_reverse($graph)])];",
             "[true,true,true]",
         ),
-        // An object that exists only while it is packed may have the address of another one.
+        // An object that exists only during packing may have the address of another one.
         (
             r"$all = []; for ($i = 0; $i < 300; $i++) { $all[] = new Makes($i); $all[] = new Boxed(new Makes(-$i)); }
            return [crosses($all), array_sum(array_map(fn ($one) => $one instanceof Makes ? $one->made->x : 0, Svc\async(same(...), $all)->await()))];",
             "[true,44850]",
         ),
-        // References inside of objects.
+        // References inside objects.
         (
             r"$o = new stdClass; $n = 1; $o->list = [&$n, &$n, [&$n]]; $o->box = new Boxed([&$n]); $back = Svc\async(same(...), $o)->await(); $back->list[0] = 5; return [$back->list, $back->box->a];",
             "[[5,5,[5]],[5]]",
         ),
-        // The state of a serialization that is under way elsewhere is another one.
+        // A serialization in progress elsewhere has separate state.
         (
             r"$a = new Point(1); $asks = new Asks($a); return [unserialize(serialize([$a, $asks, $a])) == [$a, $asks, $a], $asks->answer];",
             "[true,true]",
         ),
-        // A settled task gives the same answer again: the same object.
+        // A settled task returns the same object again.
         (r"$task = Svc\async(fn () => new stdClass); return $task->await() === $task->await();", "true"),
-        // Of two dispatches, each has its own.
+        // Two dispatches have separate copies.
         (
             r"$a = new stdClass; [$x, $y] = Svc\await_all([Svc\async(same(...), $a), Svc\async(same(...), $a)]); return $x === $y;",
             "false",
@@ -218,7 +218,7 @@ fn what_cannot_cross_is_refused_where_it_is_passed() {
             r"$task = Svc\async(fn () => 1); return Svc\async(fn () => $task);",
             r"Svc\Async\TransferException: *$task*",
         ),
-        // An exception from __serialize is the previous one.
+        // The exception from __serialize is the previous exception.
         (
             r"try { Svc\async(same(...), ['k' => new Refuses]); } catch (Svc\Async\TransferException $e) { return [str_starts_with($e->getMessage(), 'argument 1'), $e->getPrevious()::class, $e->getPrevious()->getMessage()]; }",
             r#"[true,"DomainException","not me"]"#,
@@ -228,7 +228,7 @@ fn what_cannot_cross_is_refused_where_it_is_passed() {
             r"$task = Svc\async(fn ($x, $mark) => mark($mark), new RefusesThere, 'ran'); return [str_contains(tried(fn () => $task->await()), 'Exception: '), marked('ran')];",
             "[true,false]",
         ),
-        // What comes back is held to the same.
+        // The result has to follow the same rules.
         (
             r"return Svc\async(fn () => fopen('php://memory', 'r'))->await();",
             r"Svc\Async\TransferException: *a resource*",
@@ -296,7 +296,7 @@ fn a_transfer_has_a_bound() {
             r"return Svc\async(fn () => throw new Exception(str_repeat('x', 200000)))->await();",
             r"Svc\Async\T*Exception: *",
         ),
-        // Nothing of it is left.
+        // Nothing remains of the failed transfer.
         (r"return Svc\async(same(...), 'next')->await();", r#""next""#),
     ];
     everywhere(&TaskServer::new(CLASSES).set("ASYNC_MAX_VALUE_BYTES", "65536"), &cases);
