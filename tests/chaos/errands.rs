@@ -1,7 +1,7 @@
-//! The part of the grammar that has to do with tasks.
+//! The part of the grammar that concerns tasks.
 //!
-//! Promises: what a program awaits comes, on however few threads: no task that is awaited wants a lock, since whoever awaits
-//! it may hold that lock.
+//! Every awaited task can finish, with any number of threads: an awaited task takes no lock, because its awaiter may hold
+//! that lock.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::grammar::{Dice, Op, Place, operations};
 
 const SHAPES: [&str; 6] = ["method", "function", "captured", "arrow", "static", "nested"];
 
-/// Something with tasks.
+/// Creates an operation with tasks.
 pub(crate) fn errand(dice: &mut Dice, place: Place) -> Op {
     let shape = json!(dice.pick(&SHAPES));
     let below = Place {
@@ -50,7 +50,7 @@ pub(crate) fn errand(dice: &mut Dice, place: Place) -> Op {
         _ => {
             let which = dice.pick(&["one", "all", "any", "race"]);
             let kinds: &[_] = &["sleep", "stream", "task", "stubborn", "spin"];
-            // One that spins could hold up the thread that its own end needs.
+            // A spinning task could block the thread that its own end needs.
             let count = if place.is_in_task { kinds.len() - 1 } else { kinds.len() };
             let timeout = dice.pick(&[0.0, 0.001, 0.004, 0.015]);
             Op::new("never", vec![json!(which), json!(dice.pick(&kinds[..count])), json!(timeout)])

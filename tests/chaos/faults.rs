@@ -1,7 +1,7 @@
-//! Ends a request at each point of its life in turn, beside one that waits and before one that follows.
+//! Ends a request at each point of its life in turn, beside a request that waits and before one that follows.
 //!
-//! The programs are in tour.json. The one that waits, and the one that follows, must find everything as they always do; the
-//! one that is ended gets some answer.
+//! The programs are in tour.json. The waiting request and the following one must get their usual answers; the ended request
+//! may get any answer.
 
 use std::fs;
 use std::io::Write;
@@ -22,9 +22,9 @@ use crate::visit::visit;
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// More points than any of the programs has.
 const POINTS_MAX: u64 = 400;
-/// Where not the victim itself is ended, but its first task is.
+/// The ID of the victim whose first task ends instead of the victim itself.
 const TASK_OF: &str = "task of the victim";
-/// How long the neighbour may take to come to its wait.
+/// The time limit for the neighbour to reach its wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Cast {
@@ -41,11 +41,11 @@ fn cast() -> Cast {
     Cast { neighbour, victims: programs, after }
 }
 
-/// Injects `kind` at every point that a program has; how many there were, and what went wrong.
+/// Injects `kind` at every point of each program; returns the number of points, and the failures.
 fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
     let (mut cast, mut wrong, mut count) = (cast(), Vec::new(), 0);
     let is_allocation = kind == "allocation";
-    // Those with a mark are made for allocations.
+    // Victims with a mark are meant for failing allocations.
     cast.victims
         .retain(|victim| grammar::json_of(&victim.ops).to_string().contains("\"mark\"") == is_allocation);
     let built = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
                     "{kind} at {n} of {number}:\n        {}",
                     round::kinds(&found).join("\n        ")
                 ));
-                // The next one is not to suffer from it.
+                // The next program must not suffer from this one.
                 server = Server::start_with("1", &directives);
             }
             if fs::remove_file(server.place().join("fired")).is_err() && found.is_empty() {
@@ -87,7 +87,7 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
 fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
     let at = ["at-neighbour", "at-task"].map(|name| server.place().join(name));
     let go = ["go-neighbour", "go-task"].map(|name| server.place().join(name));
-    // None is there at first.
+    // The files do not exist at first.
     at.iter().for_each(|at| drop(fs::remove_file(at)));
     for gate in go.iter().filter(|gate| !gate.exists()) {
         assert!(Command::new("mkfifo").arg(gate).status().unwrap().success());
@@ -107,19 +107,19 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
             ended
         };
         let mut ended = meet(victim, "victim");
-        // While the allocation is still ahead, the next request may meet it at its beginning.
+        // While the failing allocation is still ahead, the next request may hit it at its beginning.
         let next = Program { fault: Some(json!(null)), ..cast.after.clone() };
         if is_ahead(server, victim) {
             ended = meet(&next, "the next one");
         }
         if matches!(victim.client, Client::Gone(_)) {
-            // It may run only now. Once the neighbour goes on, the allocation would be the neighbour's.
+            // The next request runs only now. Once the neighbour continued, the allocation could hit the neighbour.
             server.wait_until_ended(ended, 1.0);
             if is_ahead(server, victim) {
                 meet(&next, "the next one");
             }
         }
-        // A server that has died reads nothing any more.
+        // A dead server reads no gates.
         for gate in &go {
             while !neighbour.is_finished() {
                 let door = fs::File::options().write(true).custom_flags(NONBLOCK).open(gate);
@@ -137,12 +137,12 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
     if let Some(death) = server.death() {
         found = vec![death];
     }
-    // What the victim sees of itself after its end is its own affair.
+    // The victim may see anything of itself after its end.
     found.extend(server.complaints().into_iter().filter(|line| !line.contains("chaos! victim")));
     found
 }
 
-/// Whether an allocation that is to fail may not have been made yet.
+/// Returns whether an allocation that has to fail may still be ahead.
 fn is_ahead(server: &Server, victim: &Program) -> bool {
     is_allocation(victim) && !server.place().join("fired").exists()
 }
@@ -151,7 +151,7 @@ fn is_allocation(victim: &Program) -> bool {
     victim.fault.as_ref().is_some_and(|fault| fault["kind"] == "allocation")
 }
 
-/// Compiles the extension that lets allocations fail; the directive that loads it.
+/// Compiles the extension that fails allocations; returns the directive that loads it.
 fn extension(place: &Path) -> String {
     let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".into());
     let includes = Command::new(config).arg("--includes").output().unwrap();

@@ -1,23 +1,23 @@
-//! Random programs: what a request does, as a tree of operations.
+//! Random programs: a request's actions, as a tree of operations.
 //!
-//! Promises: a seed makes the same program everywhere; what a program does to others is only what the server must keep
-//! apart, so that its answer can be said before. Knows nothing of servers.
+//! A seed produces the same program on every machine. Programs affect others only in ways that the server must isolate, so
+//! that their answers can be predicted. The grammar knows no servers.
 
 use serde_json::{Value, json};
 
 use crate::errands;
 
-/// A stream of numbers that its seed decides.
+/// A sequence of random numbers that the seed determines.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
-/// One step of a program, with the steps inside of it.
+/// One step of a program, with its nested steps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
     pub(crate) args: Vec<Value>,
     pub(crate) ops: Option<Vec<Op>>,
-    /// What comes after `ops`.
+    /// Text that follows `ops`.
     pub(crate) last: Option<&'static str>,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Client {
     Patient,
-    /// Reads only after so many milliseconds.
+    /// Reads only after this many milliseconds.
     Slow(u64),
-    /// Hangs up after so many milliseconds.
+    /// Hangs up after this many milliseconds.
     Gone(u64),
 }
 
@@ -37,32 +37,32 @@ pub(crate) struct Program {
     pub(crate) id: String,
     pub(crate) client: Client,
     pub(crate) ops: Vec<Op>,
-    /// Where it is to be ended, as the application reads it.
+    /// The point where it ends, in the application's format.
     pub(crate) fault: Option<Value>,
 }
 
-/// What may stand where.
+/// The operations that a place allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) depth: u32,
     /// Nothing may be printed.
     pub(crate) is_silent: bool,
-    /// Neither an exception nor exit() leaves it.
+    /// Exceptions and exit() may leave the place.
     pub(crate) may_throw: bool,
     pub(crate) may_exit: bool,
     pub(crate) may_lock: bool,
     pub(crate) may_suspend: bool,
     pub(crate) is_abandoned: bool,
-    /// Inside of a buffer that passes on by itself; PHP would do so while an exception is under way.
+    /// Inside a buffer that flushes by chunk size; PHP could flush it while an exception is under way.
     pub(crate) is_in_chunks: bool,
-    /// On the small stack of a fiber of the program's own.
+    /// On the small stack of a fiber of the program.
     pub(crate) is_in_fiber: bool,
     /// On a thread for tasks.
     pub(crate) is_in_task: bool,
     pub(crate) may_dispatch: bool,
 }
 
-/// How violent programs are.
+/// The violence of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Temper {
     /// Nothing that ends a worker.
@@ -84,7 +84,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
@@ -107,7 +107,7 @@ impl Op {
         Self { name, args, ops: Some(ops), last: None }
     }
 
-    /// As the application reads it.
+    /// Returns the step in the application's format.
     pub(crate) fn json(&self) -> Value {
         let mut list = vec![json!(self.name)];
         list.extend(self.args.iter().cloned());
@@ -150,7 +150,7 @@ impl Program {
             may_dispatch: true,
         };
         let mut ops = operations(&mut dice, place, 8);
-        // What concerns the whole reply stands where the model can follow it.
+        // Operations on the whole response are at the top, where the model can follow them.
         for _ in 0..dice.below(3) {
             let at = usize::try_from(dice.below(ops.len() as u64 + 1)).unwrap();
             ops.insert(at, of_the_reply(&mut dice));
@@ -171,14 +171,14 @@ impl Program {
         Self { id: format!("p{seed:x}"), client, ops, fault: None }
     }
 
-    /// The program without the operations that `CHAOS_WITHOUT` names, as in `deep,call gc`: what is known to be wrong.
+    /// Removes the operations that `CHAOS_WITHOUT` names, as in `deep,call gc`: known bugs.
     pub(crate) fn without_known(mut self) -> Self {
         let without = std::env::var("CHAOS_WITHOUT").unwrap_or_default();
         remove(&mut self.ops, &without.split(',').collect::<Vec<_>>());
         self
     }
 
-    /// The request's body.
+    /// Returns the request's body.
     pub(crate) fn body(&self) -> String {
         json!({ "id": self.id, "ops": json_of(&self.ops), "fault": self.fault }).to_string()
     }
@@ -227,9 +227,9 @@ fn violent_end(dice: &mut Dice) -> Op {
     }
 }
 
-/// Puts `op` somewhere into the tree.
+/// Inserts `op` at a random place of the tree.
 pub(crate) fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
-    // Not where the model does not go, since it happens after the reply.
+    // Not inside operations that run after the response, which the model does not follow.
     let is_open = |op: &Op| op.ops.is_some() && !["keep", "head_callback"].contains(&op.name);
     let inner: Vec<usize> = (0..ops.len()).filter(|at| is_open(&ops[*at])).collect();
     if !inner.is_empty() && !dice.one_in(3) {
@@ -289,7 +289,7 @@ fn leaf(dice: &mut Dice, place: Place) -> Op {
         19 => Op::new("cycles", vec![json!(dice.pick(&[1, 10, 12_000]))]),
         20 => {
             let kind = dice.pick(&["array", "object", "closure", "exception", "generator"]);
-            // Without a request around it PHP ends by it too, in a fiber.
+            // Outside a request, in a fiber, plain PHP ends by it too.
             let depth = dice.pick(if place.is_in_fiber { &[10, 300] } else { &[10, 300, 20_000] });
             Op::new("deep", vec![json!(kind), json!(depth)])
         }
@@ -307,7 +307,7 @@ fn leaf(dice: &mut Dice, place: Place) -> Op {
     }
 }
 
-/// Callbacks that a library's C code makes: what is thrown there comes back in ways of its own.
+/// Callbacks from a library's C code, which handles their exceptions in special ways.
 const OF_LIBRARIES: [&str; 3] = ["xml", "sqlite", "curl"];
 const OF_THE_ENGINE: [&str; 19] = [
     "usort",
@@ -368,7 +368,7 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             Op::with("fiber", vec![], operations(dice, inside, 4))
         }
         8 => {
-            // It holds nothing that others wait for, since it never ends.
+            // Abandoned code never ends, so it must hold nothing that others wait for.
             let inside = Place { may_suspend: true, is_abandoned: true, is_in_fiber: true, ..inner };
             Op::with("abandon", vec![], operations(dice, inside, 4))
         }
@@ -386,7 +386,7 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             Op::with("call", vec![json!(dice.pick(&OF_LIBRARIES))], operations(dice, inside, 3))
         }
         19 => {
-            // Nothing switches there: a lock that another request of the thread holds would never come.
+            // The fiber cannot be switched here: a lock that another request of the thread holds would never be free.
             let inside = Place {
                 may_lock: false,
                 may_suspend: false,
@@ -409,7 +409,7 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
 fn session(dice: &mut Dice, owner: Place) -> Op {
     let handler = dice.pick(&["files", "user", "shared"]);
     let op = Op::with("session", vec![json!(handler)], operations(dice, owner, 3));
-    // Whoever waits for a session that is destroyed gets the lock of a file that is no more.
+    // A request that waits for a destroyed session gets the lock of a deleted file.
     let ends = if handler == "shared" { 3 } else { 4 };
     Op { last: Some(dice.pick(&["write", "abort", "leave", "destroy"][..ends])), ..op }
 }

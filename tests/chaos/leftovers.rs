@@ -1,15 +1,16 @@
-//! What programs leave behind, or take in a way that nobody meant: fibers that are suspended inside of a call and outlive
-//! their request, objects that nobody constructed, `Svc\per_request()` of each class of PHP, handles of a request's body, files
-//! that are cut while they are read, exceptions that are their own cause. They print nothing, and nothing of what the model says depends on them.
+//! Things that programs leave behind or use in unintended ways: fibers that are suspended inside a call and outlive their
+//! request, objects without a constructor call, `Svc\per_request()` of each class of PHP, handles of a request's body,
+//! files that are truncated while they are read, exceptions that are their own cause. They print nothing, and the model
+//! does not depend on them.
 //!
-//! `CHAOS_WITHOUT` leaves some of them out, as in `unmade,leave sqlite,circle task`.
+//! `CHAOS_WITHOUT` omits some of them, as in `unmade,leave sqlite,circle task`.
 
 use serde_json::json;
 
 use crate::grammar::{Dice, Op, Program, insert_deep};
 
-/// Calls that a fiber is suspended in. Not the compiler: what it calls is the error handler, of which a request has one, so
-/// that the rest of the request would be without.
+/// Calls that a fiber is suspended in. Not the compiler: it calls the error handler, of which a request has one, so that
+/// the rest of the request would be without.
 const CALLS: [&str; 13] = [
     "filter",
     "wrapper",
@@ -26,7 +27,7 @@ const CALLS: [&str; 13] = [
     "load",
 ];
 
-/// What becomes of the fiber that is suspended for longest.
+/// The fates of the longest suspended fiber.
 const FATES: [&str; 5] = ["stay", "resume", "drop", "throw", "cycle"];
 
 fn leftover(dice: &mut Dice) -> Op {
@@ -44,7 +45,7 @@ fn leftover(dice: &mut Dice) -> Op {
     }
 }
 
-/// Adds some to each program; the rest of it stays as it is.
+/// Adds leftovers to each program; the rest of the program stays unchanged.
 pub(crate) fn add(programs: Vec<Program>, seed: u64) -> Vec<Program> {
     let mut dice = Dice::new(seed ^ 0x1ef7);
     let with = |mut program: Program| {

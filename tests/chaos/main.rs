@@ -1,9 +1,8 @@
-//! Chaos: random programs on many requests at once, against a model of what each may see.
+//! Chaos: random programs in many concurrent requests, compared with a model of their isolation.
 //!
-//! A program changes whatever a request can change, waits wherever a request can wait, and looks after each wait whether
-//! everything is still its own; its answer must be exactly what the model says. A round is 256 programs on 64 clients and 2
-//! workers. `make chaos` runs for as long as it is told; a seed that found something is run again by `make chaos SEED=...`,
-//! and made smaller there.
+//! A program changes everything that a request can change, waits wherever a request can wait, and checks after each wait
+//! that all state is still its own; its answer must exactly equal the model's. A round is 256 programs on 64 clients and 2
+//! workers. `make chaos` runs for a given time; `make chaos SEED=...` repeats a seed that failed and shrinks its programs.
 #![cfg(feature = "php")]
 
 mod errands;
@@ -26,10 +25,10 @@ use std::time::{Duration, Instant};
 use grammar::{Program, Temper};
 use server::Server;
 
-/// The seeds of the ordinary suite.
+/// The seeds of the ordinary test run.
 const FIXED: std::ops::Range<u64> = 1..5;
 
-/// More programs than that are not read by anybody.
+/// The number of programs to show; longer lists are not readable.
 const SHOWN: usize = 8;
 
 #[test]
@@ -85,7 +84,7 @@ fn programs_find_nothing_for_as_long_as_asked() {
                 round::kinds(&found).join("\n    ")
             );
             failed.push(seed);
-            // The next one is not to suffer from it.
+            // The next seed must not suffer from this one.
             server = Server::start();
         }
     }
@@ -94,12 +93,12 @@ fn programs_find_nothing_for_as_long_as_asked() {
     assert!(failed.is_empty(), "seeds: {failed:?}; make chaos SEED=... runs one alone");
 }
 
-/// The programs of a round, with what they leave behind.
+/// Returns the programs of a round, with their leftovers.
 fn programs(seed: u64, temper: Temper) -> Vec<Program> {
     leftovers::add(round::programs(seed, temper), seed)
 }
 
-/// Runs programs on a server of their own, and makes them fewer if they find something.
+/// Runs programs on a fresh server, and shrinks them if they fail.
 fn again(programs: &[Program]) {
     let mut server = Server::start();
     let mut found = round::run(&mut server, programs);
@@ -127,7 +126,7 @@ fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Shows one program, as it is sent.
+/// Prints one program as it is sent.
 #[test]
 #[ignore = "shows the program CHAOS_PROGRAM"]
 fn show() {

@@ -1,18 +1,18 @@
-//! What a program's answer is, said without running it.
+//! Predicts a program's answer without running it.
 //!
-//! Promises: it is PHP's own meaning of the program, alone on its server; whatever differs from it came from a neighbour
-//! or from the server. Refuses: what a fatal error leaves of a body is not foretold.
+//! The prediction is PHP's own meaning of the program, alone on its server; every difference comes from a neighbour or from
+//! the server. The body after a fatal error is not predicted.
 
 use super::grammar::{Op, Program};
 
-/// The answer that a program has earned.
+/// The expected answer of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// None: a jump ended it, and the body is what was there.
+    /// `None`: a bailout ended the program; the body contains its output so far.
     pub(crate) body: Option<String>,
     pub(crate) fields: Vec<(String, String)>,
-    /// The head was out when the program failed, so that the client learns of it by a cut.
+    /// The head was sent before the program failed, so the client sees a cut connection.
     pub(crate) may_be_cut: bool,
 }
 
@@ -24,7 +24,7 @@ enum End {
     Exited,
     Fatal,
     TimeLimit,
-    /// The fiber that it is in is not resumed any more.
+    /// The fiber that contains it is never resumed.
     Abandoned,
 }
 
@@ -44,13 +44,13 @@ struct Model<'a> {
     fields: Vec<(String, String)>,
     is_head_sent: bool,
     may_be_cut: bool,
-    /// A handler of sessions stays for the request.
+    /// Whether a session handler is set, which stays for the request.
     has_own_sessions: bool,
     is_finished: bool,
     handler: Option<&'a str>,
     catcher: bool,
     shutdowns: Vec<&'a [Op]>,
-    /// Whether each fiber, the innermost last, is one to be resumed.
+    /// Whether each fiber, the innermost last, will be resumed.
     fibers: Vec<bool>,
     id: &'a str,
 }
@@ -58,7 +58,7 @@ struct Model<'a> {
 /// PHP's `output_buffering` in production.
 const BASE_BYTES: usize = 4096;
 
-/// Foretells the answer.
+/// Predicts the answer.
 pub(crate) fn answer(program: &Program) -> Answer {
     let mut model = Model::new(&program.id, BASE_BYTES);
     let end = model.run(&program.ops);
@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The top of the stack: what becomes of whatever nobody caught. True: a jump.
+    /// Ends the top level after an uncaught exception or an exit. Returns true for a bailout.
     fn settle(&mut self, end: &End) -> bool {
         let is_jump = matches!(end, End::Fatal | End::TimeLimit);
         let is_failure = is_jump || matches!(end, End::Thrown(_)) && !self.catcher;
@@ -177,14 +177,14 @@ impl<'a> Model<'a> {
             "beside" => return self.beside(op),
             "tasks" => self.tasks(op),
             "never" => self.say("N"),
-            // It runs at the end, and prints nothing. A callback of the head likewise.
+            // They run at the end and print nothing.
             "keep" | "head_callback" => {}
             _ => return self.run(op.inner()),
         }
         End::Normal
     }
 
-    // ---- what stands around others ----
+    // ---- operations around others ----
 
     fn buffer(&mut self, op: &'a Op) -> End {
         let level = self.buffers.len() + 1;
@@ -335,7 +335,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// What a task returns: what its program prints. Or how it fails.
+/// Returns the result of a task, which is its program's output, or its failure.
 fn result(id: &str, ops: &[Op]) -> Result<String, &'static str> {
     let mut model = Model::new(id, 0);
     match model.run(ops) {
@@ -349,7 +349,7 @@ fn result(id: &str, ops: &[Op]) -> Result<String, &'static str> {
     }
 }
 
-/// As whoever awaits it says it.
+/// Returns the outcome in the words of an awaiter.
 fn outcome(id: &str, ops: &[Op]) -> String {
     match result(id, ops) {
         Ok(text) => format!("T{text};"),
@@ -358,7 +358,7 @@ fn outcome(id: &str, ops: &[Op]) -> String {
 }
 
 impl Buffer {
-    /// What its callback makes of what it has.
+    /// Returns the result of its callback for the current content.
     fn passed(&mut self) -> String {
         let text = std::mem::take(&mut self.text);
         match self.kind.as_str() {

@@ -1,10 +1,10 @@
-//! Programs as text that a person may read and change.
+//! Programs as text for people to read and change.
 
 use serde_json::{Value, json};
 
 use crate::grammar::{Client, Op, Program, json_of};
 
-/// Programs as a file.
+/// Returns programs as the text of a file.
 pub(crate) fn to_json(programs: &[Program]) -> String {
     let each = programs.iter().map(|program| {
         let client = match program.client {
@@ -17,7 +17,7 @@ pub(crate) fn to_json(programs: &[Program]) -> String {
     format!("[{}]", each.collect::<Vec<_>>().join(",\n"))
 }
 
-/// What `to_json` has written.
+/// Parses the text of `to_json`.
 pub(crate) fn from_json(text: &str) -> Vec<Program> {
     let programs: Vec<Value> = serde_json::from_str(text).unwrap();
     let of = |program: &Value| {
@@ -43,7 +43,7 @@ fn ops_from(list: &Value) -> Vec<Op> {
 
 fn op_from(value: &Value) -> Op {
     let list = value.as_array().unwrap();
-    // A test's life is short.
+    // Leaking is harmless: a test is short-lived.
     let word =
         |value: &Value| -> &'static str { Box::leak(value.as_str().unwrap().to_owned().into_boxed_str()) };
     let at = list.iter().position(Value::is_array);

@@ -1,4 +1,4 @@
-//! Many programs at once on one server, and what was found.
+//! Runs many programs at once on one server, and reports the failures.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,22 +7,22 @@ use crate::grammar::{Program, Temper};
 use crate::server::Server;
 use crate::visit::visit;
 
-/// Requests at a time.
+/// The number of concurrent requests.
 const WIDTH: usize = 64;
-/// Programs of one round: some four for each client.
+/// Programs of one round: about four for each client.
 pub(crate) const PROGRAMS: u64 = 256;
 
-/// The programs of the round with this seed.
+/// Returns the programs of the round with this seed.
 pub(crate) fn programs(seed: u64, temper: Temper) -> Vec<Program> {
     let of = |n| Program::new(seed.wrapping_mul(PROGRAMS).wrapping_add(n), temper).without_known();
     (0..PROGRAMS).map(of).collect()
 }
 
-/// What was found, one line a kind: how often, and the first of it.
+/// Returns the failures by kind: the count, and the first one.
 pub(crate) fn kinds(found: &[String]) -> Vec<String> {
     let mut kinds: Vec<(String, usize, &String)> = Vec::new();
     for line in found {
-        // A kind is what is left without the program's name and what was read.
+        // A kind is the message without the program's name and the received text.
         let words = line
             .split(' ')
             .filter(|word| !word.starts_with('p') || !word.contains(|c: char| c.is_ascii_digit()));
@@ -36,7 +36,7 @@ pub(crate) fn kinds(found: &[String]) -> Vec<String> {
     kinds.into_iter().map(|(_, count, line)| format!("{count} x {line}")).collect()
 }
 
-/// Runs them, waits for rest, and says what went wrong.
+/// Runs programs, waits until the server is at rest, and returns the failures.
 pub(crate) fn run(server: &mut Server, programs: &[Program]) -> Vec<String> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let addr = server.main;
@@ -54,7 +54,7 @@ pub(crate) fn run(server: &mut Server, programs: &[Program]) -> Vec<String> {
     let mut found = found.into_inner().unwrap();
     let offences = server.offences_at_rest();
     if let Some(death) = server.death() {
-        // Whatever else was found comes from it.
+        // The other failures follow from the death.
         found = vec![death];
     }
     found.extend(offences);

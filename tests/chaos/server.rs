@@ -1,4 +1,4 @@
-//! The server under chaos, and everything that it says of itself.
+//! The server under chaos, and all of its reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,42 +32,42 @@ const FILES: [(&str, &str); 12] = [
     ("included.php", include_str!("app/included.php")),
 ];
 
-/// Forms of the code of tasks: in OPcache, and as a copy that is too young to be there.
+/// Kinds of code of tasks: in OPcache, and as a copy that is too new for it.
 const SHAPES: &str = "shapes.php";
 
-/// A running server. It is killed when it goes.
+/// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     place: TempDir,
     pub(crate) main: SocketAddr,
     ops: SocketAddr,
-    /// What a server should not say: lines of its standard error, records of panics.
+    /// Unexpected output of the server: lines of its standard error, records of panics.
     noise: mpsc::Receiver<String>,
     complaints_read: usize,
-    /// Open descriptors after the first requests.
+    /// Open descriptors at the first rest.
     descriptors: Option<f64>,
 }
 
-/// Descriptors beyond those of the first rest: connections that the system has not closed yet, kept files, and what fibers
-/// hold that are suspended in transfers of curl (three for each, of six on each of four threads).
+/// Descriptors beyond those of the first rest: connections that the system has not closed yet, cached files, and the
+/// descriptors of fibers that are suspended in curl transfers (three for each, of six on each of four threads).
 const DESCRIPTORS_MORE: f64 = 40.0 + 3.0 * 6.0 * 4.0;
-/// So many that each worker has one.
+/// Enough requests that each worker gets one.
 const COLLECTORS: usize = 8;
 const ENDED: &str = "svc_responses_by_status_total{";
 const FIBERS: &str = "svc_worker_request_fibers_active{";
 const QUEUED: &str = "svc_queue_depth ";
-/// How long a server may take to come to rest.
+/// The time limit for a server to come to rest.
 const REST: Duration = Duration::from_secs(20);
 
 impl Server {
-    /// Starts a server. `CHAOS_CLASSIC=1` has it without worker mode: there each request is alone with its interpreter, and
-    /// what is found then is a fault of the model's.
+    /// Starts a server. With `CHAOS_CLASSIC=1` it has no worker mode: then each request has an interpreter alone, and
+    /// failures are bugs of the model.
     pub(crate) fn start() -> Self {
         Self::start_with("2", &[])
     }
 
-    /// Starts a server with so many workers and these directives.
+    /// Starts a server with this many workers and these directives.
     pub(crate) fn start_with(workers: &str, directives: &[String]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");
@@ -94,12 +94,12 @@ impl Server {
         Self { child, place, main, ops, noise, complaints_read: 0, descriptors: None }
     }
 
-    /// Where its programs keep what they share.
+    /// Returns the folder that its programs share.
     pub(crate) fn place(&self) -> &Path {
         self.place.path()
     }
 
-    /// How the process ended, if it has.
+    /// Returns how the process ended, if it has.
     pub(crate) fn death(&mut self) -> Option<String> {
         let status = self.child.try_wait().unwrap()?;
         Some(match status.signal() {
@@ -108,7 +108,7 @@ impl Server {
         })
     }
 
-    /// What programs and the server have complained of since the last call.
+    /// Returns the complaints of programs and of the server since the last call.
     pub(crate) fn complaints(&mut self) -> Vec<String> {
         let text = fs::read_to_string(self.place.path().join("complaints")).unwrap_or_default();
         let fresh = text[self.complaints_read..].lines().map(str::to_owned).collect::<Vec<_>>();
@@ -116,7 +116,7 @@ impl Server {
         fresh.into_iter().chain(self.noise.try_iter()).collect()
     }
 
-    /// Waits until nothing is under way; what is left then is an offence against the laws of rest.
+    /// Waits until the server is at rest; returns the violations of the laws of rest.
     pub(crate) fn offences_at_rest(&mut self) -> Vec<String> {
         let until = Instant::now() + REST;
         loop {
@@ -129,7 +129,7 @@ impl Server {
         }
     }
 
-    /// Lets workers collect: garbage may hold descriptors until its worker has enough of it.
+    /// Has workers collect: garbage may hold descriptors until its worker has enough of it.
     fn collect(&self) {
         let main = self.main;
         std::thread::scope(|scope| {
@@ -139,12 +139,12 @@ impl Server {
         });
     }
 
-    /// How many requests have had their answer, or have lost the client that was to get it.
+    /// Returns how many requests have ended, with an answer or without a client.
     pub(crate) fn ended(&self) -> f64 {
         visit::ask(self.ops, "/metrics").map_or(f64::NAN, |text| value_of(&text, ENDED))
     }
 
-    /// Waits until `ended` requests have ended, and of their scripts at most `parked` still wait.
+    /// Waits until `ended` requests have ended, and at most `parked` of their scripts still wait.
     pub(crate) fn wait_until_ended(&mut self, ended: f64, parked: f64) {
         let until = Instant::now() + REST;
         while Instant::now() < until && self.death().is_none() {
@@ -152,7 +152,7 @@ impl Server {
                 let fibers = value_of(&text, FIBERS);
                 value_of(&text, ENDED) >= ended
                     && value_of(&text, QUEUED) == 0.0
-                    // Requests are no fibers in classic mode.
+                    // In classic mode, requests are not fibers.
                     && (fibers <= parked || fibers.is_nan())
             });
             if is_over {
@@ -166,7 +166,7 @@ impl Server {
         if self.death().is_some() {
             return Vec::new();
         }
-        // It may die at any moment, which is then what is told.
+        // The server may die at any moment, which is then the report.
         let Some(text) = visit::ask(self.ops, "/metrics") else { return vec!["no metrics".into()] };
         let value = |series: &str| value_of(&text, series);
         let mut offences = Vec::new();
@@ -181,7 +181,7 @@ impl Server {
             "svc_log_records_dropped_total ",
         ] {
             let is_of_other_mode = is_classic() && series.starts_with("svc_worker_");
-            // Our own look is no connection of the main port.
+            // This connection is not one of the main port.
             if value(series) != 0.0 && !is_of_other_mode {
                 offences.push(format!("at rest {series} is {}", value(series)));
             }
@@ -204,7 +204,7 @@ impl Server {
         offences
     }
 
-    /// How many descriptors of each kind are open.
+    /// Returns how many descriptors of each kind are open.
     fn open_files(&self) -> BTreeMap<String, usize> {
         let mut kinds = BTreeMap::new();
         let directory = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
@@ -216,10 +216,10 @@ impl Server {
         kinds
     }
 
-    /// Ends it in order; says how that went wrong.
+    /// Shuts the server down; returns what went wrong.
     pub(crate) fn stop(mut self) -> Vec<String> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        // It may have ended by itself, which is found below.
+        // The server may have exited already, which the wait below reports.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let until = Instant::now() + Duration::from_secs(60);
         while self.child.try_wait().unwrap().is_none() && Instant::now() < until {
@@ -237,24 +237,24 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The sum of the series whose lines begin so. What is not there is not 0.
+/// Returns the sum of the series whose lines have this prefix; NaN if there are none.
 fn value_of(metrics: &str, series: &str) -> f64 {
     let lines = metrics.lines().filter(|line| line.starts_with(series) && !line.starts_with('#'));
     let values: Vec<f64> = lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect();
     if values.is_empty() { f64::NAN } else { values.into_iter().sum() }
 }
 
-/// What is wrong with the books of tasks, once none is in flight.
+/// Returns a violation of the task metrics' laws, once no task is in flight.
 fn offences_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
     let of = |what: &str| {
         let number = value(&format!("svc_async_tasks_{what} "));
-        // Counters are there from the first task on.
+        // The counters appear with the first task.
         if number.is_nan() && what.ends_with("_total") { 0.0 } else { number }
     };
     let [dispatched, completed, failed, cancelled, stranded, rejected] =
@@ -291,7 +291,7 @@ fn launch(
             ("WORKER_MODE_ENABLED", if is_classic { "false" } else { "true" }),
             ("ENTRY_FILE", "worker.php"),
             ("PHP_WORKERS", if is_classic { "8" } else { workers }),
-            // However slow the machine is, a refusal is none of the model's answers.
+            // The model predicts no refusals, even on a slow machine.
             ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
             ("ASYNC_WORKERS", workers),
             ("ASYNC_ENTRY_FILE", root.join("tasks.php").to_str().unwrap()),
@@ -338,7 +338,7 @@ fn launch(
     (child, heard, is_ready)
 }
 
-/// Where `CHAOS_LOG` has all that servers print.
+/// Opens the file of `CHAOS_LOG`, which gets a copy of all servers' output.
 fn copy() -> Option<fs::File> {
     fs::File::options().append(true).create(true).open(std::env::var_os("CHAOS_LOG")?).ok()
 }

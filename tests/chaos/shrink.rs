@@ -1,4 +1,4 @@
-//! Makes the programs of a round that found something fewer and smaller, as long as something is still found.
+//! Makes the programs of a failed round fewer and smaller while they still fail.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,11 @@ use crate::grammar::{Op, Program};
 use crate::round;
 use crate::server::Server;
 
-/// How often programs may get away before they count as innocent.
+/// How many passing runs make programs count as innocent.
 const TRIES: usize = 2;
 
-/// The smallest programs that were come to within `budget`, and what they find; none if it does not come again.
+/// Returns the smallest failing programs that were found within `budget`, and their failures; `None` if the failure does
+/// not recur.
 pub(crate) fn shrink(programs: Vec<Program>, budget: Duration) -> Option<(Vec<Program>, Vec<String>)> {
     let until = Instant::now() + budget;
     let mut found = finds(&programs)?;
@@ -52,8 +53,8 @@ fn finds(programs: &[Program]) -> Option<Vec<String>> {
     })
 }
 
-/// Takes out the operation number `left`, counted from the root: first with all that it holds, then it alone. False: there
-/// is none.
+/// Removes operation number `left`, counted from the root: first with its nested operations, then alone. Returns false if
+/// it does not exist.
 fn remove(ops: &mut Vec<Op>, left: &mut usize) -> bool {
     let mut at = 0;
     while at < ops.len() {

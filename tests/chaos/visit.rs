@@ -1,4 +1,4 @@
-//! One client of one program: sends it, and judges what comes back.
+//! One client of one program: sends it, and checks the response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::grammar::{Client, Program};
 use crate::model::{self, Answer};
 
-/// How long an answer may take; beyond that nobody will answer.
+/// The time limit for an answer; after that none will come.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What was read of an answer.
+/// The part of an answer that was read.
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -19,7 +19,7 @@ struct Reply {
     is_whole: bool,
 }
 
-/// Runs the program on the server; what is wrong with its answer.
+/// Runs the program on the server; returns what is wrong with its answer.
 pub(crate) fn visit(addr: SocketAddr, program: &Program) -> Option<String> {
     let body = program.body();
     let request = format!(
@@ -54,7 +54,7 @@ pub(crate) fn visit(addr: SocketAddr, program: &Program) -> Option<String> {
     }
 }
 
-/// Reads a page; none if there is nobody.
+/// Reads a page; returns `None` if the server cannot be reached.
 pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(addr).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -69,17 +69,17 @@ pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
 fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
     let text = String::from_utf8_lossy(&reply.body);
     if program.fault.is_some() {
-        // What is left of it nobody can say; but somebody has answered.
+        // The rest is unpredictable; but there must be an answer.
         return (![200, 500].contains(&reply.status))
             .then(|| format!("status {}: {}", reply.status, brief(&text)));
     }
     let is_jump = answer.body.is_none();
-    // A failure may change a head that PHP has sent, as long as it is still here.
+    // Until the head is sent, a failure may change it.
     if reply.status != answer.status && !(answer.may_be_cut && reply.status >= 500) {
         return Some(format!("status {} and not {}: {}", reply.status, answer.status, brief(&text)));
     }
     match &answer.body {
-        // The server has words of its own for errors that say nothing.
+        // The server has its own page for errors without a body.
         Some(body) if body.is_empty() && reply.status >= 400 => {}
         Some(body) if *body != text => {
             return Some(format!("body {}\n        and not {}", brief(&text), brief(body)));
@@ -123,7 +123,7 @@ fn read(bytes: &[u8]) -> Option<Reply> {
     Some(Reply { status, fields, body, is_whole })
 }
 
-/// A chunked body, and whether its end is there.
+/// Decodes a chunked body; returns it, and whether it is complete.
 fn parts(mut rest: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {

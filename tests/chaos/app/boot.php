@@ -1,5 +1,5 @@
 <?php
-// What every thread has before its first program.
+// The state of every thread before its first program.
 require __DIR__ . '/loop.php';
 require __DIR__ . '/world.php';
 require __DIR__ . '/calls.php';

@@ -1,5 +1,5 @@
 <?php
-/** Operations that run a part of the program where the engine, or a library, calls it back. */
+/** Operations that run part of the program inside a callback of the engine or of a library. */
 trait Calls
 {
     private function do_call(string $kind, array $ops): void
@@ -74,7 +74,7 @@ trait Calls
         }
     }
 
-    /** What runs in a destructor that the collector calls may be another request's: it prints nothing. */
+    /** In a destructor that the collector calls, another request may be current: it prints nothing. */
     private function collect(Closure $run, bool $suits): void
     {
         $is_due = true;
@@ -89,7 +89,7 @@ trait Calls
             $cycle->self = $cycle;
             unset($cycle);
         }
-        // PHP may call destructors in a fiber of its own.
+        // PHP may call destructors in a separate fiber.
         $this->fibers[] = false;
         gc_collect_cycles();
         if (!$suits) {
@@ -97,7 +97,7 @@ trait Calls
         }
         array_pop($this->fibers);
         if (gc_status()['running']) {
-            // A jump has left the worker's last collection: there is no other one.
+            // A bailout has aborted the worker's last collection: there will be no other one.
             $once();
         }
     }
@@ -120,7 +120,7 @@ trait Calls
             return;
         }
         $function = static function () use ($run) { $run(); return 1; };
-        // Since PHP 8.4 each driver has a class of its own; since 8.5 the old name is deprecated.
+        // Since PHP 8.4 each driver has a class; since 8.5 the old name is deprecated.
         if (class_exists('Pdo\\Sqlite', false)) {
             $database = new Pdo\Sqlite('sqlite::memory:');
             $database->createFunction('f', $function);
@@ -165,7 +165,7 @@ trait Calls
         return $generator;
     }
 
-    /** Uses the stack up to its limit, which is an exception. */
+    /** Uses the stack up to its limit, which throws an exception. */
     private function do_recurse(string $kind): void
     {
         $level = 0;
@@ -201,7 +201,7 @@ trait Calls
     }
 }
 
-/** Calls when the engine asks it for something. */
+/** Runs operations when the engine calls one of its methods. */
 final class Subject implements JsonSerializable, ArrayAccess, Countable
 {
     public static ?Closure $awaited = null;
@@ -225,7 +225,7 @@ final class Subject implements JsonSerializable, ArrayAccess, Countable
     public function offsetUnset(mixed $at): void {}
 }
 
-/** Gives a closure to a file that calls it. */
+/** Passes a closure to a file that calls it. */
 final class Included
 {
     public static function run(Closure $run): void

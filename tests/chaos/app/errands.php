@@ -1,5 +1,5 @@
 <?php
-/** Operations with tasks: what a request, or a task, leaves to other threads. */
+/** Operations with tasks: work that a request or a task gives to other threads. */
 trait Errands
 {
     use FreshShapes, KnownShapes {
@@ -12,7 +12,7 @@ trait Errands
     {
         $order = ['id' => $this->id . 't' . ++$this->uses, 'ops' => $ops, 'fault' => Fault::of_task()];
         $order += ['request' => svc_request_id(), 'side' => Side::Out, 'more' => $more = new Luggage($order['id'])];
-        // What is in OPcache, and what is copied.
+        // Code that is in OPcache, and code that is copied.
         $task = $this->uses % 2 ? self::dispatch_as($shape, $order) : self::dispatch_fresh($shape, $order);
         if ($more->id !== $order['id']) {
             World::complain($this->id, 'shares an object with a task', $order['id'], $more->id);
@@ -29,7 +29,7 @@ trait Errands
         return $answer['text'];
     }
 
-    /** What has become of it, as the model says it. */
+    /** The outcome of the task in the model's words. */
     private function outcome(Svc\Task $task, string $id, ?float $timeout = null): string
     {
         try {
@@ -88,7 +88,7 @@ trait Errands
         }
     }
 
-    /** A task that runs the first operation, while the others run here. */
+    /** A task that runs the first operation while the others run here. */
     private function do_beside(string $shape, array $ops): void
     {
         if ($ops === []) {
@@ -149,7 +149,7 @@ trait Errands
         return 'R';
     }
 
-    /** Tasks that do not end by themselves, and a timeout. */
+    /** Tasks that never end by themselves, and a timeout. */
     private function do_never(string $which, string $kind, float $timeout): void
     {
         $tasks = array_map(static fn () => Svc\async(Errand::never(...), $kind), $which === 'one' ? [1] : [1, 2]);
@@ -186,7 +186,7 @@ enum Side: string
     case Back = 'back';
 }
 
-/** An object that goes along, and refers to itself. */
+/** An object that is transferred with the task and refers to itself. */
 final class Luggage
 {
     public self $self;
@@ -194,7 +194,7 @@ final class Luggage
     public function __construct(public string $id) { $this->self = $this; }
 }
 
-/** What runs in the thread of a task. */
+/** The code that runs in the thread of a task. */
 final class Errand
 {
     public static function run(array $order): array
@@ -221,7 +221,7 @@ final class Errand
             'stream' => Svc\wait_readable(($pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0))[0]),
             'task' => Svc\async(self::never(...), 'sleep')->await(),
             'stubborn' => self::insist(),
-            // Who spins holds others up, and they may be those whom it waits for.
+            // A spinning task blocks other tasks, perhaps one that it waits for.
             'spin' => self::spin(),
         };
         return 'ended';
@@ -244,13 +244,13 @@ final class Errand
         }
     }
 
-    /** As the model says it; what it does not foretell is `!`. */
+    /** The failure in the model's words; unpredictable text becomes `!`. */
     public static function reason(Svc\Async\TaskException $failure): string
     {
         $message = $failure->getMessage();
         return match (true) {
             str_contains($message, 'exit()') => 'exit',
-            // Its message is not reported, if error_reporting says so.
+            // Its message is not reported if error_reporting excludes it.
             str_contains($message, 'ended by a fatal error'),
             str_contains($message, 'Allowed memory size'),
             str_contains($message, 'Maximum execution time'),

@@ -1,4 +1,4 @@
-/* An extension for tests: lets the n-th allocation from a mark on fail as PHP's memory limit fails it. */
+/* An extension for tests: fails the n-th allocation after a mark the way PHP's memory limit does. */
 #include <php.h>
 #include <zend_gc.h>
 
@@ -20,14 +20,14 @@ typedef void *(*allocate_fn)(size_t PLACE_DC);
 typedef void (*release_fn)(void * PLACE_DC);
 typedef void *(*resize_fn)(void *, size_t PLACE_DC);
 
-/* What the heap had before; NULL: its own. */
+/* The heap's previous function; NULL stands for the heap's own one. */
 static __thread allocate_fn own_allocate;
 static __thread release_fn own_release;
 static __thread resize_fn own_resize;
 static __thread zend_long left;
 static __thread char path[512];
 
-/* PHP's own; what it is checked against is in faults_arm(). */
+/* PHP's own struct; faults_arm() checks the layout. */
 typedef struct {
     int use_custom_heap;
     void *storage;
@@ -56,7 +56,7 @@ static bool is_limit_found(void)
     return is_found;
 }
 
-/* The server raises the limit where a jump would leave a half of something. */
+/* Whether the server has raised the limit, where a bailout would leave an operation incomplete. */
 static bool is_raised(void)
 {
     return limit() > (size_t)PG(memory_limit);
@@ -79,7 +79,7 @@ static void count(size_t size)
     zend_gc_status collector;
     zend_gc_get_status(&collector);
     if (collector.active || is_raised()) {
-        /* The limit gives way to the collector, which could not be left in the middle: the next one fails. */
+        /* The collector suspends the limit because it must not be aborted: fail the next allocation instead. */
         return;
     }
     disarm();
@@ -160,7 +160,7 @@ static const zend_function_entry functions[] = {
     PHP_FE_END
 };
 
-/* The heap is about to go. */
+/* The heap is about to be destroyed. */
 PHP_RSHUTDOWN_FUNCTION(faults)
 {
     (void)type;

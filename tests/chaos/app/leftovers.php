@@ -1,12 +1,12 @@
 <?php
-/** What a program leaves behind, or takes in a way that nobody meant. Nothing that it prints depends on it. */
+/** Operations that leave things behind, or use objects in unintended ways. Their results are never printed. */
 trait Leftovers
 {
     private function do_leave(string $call, string $fate): void
     {
         self::attempt(static fn () => Left::end_oldest($fate));
         if (!isset($this->own['target']) && in_array($call, ['curl', 'multi'], true)) {
-            // Nobody comes to the thread of a task at the end, to close what it has open.
+            // The thread of a task has no end of request that would close its open things.
             return;
         }
         $fiber = new Fiber(Left::{"in_$call"}(...));
@@ -15,7 +15,7 @@ trait Leftovers
         $this->check("leave $call");
     }
 
-    /** As a PSR-7 request does, which its application may refer to in a circle. */
+    /** Like a PSR-7 request, which its application may refer to in a cycle. */
     private function do_body(string $how): void
     {
         $kept = new stdClass();
@@ -31,7 +31,7 @@ trait Leftovers
         $this->check("body $how");
     }
 
-    /** An object of each class of the server, as others than its constructor make them. */
+    /** Creates an object of each class of the server without its constructor. */
     private function do_unmade(string $how): void
     {
         foreach (get_declared_classes() as $class) {
@@ -60,7 +60,7 @@ trait Leftovers
         $this->check("unmade $how");
     }
 
-    /** An instance for each request of a class of PHP or an extension, which is given to what looks into objects. */
+    /** An instance per request of a class of PHP or an extension, passed to functions that inspect objects. */
     private function do_each(string $how, int $number): void
     {
         $classes = array_values(array_filter(
@@ -96,7 +96,7 @@ trait Leftovers
         };
     }
 
-    /** A file that others read, and cut, at the same time. */
+    /** A file that several requests read and truncate at the same time. */
     private function do_cut(string $how): void
     {
         $file = getenv('CHAOS_PLACE') . '/cut';
@@ -130,7 +130,7 @@ trait Leftovers
         $this->check("circle $where");
     }
 
-    /** Whatever comes of it, and whatever it warns of. */
+    /** Ignores the result and the warnings. */
     private static function attempt(Closure $call): mixed
     {
         set_error_handler(static fn () => true);
@@ -146,7 +146,7 @@ trait Leftovers
     }
 }
 
-/** Does not take from the numbers that the program draws. */
+/** Leaves the program's own sequence of random numbers alone. */
 function mt_rand_apart(int $from, int $to): int
 {
     return $from + hrtime(true) % ($to - $from + 1);
@@ -161,14 +161,14 @@ final class Serialized
     }
 }
 
-/** What outlives the requests that left it, on their thread. */
+/** Objects that outlive the requests that left them, per thread. */
 final class Left
 {
     /** Suspended, the oldest first. @var list<Fiber> */
     public static array $fibers = [];
     /** @var list<stdClass> */
     public static array $bodies = [];
-    /** What Svc\per_request() has returned, by its class. @var array<string, object> */
+    /** Results of Svc\per_request(), by class. @var array<string, object> */
     public static array $each = [];
 
     public static function register(): void
@@ -192,7 +192,7 @@ final class Left
             } elseif ($fiber->isSuspended() && $fate === 'throw') {
                 $fiber->throw(new DomainException('into a fiber'));
             }
-            // It is destroyed here.
+            // The fiber is destroyed here.
             unset($fiber);
         } catch (Svc\Async\CancelledException $cancelled) {
             throw $cancelled;

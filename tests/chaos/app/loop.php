@@ -1,5 +1,5 @@
 <?php
-// A stand-in for a library that keeps its event loop in a static property, which is each request's own.
+// A stand-in for a library that keeps its event loop in a static property, which each request has separately.
 namespace Revolt;
 
 final class EventLoop

@@ -1,24 +1,24 @@
 <?php
-/** Runs one program, and knows what it must find. Each operation is a method `do_...`; the model in Rust has the same. */
+/** Runs one program and checks its state. Each operation is a method `do_...`; the model in Rust has a counterpart. */
 final class Mind
 {
     use Calls, Errands, Leftovers, Streams;
 
-    /** What must be found after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
+    /** Expected after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
     private array $own = [];
-    /** What is in the buffers of the request, the outermost first. @var list<string|null> */
+    /** The contents of the request's buffers, the outermost first. @var list<string|null> */
     private array $texts = [];
-    /** The fibers that run, the innermost last. */
+    /** The running fibers, the innermost last. */
     private array $fibers = [];
-    /** Fibers that nobody resumes any more. */
+    /** Fibers that will never be resumed. */
     private WeakMap $abandoned;
     private array $kept = [];
-    /** Inside of a callback where these are not as the program left them. */
+    /** Depth of callbacks that run while handlers or buffers differ from what the program has set. */
     private int $in_handler = 0, $in_buffer = 0;
     private int $uses = 0;
     private ?Throwable $armed = null;
     private ?array $random = null;
-    /** The request has been taken apart, as far as the program can tell. */
+    /** The request has been torn down, as far as the program can tell. */
     private bool $is_over = false, $has_own_sessions = false;
     private ?WeakReference $guard = null;
 
@@ -49,7 +49,7 @@ final class Mind
         ];
     }
 
-    /** The mind of a task, which has neither a client nor a request. */
+    /** The state of a task, which has neither a client nor a request. */
     public static function of_task(string $id, string $request): self
     {
         $mind = new self($id);
@@ -64,7 +64,7 @@ final class Mind
 
     // ---- the frame of a program ----
 
-    /** Runs operations, and returns what they print. */
+    /** Runs operations and returns their output. */
     public function text_of(array $ops): string
     {
         ob_start();
@@ -84,7 +84,7 @@ final class Mind
         }
     }
 
-    /** The request looks around: everything is its own. */
+    /** Checks that everything that the request sees belongs to it. */
     public function check(string $when): void
     {
         if ($this->is_over) {
@@ -108,7 +108,7 @@ final class Mind
         }
     }
 
-    /** When the last holder of what this returns goes, the program leaves no cycles behind: no collector finds them later,
+    /** When the last reference to the result goes, the program leaves no cycles behind that a collector would find later,
      * in another request. */
     public function guard(): Guard
     {
@@ -138,7 +138,7 @@ final class Mind
 
     private function say(string $text): void
     {
-        // Before it is printed: who prints may wait, and another part of the program then looks.
+        // Before printing: printing may wait, and then another part of the program checks the texts.
         $last = array_key_last($this->texts);
         if ($this->texts[$last] !== null) {
             $this->texts[$last] .= $text;
@@ -155,7 +155,7 @@ final class Mind
         $this->check("after a wait in $when");
     }
 
-    /** Something else was in between, and comes back to `level` buffers. */
+    /** Returns to `level` buffers after other operations. */
     private function close_down_to(int $level): void
     {
         while (count($this->texts) > $level) {
@@ -166,7 +166,7 @@ final class Mind
     private function close_buffer(bool $is_sent): void
     {
         array_pop($this->texts);
-        // What the callback makes of it is known to the model, not here; and the check would see it half way.
+        // Only the model knows what the callback returns; and a check here would see it half done.
         $last = array_key_last($this->texts) ?? 0;
         $is_known = ($this->texts[$last] ?? null) !== null;
         $this->texts[$last] = null;
@@ -203,10 +203,10 @@ final class Mind
         $this->wait($seconds, 'sleep');
     }
 
-    /** Says that it has come here, and waits until it may go on. */
+    /** Reports that it has arrived, and waits for permission to continue. */
     private function do_await(string $name): void
     {
-        // It runs only when it is told: what happens meanwhile is another request's.
+        // Continues only when the gate opens: other requests run meanwhile.
         $gate = fopen(getenv('CHAOS_PLACE') . "/go-$name", 'r+');
         touch(getenv('CHAOS_PLACE') . "/at-$name");
         Svc\wait_readable($gate);
@@ -283,7 +283,7 @@ final class Mind
     private function do_catcher(string $kind): void
     {
         set_exception_handler(function (Throwable $thrown) use ($kind) {
-            // It is away while it is called, as PHP has it; so are the fibers that the exception came through.
+            // PHP removes the handler during its call; the fibers that the exception has left are gone too.
             $this->fibers = [$this->fibers[0]];
             Fault::here();
             if ($kind === 'park') {
@@ -315,7 +315,7 @@ final class Mind
             },
         };
         ob_start($callback, $chunk);
-        // With a size PHP passes on when it likes; the model knows when.
+        // With a chunk size PHP passes data on at times that only the model knows.
         $this->texts[] = $chunk > 0 ? null : '';
         $level = count($this->texts);
         $this->run($ops);
@@ -366,7 +366,7 @@ final class Mind
                 $fiber->resume();
             }
         } finally {
-            // A task that is cancelled leaves it where it is, for a collector to find.
+            // A cancelled task leaves the fiber in place, for a collector to find.
             $this->abandoned[$fiber] = true;
         }
         array_splice($this->fibers, $depth);
@@ -437,7 +437,7 @@ final class Mind
         $guard = $this->guard();
         register_shutdown_function(function () use ($ops, $guard) {
             $this->fibers = [$this->fibers[0]];
-            // What ended the program is known by now. After a fatal error the engine is as it was left.
+            // The cause of the program's end is known by now. After a fatal error the engine stays as it is.
             $error = error_get_last();
             $this->own['last error'][1] = $error['message'] ?? null;
             $is_fatal = in_array($error['type'] ?? 0, [E_ERROR, E_PARSE, E_CORE_ERROR, E_COMPILE_ERROR], true);
@@ -476,7 +476,7 @@ final class Mind
     }
 }
 
-/** An error handler that can be told from another one. */
+/** An error handler that differs from all others. */
 final class Handler
 {
     public function __construct(public readonly string $name, private string $kind, private Closure $tell) {}
@@ -487,7 +487,7 @@ final class Handler
     }
 }
 
-/** Calls a closure when nobody holds it any more. */
+/** Calls a closure when its last reference goes. */
 final class Guard
 {
     public function __construct(private Closure $last) {}

@@ -1,5 +1,5 @@
 <?php
-/** The forms that the code of a task can have. There are two of this file: OPcache has one of them. */
+/** The kinds of code that a task can have. The file exists twice: OPcache has one copy. */
 trait KnownShapes
 {
     private static function dispatch_as(string $shape, array $order): Svc\Task

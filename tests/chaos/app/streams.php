@@ -1,10 +1,10 @@
 <?php
-/** Operations with sessions, locks, streams, the process' state, and the head of the reply. */
+/** Operations with sessions, locks, streams, the process's state, and the header of the response. */
 trait Streams
 {
     private function do_session(string $handler, array $ops, string $then): void
     {
-        // A handler stays for the request, and cannot be set once the head is out.
+        // A handler stays for the request, and cannot be set after the header was sent.
         if ($handler === 'user' ? headers_sent() : $this->has_own_sessions) {
             return;
         }
@@ -14,7 +14,7 @@ trait Streams
         $is_shared = $handler === 'shared';
         $name = $is_shared ? 'shared' : "own-$this->id";
         session_id($name);
-        // An enclosing session of another name has ended with that.
+        // This has ended an enclosing session of another name.
         $this->own['session id'] = [static fn () => session_id(), $name];
         $this->in_handler++;
         try {
@@ -24,7 +24,7 @@ trait Streams
             }
             session_start();
         } catch (Svc\Async\CancelledException $cancelled) {
-            // It has none, but PHP empties $_SESSION before it reads a session.
+            // The session is new, but PHP empties $_SESSION before it reads a session.
             unset($this->own['session id']);
             $this->own['session'][1] = $_SESSION ?? null;
             throw $cancelled;
@@ -236,7 +236,7 @@ trait Streams
             return;
         }
         header_register_callback(function () use ($ops) {
-            // A reply without output sends its head when the request has been taken apart.
+            // A response without output sends its header after the request was torn down.
             $was_over = $this->is_over;
             $this->is_over = !in_array('run', array_column(debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS), 'function'), true);
             $this->in_handler++;
@@ -262,7 +262,7 @@ trait Streams
     private function do_finish(): void
     {
         svc_finish_request();
-        // It has closed the buffers; what is printed from now on goes nowhere.
+        // The buffers are closed; from now on output is discarded.
         $this->texts = array_fill(0, max(1, ob_get_level()), null);
         $this->own['level'][0] = static fn () => true;
         $this->check('finish');
@@ -294,7 +294,7 @@ trait Streams
     }
 }
 
-/** Sessions in the worker's memory, with a wait wherever PHP calls. */
+/** Sessions in the worker's memory, with a wait in each method that PHP calls. */
 final class Memory implements SessionHandlerInterface
 {
     private static array $data = [];
@@ -309,7 +309,7 @@ final class Memory implements SessionHandlerInterface
     public function gc(int $age): int|false { Fault::here(); return 0; }
 }
 
-/** A stream of its request's name; the program goes on inside of it. */
+/** A stream with its request's name; the program continues inside it. */
 final class Wrapper
 {
     public $context;
@@ -336,7 +336,7 @@ final class Wrapper
     public function stream_close(): void { Fault::here(); Svc\sleep(0.0); }
 }
 
-/** Turns what goes through it round; the program goes on inside of it. */
+/** Reverses the data that passes through; the program continues inside it. */
 final class Filter extends php_user_filter
 {
     public function onCreate(): bool { Fault::here(); return true; }

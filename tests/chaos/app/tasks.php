@@ -1,3 +1,3 @@
 <?php
-// What a thread for tasks has before its first task.
+// The state of a thread for tasks before its first task.
 require __DIR__ . '/boot.php';

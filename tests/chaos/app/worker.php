@@ -1,5 +1,5 @@
 <?php
-// The application under chaos: each request brings a program, and is answered with what the program prints.
+// The application under chaos: each request contains a program, and the response is the program's output.
 require __DIR__ . '/boot.php';
 $handler = static function (): void {
     if ($_GET['id'] === 'collector') {

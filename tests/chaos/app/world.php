@@ -1,14 +1,14 @@
 <?php
-/** What every request finds at its beginning, and what requests share. */
+/** The initial state of every request, and the state that requests share. */
 final class World
 {
-    /** What the autoloader runs for a class. @var array<string, Closure> */
+    /** The code that the autoloader runs for a class. @var array<string, Closure> */
     public static array $autoloads = [];
     private static array $neutral;
 
     public static function found(): void
     {
-        // Boot has things of its own, which requests must find again.
+        // Boot has its own state, which requests must find unchanged.
         putenv('CHAOS_BOOT=boot');
         set_error_handler(self::boot_error(...));
         spl_autoload_register(static function (string $class): void {
@@ -26,7 +26,7 @@ final class World
         return false;
     }
 
-    /** Everything that a request could find of another one's. */
+    /** Returns all state that could come from another request. */
     public static function look(): array
     {
         $handler = set_error_handler(null);
@@ -60,14 +60,14 @@ final class World
 
     private static function directives(): array
     {
-        // What counts, and what is told by its own look.
+        // The values alone; the time zone has a separate look.
         return array_diff_key(ini_get_all(null, false), ['date.timezone' => 0]);
     }
 
     public static function check_neutral(string $id): void
     {
         $found = self::look();
-        // The operating system's own script may have been told a time limit by the engine.
+        // The engine may have set a time limit for the script that runs.
         foreach ($found as $what => $value) {
             if ($value !== self::$neutral[$what]) {
                 $before = self::$neutral[$what];
@@ -122,7 +122,7 @@ final class World
         }
     }
 
-    /** A jump out of a collection leaves it under way, until the worker that it taints has been booted anew. */
+    /** A bailout out of a collection leaves it unfinished until the tainted worker boots again. */
     public static function complain_of_collector(string $id): void
     {
         $status = gc_status();
@@ -158,14 +158,14 @@ final class World
     }
 }
 
-/** Ends a program at a certain point: the n-th call of `here`, each at the beginning of some callback. */
+/** Ends a program at one point: the n-th call of `here`, at the beginning of a callback. */
 final class Fault
 {
     private static ?string $kind = null;
     private static int $left = 0;
     private static ?string $request = null;
 
-    /** For the first task of the request, and not for itself. */
+    /** For the first task of the request, not for the request. */
     private static ?array $of_task = null;
 
     /** @param array{kind: string, n: int, in_task?: bool}|null $fault */
@@ -181,7 +181,7 @@ final class Fault
         }
     }
 
-    /** What the next task is to be armed with. It is the first one, since a second end would be another's. */
+    /** The fault of the next task. Only the first task gets it: a second end would hit another request. */
     public static function of_task(): ?array
     {
         if (self::$request !== svc_request_id()) {
@@ -191,7 +191,7 @@ final class Fault
         return $fault;
     }
 
-    /** From here on allocations count. */
+    /** Allocations count from here on. */
     public static function mark(): void
     {
         if (self::$kind === 'allocation') {
@@ -212,7 +212,7 @@ final class Fault
         if (self::$kind === null || self::$kind === 'allocation') {
             return;
         }
-        // Its own callbacks, and those that nobody's request calls.
+        // Only its own callbacks, and those that run without a current request.
         $request = svc_request_id();
         if (($request !== '' && $request !== null && $request !== self::$request) || --self::$left > 0) {
             return;
@@ -234,12 +234,12 @@ final class Fault
         try {
             Fiber::suspend();
         } catch (Error) {
-            // A request is outside of a fiber.
+            // The request does not run in a fiber.
         }
     }
 }
 
-/** Calls a closure when it ends. */
+/** Calls a closure when it is destroyed. */
 final class Quiet
 {
     public ?object $self = null;
@@ -255,7 +255,7 @@ final class Quiet
     }
 }
 
-/** What a request leaves in its event loop: its destructor runs when the request ends. */
+/** An object that a request leaves in its event loop: its destructor runs at the end of the request. */
 final class Keepsake
 {
     public function __construct(public string $id, private string $kind) {}
