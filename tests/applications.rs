@@ -1,5 +1,5 @@
-//! Applications as docs/applications.md starts them: its commands are run as they are written there, and what they start is
-//! used by an administrator and a visitor.
+//! The applications of docs/applications.md: the tests run the page's commands unchanged, and an administrator and a
+//! visitor use the result.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -14,7 +14,7 @@ use crate::fetched::fetched;
 use crate::support::{self, Svc};
 use crate::wiki;
 
-/// The first block of this language below this heading.
+/// Returns the first code block in this language below this heading.
 fn block(heading: &str, language: &str) -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/applications.md");
     let page = fs::read_to_string(page).unwrap();
@@ -24,7 +24,7 @@ fn block(heading: &str, language: &str) -> String {
     block.split_once("```").unwrap().0.to_owned()
 }
 
-/// Starts what the page starts below this heading, with another directory in the place of `directory`.
+/// Starts the command below this heading of the page, with another directory instead of `directory`.
 fn start_as_documented(heading: &str, directory: &str, root: TempDir, variables: &[(&str, &str)]) -> Svc {
     let command = block(heading, "console");
     let command = command.strip_prefix("$ ").unwrap();
@@ -34,7 +34,7 @@ fn start_as_documented(heading: &str, directory: &str, root: TempDir, variables:
     let folder = Path::new(env!("CARGO_BIN_EXE_svc")).parent().unwrap();
     let plain = support::command(root.path(), variables);
     let mut shell = Command::new("sh");
-    // The server takes the place of the shell, so that it is the process that the test ends.
+    // `exec` replaces the shell, so that the test ends the server itself.
     shell.arg("-ec").arg(format!("exec env {command}")).env_clear().stdin(Stdio::null());
     shell.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     shell.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
@@ -46,7 +46,7 @@ fn copied(from: impl AsRef<Path>, to: &Path) {
     assert!(status.success());
 }
 
-/// A project of a framework: the application of the tests, with its front controller and a stylesheet in `public`.
+/// Creates a project of a framework: the tests' application, with its front controller and a stylesheet in `public`.
 fn project(name: &str, folders: &[&str]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     copied(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/php").join(name), root.path());
@@ -59,7 +59,7 @@ fn project(name: &str, folders: &[&str]) -> TempDir {
     root
 }
 
-/// The page names what Debian 12 has; other distributions have other versions.
+/// The page names the versions of Debian 12; other distributions have others.
 #[test]
 fn the_page_names_the_versions_that_are_tested() {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
@@ -79,7 +79,7 @@ fn the_page_names_the_versions_that_are_tested() {
         let text = fs::read_to_string(Path::new(&folder).join(file)).unwrap();
         let (_, version) = text.split_once(before).unwrap();
         let version = if parts == 0 {
-            // `2022-07-31b "Igor"`: the letter counts corrections.
+            // In `2022-07-31b "Igor"`, the letter counts the fixes of a release.
             let (date, code) = version.trim().split_once(' ').unwrap();
             format!("{} {code}", date.trim_end_matches(char::is_alphabetic))
         } else {
@@ -99,7 +99,7 @@ fn wordpress_is_installed_and_has_pretty_permalinks() {
     let (Some(source), Some(database)) = (fetched("wordpress"), databases::mariadb()) else { return };
     let root = tempfile::tempdir().unwrap();
     copied(source, root.path());
-    // It asks itself over HTTP whether pretty permalinks work, while it answers the installer.
+    // WordPress checks over HTTP whether pretty permalinks work while it answers the installer.
     let svc = start_as_documented("WordPress", "/srv/wordpress", root, &[("PHP_WORKERS", "4")]);
     let mut admin = Browser::open(svc.main());
     assert!(admin.get("/").text().contains("Setup Configuration File"), "the front page leads to the setup");
@@ -133,7 +133,7 @@ fn wordpress_is_installed_and_has_pretty_permalinks() {
     let permalink = permalink.and_then(|rest| rest.split('"').next()).unwrap_or_else(|| panic!("{front}"));
     assert!(!permalink.contains("index.php") && permalink.starts_with("/2"), "{permalink}");
     assert!(visitor.get(permalink).text().contains("<title>Hello world! &#8211; Wombats</title>"));
-    // The one with a query leads there.
+    // The address with a query redirects to it.
     assert!(visitor.get("/?p=1").text().contains("<title>Hello world! &#8211; Wombats</title>"));
     let comment = [("comment", "A <em>wombat</em> digs."), ("comment_post_ID", "1"), ("comment_parent", "0")];
     let page = admin.submit("/wp-comments-post.php", &comment);

@@ -1,4 +1,4 @@
-//! The benchmark's table: what is made of recorded runs, and where it is written to.
+//! The benchmark's table: its calculation from recorded runs, and the files that it is written to.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn documentation() -> String {
     fs::read_to_string(Path::new(ROOT).join("docs/performance.md")).unwrap()
 }
 
-/// A folder with runs of two servers: three rounds of `hello`, one of `static` with an error.
+/// Creates a folder with runs of two servers: three rounds of `hello`, and one of `static` with an error.
 fn record() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let run = |workload: &str, server: &str, requests: u32, errors: u32| {
@@ -88,8 +88,8 @@ fn the_table_replaces_what_is_between_the_markers() {
     assert_eq!(fs::read_to_string(&page).unwrap(), "no markers\n");
 }
 
-/// What the generator of handshakes prints after a run of two clients: requests, microseconds, bytes, p50, p99, then errors
-/// (connect, read, write, status, timeout).
+/// Returns the output of the handshake generator after a run of two clients: requests, microseconds, bytes, p50, p99, then
+/// errors (connect, read, write, status, timeout).
 fn handshakes(port: u16, path: &str, seconds: &str) -> Vec<u64> {
     let script = Path::new(ROOT).join("scripts/peers/handshake.py");
     let arguments = [&port.to_string(), path, "2", seconds];
@@ -122,7 +122,7 @@ fn handshakes_of_the_benchmark_are_full() {
 
     let missing = handshakes(svc.main().port(), "missing", "0.1");
     assert!(missing[0] > 0 && missing[5..] == [0, 0, 0, missing[0], 0], "{missing:?}");
-    // No TLS there.
+    // The operations port has no TLS.
     let refused = handshakes(svc.ops().port(), "page.txt", "0.1");
     assert!(refused[0] == 0 && refused[5] > 0 && refused[6..] == [0; 4], "{refused:?}");
 }

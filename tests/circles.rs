@@ -1,15 +1,15 @@
-//! Fails when files need each other in a circle: whoever reads one would have to read them all.
+//! Detects import cycles between files: to understand one file of a cycle, a reader needs all of them.
 //!
-//! Promises: an import, or a path in the code, is an arrow from the file that says it to the file that it names; a
-//! folder's `mod.rs` and a crate's root only hand names on, and are no rooms. Refuses: it follows no re-export and no
-//! method; those show as arrows where the type is named.
+//! An import, or a path in the code, is an arrow from the file that contains it to the file that it names; a folder's
+//! `mod.rs` and a crate's root only re-export names and are no nodes. Re-exports and methods are not followed; they appear
+//! as arrows where the type is named.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::architecture::paths::paths;
 use crate::architecture::sources;
 
-/// What names what, by file.
+/// The named files, by the naming file.
 pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -45,14 +45,14 @@ fn no_folders_of_the_server_need_each_other() {
     assert!(circles.is_empty(), "folders that need each other: {circles:#?} in {between:#?}");
 }
 
-/// The code of a crate by path, without its tests.
+/// Returns the code of a crate by path, without its tests.
 fn code_of_crate(crate_dir: &str) -> BTreeMap<String, String> {
     let is_test = |path: &str| path.contains("/tests/") || path.ends_with("_tests.rs");
     let files = sources(&[crate_dir]).into_iter().filter(|(path, _)| !is_test(path));
     files.map(|(path, code)| (path, without_tests(&code).to_owned())).collect()
 }
 
-/// Cuts off the tests at the end of a file.
+/// Removes the tests at the end of a file.
 fn without_tests(code: &str) -> &str {
     let is_tests = |rest: &str| {
         let item = rest.split_once("]\n").map_or("", |(_, item)| item);
@@ -62,7 +62,7 @@ fn without_tests(code: &str) -> &str {
     starts.into_iter().find(|at| is_tests(&code[*at..])).map_or(code, |at| &code[..at])
 }
 
-/// Finds what the files of a crate name of each other.
+/// Finds the references between the files of a crate.
 fn arrows(crate_dir: &str, files: &BTreeMap<String, String>) -> Arrows {
     let modules: BTreeMap<Vec<String>, &String> =
         files.keys().map(|path| (module_of(crate_dir, path), path)).collect();
@@ -91,7 +91,7 @@ fn module_of(crate_dir: &str, path: &str) -> Vec<String> {
     names.filter(|name| !["mod", "lib", "main"].contains(&name.as_str())).collect()
 }
 
-/// The file that a path leads to, as seen from the module `own`.
+/// Returns the file that a path leads to, seen from the module `own`.
 fn file_of<'a>(
     modules: &BTreeMap<Vec<String>, &'a String>,
     own: &[String],
@@ -117,7 +117,7 @@ fn file_of<'a>(
     found
 }
 
-/// The groups whose members can all be reached from each other.
+/// Returns the groups whose members can all reach each other.
 pub(crate) fn circles(arrows: &Arrows) -> Vec<Vec<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         arrows.keys().map(|from| (from.as_str(), reached_from(arrows, from))).collect();
@@ -165,7 +165,7 @@ fn a_circle_is_found_however_it_is_written() {
         files.insert("core/pool/slot.rs".to_owned(), back.to_owned());
         let arrows = arrows("core", &files);
         let expected = ["core/pool/desk.rs", "core/pool/slot.rs", "core/pool/threads.rs"];
-        // The desk is reached by the threads alone.
+        // Only the threads refer to the desk.
         assert_eq!(circles(&arrows), [expected.to_vec()], "{back}: {arrows:?}");
     }
     assert_eq!(

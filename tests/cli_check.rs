@@ -1,4 +1,4 @@
-//! `svc check` refuses what the start refuses: ports, files and directories that cannot be had, and malformed ini files.
+//! `svc check` rejects the same settings as the start: unavailable ports, files and directories, and malformed ini files.
 
 use std::fs;
 use std::net::TcpListener;
@@ -52,7 +52,7 @@ fn an_address_of_another_machine_is_an_error() {
 fn a_port_that_needs_a_privilege_is_an_error() {
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
     if first.trim().parse::<u16>().unwrap() <= 1 {
-        // Whoever may do anything on this machine may bind every port.
+        // Root may bind every port.
         return;
     }
     let svc = env!("CARGO_BIN_EXE_svc");
@@ -100,9 +100,9 @@ fn the_ports_of_the_server_that_will_reload_are_a_warning() {
         with(&[("INTERNAL_ADDR", &ops)]),
         [excuse("LISTEN_ADDR", &main), excuse("INTERNAL_ADDR", &ops)]
     );
-    // Nothing says that it is the same server.
+    // There is no proof that the running server is this one.
     refusal(&["check", "/tmp"], &listen);
-    // Somebody else's port is no less taken because a server runs.
+    // A port of another process is unavailable whether or not a server runs.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = other.local_addr().unwrap().to_string();
     let said = refusal(&["check", "/tmp"], &[STUB, ("LISTEN_ADDR", &place), ("INTERNAL_ADDR", &ops)]);
@@ -145,7 +145,7 @@ fn the_spool_directory_is_looked_at_by_the_user_of_run_as() {
     accepted(&["check", "/tmp"], &[STUB, ("RUN_AS", "nobody")]);
 }
 
-/// PHP itself prints such a message, takes the lines in front of it, and goes on.
+/// PHP itself prints such a message, uses the lines before the error, and continues.
 #[cfg(feature = "php")]
 #[test]
 fn a_malformed_ini_file_stops_the_start_and_the_check() {
@@ -180,13 +180,13 @@ fn a_malformed_ini_file_stops_the_start_and_the_check() {
         let said = refusal(&[&[word][..], &words].concat(), &[listen]);
         assert!(said.ends_with(" in the directives of -d\n"), "{said}");
     }
-    // What a script reads is its own affair.
+    // ini texts that a script parses are not checked.
     let page = "<?php var_dump(@parse_ini_string('a = (1'));";
     let server = Svc::start(&[("index.php", page)], &[("PHP_INI_SCAN_DIR", "")]);
     assert_eq!(server.get("/").text(), "bool(false)\n");
 }
 
-/// The warnings of a server's log, and those of a check, as sets of what both say.
+/// Returns the warnings of a server's log and of a check, as sets of their common text.
 #[cfg(feature = "php")]
 #[test]
 fn the_check_warns_of_what_the_start_warns_of_and_the_other_way_round() {

@@ -1,4 +1,4 @@
-//! The commands besides `serve`: check, php, reload, stop, help, completions, man.
+//! The commands other than `serve`: check, php, reload, stop, help, completions, man.
 
 use std::fs;
 #[cfg(feature = "php")]
@@ -16,7 +16,7 @@ use crate::support::client::eventually;
 
 const STUB: (&str, &str) = ("EXECUTOR", "stub");
 
-/// The path of a file that does not exist yet, in a folder of its own.
+/// Returns the path of a file that does not exist yet, in a separate folder.
 fn scratch(name: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name).to_str().unwrap().to_owned();
@@ -36,7 +36,7 @@ fn a_server_is_stopped_by_its_pid_file_and_leaves_none() {
     accepted(&["reload", "--pid-file", &path], &[]);
     server.log().expect("reload finished");
     accepted(&["stop"], &[("PID_FILE", &path)]);
-    // A zombie is no process that runs; its parent is here.
+    // The stopped server is a zombie, which does not count as running; this process reaps it.
     assert_eq!(server.wait(), Some(0));
     assert!(!fs::exists(&path).unwrap());
 }
@@ -91,7 +91,7 @@ fn a_pid_file_that_was_left_behind_kills_nobody() {
     fs::write(&path, "nonsense").unwrap();
     assert!(ended(&["stop"]).contains("contains no process ID"));
     assert!(refusal(&["stop"], &[]).contains("PID_FILE: is not set"));
-    // A server takes it over.
+    // A server replaces the old content.
     fs::write(&path, "nonsense").unwrap();
     Svc::start(&[], &[STUB, ("PID_FILE", &path)]).stop();
 }
@@ -116,7 +116,7 @@ fn words_that_were_misspelt_are_told_with_what_was_meant() {
         (&["--listn", ":80"], "svc: error: --listn: unknown option; did you mean --listen?\n"),
         (&["check", "--chnged"], "svc: error: --chnged: unknown option; did you mean --changed?\n"),
         (&["help", "chekc"], "svc: error: \"chekc\": unknown help topic; did you mean check?\n"),
-        // What other servers call it.
+        // The command's name in other servers.
         (&["start"], "svc: error: \"start\": is neither a command nor a directory; did you mean serve?\n"),
         (&["run", "/tmp"], "svc: error: \"run\": unknown command; did you mean serve?\n"),
         (
@@ -135,7 +135,7 @@ fn words_that_were_misspelt_are_told_with_what_was_meant() {
     ] {
         assert_eq!(refusal(words, &[]), expected);
     }
-    // A directory may have any name.
+    // A directory may have any name, even that of a command.
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("chekc")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_svc"))

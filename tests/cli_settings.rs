@@ -1,23 +1,23 @@
-//! Where settings come from, seen from outside: prefixed names, misspelt ones, files of variables, options.
+//! The sources of settings, from outside: prefixed names, misspelled names, env files, options.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{Svc, command};
 
-/// Runs the binary to its end in this environment and nothing else.
+/// Runs the binary to its end in exactly this environment.
 pub(crate) fn svc(words: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     command.args(words).env_clear().stdin(Stdio::null());
     if words.first() == Some(&"check") {
-        // The default may be in use.
+        // The default port may be in use.
         command.env("LISTEN_ADDR", "127.0.0.1:0");
     }
     command.envs(environment.iter().copied());
     command.output().unwrap()
 }
 
-/// Asserts that svc refuses these, and returns what it says.
+/// Asserts that svc rejects these arguments and variables; returns its message.
 #[track_caller]
 pub(crate) fn refusal(words: &[&str], environment: &[(&str, &str)]) -> String {
     let output = svc(words, environment);
@@ -26,7 +26,7 @@ pub(crate) fn refusal(words: &[&str], environment: &[(&str, &str)]) -> String {
     said
 }
 
-/// Asserts that svc accepts these; returns what it prints, and its warnings.
+/// Asserts that svc accepts these arguments and variables; returns its output and its warnings.
 #[track_caller]
 pub(crate) fn accepted(words: &[&str], environment: &[(&str, &str)]) -> (String, String) {
     let output = svc(words, environment);
@@ -36,7 +36,7 @@ pub(crate) fn accepted(words: &[&str], environment: &[(&str, &str)]) -> (String,
     (printed, said)
 }
 
-/// The words after a name in the output of `svc check`.
+/// Returns the words after a name in the output of `svc check`.
 #[track_caller]
 fn row(page: &str, name: &str) -> String {
     let row = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -176,7 +176,7 @@ fn a_file_of_variables_that_cannot_be_used_stops_the_start() {
     for word in ["serve", "check", "stop"] {
         assert_eq!(refusal(&[word, "--env-file", &path], &[STUB]), expected);
     }
-    // Container runtimes know two codes of a health check.
+    // Container runtimes know two exit codes of a health check.
     let output = svc(&["healthcheck", "--env-file", &path], &[]);
     assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(1), expected));
     fs::write(&path, "\nIO_WORKERS=many\n").unwrap();
@@ -190,7 +190,7 @@ fn a_file_of_variables_that_cannot_be_used_stops_the_start() {
 #[test]
 fn records_are_text_for_people_if_that_is_chosen() {
     let root = tempfile::tempdir().unwrap();
-    // The start fails after the first record, so that the server ends by itself.
+    // The start fails after the first record, so the server exits by itself.
     let settings = |format| [STUB, ("LOG_FORMAT", format), ("SPOOL_DIR", "/proc"), ("LOG_LEVELS", "x")];
     let first = |format| {
         let output = command(root.path(), &settings(format)).output().unwrap();

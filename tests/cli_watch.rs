@@ -1,4 +1,4 @@
-//! `--watch`: changes of code are taken over at once.
+//! `--watch`: the server reloads code as soon as it changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::support::{Svc, command};
 const WORKER: &str =
     "<?php require __DIR__ . '/../src/answer.php'; Svc\\Worker::serve(function () { echo answer(); });";
 
-/// Starts a server on the public folder of a project, with these words.
+/// Starts a server on the public folder of a project, with these arguments.
 fn start(words: &[&str]) -> (Svc, PathBuf) {
     start_with(words, &answer("one"))
 }
@@ -32,7 +32,7 @@ fn answer(text: &str) -> String {
     format!("<?php function answer() {{ return '{text}'; }}")
 }
 
-/// Writes a file as editors do: another one takes its name.
+/// Writes a file the way editors do: a new file replaces it by name.
 fn save(path: &Path, text: &str) {
     let other = path.with_extension("new");
     fs::write(&other, text).unwrap();
@@ -48,7 +48,7 @@ fn workers_boot_anew_when_code_changes() {
     eventually("the written code runs", || svc.get("/").text() == "two");
     save(&project.join("src/answer.php"), &answer("three"));
     eventually("the renamed code runs", || svc.get("/").text() == "three");
-    // Code in a folder that was not there.
+    // Code in a folder that did not exist before.
     fs::create_dir_all(project.join("lib/deep")).unwrap();
     fs::write(project.join("lib/deep/more.php"), answer("four")).unwrap();
     fs::write(project.join("src/answer.php"), "<?php require __DIR__ . '/../lib/deep/more.php';").unwrap();

@@ -1,4 +1,4 @@
-//! What scripts send, in the content codings that their clients like.
+//! Output of scripts in the content codings that clients prefer.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -10,10 +10,10 @@ use crate::support::skip::skipped;
 
 const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
 
-/// Runs the PHP code that it is sent.
+/// Runs the PHP code in the request's body.
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 
-/// A function for scripts that gives so many bytes of text.
+/// A PHP function that returns this many bytes of text.
 const TEXT: &str = "function text(int $bytes): string { $s = ''; for ($i = 0; strlen($s) < $bytes; $i++) \
     $s .= '<li class=\"item\">entry ' . md5((string) $i) . \"</li>\\n\"; return substr($s, 0, $bytes); } ";
 
@@ -43,7 +43,7 @@ fn body(coding: &str, response: &Response) -> String {
 fn each_coding_gives_back_what_the_script_wrote() {
     let svc = start(&[("PHP_WORKERS", "1")]);
     let mut client = svc.client();
-    // More often than once: a thread keeps its encoders.
+    // Several times: a thread keeps its encoders.
     for bytes in [300, 30_000, 30_001, 1_000_000, 301] {
         let plain = run(&mut client, "", &format!("echo text({bytes});"));
         assert_eq!((plain.body.len(), plain.field("content-encoding")), (bytes, None));
@@ -403,14 +403,14 @@ fn the_books_have_what_codings_saved() {
     ] {
         on_the_wire += run(&mut client, accepts, code).body.len();
     }
-    // Two bytes that are flushed one by one: the coding makes more of them.
+    // Two bytes that are flushed one by one become more when coded.
     on_the_wire +=
         run(&mut client, "gzip", "while (ob_get_level()) ob_end_flush(); echo 'a'; flush(); echo 'b';")
             .body
             .len();
     eventually("the books are closed", || svc.metric("svc_response_bytes_total") == on_the_wire as f64);
     eventually("the last one is counted", || svc.metric("svc_compressed_responses_total") == 3.0);
-    // It saved nothing: what is missing on the wire is what the others saved.
+    // This response saved nothing: the bytes missing on the wire equal the savings of the others.
     let is_balanced = || {
         let grown = on_the_wire as f64 + svc.metric("svc_compression_bytes_saved_total") - 60_000.0;
         (2.0..60.0).contains(&grown)
@@ -426,11 +426,11 @@ fn what_does_not_go_out_coded_is_not_in_the_books() {
     std::fs::write(pages.path().join("5xx.html"), "<p>ours").unwrap();
     let svc = start(&[("ERROR_PAGES_DIR", pages.path().to_str().unwrap())]);
     let mut client = svc.client();
-    // A page of the operator's replaces what the script had written.
+    // The operator's error page replaces the script's output.
     let response = run(&mut client, "gzip", "echo text(20000); undefined_function();");
     assert_eq!((response.status, response.text().as_str()), (500, "<p>ours"));
     assert_eq!(response.field("content-encoding"), None);
-    // The client has left before the head.
+    // The client leaves before the head is sent.
     let root = svc.root().display();
     let code = format!(
         "ignore_user_abort(true); touch('{root}/inside');
@@ -450,7 +450,7 @@ fn what_does_not_go_out_coded_is_not_in_the_books() {
             .map(|series| svc.metric(series))
     };
     assert_eq!(books(), [0.0, 0.0]);
-    // One that does is, with all that it saved.
+    // A coded response is counted, with all bytes that it saved.
     let response = run(&mut svc.client(), "gzip", "echo text(20000);");
     let saved = (20_000 - response.body.len()) as f64;
     eventually("both books have it", || books() == [1.0, saved]);

@@ -1,4 +1,4 @@
-//! The command line and the settings, seen from outside: what is wrong is said in one line each, with exit code 2.
+//! The command line and the settings from outside: each error is reported in one line, with exit code 2.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Runs the binary in this environment and nothing else; a run that does not end by itself fails the test.
+/// Runs the binary in exactly this environment; a run that does not end by itself fails the test.
 fn svc(words: &[&str], environment: &[(&str, &str)]) -> Output {
     let child = Command::new(env!("CARGO_BIN_EXE_svc"))
         .args(words)
@@ -30,7 +30,7 @@ fn svc(words: &[&str], environment: &[(&str, &str)]) -> Output {
     output.unwrap_or_else(|_| panic!("svc {words:?} did not end with {environment:?}"))
 }
 
-/// Asserts that svc refuses to start, and returns what it says.
+/// Asserts that svc refuses to start; returns its messages.
 fn refusal(words: &[&str], environment: &[(&str, &str)]) -> Vec<String> {
     let output = svc(words, environment);
     let said = String::from_utf8(output.stderr).unwrap();

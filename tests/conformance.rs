@@ -1,4 +1,4 @@
-//! HTTP/1 on the wire, byte by byte: what is refused, what is kept, what nobody can smuggle.
+//! HTTP/1 on the wire, byte by byte: rejected messages, persistent connections, request smuggling.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use crate::support::Svc;
 use crate::support::client::eventually;
 use crate::support::http2::{Http2Client, head};
 
-/// Says what PHP saw.
+/// Prints the request as PHP sees it.
 const SEEN: &str = "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' ', strlen(file_get_contents('php://input')), ';';";
 
 fn start() -> Svc {
     Svc::start(&[("index.php", SEEN)], &[("ENTRY_FILE", "index.php"), ("MAX_BODY_BYTES", "100000")])
 }
 
-/// Sends `bytes`, closes the sending side, and returns everything that comes back.
+/// Sends `bytes`, closes the sending side, and returns the whole response.
 fn exchange(svc: &Svc, bytes: &[u8]) -> String {
     let mut client = svc.client();
     client.send(bytes);

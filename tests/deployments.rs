@@ -1,5 +1,5 @@
-//! Deployments: after `svc reload`, requests run the new code in both modes, however the files were replaced. Code that does
-//! not boot is visible in all reports and costs no request.
+//! Deployments: after `svc reload`, requests in both modes run the new code, however the files were replaced. Code that
+//! does not boot appears in all reports and costs no request.
 #![cfg(feature = "php")]
 
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::support::client::eventually;
 use crate::support::skip::skipped;
 use crate::support::{Svc, written};
 
-/// Without it, OPcache leaves scripts alone that were written in the last two seconds.
+/// Without this directive, OPcache ignores scripts that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
 
 /// A site whose code is behind the link `current`, beside the document root.
@@ -29,7 +29,7 @@ struct DeployedSite {
 }
 
 impl DeployedSite {
-    /// Starts a server on the first release, whose `lib.php` is `code`. In worker mode, the code is loaded at the boot.
+    /// Starts a server on the first release, whose `lib.php` is `code`. In worker mode, the boot loads that code.
     fn start(is_worker: bool, code: &str, settings: &[(&str, &str)], directives: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         release(folder.path(), 1, code);
@@ -49,7 +49,7 @@ impl DeployedSite {
         all.extend(settings);
         let directives = [&[AT_ONCE][..], directives].concat();
         let svc = Svc::start_with(&[("index.php", &index)], &all, &directives);
-        // The server is ready before all of its workers are, and one that boots later would load what a test deploys.
+        // The server is ready before all of its workers are, and a worker that boots later would load the test's new code.
         becomes(&svc, "all workers have booted", |seen| {
             seen["workers"].as_array().unwrap().iter().all(|worker| worker["state"] == "idle")
         });
@@ -60,7 +60,7 @@ impl DeployedSite {
         self.folder.path().join(name)
     }
 
-    /// The answers on several connections, from any of the workers.
+    /// Returns the answers on several connections, from any of the workers.
     fn answers(&self) -> Vec<String> {
         (0..6).map(|_| self.svc.get("/").text()).collect()
     }
@@ -70,7 +70,7 @@ impl DeployedSite {
         assert_eq!(self.answers(), vec![code; 6]);
     }
 
-    /// Overwrites the code in the same file, which keeps its time of change.
+    /// Overwrites the code in the same file and keeps its modification time.
     fn replace_code(&self, code: &str) {
         let path = self.path("current/lib.php");
         let time = fs::metadata(&path).unwrap().modified().unwrap();
@@ -116,7 +116,7 @@ fn code(word: &str) -> String {
     format!("<?php function code() {{ return '{word}'; }}")
 }
 
-/// Writes a release. Archives and reproducible builds give all files one time.
+/// Writes a release. As in archives and reproducible builds, all files have the same time.
 fn release(folder: &Path, number: usize, code: &str) {
     let release = folder.join(format!("release{number}"));
     fs::create_dir(&release).unwrap();
@@ -151,7 +151,7 @@ fn after_a_reload_every_worker_runs_what_is_on_disk_however_it_got_there() {
         for directive in ["opcache.validate_timestamps=0", "opcache.revalidate_freq=60", "opcache.enable=0"] {
             let site = DeployedSite::start(is_worker, &code("v1"), &[], &[directive]);
             site.assert_serves("v1");
-            // All of them within a second or two, as a pipeline does that corrects itself.
+            // All of them within a second or two, like a pipeline that corrects itself.
             for (number, way) in (2..).zip(WAYS.iter().chain(&WAYS)) {
                 let word = format!("v{number}");
                 deploy(&site, way, number, &code(&word));
@@ -202,7 +202,7 @@ fn links_to_the_root_and_to_folders_below_it_are_followed_at_once() {
                 let output = command.arg("reload").env_clear().env("PID_FILE", &pid_file).output().unwrap();
                 assert!(output.status.success(), "{output:?}");
             }
-            // All within the time for which paths are remembered, on all threads.
+            // All within the time for which all threads cache paths.
             for path in ["/", script, "/a.txt", "/", script, "/a.txt"] {
                 let answer = svc.get(path);
                 let seen = (answer.status, answer.text());
@@ -295,11 +295,11 @@ fn reloads_under_load_lose_no_request_and_come_to_rest() {
                 });
             }
             for number in 2..12_usize {
-                // At once: a request must not find half a file.
+                // Atomically: a request must not find half a file.
                 deploy(&site, "moved over with the same time", number, &code(&number.to_string()));
                 let output = site.reload(&[]);
                 deployed.store(number as u64, Ordering::SeqCst);
-                // Before any assertion, which the clients would not notice.
+                // Before any assertion, whose failure would not stop the clients.
                 if !output.status.success() || number == 11 {
                     is_over.store(true, Ordering::SeqCst);
                 }
@@ -308,7 +308,7 @@ fn reloads_under_load_lose_no_request_and_come_to_rest() {
         });
         site.assert_serves("11");
         assert_eq!(site.metric("svc_responses_by_status_total{status=\"5xx\"}"), 0.0);
-        // No restart of OPcache is left over that would replace the workers again and again. A status may be a second old.
+        // No restart of OPcache is pending that would replace the workers again. A status may be a second old.
         let younger = |than: &Value, seen: &Value| {
             seen["uptime_seconds"].as_u64() >= than["uptime_seconds"].as_u64().map(|seconds| seconds + 2)
         };
@@ -345,7 +345,7 @@ fn the_memory_of_releases_that_are_gone_is_given_back() {
     assert_eq!(site.metric("svc_opcache_restarts_total"), 10.0);
 }
 
-/// Code that does not boot, a part of its message, and whether the message has a place.
+/// Code that does not boot, part of its message, and whether the message contains a place.
 const BROKEN: [(&str, &str, bool); 5] = [
     ("<?php throw new RuntimeException('no database');", "Uncaught RuntimeException: no database", true),
     (
@@ -458,7 +458,7 @@ fn a_first_start_that_fails_counts_and_the_reload_tells_what_the_mended_code_is_
     assert_eq!(svc.metric("svc_worker_boot_failing"), 0.0);
 }
 
-/// Code whose boot waits for a file.
+/// Returns code whose boot waits for a file.
 fn slow(site: &DeployedSite, word: &str) -> String {
     let go = site.path("go");
     let waits = format!("while (!file_exists('{}')) {{ usleep(1000); clearstatcache(); }}", go.display());
@@ -474,7 +474,7 @@ fn the_wait_has_an_end_and_can_be_left_out() {
     let output = site.reload(&["--no-wait"]);
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
     site.assert_serves("v1");
-    // Several at once, one of which has begun before: all of them have the same outcome.
+    // Several reloads at once, the first of which has begun before: all have the same result.
     let mut waiting: Vec<_> = (0..3).map(|_| site.reloading(&[]).spawn().unwrap()).collect();
     fs::write(site.path("go"), "").unwrap();
     for reload in &mut waiting {

@@ -1,10 +1,10 @@
-//! The documentation keeps to what there is: its links lead somewhere, and settings, metrics and messages exist.
+//! Checks the documentation: its links have targets, and its settings, metrics and messages exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All pages that people read, with their text.
+/// Returns all pages of the documentation with their text.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut paths = Vec::new();
@@ -21,7 +21,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
 }
 
-/// The lines that are prose, and not examples of code.
+/// Returns the lines outside code examples.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -31,17 +31,17 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of all links in a line.
+/// Returns the targets of all links in a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
 }
 
-/// What is between backticks in a line.
+/// Returns the texts between backticks in a line.
 fn code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// The anchor of a heading, as those who render Markdown make it.
+/// Returns the anchor of a heading, as Markdown renderers create it.
 fn anchor(heading: &str) -> String {
     let is_kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
     heading.to_lowercase().chars().filter(is_kept).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -81,7 +81,7 @@ fn settings_that_pages_name_exist() {
         "docs/migrating.md",
         "docs/troubleshooting.md",
     ];
-    /// Of others: variables for scripts, options of libraries and units, and settings of applications.
+    /// Names from outside svc: variables for scripts, options of libraries and units, and settings of applications.
     const OTHERS: [&str; 11] = [
         "CAP_NET_BIND_SERVICE",
         "CURLOPT_TIMEOUT",

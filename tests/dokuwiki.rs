@@ -1,4 +1,4 @@
-//! A real application from its installer on: DokuWiki, as Debian ships it, used by an administrator and a visitor.
+//! A real application from its installer on: DokuWiki as Debian packages it, used by an administrator and a visitor.
 #![cfg(feature = "php")]
 
 use crate::browser::{Browser, Part, input};
@@ -49,7 +49,7 @@ fn a_wiki_is_installed_edited_and_searched() {
     install(&mut admin);
     log_in(&mut admin);
     save_page(&mut admin);
-    // Every byte value, boundaries and line ends included, and more than memory keeps.
+    // Every byte value, boundaries and line ends included, and more than the memory limit of a body.
     let file: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
     upload_file(&mut admin, "bytes.zip", &file);
 
@@ -57,7 +57,7 @@ fn a_wiki_is_installed_edited_and_searched() {
     assert_eq!(visitor.get("/doku.php?id=animals:wombat&do=export_raw").text(), TEXT);
     let got = visitor.get("/lib/exe/fetch.php?media=animals:bytes.zip");
     assert_eq!((got.field("content-type"), got.body == file), (Some("application/zip"), true));
-    // The image on the page is what makes DokuWiki index it.
+    // The image on the page makes the browser start DokuWiki's indexer.
     let image = visitor.get("/lib/exe/taskrunner.php?id=animals:wombat");
     assert_eq!((image.field("content-type"), &image.body[..3]), (Some("image/gif"), &b"GIF"[..]));
     let found = visitor.get("/doku.php?do=search&q=quick+wombat&id=start").text();
@@ -105,7 +105,7 @@ fn check_what_the_operator_sees(svc: &Svc, uploaded_bytes: usize) {
     );
     assert!(svc.metric("svc_request_bytes_total") > uploaded_bytes as f64);
     assert!(svc.metric("svc_response_bytes_total") > uploaded_bytes as f64);
-    // The last one is in the books a little later than its answer.
+    // The last request is counted shortly after its response.
     eventually("all but the logo have waited", || {
         svc.metric("svc_queue_wait_us_count") as u64 + 1 == svc.metric("svc_request_duration_us_count") as u64
     });

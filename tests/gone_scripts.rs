@@ -1,4 +1,4 @@
-//! Scripts that are gone by the time their worker opens them: the path is looked up once more.
+//! Scripts that are deleted before their worker opens them: the path is resolved a second time.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -16,7 +16,7 @@ echo 'RELEASE ', basename(__DIR__), ' ', basename($_SERVER['SCRIPT_FILENAME']), 
     $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '-', ' ', strlen(file_get_contents('php://input')), ' ', $_POST['a'] ?? '-';
 "#;
 
-/// Two releases, and a link `current` to the first one.
+/// Creates two releases, and a link `current` to the first one.
 fn releases(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for release in ["one", "two"] {
@@ -35,7 +35,7 @@ fn switch(root: &Path, release: &str) {
     fs::rename(root.join("next"), root.join("current")).unwrap();
 }
 
-/// With OPcache, and without: what OPcache has of a file that is gone, it runs until it looks at the disk.
+/// With and without OPcache: OPcache runs a deleted file from its cache until it checks the disk.
 const CACHES: [&[&str]; 2] = [&["opcache.enable=0"], &["opcache.revalidate_freq=0"]];
 
 fn start(root: TempDir, document_root: &str, entry: &str, directives: &[&str]) -> Svc {
@@ -54,7 +54,7 @@ fn post(client: &mut Client, path: &str) -> String {
 
 #[test]
 fn a_release_is_switched_and_the_old_one_removed() {
-    // A link to the document root, and one below it.
+    // A link to the document root, and a link below it.
     for (directives, (document_root, prefix)) in
         CACHES.iter().flat_map(|cache| [("current", ""), ("", "/current")].map(|root| (cache, root)))
     {
@@ -67,7 +67,7 @@ fn a_release_is_switched_and_the_old_one_removed() {
         assert_eq!(client.get(&path).text(), seen("one", "0 -"));
         switch(svc.root(), "two");
         fs::remove_dir_all(svc.root().join("one")).unwrap();
-        // Within the second in which I/O threads remember scripts.
+        // Within the second for which I/O threads cache scripts.
         assert_eq!(post(&mut client, &path), seen("two", "3 5"));
         assert_eq!(client.get(&path).text(), seen("two", "0 -"));
         svc.assert_metric("svc_dropped_requests_total", 0.0);
@@ -124,7 +124,7 @@ fn the_front_controller_takes_over_what_a_script_has_left() {
         assert!(client.get("/tool.php/a").text().contains("/tool.php /a"));
         fs::remove_file(svc.root().join("tool.php")).unwrap();
         assert!(post(&mut client, "/tool.php/a").ends_with(" /index.php - 3 5"));
-        // The front controller itself goes, and comes back.
+        // The front controller itself is deleted and restored.
         assert!(client.get("/x").text().contains(" /index.php -"));
         fs::rename(svc.root().join("index.php"), svc.root().join("away")).unwrap();
         assert_eq!(client.get("/x").status, 404);
@@ -152,7 +152,7 @@ fn what_runs_before_the_script_is_not_seen_twice() {
     let response = client.get("/tool.php");
     assert!(response.text().starts_with("before RELEASE"), "{}", response.text());
     assert_eq!(response.fields.iter().filter(|(name, _)| name == "x-before").count(), 1);
-    // Also what has gone to the client.
+    // Also after the response has been sent.
     fs::write(svc.root().join("tool.php"), "<?php echo 'tool';").unwrap();
     assert!(client.get("/tool.php?flush=1").text().ends_with("tool"));
     fs::remove_file(svc.root().join("tool.php")).unwrap();
@@ -173,7 +173,7 @@ fn a_script_that_php_may_not_open_is_an_error_as_ever() {
     assert!(log.of("php").iter().any(|record| record.to_string().contains("open_basedir")));
 }
 
-/// Ends the clients with the test, however it ends.
+/// Ends the clients with the test, even if it panics.
 struct EndsClients<'a>(&'a AtomicBool);
 
 impl Drop for EndsClients<'_> {
@@ -213,7 +213,7 @@ fn clients_meet_no_error_while_releases_come_and_go() {
                 switch(&root, &new);
                 fs::remove_dir_all(root.join(&old)).unwrap();
                 old = new;
-                // A request overlaps with one switch at most.
+                // A request overlaps with at most one switch.
                 for answers in &answers {
                     let seen = answers.load(Ordering::Relaxed);
                     eventually("requests go on", || answers.load(Ordering::Relaxed) > seen);

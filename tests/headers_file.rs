@@ -1,4 +1,4 @@
-//! Fields that the operator adds to responses: by `.svcheaders`, and `HSTS`.
+//! Response fields that the operator adds: `.svcheaders` and `HSTS`.
 
 use std::fs;
 use std::path::Path;
