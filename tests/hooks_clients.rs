@@ -1,5 +1,5 @@
-//! The clients of applications with all runtime hooks: many at once in one worker thread, and byte for byte what they
-//! answer in classic mode.
+//! The clients of applications with all runtime hooks: many at once in one worker thread, with byte for byte the same
+//! answers as in classic mode.
 #![cfg(feature = "php")]
 
 use std::io;
@@ -14,14 +14,14 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer};
 use crate::waits::path_of;
 
-/// How many of each client are there at once.
+/// The number of concurrent requests of each client.
 const OF_EACH: usize = 6;
 
 const CODE: &str = r#"
-// The packages are older than this PHP, which calls things deprecated that they do.
+// The packages are older than this PHP, which deprecates some of their code.
 error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 require CLASSES . '/autoload.php';
-/** What a call returns, or what it throws. */
+/** The result of a call, or its exception. */
 function what(callable $call): mixed
 {
     try { return $call(); } catch (Throwable $thrown) { return [$thrown::class, preg_replace('/after \d+ m/', 'after m', $thrown->getMessage())]; }
@@ -61,7 +61,7 @@ function with_symfony($n, $client)
 }
 function with_symfony_curl($n) { return with_symfony($n, new Symfony\Component\HttpClient\CurlHttpClient()); }
 function with_symfony_native($n) { return with_symfony($n, new Symfony\Component\HttpClient\NativeHttpClient()); }
-/** A transaction that is kept, one that is not, and an error. */
+/** A committed transaction, one that is rolled back, and an error. */
 function with_dbal($n, $database)
 {
     file_get_contents(URL . "/held/$n");
@@ -95,7 +95,7 @@ function with_predis($n)
 }
 "#;
 
-/// An application programming interface of a few pages.
+/// Serves an API with a few pages.
 fn pages(visit: &mut Visit) -> io::Result<()> {
     loop {
         let request = visit.request()?;

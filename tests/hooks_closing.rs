@@ -1,4 +1,4 @@
-//! The runtime hook `net` when what a request waits for is closed, or left, under its feet.
+//! The runtime hook `net` when the object of a wait is closed or abandoned during the wait.
 #![cfg(feature = "php")]
 
 use crate::backend::{Backend, Visit};
@@ -22,7 +22,7 @@ function opens($n)
     };
     return [is_int($count) ? 'part' : $count, socket_last_error()];
 }
-/** Closes it, and takes its number at once for a connection that has something to read. */
+/** Closes it, and at once reuses its number for a connection with readable data. */
 function closes($n)
 {
     $number = fn () => count(glob('/proc/self/fd/*'));
@@ -55,7 +55,7 @@ fn a_call_never_reads_what_is_sent_to_the_next_owner_of_its_number() {
         forget(&server, &["in"]);
         let mut client = server.send("opens", way);
         server.until("in");
-        // The one who waits has come to its wait when its thread answers.
+        // Once its thread answers, the request waits.
         assert_serves(&server);
         assert_eq!(server.send("closes", way).response().text(), r#"[true,"not yours\n"]"#, "{way}");
         assert_eq!(client.response().text(), answer, "{way}");
@@ -94,7 +94,7 @@ fn a_bailout_out_of_a_transfer_stops_before_the_library_of_its_own_request() {
     for round in 0..20 {
         let mut ends = server.send("ends_in_callback", "");
         pages.plain.gate().wait_until_held(1);
-        // Another transfer begins and ends on the same thread, and a third one goes on.
+        // Another transfer begins and ends on the same thread, and a third one continues.
         let mut other = server.send("by_curl_tls", "other");
         pages.tls.gate().wait_until_held(1);
         if round % 2 == 0 {

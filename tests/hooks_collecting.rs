@@ -1,4 +1,4 @@
-//! The cycle collector frees connections, and what belongs to them, while requests of the thread wait inside of their
+//! The cycle collector frees connections and their dependent objects while requests of the thread wait inside their
 //! drivers.
 #![cfg(feature = "php")]
 
@@ -47,7 +47,7 @@ function asks_mysqli($n)
     Held::$mysqli->query(open_gate());
     return $answers[0];
 }
-/** The connection is in the knot as well, and this request alone has another reference to it. */
+/** The connection is also in the knot, and only this request has another reference to it. */
 function asks_in_knot($n)
 {
     $knot = new Knot(connect());
@@ -55,7 +55,7 @@ function asks_in_knot($n)
     unset($knot);
     return asks($n, $db);
 }
-/** Not even this request has one. */
+/** Not even this request has another reference. */
 function asks_by_knot($n)
 {
     mark('inside');
@@ -75,7 +75,7 @@ function tie_mysqli_statement()
     $statement->get_result()->fetch_all();
     Held::$knot = $statement->self = $statement;
 }
-/** Its destructor has it live on, and is not called again. */
+/** Its destructor resurrects it, and is not called again. */
 class Kept extends PDOStatement { public function __destruct() { Held::$knot = $this; } }
 function keep_statement()
 {
@@ -100,19 +100,19 @@ fn with_each(test: impl Fn(&Database, &TaskSvc)) {
     }
 }
 
-/// Has a request hold the gate, and another one wait inside the database for it.
+/// Has one request hold the gate and another one wait for it inside the database.
 fn wait_inside(server: &TaskSvc, function: &str) -> (Client, Client) {
     forget(server, &["held", "inside", "go"]);
     let gate = server.send("hold_gate", "0");
     server.until("held");
     let inside = server.send(function, "7");
     server.until("inside");
-    // It has come to its wait when its thread answers.
+    // Once its thread answers, the request waits.
     server.tell("strrev");
     (gate, inside)
 }
 
-/// Collects while a request waits, which then gets its answer.
+/// Collects while a request waits, and checks that the request gets its answer.
 fn collect_meanwhile(server: &TaskSvc, function: &str, answer: &str) {
     let (mut gate, mut inside) = wait_inside(server, function);
     assert_eq!(server.tell("collects"), "true");
@@ -125,7 +125,7 @@ fn collect_meanwhile(server: &TaskSvc, function: &str, answer: &str) {
 fn what_belongs_to_a_connection_in_use_is_freed_later() {
     with_each(|_, server| {
         server.tell("tie_statement");
-        // It is still garbage, and its connection is in use again.
+        // The object is garbage again, and its connection is in use again.
         for _ in 0..3 {
             collect_meanwhile(server, "asks", "[7]");
         }

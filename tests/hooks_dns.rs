@@ -1,5 +1,5 @@
-//! Names that requests wait for: other requests of the thread run meanwhile, and each gets the answer that it would have
-//! got without the hook.
+//! Name lookups in requests: other requests of the thread run meanwhile, and each request gets the same answer as without
+//! the hook.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -54,7 +54,7 @@ Svc\Worker::serve(function () {
         return;
     }
     if (isset($_GET['leave'])) {
-        // It is resolving when it is given up.
+        // The lookup is in progress when the request gives up the transfer.
         $multi = curl_multi_init();
         curl_multi_add_handle($multi, $curl = curl($name));
         curl_multi_exec($multi, $running);
@@ -104,17 +104,17 @@ const WORKER_MODE: [(&str, &str); 3] =
     [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php"), ("PHP_WORKERS", "1")];
 const ON: (&str, &str) = ("RUNTIME_HOOKS", "all");
 
-/// One worker thread, with settings and options of `resolv.conf`.
+/// Starts one worker thread, with settings and options of `resolv.conf`.
 fn start_with(dns: &DnsServer, options: &str, settings: &[(&str, &str)]) -> Svc {
     dns.svc(options, &[("worker.php", WORKER)], &[&WORKER_MODE, settings].concat())
 }
 
-/// Nobody asks twice.
+/// Starts a server whose queries time out so late that none is repeated.
 fn start(dns: &DnsServer) -> Svc {
     start_with(dns, "timeout:30", &[ON])
 }
 
-/// `n1.example`, `n2.example` and so on, with the addresses 192.0.2.1, 192.0.2.2 and so on.
+/// Serves `n1.example`, `n2.example` and so on, with the addresses 192.0.2.1, 192.0.2.2 and so on.
 fn numbered(count: usize, manner: Option<Manner>) -> Option<DnsServer> {
     let dns = DnsServer::start(&[])?;
     for number in 1..=count {
@@ -142,13 +142,13 @@ fn send(svc: &Svc, query: &str) -> Client {
     client
 }
 
-/// The calls that blocked their threads: the series of the metric that are there.
+/// Returns the calls that blocked their threads: the existing series of the metric.
 fn blocked(svc: &Svc) -> Vec<String> {
     let page = svc.ask("/metrics").text();
     page.lines().filter(|line| line.starts_with("svc_hook_blocked_total{")).map(str::to_owned).collect()
 }
 
-/// The helper threads of the server.
+/// Returns the number of the server's helper threads.
 fn helpers(svc: &Svc) -> usize {
     let threads = fs::read_dir(format!("/proc/{}/task", svc.pid().as_raw_pid())).unwrap();
     let name = |path: std::path::PathBuf| fs::read_to_string(path.join("comm")).unwrap_or_default();
@@ -170,7 +170,7 @@ fn requests_of_one_thread_wait_for_names_at_once_and_each_gets_its_own_answer() 
     for (number, client) in (1..).zip(&mut clients) {
         assert_eq!(client.response().text(), numbered_answer(number));
     }
-    // Records, whose answers are longer, and addresses, for which two questions are asked.
+    // Records, whose answers are longer, and addresses, which take two queries.
     for (what, questions) in [("records", 1), ("check", 1), ("addresses", 2)] {
         dns.gate().close();
         let query = |number| format!("do={what}&name={}", numbered_name(number));
@@ -211,10 +211,10 @@ fn without_the_hook_one_request_asks_at_a_time() {
 fn names_beyond_the_threads_wait_and_beyond_the_queue_block() {
     const WAITING: usize = HELPER_THREADS_MAX + HELPER_QUEUE_MAX;
     let Some(dns) = numbered(WAITING + 1, Some(Manner::Hold)) else { return };
-    // As many as one thread carries are not enough.
+    // One thread cannot carry this many requests.
     let svc = start_with(&dns, "timeout:30", &[ON, ("PHP_WORKERS", "2")]);
     let query = |number| format!("name={}", numbered_name(number));
-    // The queue is full sooner while the threads have not taken theirs from it.
+    // Before the threads have taken their lookups, the queue fills up sooner.
     let mut clients: Vec<_> = (1..=HELPER_THREADS_MAX).map(|number| send(&svc, &query(number))).collect();
     dns.gate().wait_until_held(HELPER_THREADS_MAX);
     clients.extend((HELPER_THREADS_MAX + 1..=WAITING).map(|number| send(&svc, &query(number))));
@@ -265,7 +265,7 @@ fn answers_and_failures_are_those_that_would_come_without_the_hook() {
     let refused = ["local", "failing", "none"];
     let asking = ["connect", "http", "pgsql", "socket"];
     queries.extend(refused.iter().flat_map(|name| asking.map(|way| format!("do={way}&name={name}.example"))));
-    // Numbers, the file of hosts, and what is no name.
+    // Numeric addresses, the hosts file, and invalid names.
     for name in [
         "192.0.2.77",
         "192.0.2",
@@ -319,7 +319,7 @@ fn a_time_limit_ends_a_request_that_waits_for_a_name() {
         assert_eq!(svc.get("/?look").status, 200, "{way}");
         assert_eq!(client.response().status, 504, "{way}");
     }
-    // What they have left behind ends without them.
+    // The abandoned lookups end without their requests.
     dns.gate().open();
     dns.add("n1.example", &[Record::A(Ipv4Addr::new(192, 0, 2, 1))]);
     assert_eq!(svc.get("/?name=n1.example").text(), numbered_answer(1));
@@ -364,7 +364,7 @@ fn without_memory_the_call_blocks() {
         let text = svc.get(&format!("/?full={}&do={way}&name=n1.example", full.display())).text();
         assert!(text.contains(part), "{way}: {text}");
     }
-    // Records of four types are four questions.
+    // Records of four types are four queries.
     assert_eq!(blocked(&svc), [r#"svc_hook_blocked_total{hook="dns",reason="memory"} 6"#]);
     assert_eq!(helpers(&svc), 0);
 }
@@ -404,7 +404,7 @@ fn the_drain_waits_for_names_until_its_deadline() {
     svc.signal(Signal::TERM);
     assert_eq!(svc.wait(), Some(0));
 
-    // A thread that hangs in a call that nobody waits for any more.
+    // A thread hangs in a call whose request has ended.
     let mut svc = start(&dns);
     let mut client = send(&svc, "limit&name=n1.example");
     assert_eq!(client.response().status, 504);
@@ -448,7 +448,7 @@ fn curl_resolves_on_threads_of_its_own_and_is_waited_for() {
     let Some(dns) = DnsServer::start(&[]) else { return };
     dns.answer("held.example", Manner::Hold);
     let svc = start(&dns);
-    // Each asks for an address of each kind.
+    // Each request asks for an address of each family.
     let mut clients: Vec<_> = (0..4).map(|_| send(&svc, "curl&name=held.example")).collect();
     dns.gate().wait_until_held(8);
     assert_eq!(svc.get("/?look").status, 200);
@@ -457,7 +457,7 @@ fn curl_resolves_on_threads_of_its_own_and_is_waited_for() {
         assert_eq!(client.response().text(), "[false,6]");
     }
     assert_eq!(helpers(&svc), 0);
-    // A transfer that is given up joins its thread, which goes on asking.
+    // Giving up a transfer joins its thread, whose lookup continues.
     dns.gate().close();
     let mut client = send(&svc, "leave&name=held.example");
     dns.gate().wait_until_held(2);

@@ -1,4 +1,4 @@
-//! A request reads the figures of its own last statement (the generated ID, counts, errors), even if another request has
+//! A request reads the results of its own last statement (the generated ID, counts, errors) even if another request has
 //! borrowed its connection since; and a connection that svc has closed is reported as lost.
 #![cfg(feature = "php")]
 
@@ -10,7 +10,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskSvc, assert_like};
 use crate::turns::{answers, server_with};
 
-/// For each kind of connection: inserts rows with generated IDs, and reads the last ID in all the ways that there are.
+/// For each kind of connection: inserts rows with generated IDs, and reads the last ID in every possible way.
 const CODE: &str = r#"
 class Held { public static $my, $pg, $mysqli, $lite, $lite3, $redis; }
 function pdo(string $dsn): PDO { return new PDO($dsn, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
@@ -38,7 +38,7 @@ function make(string $kind, string $who): void
     };
 }
 function number_of(PDO $db, string $sql): int { return (int) $db->query($sql)->fetchColumn(); }
-/** Reads the last ID in each way; `$id` is the one that it should be. */
+/** Reads the last ID in each way; `$id` is the expected one. */
 function told(string $kind, string $who): string
 {
     $told = match ($kind) {
@@ -153,7 +153,7 @@ fn an_id_is_that_of_the_request_that_has_made_it() {
             let mut other = server.send("makes", kind);
             answers(&mut other, "\"its own\"");
             answers(&mut one, "\"its own\"");
-            // The lender waits for something that its other requests need not know about.
+            // The lender waits for something unrelated to its other requests.
             forget_marks(server);
             let mut one = server.send("waits_long", kind);
             server.until("first");

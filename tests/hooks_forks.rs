@@ -1,4 +1,4 @@
-//! Programs that requests start while others of their thread wait inside of their drivers.
+//! Programs that requests start while other requests of the thread wait inside their drivers.
 #![cfg(feature = "php")]
 
 use crate::backend::{Backend, Visit};
@@ -11,7 +11,7 @@ use crate::waits::Stores;
 const CODE: &str = r#"
 class Held { public static $program; }
 function asks($way) { $ask = $way(); mark('connected'); until('asks'); return $ask('whole'); }
-/** What a program sees of the sockets of others. */
+/** Counts the sockets that a program inherits. */
 const LOOK = 'ls -l /proc/self/fd | grep -c socket:; true';
 function by_exec() { exec(LOOK, $lines, $status); return [$lines[0], $status]; }
 function by_shell_exec() { return [trim(shell_exec(LOOK)), 0]; }
@@ -80,7 +80,7 @@ fn who_waits_for_a_program_that_others_look_at() {
     server.until("closes");
     assert_serves(&server);
     server.mark("go");
-    // Only one of them gets to know how it has ended.
+    // Only one of the two requests gets the exit status.
     let status = closes.response().text();
     assert!(["7", "-1"].contains(&status.as_str()), "{status}");
     let seen = polls.response().text();

@@ -1,4 +1,4 @@
-//! Decisions about requests that wait for each other, beside a model that tries all possibilities.
+//! Compares the decisions about requests that wait for each other with a model that tries all possibilities.
 #![cfg(feature = "php")]
 
 use std::process::Command;

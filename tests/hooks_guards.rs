@@ -1,4 +1,4 @@
-//! Requests that wait in the middle of what the engine guards: magic methods, and functions that mark values.
+//! Requests that wait while the engine guards objects: in magic methods, and in functions that mark values.
 #![cfg(feature = "php")]
 
 use crate::hooked::one_thread;
@@ -6,15 +6,15 @@ use crate::support::books::series;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 
 const CODE: &str = r#"
-/** Waits if the request is to: says that it is there, and waits for the test. */
+/** Waits if the request asked for it: marks its place and waits for the test. */
 function wait(string $where): void
 {
     if (Suspends::$where === $where) { Fiber::suspend(); return; }
     if ((Asked::$where[$_GET['n'] ?? ''] ?? null) === $where) { mark("in-{$_GET['n']}"); until("go-{$_GET['n']}"); }
 }
-/** Where a fiber is to be left suspended. */
+/** The place where a fiber is left suspended. */
 class Suspends { public static ?string $where = null; }
-/** Which request is to wait where. */
+/** The places where each request waits. */
 class Asked { public static array $where = []; }
 class Magic implements JsonSerializable
 {
@@ -29,7 +29,7 @@ class Magic implements JsonSerializable
     public function __serialize(): array { wait('serialize'); return [1]; }
     public function __clone() { wait('clone'); }
 }
-/** Objects that serialize themselves as another one, and by encoding another one. */
+/** Objects that serialize another object, or encode another object. */
 class Wrapper implements JsonSerializable { public function jsonSerialize(): mixed { return [Objects::$one]; } }
 class Encoding implements JsonSerializable { public function jsonSerialize(): mixed { return json_encode(Objects::$list); } }
 class Heap extends SplMinHeap { protected function compare($a, $b): int { wait('compare'); return parent::compare($a, $b); } }
@@ -49,7 +49,7 @@ Objects::$heap = new Heap;
 Objects::$heap->insert(1);
 Objects::$thrown = new class extends Exception { public function __construct() { $this->message = Objects::$one; } };
 function read(string $property) { return Objects::$one->$property; }
-/** What this request has written, and which properties there are. */
+/** The request's writes, and the existing properties. */
 function written(callable $write)
 {
     $write(Objects::$one);
@@ -77,7 +77,7 @@ function operations(): array
         'clone' => [fn () => (clone $o)->a, 'clone'],
         'echo' => [fn () => "$o", 'text'],
         'compare with text' => [fn () => strcmp($o, 'text'), 'text'],
-        // What marks values.
+        // Functions that mark values.
         'json' => [fn () => json_encode($o) . json_last_error_msg(), 'json'],
         'json in a list' => [fn () => json_encode($list) . json_last_error_msg(), 'json'],
         'json of a wrapper' => [fn () => json_encode([new Wrapper]) . json_last_error_msg(), 'json'],
@@ -102,7 +102,7 @@ function operations(): array
         'exception' => [fn () => strstr((string) Objects::$thrown, ' in ', true), 'text'],
     ];
 }
-/** `$n` is `operation.number.whether it waits`. What is seen of an operation, warnings included. */
+/** `$n` is `operation.number.whether it waits`. Returns the operation's result and warnings. */
 function operate(string $n)
 {
     [$name, , $waits] = explode('.', $n);
@@ -127,7 +127,7 @@ function suspends(string $n)
 }
 function resumes(string $n) { [$name] = explode('.', $n); $fiber = Objects::$fibers[$name]; unset(Objects::$fibers[$name]); $fiber->resume(); return $fiber->getReturn(); }
 function drops(string $n) { [$name] = explode('.', $n); unset(Objects::$fibers[$name]); return gc_collect_cycles() >= 0; }
-/** `$n` is `operation.end.meanwhile`: the function that ends the fiber, and whether the request parks before or naps. */
+/** `$n` is `operation.end.meanwhile`: the function that ends the fiber, and whether the request parks or naps first. */
 function stays(string $n)
 {
     [, $end, $meanwhile] = explode('.', $n);
@@ -136,22 +136,22 @@ function stays(string $n)
     return $end($n);
 }
 function naps() { usleep(1000); return 'slept'; }
-/** Ten magic methods within each other, of one object. */
+/** Ten nested magic methods of one object. */
 class Tower { public function __get($name) { if ($name > 0) { return $this->{$name - 1} . $name; } wait('bottom'); return 'bottom '; } }
 class Towers { public static Tower $one; }
 Towers::$one = new Tower;
 function tower(string $n) { Asked::$where[$n] = str_ends_with($n, 'waits') ? 'bottom' : null; return Towers::$one->{'10'}; }
-/** An object that has had one guard at a time so far. */
+/** An object that has had only one guard at a time so far. */
 class Fresh { public static self $one; public function __get($name) { wait("fresh $name"); return $name === 'x' ? "x {$this->y}" : "got $name"; } }
 Fresh::$one = new Fresh;
 function fresh(string $n) { [$name, , $waits] = explode('.', $n); Asked::$where[$n] = $waits === 'waits' ? "fresh $name" : null; return Fresh::$one->$name; }
-/** Those of these functions and methods that do not exist. */
+/** Lists the functions and methods that do not exist. */
 function missing()
 {
     $is_there = fn ($name) => str_contains($name, '::') ? method_exists(...explode('::', $name)) : function_exists($name);
     return implode(' ', array_filter(explode(' ', $_GET['names']), fn ($name) => !$is_there($name)));
 }
-/** As deep as frames are looked at, and deeper. */
+/** As deep as the search of frames goes, and deeper. */
 function sinks(int $depth) { return $depth > 0 ? sinks($depth - 1) : naps(); }
 function sinks_deep() { return sinks(20000); }
 "#;
@@ -164,7 +164,7 @@ fn names(server: &TaskSvc) -> Vec<String> {
     server.tell("names").trim_matches('"').split('|').map(str::to_owned).collect()
 }
 
-/// Those in which a request gives its thread away.
+/// The operations in which a request gives up its thread.
 const PARK: [&str; 18] = [
     "walk",
     "filter",
@@ -211,7 +211,7 @@ fn a_request_that_waits_in_the_middle_is_invisible_to_others() {
             assert_eq!(alone(&server, &name), expected, "{name}, beside one that waits");
             server.mark(&format!("go-{name}.1.waits"));
         } else {
-            // It keeps its thread.
+            // The operation blocks its thread.
             let mut second = server.send("operate", &encoded(&format!("{name}.2.runs")));
             server.mark(&format!("go-{name}.1.waits"));
             assert_eq!(second.response().text(), expected, "{name}, after one that has waited");
@@ -335,7 +335,7 @@ fn a_request_that_is_deeper_than_frames_are_looked_at_blocks() {
     assert_eq!(series(&page, "svc_hook_blocked_total{hook=\"sleep\",reason=\"marks\"}"), 1.0);
 }
 
-/// The names in the table of `c/engine/marking.c`.
+/// Returns the names in the table of `c/engine/marking.c`.
 fn marking() -> Vec<String> {
     let table = include_str!("../c/engine/marking.c");
     let rows = table.lines().filter_map(|line| line.trim().strip_prefix('{')?.strip_suffix("},"));

@@ -1,5 +1,5 @@
-//! Large objects of PostgreSQL, as streams of PDO and as `pg_lo_*`: what they hold with the hook is what they hold without
-//! it, and who uses one has its connection.
+//! Large objects of PostgreSQL, as PDO streams and as `pg_lo_*`: their content with the hook equals that without it, and a
+//! request that uses one owns its connection.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -97,7 +97,7 @@ function reads_pg() { mark('look'); return @pg_lo_read(Held::$lob, 10); }
 fn server(database: &Database) -> TaskServer {
     let constants = json!({"DSN": database.dsn(), "USER": USER, "PASSWORD": PASSWORD,
         "NAME": database.name(), "PORT": database.address().port()});
-    // Who uses what has been freed finds nothing that it knows.
+    // A use after free reads no valid data.
     server_with(CODE, &constants).set("USE_ZEND_ALLOC", "0").set("MALLOC_PERTURB_", "165")
 }
 
@@ -136,7 +136,7 @@ fn a_large_object_belongs_to_who_has_its_connection() {
         let mut two = looks_in_vain(&server, other, "0");
         server.mark("go");
         answers(&mut one, "true");
-        // Its transaction has ended with its request, and its stream with that.
+        // Its transaction has ended with its request, and its stream with the transaction.
         let text = two.response().text();
         assert!(text.ends_with(expected), "{text}");
         assert_eq!(server.tell("counts"), "0");

@@ -1,4 +1,4 @@
-//! Transfers of curl that a request leaves alone, in a multi handle that later requests use: whoever waits for them is told.
+//! curl transfers that a request abandons in a multi handle that later requests use: waiting requests learn of their end.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, TaskSvc, assert_like};
 use crate::turns::server_with;
 
-/// Pages and a page that never comes, at URL. What a request leaves is kept for later ones to look at.
+/// Pages, and a page that never comes, at URL. Later requests can inspect the abandoned transfers.
 const CODE: &str = r#"
 class Held { public static $promising, $pooled, $left = []; }
 function clients() { Held::$promising = new PromisingClient; Held::$pooled = new PooledClient; }

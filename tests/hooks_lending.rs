@@ -1,5 +1,5 @@
-//! Requests that wait while others wait for their connections: what is at rest is lent, so that what ends without hooks ends
-//! with them.
+//! Requests that wait while others wait for their connections: a connection at rest is lent, so that programs that end
+//! without hooks also end with them.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ function ask(?PDO $db = null): int { return (int) ($db ?? Held::$db)->query('SEL
 function session(): void { session_save_path(DIR); session_id('same'); session_start(['use_cookies' => false, 'cache_limiter' => '']); }
 function lock(string $name) { $file = fopen(DIR . "/$name.lock", 'c'); flock($file, LOCK_EX); return $file; }
 
-/** Two requests that take two things in opposite order; the first one has its first thing when the other one begins. */
+/** Two requests that take two things in opposite order; the first one has its first thing when the second one begins. */
 function query_then_session() { ask(); mark('first'); until('second'); session(); return ask(); }
 function session_then_query() { session(); mark('second'); return ask(); }
 function query_then_lock() { ask(); mark('first'); until('second'); $lock = lock('a'); return ask(); }
@@ -51,7 +51,7 @@ function place_then_session() { Held::$place->open(); mark('first'); until('seco
 function session_then_place() { session(); mark('second'); Held::$place->open(); return 7; }
 class Place { function open() { return 1; } }
 
-/** A task that has queried waits for one that queries, on the same thread. */
+/** A task that has queried awaits a task that queries, on the same thread. */
 function query_and_await() { ask(); return Svc\async(ask(...))->await(); }
 
 /** Awaits inside a transaction. */
@@ -77,7 +77,7 @@ function await_each_other()
     return Svc\await_all(Held::$pair);
 }
 
-/** Two requests that wait for each other through the outside. */
+/** Two requests that wait for each other through external marks. */
 function ask_and_poll() { ask(); mark('first'); until('asked'); return ask(); }
 function ask_and_tell() { ask(); mark('asked'); return 7; }
 function stateful_and_poll()
@@ -91,7 +91,7 @@ function stateful_and_poll()
 function change_state() { mark('look'); Held::$db->exec(is_mysql() ? 'SET @mine = 2' : "SET application_name = 'other'"); mark('changed'); return 7; }
 function ask_other() { return ask(Held::$other); }
 
-/** More than sockets and the server hold. */
+/** More than sockets and the server can buffer. */
 function print_all(): void { for ($i = 0; $i < 48; $i++) { echo str_repeat('x', 1 << 20); } }
 function page() { ask(); mark('first'); print_all(); return ask(); }
 function page_inside() { Held::$db->beginTransaction(); ask(); mark('first'); print_all(); Held::$db->commit(); return 7; }
@@ -142,7 +142,7 @@ function pause_in_loop()
     }
     return $rows;
 }
-/** Locks of the session. */
+/** Locks of the database session. */
 function take_lock() { Held::$db->query(is_mysql() ? "SELECT GET_LOCK('mine', 0)" : 'SELECT pg_try_advisory_lock(5)')->fetchAll(); return 7; }
 function is_lock_free() { return (bool) connect()->query(is_mysql() ? "SELECT IS_FREE_LOCK('mine')" : "SELECT count(*) = 0 FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")->fetchColumn(); }
 function pause_after_lender() { ask(); mark('borrowed'); until('lender-gone'); take_lock(); return 7; }
@@ -158,7 +158,7 @@ function leave_stranded()
     return 7;
 }
 
-/** Laravel's Cache::lock(): a key of Redis, asked for again and again. */
+/** Like Laravel's Cache::lock(): polls for a key of Redis. */
 function cache_lock(): void { while (!Held::$redis->set('lock', '1', ['nx', 'ex' => 60])) { usleep(10000); } }
 function query_then_cache_lock() { ask(); mark('first'); until('second'); cache_lock(); $n = ask(); Held::$redis->del('lock'); return $n; }
 function cache_lock_then_query() { cache_lock(); mark('second'); $n = ask(); Held::$redis->del('lock'); return $n; }
@@ -167,7 +167,7 @@ function use_redis_once() { Held::$redis->set('a', 1); return (int) Held::$redis
 function look_redis() { return (int) Held::$redis->get('a'); }
 function watch_redis() { Held::$redis->watch('a'); mark('first'); until('go'); Held::$redis->unwatch(); return 7; }
 function wait_redis() { mark('look'); return (int) Held::$redis->get('a'); }
-/** `$n` is the prefix; it stays, or is taken back. */
+/** `$n` is the prefix; the change stays or is undone. */
 function change_options($n)
 {
     $redis = Held::$redis;
@@ -205,7 +205,7 @@ function memory_after_many_stores()
     return memory_get_usage() - $before < 50000;
 }
 function look_at_prefix() { return [Held::$store->get('a'), Held::$store->getOption(Memcached::OPT_PREFIX_KEY)]; }
-/** `$n` is how long phpredis waits for a message, in seconds. */
+/** `$n` is phpredis' read timeout in seconds. */
 function subscribe($n) { $redis = Held::$redis; set_time_limit(1); $redis->setOption(Redis::OPT_READ_TIMEOUT, (float) $n); $redis->subscribe(['x'], fn () => null); }
 function select_redis()
 {
@@ -240,7 +240,7 @@ fn constants_of(database: &Database) -> Value {
     json!({"DSN": database.dsn(), "USER": USER, "PASSWORD": PASSWORD})
 }
 
-/// Runs a test with each database server: a thread for requests, and one for tasks.
+/// Runs a test with each database server: one thread for requests and one for tasks.
 fn with_each(test: impl Fn(&TaskServer)) {
     for database in [databases::mariadb(), databases::postgres()].into_iter().flatten() {
         println!("{}", database.dsn());
@@ -253,7 +253,7 @@ fn with_held(test: impl Fn(&TaskSvc)) {
     with_each(|server| test(&server.start_with(Mode::Worker, SHARED)));
 }
 
-/// Two requests, the first of which has what the second one needs, and waits for what that one has.
+/// Starts two requests: the first one holds what the second one needs, and waits for what the second one holds.
 fn cross(server: &TaskSvc, first: &str, second: &str) -> (Client, Client) {
     server.unmark(&["first", "second"]);
     let one = server.send(first, "0");
@@ -303,7 +303,7 @@ fn where_a_transaction_is_open_the_younger_is_refused() {
         let (mut older, mut younger) = cross(server, "begin_then_session", "session_then_query");
         assert_like(&younger.response().text(), "Svc\\ConnectionBusyError: *");
         answers(&mut older, "7");
-        // The older one has the lock, and the younger one the transaction.
+        // The older request has the lock, and the younger one the transaction.
         server.unmark(&["first", "second"]);
         let mut older = server.send("lock_then_look", "0");
         server.until("second");
@@ -346,7 +346,7 @@ fn who_awaits_a_task_lends_to_it() {
     });
 }
 
-/// An await is an edge of the graph: two tasks that wait for each other do not wait until a time limit ends both.
+/// An await is an edge of the graph: two tasks that await each other do not wait for a time limit.
 #[test]
 fn who_is_awaited_in_a_transaction_is_refused_at_once() {
     with_each(|server| {
@@ -385,7 +385,7 @@ fn what_a_request_has_set_in_its_session_is_seen_by_no_other() {
     with_held(|server| {
         let (mut one, mut changing) = cross(server, "stateful_and_poll", "change_state");
         server.until("look");
-        // It has come later, and has been lent the other connection: the first one has waited for as long.
+        // The later request borrowed the other connection meanwhile: the first one has waited for just as long.
         assert_eq!(server.tell("ask_other"), "7");
         assert!(!server.marked("changed"));
         server.mark("go");
@@ -435,7 +435,7 @@ fn who_borrows_leaves_no_lock() {
         assert_eq!(server.tell("take_lock"), "7");
         // Its request ends after its response.
         eventually("it is free", || server.tell("is_lock_free") == "true");
-        // A borrower whose lender has ended leaves none either.
+        // A borrower whose lender has ended leaves no lock either.
         let mut other = server.send("pause_after_lender", "0");
         server.until("borrowed");
         server.mark("second");

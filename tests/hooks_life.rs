@@ -1,5 +1,5 @@
-//! As many requests as one thread may have, parked in calls of all kinds, while clients leave, workers are replaced, and the
-//! server ends.
+//! The maximum number of requests on one thread, parked in calls of all kinds, while clients leave, workers are replaced,
+//! and the server shuts down.
 #![cfg(feature = "php")]
 
 use std::net::Ipv4Addr;
@@ -15,9 +15,9 @@ use crate::support::client::{Client, eventually};
 use crate::support::tls::Certificates;
 use crate::waits::{OVER_HTTP, held_path, path_of};
 
-/// Each waits in another call: poll, recv, connect, on a helper thread, for a program, in the handshake of TLS.
+/// Each way waits in a different call: poll, recv, connect, on a helper thread, for a program, in the TLS handshake.
 const WAYS: [&str; 6] = ["by_file", "by_socket", "by_connect", "by_name", "by_program", "by_file_tls"];
-/// How many requests wait in each.
+/// The number of requests that wait in each way.
 const EACH: usize = REQUEST_FIBERS_MAX / WAYS.len();
 
 const CODE: &str = r#"
@@ -30,14 +30,14 @@ function by_connect($n)
 function by_name($n) { return gethostbyname('held.example') === '192.0.2.1' ? $n : 'unknown'; }
 function by_program($n)
 {
-    // The folder goes with the server.
+    // The folder is deleted with the server.
     $wait = "echo >> started; while test -e started && ! test -e go; do sleep 0.1; done; echo $n";
     return exec('cd ' . escapeshellarg(__DIR__) . "; $wait");
 }
 Svc\Worker::serve(function () { echo $_GET['do']($_GET['n']); });
 "#;
 
-/// Servers that hold whoever comes to them.
+/// Servers that hold their clients.
 struct Holding {
     plain: Backend,
     tls: Backend,
@@ -48,13 +48,13 @@ struct Holding {
 }
 
 impl Holding {
-    /// `None` where names cannot be held.
+    /// Starts the servers; `None` if names cannot be held.
     fn new() -> Option<Self> {
         let dns = DnsServer::start(&[("held.example", &[Record::A(Ipv4Addr::new(192, 0, 2, 1))])])?;
         dns.answer("held.example", Manner::Hold);
         let folder = tempfile::tempdir().unwrap();
         let certificates = Certificates::new(&[&["127.0.0.1"]]);
-        // The handshake begins when somebody reads.
+        // The handshake begins when the client's bytes are read.
         let late = |visit: &mut Visit| {
             visit.hold()?;
             let request = visit.request()?;
@@ -70,7 +70,7 @@ impl Holding {
         })
     }
 
-    /// A server with one worker.
+    /// Returns a server with one worker.
     fn svc(&self, settings: &[(&str, &str)]) -> Svc {
         let constants = [
             ("HTTP", self.plain.address().to_string()),
@@ -89,7 +89,7 @@ impl Holding {
         self.dns.svc("timeout:60", &[("worker.php", &code)], &[&own, settings].concat())
     }
 
-    /// Has requests wait in each way, and returns their clients with the answers that they are to get.
+    /// Has requests wait in each way; returns their clients with the expected answers.
     fn park(&self, svc: &Svc) -> Vec<(Client, String)> {
         let mut clients = Vec::new();
         for way in WAYS {

@@ -1,4 +1,4 @@
-//! The runtime hook `net` when a wait is given up: time limits and cancellations.
+//! The runtime hook `net` when a wait is aborted: time limits and cancellations.
 #![cfg(feature = "php")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, assert_like};
 use crate::waits::Stores;
 
-/// Each function waits for a server that never answers; `$limit` is called once it is about to.
+/// Each function waits for a server that never answers; it calls `$limit` just before.
 const ENDLESS: &str = r#"
 function stream_to(string $to, string $text = ''): mixed
 {
@@ -40,7 +40,7 @@ function multi(): mixed
     do { curl_multi_exec($many, $running); } while ($running && curl_multi_select($many, 3600) >= 0);
     return $running;
 }
-/** Reads until somebody interrupts it. */
+/** Reads until interrupted. */
 function each_read(callable $read): void { while (true) { $read(); } }
 const MUCH = 1 << 25;
 ini_set('default_socket_timeout', '3600');
@@ -72,7 +72,7 @@ $endless = [
     'stream accepts' => fn () => stream_socket_accept(stream_socket_server('tcp://127.0.0.1:0'), 3600),
     'datagram' => function () { $socket = socket_create(AF_INET, SOCK_DGRAM, 0); socket_bind($socket, '127.0.0.1'); return socket_recvfrom($socket, $bytes, 9, 0, $from, $port); },
 ];
-/** The name of one, by its number. */
+/** Returns the name of a function by its number. */
 function endless(int $n): ?string { return array_keys($GLOBALS['endless'])[$n] ?? null; }
 function how_many() { return count($GLOBALS['endless']); }
 function limited($n)
@@ -102,7 +102,7 @@ function cancelled($n)
 }
 "#;
 
-/// Servers that hang, each in its own way.
+/// Servers that hang, each in a different way.
 struct Endless {
     hangs: Backend,
     drips: Backend,
@@ -151,7 +151,7 @@ fn a_time_limit_ends_each_wait() {
     assert_eq!(server.lines("went on"), [""; 0]);
     eventually("all have ended", || sorted(&server, "shut") == (0..count).collect::<Vec<_>>());
     assert_eq!(server.lines("finally"), [""; 0], "a time limit runs no finally block");
-    // None of them has spun: one that does takes all of the second that it has.
+    // None of them has spun: a spinning loop uses a whole second of processor time.
     let taken = cpu_time(&server.svc) - before;
     assert!(taken < Duration::from_millis(900), "{taken:?}");
     assert_serves(&server);
@@ -269,7 +269,7 @@ fn a_cancelled_task_leaves_each_query() {
 }
 
 const RESET: &str = r#"
-/** A connection that its other end has reset. */
+/** A connection that the peer has reset. */
 function reset_connection()
 {
     $server = stream_socket_server('tcp://127.0.0.1:0');

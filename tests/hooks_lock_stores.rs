@@ -1,5 +1,5 @@
-//! Locks in Redis and PostgreSQL that requests poll for with `usleep()`, under runtime hooks: one at a time is inside, and
-//! everybody comes through.
+//! Locks in Redis and PostgreSQL that requests poll for with `usleep()`, with runtime hooks: the lock excludes all others,
+//! and every request gets its turn.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::fetched::fetched;
 use crate::tasks::Mode;
 use crate::turns::server_with;
 
-/// A counter in a file that nothing but the lock protects. `shared_` has connections of the boot script.
+/// A counter in a file that only the lock protects. `shared_` functions use connections of the boot script.
 const CODE: &str = r#"
 class Held { public static $redis, $pdo, $released; }
 function redis(): Redis { $redis = new Redis; $redis->connect('127.0.0.1', REDIS); return $redis; }
@@ -33,7 +33,7 @@ function own_redis() { return with(new RedisStore(redis())); }
 function shared_pg() { return with(new PgStore(Held::$pdo)); }
 function own_pg() { return with(new PgStore(pdo())); }
 function both() { return Held::$pdo->query('SELECT 1')->fetchColumn() + with(new RedisStore(Held::$redis)); }
-/** The lock goes with its object, at the end of the request. */
+/** The lock is released with its object, at the end of the request. */
 function left_to_destructor()
 {
     $lock = new Lock(new PgStore(Held::$pdo), 'counter');
@@ -45,7 +45,7 @@ function left_to_destructor()
 
 const CLIENTS: usize = 12;
 
-/// Sends many requests, and many tasks, at once, to this many threads each.
+/// Sends many requests and many tasks at once, to this many threads each.
 fn all_come_through(threads: &str, ways: &[&str]) {
     let (Some(database), Some(store), Some(extensions)) =
         (databases::postgres(), databases::redis(), fetched("php-extensions"))
@@ -83,7 +83,7 @@ fn everybody_comes_through_one_at_a_time() {
     all_come_through("2", &["shared_redis", "own_redis", "own_pg", "both"]);
 }
 
-/// A session of PostgreSQL may lock again what it has locked, so a library also remembers who has a lock.
+/// A PostgreSQL session may acquire its lock again, so a library also remembers the holder.
 #[test]
 fn a_session_that_requests_share_locks_for_one_of_them() {
     all_come_through("1", &["shared_pg", "left_to_destructor"]);

@@ -1,4 +1,4 @@
-//! Memory that runs out while requests wait in their drivers: a request that has none left ends, and nobody else notices.
+//! Out of memory while requests wait in their drivers: only the request without memory ends.
 #![cfg(feature = "php")]
 
 use crate::hooked::{assert_serves, forget, one_thread};
@@ -13,7 +13,7 @@ use crate::waits::{HTTP_WAYS, Pages, Stores};
 const VICTIMS: &str = r#"
 class Held { public static $ask; }
 function neighbour($way) { $ask = $way(); mark('connected'); until('asks'); return $ask('neighbour'); }
-/** Asks on the connection of all, or on one of its own, and has one of its allocations fail. */
+/** Queries the shared connection or a private one, and has one of its allocations fail. */
 function victim($n)
 {
     [$whose, $way, $at] = explode(':', $n);
@@ -26,20 +26,20 @@ function victim($n)
     faults_disarm();
     return $answer;
 }
-/** Waits for the connection of all. What it gets may be lost. */
+/** Waits for the shared connection. Its result may be lost. */
 function waits() { mark('look'); return tries('held'); }
 function held() { return Held::$ask; }
 function after() { return (Held::$ask)('after'); }
 "#;
 
-/// Ends a request at its n-th allocation, one after the other, and says how many there were.
+/// Ends a request at its n-th allocation, for each n in turn; returns the number of allocations.
 fn end_at_each_allocation(server: &TaskSvc, whose: &str, way: &str) -> usize {
     let (mut at, mut count) = (1, 0);
     loop {
         forget(server, &["fired", "owns", "fault"]);
         let mut victim = server.send("victim", &format!("{whose}:{way}:{at}"));
         server.until("owns");
-        // A store is owned for a call alone.
+        // A store is owned only during a call.
         let is_store = ["to_redis", "to_memcached"].contains(&way);
         if whose == "all" && is_store {
             assert_eq!(server.tell("waits"), "\"whole\"");
@@ -52,7 +52,7 @@ fn end_at_each_allocation(server: &TaskSvc, whose: &str, way: &str) -> usize {
             let text = waiting.response().text();
             assert!(text == "\"whole\"" || is_fired && text == "\"failed\"", "{text}");
         }
-        // Whoever comes next has the connection, or a new one.
+        // The next request gets the connection, or a new one.
         eventually("the connection is there for the next one", || {
             let next = server.send("after", "").response();
             next.status == 200 && next.text() == "\"after\""
@@ -100,7 +100,7 @@ fn a_request_without_memory_ends_alone() {
 }
 
 const FULL: &str = r#"
-/** Asks while the server itself has no memory. */
+/** Queries while the server itself has no memory. */
 function full($n)
 {
     [$way, $n] = explode(':', $n);
@@ -108,7 +108,7 @@ function full($n)
     touch(FULL);
     try { return $ask($n); } finally { unlink(FULL); }
 }
-/** Selects more streams than there is room for without memory. */
+/** Selects more streams than fit without an allocation. */
 function by_many_streams($n)
 {
     $streams = [];

@@ -1,8 +1,8 @@
-//! Random requests that use connections, sessions, locks, places, stores, tasks and programs in random order: what comes to
-//! an end without hooks comes to the same end with them.
+//! Random requests that use connections, sessions, locks, places, stores, tasks and programs in random order: those that
+//! end without hooks end in the same way with them.
 //!
-//! Locks are taken in one order by all, so that no requests wait for each other's; anything else comes in between them.
-//! `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` how many there are.
+//! All requests take locks in the same order, so that no two wait for each other's; all other steps come in between.
+//! `SVC_MIXTURE_SEED` is the first seed, `SVC_MIXTURES` the number of seeds.
 #![cfg(feature = "php")]
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::tasks::{Mode, TaskServer};
 const PROGRAMS: usize = 64;
 const CLIENTS: usize = 12;
 
-/// The steps between locks; those that are listed twice are twice as frequent.
+/// The steps between locks; duplicates make a step twice as frequent.
 const STEPS: [&str; 29] = [
     "q0", "q1", "q0", "q1", "g", "g", "i", "e", "t0", "t1", "o", "n", "n", "N", "L", "u0", "u1", "v", "a",
     "x", "r", "m", "d0", "d1", "O", "k", "R", "z", "z",
@@ -26,8 +26,8 @@ const STEPS: [&str; 29] = [
 /// The last step of a program that ends by a fatal error.
 const FATAL: &str = ".X";
 
-/// Each step is a letter, and a digit where there are several of a kind. The results of a step must still be the request's
-/// own after the steps that follow.
+/// Each step is a letter, followed by a digit if there are several of a kind. The results of a step must still be the
+/// request's own after the following steps.
 const CODE: &str = r#"
 class Held { public static $db = [], $pg, $mysqli, $lite, $prepared, $redis, $store, $place; }
 class Place { function open() { return 1; } }
@@ -76,7 +76,7 @@ function make(PDO $db, string $token): int
     return (int) $db->lastInsertId();
 }
 function in_task(string $token): string { ask(Held::$db[0], $token); ask(Held::$pg, $token); return $token; }
-/** Rows that wait in the connection while others want it. */
+/** Unread rows on the connection while other requests need it. */
 function unbuffered(mysqli $db, string $token): void
 {
     $rows = $db->query("SELECT '$token' UNION ALL SELECT '$token' UNION ALL SELECT 'last'", MYSQLI_USE_RESULT);
@@ -84,7 +84,7 @@ function unbuffered(mysqli $db, string $token): void
     usleep(300);
     own(array_merge(...$rows->fetch_all()), [$token, 'last'], 'rows');
 }
-/** Runs out of memory in the middle of such rows. */
+/** Runs out of memory while rows are unread. */
 function exhaust(): void
 {
     $db = mysqli();
@@ -160,7 +160,7 @@ function program(string $n): string
 }
 "#;
 
-/// Small numbers from a seed.
+/// Small pseudorandom numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -179,8 +179,9 @@ impl Numbers {
         }
     }
 
-    /// Some of the locks, in order, and steps between them. A program that ends by a fatal error takes no locks. Without hooks,
-    /// a request that polls for the last lock blocks its thread, so the holder of that lock must not await anything.
+    /// Returns some of the locks, in order, with steps between them. A program that ends by a fatal error takes no locks.
+    /// Without hooks, a request that polls for the last lock blocks its thread, so the holder of that lock must not await
+    /// anything.
     fn program(&mut self, token: usize) -> String {
         let mut text = format!("{token}-z");
         if self.below(24) == 0 {
@@ -204,7 +205,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// What becomes of the programs, in their order.
+/// Returns the outcomes of the programs, in their order.
 fn run(server: &TaskServer, programs: &[String]) -> Vec<String> {
     let server = server.start_with(Mode::Worker, "boot();");
     let left: Mutex<VecDeque<_>> = Mutex::new(programs.iter().enumerate().collect());
@@ -256,7 +257,7 @@ fn what_ends_without_hooks_ends_with_them() {
     for seed in first..first + number("SVC_MIXTURES", 2) {
         let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let programs: Vec<_> = (0..PROGRAMS).map(|token| numbers.program(token)).collect();
-        // With two threads, requests also wait for each other across them.
+        // With two threads, requests also wait for each other across threads.
         for (hooks, workers) in [("none", "1"), ("all", "1"), ("all", "2")] {
             let server = server.clone().set("RUNTIME_HOOKS", hooks).set("PHP_WORKERS", workers);
             let ends = run(&server, &programs);

@@ -11,14 +11,14 @@ use crate::support::client::{Client, eventually};
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 use crate::waits::{HTTP_WAYS, Pages, Stores, json};
 
-/// As many as the hook is made for.
+/// The concurrency that the hook is designed for.
 const CLIENTS: usize = 60;
 
 const CODE: &str = r#"
 const CLIENTS = 60;
-/** `$n` is a function and its `$n`. */
+/** `$n` is a function and its argument. */
 function asked($n) { [$way, $n] = explode(':', $n); return $way($n); }
-/** What a function answers to each client, each in a task; `$n` is that function and its way. */
+/** Calls a function for each client, each in a task; `$n` is that function and its way. */
 function in_tasks($n)
 {
     [$function, $way] = explode(':', $n);
@@ -33,7 +33,7 @@ function query($n)
     until('go');
     return $ask($n);
 }
-/** Listens, tells where, and answers one client with what it says. */
+/** Listens, publishes its address, and answers one client with its text reversed. */
 function accepts($n)
 {
     $socket = socket_create_listen(0);
@@ -59,7 +59,7 @@ fn send_all(server: &TaskSvc, function: &str, way: &str) -> Vec<Client> {
     (1..=CLIENTS).map(|n| server.send(function, &format!("{way}:{n}"))).collect()
 }
 
-/// Each gets its own answer.
+/// Asserts that each client gets its own answer.
 fn assert_answers(clients: Vec<Client>, way: &str) {
     for (mut client, n) in clients.into_iter().zip(1..) {
         assert_eq!(client.response().text(), format!("\"{n}\""), "{way}");
@@ -101,7 +101,7 @@ fn one_thread_of_tasks_waits_for_many_pages() {
     assert_never_blocked(&server.svc);
 }
 
-/// Has all clients wait for the server's first answer, and then for that to their question.
+/// Has all clients wait for the server's first answer, and then for the answer to their query.
 fn wait_for_store(
     server: &TaskSvc,
     way: &str,
@@ -110,10 +110,10 @@ fn wait_for_store(
 ) -> Vec<Client> {
     println!("{way}");
     for mark in ["connected", "go"] {
-        // The previous one may have left them.
+        // A previous way may have left the marks.
         let _ = std::fs::remove_file(server.path(mark));
     }
-    // Its client connects when it asks.
+    // Its client connects on the first command.
     let is_lazy = way == "to_memcached" || way == "to_redis";
     gate.close();
     let clients = ask();

@@ -1,5 +1,6 @@
 //! Objects that wrap a connection, with an instance for each request: Doctrine DBAL, Laravel, Predis, and a class that
-//! refers to itself. Requests that each have one do not wait for each other, and the recipes are those of docs/hooks.md.
+//! refers to itself. Requests with separate instances do not wait for each other, and the recipes are those of
+//! docs/hooks.md.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskSvc};
 use crate::turns::{answers, server_with};
 
-/// How many requests have waited for a connection.
+/// The number of requests that have waited for a connection.
 const WAITS: &str = "svc_connection_wait_us_count";
 
 const FIBERS: &str = r#"svc_worker_request_fibers_active{worker="0"}"#;
@@ -38,7 +39,7 @@ class Sql { public static ?Money $money = null; }
 function own(string $class, callable $factory, ?callable $reset) { Held::$db = Svc\per_request($class, $factory, $reset, 2); }
 function count_money() { return Sql::$money?->count() ?? Held::$db->count(); }
 function add_money() { return Sql::$money?->add() ?? Held::$db->add(); }
-/** Is one of two requests that each have an instance. */
+/** One of two concurrent requests that each have an instance. */
 function both($n) { $count = count_money(); mark('both'); until('apart'); return $count; }
 function begin()
 {
@@ -58,7 +59,7 @@ fn constants_of(database: &Database, classes: &str) -> Value {
         "PORT": database.address().port(), "CLASSES": classes})
 }
 
-/// The connections that others have to the database.
+/// Returns the number of other connections to the database.
 fn connections(database: &Database) -> i64 {
     let counted = database.query(if database.dsn().starts_with("mysql") {
         "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
@@ -69,13 +70,13 @@ fn connections(database: &Database) -> i64 {
     cell.as_i64().unwrap_or_else(|| cell.as_str().unwrap().parse().unwrap())
 }
 
-/// What requests have kept is there for others.
+/// Waits until no request is active: kept connections are then free for other requests.
 fn at_rest(server: &TaskSvc) {
     eventually("no request is active", || server.svc.metric(FIBERS) == 0.0);
 }
 
-/// Two requests, each with its instance, do not wait for each other, however often they use them; what one leaves open is
-/// not there for the next.
+/// Checks that two requests with separate instances do not wait for each other, however often they use them, and that the
+/// next request does not see what one leaves open.
 fn are_apart(database: &Database, server: &TaskSvc) {
     assert_eq!(server.tell("look"), "0");
     at_rest(server);
@@ -110,7 +111,7 @@ fn with_table(database: Option<Database>) -> Option<Database> {
     database
 }
 
-/// The example below a heading of the page.
+/// Returns the example below a heading of the page.
 fn recipe(heading: &str) -> String {
     let page = include_str!("../docs/hooks.md");
     let section = page.split(&format!("### {heading}\n")).nth(1).expect("the page has the heading");

@@ -1,8 +1,8 @@
-//! Owners of connections: what one request does on a connection that others can reach is seen by nobody, and undone if it
-//! does not come to its end.
+//! Owners of connections: other requests do not see one request's work on a shared connection, and unfinished work is
+//! undone.
 //!
-//! "Waits" is never a matter of time here: a request marks what it is about to do, and the next request of its only thread
-//! is answered; it has then come as far as it can.
+//! The tests detect a wait without a clock: a request marks the step that it is about to take, and the only thread answers
+//! the next request; by then the first one has got as far as it can.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::support::client::{Client, eventually};
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 use crate::turns::{answers, looks_in_vain, server_with};
 
-/// The connection of the boot script, and what requests do with it. `hold_gate` locks, on a connection of its own, what
+/// The connection of the boot script, and its uses in requests. `hold_gate` takes, on a separate connection, the lock that
 /// `wait_at_gate` waits for inside the database.
 const CODE: &str = r#"
 class Held { public static $db, $other, $stmt, $kept; }
@@ -132,7 +132,7 @@ fn with_held(test: impl Fn(&Database, &TaskSvc)) {
     });
 }
 
-/// Has a request hold the gate, and another one wait inside the database for it.
+/// Has one request hold the gate and another one wait for it inside the database.
 fn hold(server: &TaskSvc, function: &str) -> (Client, Client) {
     let gate = server.send("hold_gate", "0");
     server.until("held");
@@ -267,7 +267,7 @@ fn connections_can_be_released_early() {
 fn the_younger_of_two_in_transactions_that_wait_for_each_other_is_refused() {
     with_each(|_, server| {
         let server = server.start(Mode::Worker);
-        // The younger one closes the circle, or is parked in it already.
+        // The younger request closes the cycle, or is parked in it already.
         for [first, second, ready] in [["open_a", "open_b", "a"], ["open_c", "open_d", "c"]] {
             let mut older = server.send(first, "0");
             server.until(ready);

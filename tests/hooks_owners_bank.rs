@@ -1,7 +1,7 @@
-//! A bank on one connection of each worker, and on one of each request: 64 clients, transfers in transactions, a third of
-//! which never come to their end. Money is neither lost nor doubled, and nobody reads what was meant for another.
+//! A bank on one connection per worker, and on one per request: 64 clients make transfers in transactions, a third of which
+//! stay unfinished. Money is neither lost nor duplicated, and no request reads the answer of another one.
 //!
-//! `SVC_BANK_SECONDS` is how long the clients go on; a few seconds by default.
+//! `SVC_BANK_SECONDS` is the duration; a few seconds by default.
 #![cfg(feature = "php")]
 
 use std::collections::HashSet;
@@ -21,7 +21,7 @@ const DEPOSIT: i64 = 1000;
 
 const CODE: &str = r#"
 class Bank { public static $db, $redis; }
-/** Whoever reads another number than the one that was asked for reads an answer to somebody else. */
+/** A request that reads another token has read another request's answer. */
 function ask(string $token): void
 {
     $statement = Bank::$db->prepare('SELECT ?');
@@ -69,17 +69,17 @@ Bank::$db = Svc\per_request(PDO::class, make_db(...), fn (PDO $db) => !$db->inTr
 if (STORE !== 0) { Bank::$redis = Svc\per_request(Redis::class, make_redis(...), fn (Redis $redis) => $redis->discard() || true, 64); }
 "#;
 
-/// What became of the transfers.
+/// The outcomes of the transfers.
 #[derive(Default)]
 struct Books {
     done: Mutex<HashSet<String>>,
-    /// Their clients have left without an answer.
+    /// Their clients left before the answer.
     unknown: Mutex<HashSet<String>>,
     strange: Mutex<Vec<String>>,
     count: AtomicUsize,
 }
 
-/// A transfer, and how it ends.
+/// A transfer and its kind of end.
 struct Transfer {
     token: String,
     path: String,

@@ -10,7 +10,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskSvc};
 use crate::turns::{answers, looks_in_vain, server_with};
 
-/// How many requests have waited for a connection.
+/// The number of requests that have waited for a connection.
 const WAITS: &str = "svc_connection_wait_us_count";
 
 const CODE: &str = r#"
@@ -49,7 +49,7 @@ fn constants_of(database: &Database) -> Value {
         "PORT": database.address().port()})
 }
 
-/// One request in the middle of something, another one that looks, and what it sees afterwards.
+/// Checks the result of `look` in another request while one is inside a transaction, and the result afterwards.
 fn separates(server: &TaskSvc, inside: &str, left: &str, look: &str, seen: &str) {
     let waits = server.svc.metric(WAITS);
     let mut one = server.send(inside, "0");
@@ -93,8 +93,8 @@ fn redis_has_owners() {
     separates(&server, "watch_redis", "1", "look_redis", "[0,0]");
 }
 
-/// Objects that share a persistent connection are one thing, however that is spelled: nobody reads what another request has
-/// asked for.
+/// Objects that share a persistent connection have one owner, whichever way the connection is named: no request reads the
+/// answer to another one's query.
 #[test]
 fn a_persistent_redis_has_one_owner() {
     let Some(extensions) = fetched("php-extensions") else { return };

@@ -1,4 +1,4 @@
-//! Rows and answers that come later: lazy rows of PDO, and queries of mysqli that nobody waits for at once.
+//! Rows and results that arrive later: lazy rows of PDO, and asynchronous queries of mysqli.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -143,7 +143,7 @@ fn a_query_that_nobody_waits_for_at_once_has_its_connection() {
         }
         answers(&mut gate, "null");
 
-        // What is left unread is not there for the next one.
+        // The next request does not see unread results.
         for (look, expected) in [("asks_mysqli", "\"other\""), ("reaps", "*")] {
             forget(&server, &["inside", "go"]);
             let mut one = server.send("leaves_query", "0");

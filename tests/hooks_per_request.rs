@@ -1,4 +1,4 @@
-//! Svc\per_request(): an object of which each request has an instance of its own.
+//! Svc\per_request(): an object with one instance per request.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
@@ -85,7 +85,7 @@ function make(string $class): object
     };
 }
 function kept(Connection $connection): bool { $connection->log = []; $kept = !marked('refuse'); mark('reset'); return $kept; }
-/** The object of that name: one for the whole thread. */
+/** The object of this class: one for the whole thread. */
 function objects(string $class): object { return Objects::$all[$class] ??= make($class); }
 class Objects { public static array $all = []; public static $held; }
 foreach (['Connection', 'Kept', 'Clock', 'PDO'] as $class) { objects($class); }
@@ -178,7 +178,7 @@ class Cyclic extends Connection
     private $self;
     public function __construct(public ?string $left = null) { parent::__construct(); $this->self = $this; }
 }
-/** Uses the connection of its request while that is reset, and while it is closed. */
+/** Uses its request's connection while that is reset, and while it is closed. */
 class Clinging extends Connection
 {
     public function __destruct() { mark('clinging', tried(fn () => objects('Clinging')->id)); parent::__destruct(); }
@@ -189,7 +189,7 @@ function kept_clinging() { return objects('Clinging')->id(); }
 function reset_once_more() { objects('Closed with destructor')->next = new class extends Connection { public function __destruct() { objects('Reset once more')->add('of a destructor'); } }; return objects('Reset once more')->add('of the request')->log; }
 function reset_log() { return objects('Reset once more')->log; }
 function jumps_in_reset() { return objects('Jumping reset')->id(); }
-/** Takes two connections, each of which there is one of for all requests. */
+/** Takes two connections that all requests share. */
 function takes(string $n)
 {
     [$first, $second] = $n === 'left' ? ['Left', 'Right'] : ['Right', 'Left'];
@@ -319,7 +319,7 @@ fn a_boot_script_makes_it_and_cannot_use_it() {
 fn requests_have_instances_of_their_own_and_wait_in_order_for_more() {
     let server = server().start(Mode::Worker);
     let fibers = r#"svc_worker_request_fibers_active{worker="0"}"#;
-    // One after the other, so that they arrive in this order.
+    // In sequence, so that they arrive in this order.
     let arrives = |function: &str, n: u32| {
         let client = server.send(function, &n.to_string());
         eventually("it runs as far as it can", || {
@@ -330,7 +330,7 @@ fn requests_have_instances_of_their_own_and_wait_in_order_for_more() {
     };
     let mut clients: Vec<_> = (0..2).map(|n| arrives("holds", n)).collect();
     assert_eq!(ids(&server, "holding"), ["1", "2"], "two hold one each");
-    // All are in use: two more wait, and a third one has a time limit.
+    // All are in use: two more requests wait, and a third one has a time limit.
     let mut waiting: Vec<_> = (2..4).map(|n| arrives("holds", n)).collect();
     let mut late = arrives("waits_too_long", 4);
     assert_eq!(late.response().status, 504);
@@ -357,7 +357,7 @@ fn requests_that_wait_for_each_others_instances_do_not_wait_for_ever() {
         client
     });
     server.mark("go");
-    // The younger one goes without, and the other one gets what it had.
+    // The younger request fails, and the older one gets its connection.
     assert_eq!(
         right.response().text(),
         r#"[2,"Svc\\ConnectionBusyError: All 1 instances of Connection are in use by requests that wait for this one"]"#
@@ -378,7 +378,7 @@ fn an_instance_that_was_reset_is_used_again() {
     assert_ne!(server.tell("kept_id"), first);
     eventually("so has that one", || ids(&server, "reset").len() == 5);
     std::fs::remove_file(server.path("refuse")).unwrap();
-    // Who else refers to it is not asked.
+    // Other references to it do not matter.
     let held = server.tell("keeps_reference");
     assert_eq!(server.tell("kept_id"), held);
 }

@@ -1,11 +1,11 @@
-//! `Svc\per_request()` and the engine: which classes it takes, and what PHP itself makes of its objects.
+//! `Svc\per_request()` and the engine: the accepted classes, and PHP's own uses of its objects.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, TaskSvc, assert_like, in_requests};
 
 const CODE: &str = r#"
-/** An object of a class or interface; a class that is made up for one without. */
+/** An object of the class; for an abstract class or an interface, of a generated class. */
 function instance(string $class): object
 {
     $reflection = new ReflectionClass($class);
@@ -28,12 +28,12 @@ function instance(string $class): object
     return new $name;
 }
 function described(mixed $value): string { return is_object($value) ? 'object' : (is_array($value) ? 'array of ' . count($value) : var_export($value, true)); }
-/** Messages name the class, and places; classes of errors are told apart elsewhere. */
+/** The result or the exception's class. Messages name classes and places; other tests distinguish classes of errors. */
 function outcome(callable $call): string
 {
     try { return described($call()); } catch (Error) { return 'Error'; } catch (Throwable $e) { return get_class($e); }
 }
-/** What PHP does with an object by itself. */
+/** PHP's own operations on an object. */
 function handled(object $o): array
 {
     return [
@@ -47,9 +47,9 @@ function handled(object $o): array
         'CachingIterator' => fn () => $o instanceof Iterator ? iterator_count(new CachingIterator($o, 0)) : null, 'in a set' => function () use ($o) { $s = new SplObjectStorage; $s->attach($o); return $s->contains($o) ? 1 : 0; }, 'sort' => function () use ($o) { $l = [$o, $o]; return sort($l); },
     ];
 }
-/** Endless, in C, with any object. */
+/** These never end, in C, with any iterator. */
 const SKIPPED = ['iterator_count', 'IteratorIterator', 'CachingIterator'];
-/** One line for each difference between an object of Svc\per_request() and one of its class, and how many were taken. */
+/** The differences between objects of Svc\per_request() and of their class, and the accepted and refused classes. */
 function compares()
 {
     error_reporting(0);
@@ -78,7 +78,7 @@ function compares()
         [$proxy, $direct] = [Svc\per_request($class, fn () => instance($class)), instance($class)];
         $of_direct = handled($direct);
         foreach (handled($proxy) as $what => $call) {
-            // Its iterator may have no end.
+            // Its iterator may never end.
             if (in_array($what, SKIPPED) && !$proxy instanceof IteratorAggregate) { continue; }
             $actual = outcome($call);
             $expected = outcome($of_direct[$what]);
@@ -94,7 +94,7 @@ interface Odd extends Throwable { }
 interface Both extends Iterator { }
 interface Walked extends Traversable { public function x(): int; }
 class Holder { public function __construct(public int $value = 1) { } }
-/** A class of PHP with all that the engine calls. */
+/** A class of PHP with all methods that the engine calls. */
 class Real implements Iterator, Countable, ArrayAccess, JsonSerializable, SeekableIterator, RecursiveIterator
 {
     public int $at = 0;
@@ -165,7 +165,7 @@ function not_traversable()
     foreach ($h as $name => $value) { $seen[$name] = $value; }
     return [$seen, tried(fn () => [...$h]), tried(fn () => iterator_to_array((function () use ($h) { yield from $h; })())), tried(fn () => count($h)), tried(fn () => max(...$h))];
 }
-/** A closure of one request's is not of that request. */
+/** A closure over one request's object does not belong to that request. */
 function keeps_closure() { Reals::$closure = real()->add(...); (Reals::$closure)('first'); return real()->log; }
 function uses_closure() { (Reals::$closure)('second'); return real()->log; }
 /** A factory that suspends. */

@@ -5,7 +5,7 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, assert_like};
 
 const CODE: &str = r#"
-// Also ends with the test, which takes the folder away.
+// Also ends with the test, which deletes the folder.
 const WAIT = 'echo started >> started; until test -e go || ! test -e started; do sleep 0.01; done; echo done; exit 7';
 function program(string $command): string { return 'cd ' . escapeshellarg(DIR) . '; ' . $command; }
 function run_by_exec() { exec(program(WAIT), $lines, $status); return [$lines, $status]; }
@@ -20,7 +20,7 @@ function run_by_proc_open()
     return [stream_get_contents($pipes[1]), fclose($pipes[1]), proc_close($program)];
 }
 function run_by_proc_close() { return proc_close(proc_open(program('(' . WAIT . ') > /dev/null'), [], $pipes)); }
-/** More than a pipe holds, to a program that takes it late. */
+/** More than a pipe holds, to a program that reads it late. */
 function write_much()
 {
     $program = proc_open(program('echo started >> started; until test -e go || ! test -e started; do sleep 0.01; done; wc -c'), [['pipe', 'r'], ['pipe', 'w']], $pipes);
@@ -105,7 +105,7 @@ fn a_request_that_is_over_leaves_its_program() {
     }
     assert!(!server.marked("went on"));
     server.mark("go");
-    // Whoever starts a program next takes note of those that have ended meanwhile.
+    // Starting the next program reaps those that have ended meanwhile.
     let ended = || {
         assert_eq!(server.tell("start_and_leave"), "true");
         let children = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok).filter(|entry| {

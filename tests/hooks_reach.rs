@@ -1,4 +1,4 @@
-//! Libraries whose calls do not arrive at the hooks: the start says so, and the others have their hooks nevertheless.
+//! Libraries whose calls do not reach the hooks: the start reports them, and the other libraries keep their hooks.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::fetched::fetched;
 use crate::support::{Svc, c};
 
-/// An extension with a name that is known. `WAITS` waits for a descriptor.
+/// An extension with a known name. `WAITS` waits for a descriptor.
 const EXTENSION: &str = r#"
 #include <php.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ zend_module_entry redis_module_entry = {
 ZEND_GET_MODULE(redis)
 "#;
 
-/// A function that the library prefers to that of others.
+/// A function that the library prefers to the global one.
 const OWN_POLL: &str = r#"
 #include <poll.h>
 #include <sys/syscall.h>
@@ -41,7 +41,7 @@ const OWN_POLL: &str = r#"
 int poll(struct pollfd *list, nfds_t length, int time_ms) { return (int)syscall(SYS_poll, list, length, time_ms); }
 "#;
 
-/// The libraries that the start names, and what `/config` lists.
+/// Returns the libraries that the start reports, and the hooks in `/config`.
 fn started_with(extension: &str, hooks: &str) -> (Vec<String>, serde_json::Value) {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("index.php"), "<?php Svc\\Worker::serve(function () {});").unwrap();
@@ -71,11 +71,11 @@ fn a_library_out_of_reach_is_named_at_the_start() {
     assert_eq!(started_with(extension, "net"), (vec![], json!(["net"])));
 
     build(&format!("{OWN_POLL}{EXTENSION}"));
-    // The hook is in effect for all others.
+    // The hook is active for all other libraries.
     assert_eq!(started_with(extension, "net"), (vec!["redis.so".to_owned()], json!(["net"])));
     assert_eq!(started_with(extension, "none"), (vec![], json!([])), "nobody asks for its calls");
 
-    // A library that is not known waits as ever, and nobody expects anything else.
+    // The waits of an unknown library block as usual, which needs no report.
     let other = folder.path().join("other.so");
     c::extension(&format!("{OWN_POLL}{EXTENSION}").replace("redis", "other"), &other);
     assert_eq!(started_with(other.to_str().unwrap(), "net"), (vec![], json!(["net"])));

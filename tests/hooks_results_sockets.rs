@@ -1,4 +1,4 @@
-//! What calls of the extension sockets answer with the runtime hook `net` is what they answer without it.
+//! With the runtime hook `net`, calls of the extension sockets have the same results as without it.
 #![cfg(feature = "php")]
 
 use crate::results::{Call, assert_same_with_hook};

@@ -1,4 +1,4 @@
-//! The runtime hook `net` when the server at the other end goes away.
+//! The runtime hook `net` when the peer goes away.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -18,7 +18,7 @@ fn a_server_that_dies_in_its_answer_ends_the_query() {
     let server = one_thread(stores.server(""), "net").start(Mode::Worker);
     for (way, proxy) in stores.drivers() {
         let (mut failed, mut count) = (0, 0);
-        // Ever further into the conversation, until it is over.
+        // Cut ever later in the conversation, until it completes.
         loop {
             proxy.cut_after(Direction::ToClient, count);
             let answer = server.send("tries", way).response().text();
@@ -27,7 +27,7 @@ fn a_server_that_dies_in_its_answer_ends_the_query() {
             }
             assert_eq!(answer, "\"failed\"", "{way} after {count} bytes");
             failed += 1;
-            // TLS and its certificates are long.
+            // TLS with its certificates takes many bytes.
             count += 1 + count / 7;
         }
         assert!(failed > 3, "{way} {failed}");
@@ -36,10 +36,10 @@ fn a_server_that_dies_in_its_answer_ends_the_query() {
     }
 }
 
-/// Each asks for what begins at once and does not end.
+/// Each request starts an operation that begins at once and never ends.
 const KILLED: &str = r#"
 class Held { public static $db, $redis; }
-/** What a call returns or throws, and what PHP says to it. */
+/** The result or the exception of a call, and its PHP messages. */
 function seen(callable $call): array
 {
     $notes = [];
@@ -66,25 +66,25 @@ function works() { return connect()->query('SELECT 7')->fetchColumn() == 7; }
 function redis_works() { return connect_redis()->echo('wombat') === 'wombat' && Held::$redis->echo('wombat') === 'wombat'; }
 "#;
 
-/// A server of the test's own.
+/// A server that belongs to the test.
 struct Victim<'a> {
-    /// How many requests wait inside of it.
+    /// Returns how many requests wait inside it.
     waiting: &'a dyn Fn() -> u64,
     kill: &'a dyn Fn(),
     start_again: &'a dyn Fn(),
 }
 
-/// Functions that ask there: each on a connection of its own, all on one, and to see whether it is back.
+/// Functions that query the server: each on a separate connection, all on one, and to check whether it is back.
 struct Ways<'a> {
     own: &'a [&'a str],
     held: &'a str,
     works: &'a str,
 }
 
-/// How many requests ask in each way.
+/// The number of requests in each way.
 const EACH: usize = 3;
 
-/// Sends requests, waits until `waiting` of them wait inside of the server, kills it, and returns what each has seen.
+/// Sends requests, waits until `waiting` of them wait inside the server, kills it, and returns their results.
 fn kill_meanwhile(server: &TaskSvc, ways: &[&str], waiting: usize, victim: &Victim<'_>) -> Vec<String> {
     let mut clients: Vec<Client> =
         ways.iter().flat_map(|way| (0..EACH).map(|n| server.send(way, &n.to_string()))).collect();
@@ -97,7 +97,8 @@ fn kill_meanwhile(server: &TaskSvc, ways: &[&str], waiting: usize, victim: &Vict
     clients.iter_mut().map(|client| client.response().text()).collect()
 }
 
-/// Kills a server without the hook and with it. Of those who share a connection, one asks and the others wait for it.
+/// Kills a server without the hook and with it. Of the requests that share a connection, one queries and the others wait
+/// for it.
 fn kill_in_both_ways(server: &TaskServer, boot: &str, ways: &Ways<'_>, victim: &Victim<'_>) {
     let plain = server.clone().set("RUNTIME_HOOKS", "none").set("PHP_WORKERS", "12");
     let plain = plain.start_with(Mode::Worker, boot);
@@ -108,7 +109,7 @@ fn kill_in_both_ways(server: &TaskServer, boot: &str, ways: &Ways<'_>, victim: &
     let all: Vec<&str> = ways.own.iter().copied().chain([ways.held]).collect();
     let seen = kill_meanwhile(&hooked, &all, each + 1, victim);
     assert_eq!(seen[..each], expected[..]);
-    // The one that had the connection sees the same; the others see that it is lost.
+    // The request that had the connection gets the same result; the others see that the connection is lost.
     assert!(seen[each..].contains(&expected[0]), "{seen:?} and {}", expected[0]);
     assert_serves(&hooked);
     (victim.start_again)();

@@ -1,4 +1,4 @@
-//! The runtime hook `sleep`: PHP's own pauses give their thread to other requests.
+//! The runtime hook `sleep`: PHP's own pauses leave their thread to other requests.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -29,7 +29,7 @@ function with_sleep($n) { return pauses($n, 'sleep'); }
 function with_usleep($n) { return pauses($n, 'usleep'); }
 function with_time_nanosleep($n) { return pauses($n, 'time_nanosleep'); }
 function with_time_sleep_until($n) { return pauses($n, 'time_sleep_until'); }
-/** What PHP says to arguments of all kinds. */
+/** PHP's results for arguments of all kinds. */
 function arguments()
 {
     $calls = [

@@ -1,5 +1,5 @@
-//! Connections to SQLite have owners: objects of SQLite3, its statements, results and blobs, and PDO's. What a request leaves
-//! open on one that others can reach is undone, and holds no lock on the file.
+//! Connections to SQLite have owners: objects of SQLite3, its statements, results and blobs, and those of PDO. Anything
+//! that a request leaves open on a shared connection is undone, and holds no lock on the file.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::turns::{answers, looks_in_vain, server_with};
 const CODE: &str = r#"
 class Held { public static $db, $pdo, $other, $kept; }
 class Db extends SQLite3 { }
-/** Of this thread. */
+/** A file per thread. */
 define('FILE', DIR . '/data-' . bin2hex(random_bytes(8)));
 function open(string $class = 'SQLite3'): SQLite3 { $db = new $class(FILE); $db->enableExceptions(true); $db->busyTimeout(1); return $db; }
 function boot(): void
@@ -22,7 +22,7 @@ function boot(): void
 }
 function insert(): void { Held::$db->exec("INSERT INTO money VALUES (1, 'some bytes')"); }
 function count_rows(): int { return Held::$db->querySingle('SELECT count(*) FROM money'); }
-/** Writes on another connection, which fails at once if something is locked. */
+/** Writes on another connection, which fails at once if the database is locked. */
 function is_unlocked(): bool { $db = open(); $db->exec('BEGIN IMMEDIATE; INSERT INTO money VALUES (9, 9)'); $db->exec('ROLLBACK'); $db->close(); return true; }
 function pause(): void { mark('inside'); until('go'); }
 function in_transaction() { Held::$db->exec('BEGIN'); insert(); pause(); Held::$db->exec('ROLLBACK'); return 1; }
@@ -42,7 +42,7 @@ function waits_for_database() { $db = patient(); mark('look'); $db->exec('DELETE
 function waits_for_database_by_pdo() { $db = new PDO('sqlite:' . FILE, options: [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); mark('look'); return $db->exec('DELETE FROM money'); }
 function waits_too_long_for_database() { set_time_limit(1); waits_for_database(); }
 function waits_where_it_cannot() { $db = open(); $db->busyTimeout(50); ob_start(fn () => tried(fn () => $db->exec('DELETE FROM money'))); echo '.'; $text = ''; ob_end_flush(); return $text; }
-/** Fetches a row and then locks a file, while another request does so in the other order. */
+/** Fetches a row and then locks a file, while another request does so in reverse order. */
 function row_then_lock($reads)
 {
     $rows = Held::$pdo->query('SELECT 7');
@@ -66,10 +66,10 @@ function leave_blob() { insert(); $row = Held::$db->lastInsertRowID(); Held::$ke
 function leave_pdo() { Held::$pdo->exec('BEGIN IMMEDIATE'); Held::$pdo->exec('INSERT INTO money VALUES (1, 1)'); return 1; }
 function leave_pdo_rows() { Held::$kept = Held::$pdo->query('SELECT * FROM money UNION ALL SELECT 1, 2 UNION ALL SELECT 3, 4'); Held::$kept->fetch(); return 1; }
 function leave_pdo_blob() { Held::$pdo->exec("INSERT INTO money VALUES (1, 'some bytes')"); $pdo = new Pdo\Sqlite('sqlite:' . FILE); Held::$other = $pdo; Held::$kept = $pdo->openBlob('money', 'bytes', (int) Held::$pdo->lastInsertId(), 'main', Pdo\Sqlite::OPEN_READWRITE); fwrite(Held::$kept, 'x'); return 1; }
-/** In the middle of a function of SQLite. */
+/** Inside a function called by SQLite. */
 function fatal_in_call() { Held::$db->createFunction('fails', fn () => str_repeat('x', PHP_INT_MAX >> 4)); Held::$db->exec('BEGIN'); insert(); Held::$db->exec('INSERT INTO money SELECT fails(), 1 FROM money'); }
 function use_kept() { if (is_resource(Held::$kept)) { @fread(Held::$kept, 1); @fwrite(Held::$kept, 'y'); @fclose(Held::$kept); } Held::$kept = Held::$other = null; return true; }
-/** What was read once is closed. */
+/** A result that was read once is closed. */
 function read_on() { return Held::$kept->fetchArray(); }
 function next_request()
 {
@@ -91,7 +91,7 @@ fn server() -> TaskServer {
     server_with(CODE, &json!({})).set("ASYNC_WORKERS", "1").entry("boot();")
 }
 
-/// One request in the middle of something, and what another one sees afterwards.
+/// Checks the result in another request after one has been inside an operation.
 #[track_caller]
 fn separates(server: &TaskSvc, inside: &str, look: &str, seen: &str) {
     let mut one = server.send(inside, "0");
@@ -108,7 +108,7 @@ fn a_request_waits_for_the_transaction_of_another() {
     let server = server().start_with(Mode::Worker, "boot();");
     separates(&server, "in_transaction", "write_one", "1");
     separates(&server, "by_statement", "look_by_statement", "1");
-    // It is closed with the request that has used its connection.
+    // The blob is closed with the request that has used its connection.
     separates(&server, "by_blob", "look_by_blob", "false");
     separates(&server, "pdo_in_transaction", "look_by_pdo", "[false,2]");
     separates(&server, "backs_up", "look_by_backup", "2");

@@ -1,6 +1,6 @@
-//! Calls in progress belong to the stack that makes them: a script's fiber is suspended inside one, and is resumed, thrown
-//! into, dropped or destroyed, by its request, by the next one, between requests, or with its thread. Afterwards the server is
-//! there, and what others use is usable.
+//! Calls in progress belong to the stack that makes them: a script's fiber is suspended inside a call, and then resumed,
+//! thrown into, dropped or destroyed, by its request, by the next request, between requests, or with its thread. Afterwards
+//! the server runs, and shared objects are usable.
 #![cfg(feature = "php")]
 
 use std::net::TcpListener;
@@ -15,14 +15,14 @@ use crate::turns::server_with;
 
 const CODE: &str = concat!(include_str!("php/ended_fibers.php"), include_str!("php/stacks.php"));
 
-/// What a request is asked after another one has left its fibers somewhere.
+/// The calls of the next request after one has left its fibers.
 const AFTERWARDS: [&str; 5] = ["next_resume", "next_throw", "next_drop", "next_cycle", "none"];
 
 fn server(constants: &Value) -> TaskServer {
     server_with(CODE, constants).set("ASYNC_WORKERS", "1").entry("Held::open();")
 }
 
-/// Calls `function` with this as its argument.
+/// Calls `function` with this argument.
 #[track_caller]
 fn tell(server: &TaskSvc, place: &str, function: &str, kind: &str) -> String {
     let path = format!("/?do={function}&n={kind}{place}");
@@ -31,12 +31,12 @@ fn tell(server: &TaskSvc, place: &str, function: &str, kind: &str) -> String {
     response.text()
 }
 
-/// The same for functions that leave fibers, whose end may fail the request: any status will do.
+/// Calls a function that leaves fibers. Their end may fail the request, so any status will do.
 fn leave(server: &TaskSvc, place: &str, function: &str, kind: &str) {
     let _ = server.svc.get(&format!("/?do={function}&n={kind}{place}"));
 }
 
-/// Each kind of call, left in each way, in each other request's hands.
+/// Leaves each kind of call in each way, and ends it in the next request in each way.
 #[track_caller]
 fn survives(server: &TaskSvc, place: &str, expected: &str) {
     let kinds: usize = tell(server, place, "count_calls", "").parse().unwrap();
@@ -60,7 +60,7 @@ fn survives(server: &TaskSvc, place: &str, expected: &str) {
     }
 }
 
-/// Its thread ends while fibers are suspended: at SIGHUP, and at the end of the server.
+/// Ends the thread while fibers are suspended: at SIGHUP, and at the end of the server.
 fn ends_with_its_thread(server: &mut TaskSvc, place: &str, expected: &str) {
     leave(server, place, "leave", "");
     let boots = server.lines("booted").len();
@@ -97,7 +97,7 @@ fn it_may_end_with_a_request_of_classic_mode() {
     for function in
         ["same_resume", "same_drop", "same_cycle", "leave", "leave_garbage", "leave_in_trace", "crossed"]
     {
-        // PHP destroys what is left at the end of the script, which may be what it fails with.
+        // PHP destroys the fibers at the end of the script, which may fail the script.
         let _ = running.svc.get(&format!("/?do={function}&n="));
         assert_eq!(tell(&running, "", "usable", ""), LOCAL);
     }
@@ -125,7 +125,7 @@ fn connections_to_servers_are_usable_after_it() {
     });
 }
 
-/// One kind at a time: they use the same connections. What a request leaves open is undone with it.
+/// Checks one kind at a time: they use the same connections. The leftovers of a request are undone with it.
 #[track_caller]
 fn survives_on_servers(server: &TaskSvc, place: &str, expected: &str) {
     let kinds: usize = tell(server, place, "count_calls", "").parse().unwrap();
@@ -142,7 +142,7 @@ fn survives_on_servers(server: &TaskSvc, place: &str, expected: &str) {
     }
 }
 
-/// Whatever ends the request, and wherever.
+/// With every kind of end, at every place.
 #[test]
 fn a_request_that_fails_leaves_its_calls_too() {
     let server = server(&json!({"LISTENER": ""})).start_with(Mode::Worker, "Held::open();");
@@ -151,7 +151,7 @@ fn a_request_that_fails_leaves_its_calls_too() {
     {
         for kind in ["", "0", "3", "5", "6", "8", "10"] {
             println!("{function} {kind}");
-            // Ending the call makes SQLite3 throw, which the script does not catch.
+            // Ending the call makes SQLite3 throw, and the script does not catch that.
             let is_thrown = function == "leave_exit" && matches!(kind, "" | "10");
             let expected = if is_thrown { 500 } else { status };
             assert_eq!(server.svc.get(&format!("/?do={function}&n={kind}")).status, expected);
@@ -161,7 +161,7 @@ fn a_request_that_fails_leaves_its_calls_too() {
     }
 }
 
-/// The boot script makes the iterator, and begins a step, outside of any request; a request ends both.
+/// The boot script creates the iterator and begins a step outside any request; a request ends both.
 #[test]
 fn an_iterator_of_the_boot_script_ends_in_a_request() {
     let boot = "Held::open(); \

@@ -1,5 +1,5 @@
-//! PHP's own streams that several requests of a thread share, with TLS and without it: requests use them in turns, and
-//! nobody reads what another one has asked for, wherever it is on its way.
+//! PHP's own streams that several requests of a thread share, with TLS and without it: requests take turns, and none reads
+//! the answer of another one, wherever it is on its way.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::support::tls::Certificates;
 use crate::tasks::{Mode, TaskSvc};
 use crate::turns::{answers, looks_in_vain, server_with};
 
-/// Each request is answered by two lines, which arrive together.
+/// The answer to each request is two lines, which arrive together.
 const CODE: &str = r#"
 class Held { public static $stream; }
 function opened(int $flags = 0): mixed
@@ -20,7 +20,7 @@ function opened(int $flags = 0): mixed
     return stream_socket_client(URL, $code, $message, 60, STREAM_CLIENT_CONNECT | $flags, $context);
 }
 function ask_persistent($n) { mark('look'); Held::$stream = opened(STREAM_CLIENT_PERSISTENT); return ask($n); }
-/** Reads one of two lines. The other one is in the stream's buffer meanwhile. */
+/** Reads one of two lines. The other one stays in the stream's buffer meanwhile. */
 function ask($n)
 {
     mark('look');
@@ -36,7 +36,7 @@ function ask_and_leave($n)
     fwrite(Held::$stream, "PING left\r\n");
     return $answer;
 }
-/** Each reads `+OK` in its own way. */
+/** Each function reads `+OK` in a different way. */
 $reads = [
     'fgets' => fgets(...),
     'fread' => fn ($stream) => fread($stream, 5),
@@ -52,16 +52,16 @@ $reads = [
         rewind($memory);
         return stream_get_contents($memory);
     },
-    // With TLS, it would read what is encrypted.
+    // With TLS, it would read encrypted bytes.
     'stream_socket_recvfrom' => fn ($stream) => str_starts_with(URL, 'tls:') ? fgets($stream) : stream_socket_recvfrom($stream, 5),
-    // Nobody knows this one: it is stopped where streams are read.
+    // The server does not replace this function: it is stopped where streams are read.
     'hash_update_stream' => function ($stream) {
         $hash = hash_init('md5');
         hash_update_stream($hash, $stream, 5);
         return hash_final($hash) === md5("+OK\r\n") ? '+OK' : 'else';
     },
 ];
-/** Asks nothing. What it reads, the one before it has left. */
+/** Sends nothing, and reads the rest of the previous request's answer. */
 function reads($way)
 {
     mark('look');
@@ -95,7 +95,7 @@ function accepts()
 function reaches() { return stream_socket_get_name(Held::$stream, false); }
 "#;
 
-/// Answers lines.
+/// Answers each line.
 fn line_by_line(visit: &mut Visit) -> std::io::Result<()> {
     while let Ok(line) = visit.line() {
         visit.send(format!("+OK\r\n{line}\r\n"))?;
@@ -117,7 +117,7 @@ impl Peer {
         Self { backend, certificates, scheme }
     }
 
-    /// A server whose boot script has opened the stream.
+    /// Returns a server whose boot script has opened the stream.
     fn server(&self) -> TaskSvc {
         self.server_with("Held::$stream = opened();")
     }

@@ -1,4 +1,4 @@
-//! Transfers by libcurl whose request is over: libcurl is told by errors, and its loops end soon, whatever they wait for.
+//! libcurl transfers whose request is over: libcurl gets errors, and its loops end soon, whatever they wait for.
 #![cfg(feature = "php")]
 
 use crate::backend::{Backend, Unaccepting, Visit, head_of};
@@ -9,7 +9,7 @@ use crate::support::client::eventually;
 use crate::support::skip::skipped;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 
-/// A transfer that goes on for longer than anybody waits, in many ways.
+/// Many ways of a transfer that outlasts every time limit.
 const CODE: &str = r#"
 function transfer(string $url, array $options = []): CurlHandle
 {
@@ -81,7 +81,7 @@ impl Peers {
         }
     }
 
-    /// A server whose calls of poll() are counted.
+    /// Returns a server whose calls of poll() are counted.
     fn server(&self) -> TaskSvc {
         let (library, count) = (self.folder.path().join("counted_poll.so"), self.folder.path().join("count"));
         let define = format!("#define _GNU_SOURCE\n#define COUNT \"{}\"\n", count.display());
@@ -94,15 +94,15 @@ impl Peers {
         server.set("LD_PRELOAD", library.to_str().unwrap()).start(Mode::Worker)
     }
 
-    /// How often poll() was called.
+    /// Returns the number of calls of poll().
     fn polls(&self) -> u64 {
         let bytes = std::fs::read(self.folder.path().join("count")).unwrap();
         u64::from_ne_bytes(bytes.try_into().unwrap())
     }
 }
 
-/// Some for the transfer itself, a hundred a second while it is paused, and some until libcurl gives up. A loop that spins
-/// has tens of thousands in no time.
+/// Some calls for the transfer itself, a hundred per second while it is paused, and some until libcurl gives up. A spinning
+/// loop quickly makes tens of thousands.
 const POLLS_MAX: u64 = 1000;
 
 fn is_sanitized() -> bool {
