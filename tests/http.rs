@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// Says that it runs, then waits for a file.
+/// Reports that it runs, then waits for a file.
 const WAITING: &str = r#"<?php
 function pause(string $name) {
     touch(__DIR__ . "/inside-$name");
@@ -193,7 +193,7 @@ fn webhooks_run_although_nobody_waits_for_their_answers() {
         let head = format!("POST /hook.php HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
         let mut client = TcpStream::connect(svc.main()).unwrap();
         client.write_all((head + &body).as_bytes()).unwrap();
-        // Closed at once; what has come stays to be read.
+        // The client closes at once; the server can still read the bytes that have arrived.
     }
     let ran = || std::fs::read_to_string(svc.root().join("ran")).unwrap_or_default();
     eventually("all have run", || ran().lines().count() == HOOKS);

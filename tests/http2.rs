@@ -1,4 +1,4 @@
-//! HTTP/2 in front of real PHP, by the frame and with the clients that people use.
+//! HTTP/2 in front of real PHP, frame by frame and with common clients.
 #![cfg(feature = "php")]
 
 use std::process::Command;
@@ -22,7 +22,7 @@ echo json_encode(['server' => $_SERVER, 'cookie' => $_COOKIE, 'post' => $_POST, 
     'length' => strlen(file_get_contents('php://input')), 'sum' => md5(file_get_contents('php://input'))]);
 "#;
 
-/// A script that says that it runs, and runs until a file lets it go.
+/// A script that reports that it runs, and runs until a file releases it.
 const HELD: (&str, &str) = (
     "held.php",
     "<?php touch(__DIR__ . '/held'); while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); } echo 'ran';",
@@ -178,7 +178,7 @@ fn a_drain_answers_and_ends() {
     assert_eq!(svc.wait(), Some(0));
 }
 
-/// Runs a client of the system; `None`, said aloud, where it is not installed.
+/// Runs an installed client; returns `None`, and reports a skip, if it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         skipped(&format!("{program} is not installed"));
@@ -238,13 +238,13 @@ fn an_upload_is_not_held_to_a_window_in_each_round_trip() {
     for (number, most) in [(0, 7), (1, 5)] {
         let id = client.open(&head("POST", "/index.php"), false);
         let (mut left, mut trips, mut widest) = (BODY_BYTES, 0, 0);
-        // A client far away: it sends what it may, the server takes that within the delay, and the client hears of it a round
-        // trip later.
+        // A remote client: it sends what the windows allow, the server reads it within the delay, and the client gets the
+        // new window one round trip later.
         while left > 0 {
             widest = widest.max(client.room(id));
             left -= client.send_what_it_may(id, left);
             trips += 1;
-            // What was taken is granted again, except for less than half of the rest of a window.
+            // Bytes that were read are granted again, except for less than half of the rest of a window.
             client.until(|client| 3 * client.room(id) >= 2 * widest);
             client.ping();
         }

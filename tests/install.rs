@@ -1,4 +1,4 @@
-//! What `make install` puts into place works where it was not built: moved, and run by a user who can read nothing else.
+//! The result of `make install` works elsewhere: moved, and run by a user who can read no other files.
 #![cfg(feature = "php")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -11,11 +11,11 @@ use tempfile::TempDir;
 use crate::support;
 use crate::support::Svc;
 
-/// The script that installs the binary of the tests below `prefix` of a scratch root.
+/// Returns the script that installs the tests' binary below `prefix` of a scratch root.
 fn installer(root: &Path, prefix: &str) -> Command {
     let mut command = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts/install.sh"));
     command.env("SVC", env!("CARGO_BIN_EXE_svc")).env("DESTDIR", root).env("PREFIX", prefix);
-    // Root installs what another user has built.
+    // Root installs a build of another user.
     command.env("HOME", "/nonexistent").env_remove("SVC_PHP_CONFIG").env_remove("XDG_CACHE_HOME");
     command
 }
@@ -26,7 +26,7 @@ fn succeeds(command: &mut Command) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Installs the binary of the tests below `/opt/site` of a scratch root, and moves that to another folder.
+/// Installs the tests' binary below `/opt/site` of a scratch root, and moves that to another folder.
 fn moved_tree() -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     succeeds(&mut installer(&scratch.path().join("stage"), "/opt/site"));
@@ -41,7 +41,7 @@ pub(crate) fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// The same command, run by a user without rights if this one may become another.
+/// Returns the same command, run as the user `nobody` if this process may switch users.
 fn by_nobody(command: &Command) -> Command {
     let mut other = Command::new("/usr/bin/env");
     if rustix::process::geteuid().is_root() {
@@ -79,7 +79,7 @@ fn a_moved_tree_serves_a_user_who_can_read_nothing_else() {
     assert!(scanned.contains(home.join("etc/conf.d/00-extension-dir.ini").to_str().unwrap()), "{scanned}");
     assert_eq!(page["extensions"], home.join("extensions").to_str().unwrap());
     assert_eq!((&page["opcache"], &page["sum"], &page["word"]), (&true.into(), &"3".into(), &"Ä".into()));
-    // Variables of the start are nothing for scripts and their programs.
+    // Variables of the start do not reach scripts and their programs.
     assert_eq!(page["lent"], serde_json::json!([false, false, false]));
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", svc.pid().as_raw_nonzero())).unwrap();
     let php: Vec<_> = maps.lines().filter(|line| line.ends_with("/libphp.so")).collect();
@@ -108,7 +108,7 @@ fn nothing_points_to_the_machine_that_built_it() {
     let (_scratch, tree) = moved_tree();
     let strange = ["/.cache/", "/.cargo/", env!("CARGO_MANIFEST_DIR")];
     let mut search = Command::new("grep");
-    // The pages tell where a build keeps what.
+    // The pages name the folders of the build.
     search
         .args(["-raoE", "--exclude-dir=doc", "--"])
         .arg(format!(".{{0,40}}({}).{{0,40}}", strange.join("|")))
@@ -140,7 +140,7 @@ fn nothing_points_to_the_machine_that_built_it() {
     }
 }
 
-/// The pages refer to each other and to pictures, and what is not installed is part of the sources.
+/// The pages link to each other and to pictures; links to files that are not installed lead to the sources.
 #[test]
 fn the_installed_pages_refer_to_installed_ones() {
     let (_scratch, tree) = moved_tree();
@@ -177,7 +177,7 @@ fn the_installed_crate_is_one_of_its_own() {
     assert_eq!(metadata["packages"][0]["version"], env!("CARGO_PKG_VERSION"));
 }
 
-/// All files below a folder, and their modes.
+/// Returns all files below a folder, and their modes.
 fn files(folder: &Path) -> Vec<(String, u32)> {
     let mut find = Command::new("find");
     let output = find.arg(folder).args(["!", "-type", "d", "-printf", "%P %m\\n"]).output().unwrap();
@@ -222,7 +222,7 @@ fn strange_circumstances_are_none() {
     let output = by_nobody(&command).output().unwrap();
     let expected = format!("{}/lib/svc/extensions 1 /var/lib/site", tree.display());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
-    // An extension that this build no longer has goes away with the next installation; those of others stay.
+    // The next installation removes an extension that this build no longer has; foreign extensions stay.
     let home = tree.join("lib/svc");
     for name in ["dropped.so", "redis.so"] {
         std::fs::write(home.join("extensions").join(name), "").unwrap();

@@ -1,4 +1,4 @@
-//! The manifests for Kubernetes, held against the settings and the probes that they name.
+//! Compares the Kubernetes manifests with the settings and the probes that they name.
 #![cfg(feature = "php")]
 
 use std::process::Command;
@@ -14,12 +14,12 @@ use svc_core::sync::counter::{Counter, Flag};
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// Every object in the manifests.
+/// Returns every object in the manifests.
 fn objects() -> Vec<Value> {
     let code = "import glob, json, sys, yaml
 print(json.dumps([object for path in sorted(glob.glob(sys.argv[1])) for object in yaml.safe_load_all(open(path))]))";
     let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes/*.yaml");
-    // Debian's own Python, which has the package python3-yaml.
+    // Debian's own Python has the package python3-yaml.
     let output = Command::new("/usr/bin/python3").args(["-c", code, manifests]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
@@ -35,7 +35,7 @@ fn container() -> Value {
     object("Deployment")["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-/// The settings in the manifests, as they are resolved.
+/// Returns the settings in the manifests, and the resulting configuration.
 fn config() -> (Vec<(String, String)>, Config) {
     let map = object("ConfigMap");
     let text = |value: &Value| value.as_str().expect("the values of a ConfigMap are texts").to_owned();
@@ -76,18 +76,18 @@ fn the_end_of_a_pod_leaves_time_for_the_drain() {
     let drain = config.timeouts.drain_delay + config.timeouts.drain;
     assert!(grace >= drain + 4 * THREAD_EXIT_GRACE, "{grace:?} for {drain:?}");
     assert!(config.timeouts.drain_delay > noticed_after(), "{:?}", noticed_after());
-    // The drain begins with the signal, so that no hook has to wait.
+    // The drain begins with the signal, so no hook has to wait.
     assert!(container()["lifecycle"].is_null());
 }
 
-/// How long the readiness probe may take to find out that requests should go elsewhere.
+/// Returns how long the readiness probe may take to notice that requests should go elsewhere.
 fn noticed_after() -> Duration {
     let readiness = container()["readinessProbe"].clone();
     let number = |name: &str| readiness[name].as_u64().unwrap();
     Duration::from_secs(number("periodSeconds") * number("failureThreshold"))
 }
 
-/// The pod has the settings of the manifest. Requests go to it until the probe has noticed, at its slowest.
+/// The pod has the manifest's settings. It gets requests until the probe has noticed, in the slowest case.
 #[test]
 fn a_pod_that_is_replaced_under_load_fails_no_request() {
     let (settings, _) = config();
@@ -149,7 +149,7 @@ fn the_container_needs_no_rights_and_writes_only_where_it_may() {
     assert!(pod["volumes"][0]["emptyDir"].is_object());
 }
 
-/// What PHP gives a request, and OPcache, unless php.ini says otherwise.
+/// PHP's default memory limit for a request, and OPcache's default size.
 const PHP_DEFAULT_BYTES: u64 = 128 << 20;
 
 #[test]

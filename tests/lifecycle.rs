@@ -1,4 +1,4 @@
-//! The life of the process: what it says when it cannot start, how it drains, and what it exits with.
+//! The life of the process: messages of a failed start, the drain, and exit codes.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -122,7 +122,7 @@ fn too_few_descriptors_are_one_line_and_exit_code_2() {
 #[test]
 fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
     let root = tempfile::tempdir().unwrap();
-    // Without the setting, one connection would do.
+    // Without the setting, a single connection would be enough.
     for (settings, needed) in [(&[("MAX_CONNECTIONS", "10")][..], 1802), (&[], 1793)] {
         let mut command = limited_to(1100, &command(root.path(), settings));
         let output = command.stdout(Stdio::null()).output().unwrap();
@@ -136,7 +136,7 @@ fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
 #[test]
 fn a_spool_directory_that_cannot_be_written_is_one_line_and_exit_code_2() {
     let root = tempfile::tempdir().unwrap();
-    // A directory, but nobody can make files in it.
+    // A directory in which no user can create files.
     let output = command(root.path(), &[("SPOOL_DIR", "/proc")]).stdout(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");

@@ -14,7 +14,7 @@ use crate::support::client::Client;
 use crate::support::skip::skipped;
 use crate::support::{self, Svc};
 
-/// Asks over a Unix socket, and returns the whole response.
+/// Sends a request over a Unix socket; returns the whole response.
 fn ask_unix(path: &Path, target: &str, fields: &str) -> String {
     let mut socket = UnixStream::connect(path).unwrap();
     write!(socket, "GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{fields}\r\n").unwrap();
@@ -30,12 +30,12 @@ fn sockets(names: &[&str]) -> (TempDir, Vec<PathBuf>, String) {
     (folder, paths, format!("127.0.0.1:0, {}", places.join(",")))
 }
 
-/// What stops the start.
+/// Returns the exit code and the message of a start that fails.
 fn complaint(settings: &[(&str, &str)]) -> (Option<i32>, String) {
     said(settings, &[])
 }
 
-/// What `svc check` says.
+/// Returns the exit code and the output of `svc check`.
 fn checked(settings: &[(&str, &str)]) -> (Option<i32>, String) {
     said(settings, &["check"])
 }
@@ -109,7 +109,8 @@ fn places_must_not_overlap() {
     }
 }
 
-/// A port that is free for both families, and that the system gives to nobody who asks for port 0. `None` without IPv6.
+/// Returns a port that is free for both address families, and outside the range that the system assigns for port 0. `None`
+/// without IPv6.
 fn port_of_both_families() -> Option<u16> {
     if TcpListener::bind("[::1]:0").is_err() {
         skipped("this machine has no IPv6");
@@ -229,7 +230,7 @@ mod inherited {
             Self { child, lines }
         }
 
-        /// Waits for a record, and returns those up to it.
+        /// Waits for a record; returns the records up to it.
         fn until(&mut self, message: &str) -> String {
             let mut text = String::new();
             while !text.contains(message) {
@@ -317,7 +318,7 @@ mod inherited {
         assert_eq!(unit.child.wait().unwrap().code(), Some(2));
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     fn ask(addr: SocketAddr) -> std::io::Result<String> {
         let mut socket = TcpStream::connect(addr)?;
         socket.write_all(b"GET /index.php HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;

@@ -1,4 +1,4 @@
-//! The log of the real binary: which records it writes, and that nobody waits for whoever reads them.
+//! The log of the real binary: its records, and that a slow reader of the log delays no request.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use crate::support::{Svc, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A server whose standard output nobody reads unless the test does. It is killed when the test ends.
+/// A server whose standard output is unread unless the test reads it. Dropping it kills the server.
 pub(crate) struct Unread {
     child: Child,
     main: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// Starts it without PHP.
+    /// Starts the server without PHP.
     pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let (main, ops) = (free_port(), free_port());
@@ -35,13 +35,13 @@ impl Unread {
         Self { child, main, ops, _root: root }
     }
 
-    /// The address of the operations port.
+    /// Returns the address of the operations port.
     #[cfg(feature = "php")]
     pub(crate) fn ops(&self) -> SocketAddr {
         self.ops
     }
 
-    /// Asks for more than the pipe and the queue of records hold together.
+    /// Causes more records than the pipe and the queue hold together.
     pub(crate) fn flood(&self) {
         let mut client = Client::connect(self.main);
         for _ in 0..MANY / 100 {
@@ -58,7 +58,7 @@ impl Unread {
         series.unwrap().parse().unwrap()
     }
 
-    /// Ends it; returns its exit code.
+    /// Stops the server; returns its exit code.
     fn stop(&mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let mut status = None;
@@ -69,7 +69,7 @@ impl Unread {
         status.and_then(|status| status.code())
     }
 
-    /// Ends it and reads what it wrote.
+    /// Stops the server and reads its records.
     fn records(mut self) -> Vec<Value> {
         assert_eq!(self.stop(), Some(0));
         let mut text = String::new();
@@ -80,13 +80,13 @@ impl Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that was free a moment ago; the tests that use it fail when a stranger takes it.
+/// Returns a port that was free a moment ago; the tests fail if another process takes it.
 pub(crate) fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -113,7 +113,7 @@ fn access_records_obey_their_own_setting_at_every_level() {
         assert!(records.iter().all(|record| record["target"] == "access"), "{records:?}");
         let mut statuses: Vec<_> =
             records.iter().map(|record| record["fields"]["status"].as_u64().unwrap()).collect();
-        // Who has a reply does not wait for its record, and connections have no order among them.
+        // A response does not wait for its record, and connections have no order among them.
         statuses.sort_unstable();
         assert_eq!(statuses, expected, "{setting}");
     }

@@ -1,5 +1,5 @@
-//! What the first command of a newcomer says on machines that lack something, or that svc cannot run on: one line with what,
-//! why, and what would be right. The machines are folders of commands and another `/etc/os-release`.
+//! The first command of a newcomer on machines that lack something, or that svc does not support: it prints one line with
+//! the fault, its reason and the remedy. The machines are folders of commands and a private `/etc/os-release`.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// What the scripts use on every machine.
+/// Commands that the scripts use on every machine.
 const EVERYWHERE: [&str; 25] = [
     "awk", "bash", "cat", "cut", "date", "dirname", "env", "find", "flock", "getent", "grep", "head", "id",
     "make", "mkdir", "mktemp", "mv", "rm", "sed", "sh", "sort", "tail", "touch", "tr", "uname",
@@ -18,7 +18,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// With these further commands, as scripts of a shell, and a Rust toolchain of version 1.88.
+    /// Creates a machine with these additional commands, as shell scripts, and a Rust toolchain of version 1.88.
     fn new(os_release: &str, commands: &[(&str, &str)]) -> Self {
         let machine = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::create_dir_all(machine.bin()).unwrap();
@@ -58,7 +58,7 @@ impl Machine {
         command.env("SVC_OS_RELEASE", self.dir.path().join("os-release")).output().unwrap()
     }
 
-    /// What a command that fails says.
+    /// Returns the message of a command that fails.
     #[track_caller]
     fn complaint(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.run(program, arguments);
@@ -66,7 +66,7 @@ impl Machine {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// What `make packages` says before it ends with an error: a single line.
+    /// Returns the single line that `make packages` prints before it fails.
     #[track_caller]
     fn first_complaint(&self) -> String {
         let said = self.complaint("/usr/bin/make", &["--silent", "packages"]);
@@ -80,14 +80,14 @@ impl Machine {
 const DEBIAN: &str = "ID=debian\nVERSION_CODENAME=trixie\n";
 const FEDORA: &str = "ID=fedora\n";
 
-/// Debian's package list, with these packages installed.
+/// Returns Debian's package list, with these packages installed.
 fn dpkg(installed: &str) -> String {
     format!(
         "for name; do :; done; case ' {installed} ' in *\" $name \"*) printf installed ;; *) exit 1 ;; esac"
     )
 }
 
-/// A user without rights.
+/// An unprivileged user.
 const NOT_ROOT: (&str, &str) = ("id", "case $1 in -u) echo 1000 ;; *) echo somebody ;; esac");
 
 #[test]
@@ -99,7 +99,7 @@ fn other_systems_are_told_why_and_what_would_be_right() {
     assert!(said.ends_with("build it in a container or a virtual machine with Debian or Ubuntu"), "{said}");
     let bsd = Machine::new("", &[("uname", "echo FreeBSD")]);
     assert!(bsd.first_complaint().contains("svc cannot run on FreeBSD: "));
-    // There is no bash either.
+    // Such a machine has no bash either.
     for id in ["ID=alpine\n", "ID=postmarketos\nID_LIKE=alpine\n"] {
         let alpine = Machine::new(id, &[]);
         alpine.lacks("bash");
@@ -121,7 +121,7 @@ fn a_toolchain_that_is_missing_or_too_old_is_said_first() {
     machine.lacks("cargo");
     let said = machine.first_complaint();
     assert!(said.starts_with("toolchain: there is no cargo on PATH; svc requires Rust 1."), "{said}");
-    // A version with more digits is a later one.
+    // A version with more digits is newer.
     machine.has("cargo", "echo 'cargo 1.188.0'");
     assert!(machine.run("scripts/toolchain.sh", &[]).status.success());
 }
@@ -136,7 +136,7 @@ fn whoever_may_not_install_is_told_everything_at_once() {
     let machine = Machine::new(DEBIAN, &[NOT_ROOT, ("dpkg-query", &dpkg_query), ("apt-get", "exit 1")]);
     let nobody_helps =
         "system-packages: missing packages; run as root, or ask an administrator to: apt-get install";
-    // What the server needs, and what its PHP needs.
+    // The packages that the server needs, and those that its PHP needs.
     assert_eq!(machine.first_complaint(), format!("{nobody_helps} libclang-dev libwebp-dev"));
     machine.has("sudo", "exit 1");
     let with_sudo = "system-packages: missing packages; run: sudo apt-get install libclang-dev libwebp-dev";
@@ -181,7 +181,7 @@ fn systems_without_an_archive_of_debian_are_told_where_sources_go() {
     );
     assert_eq!(said.lines().last(), Some(&how[..]), "{said}");
     assert!(!said.contains("not found"), "{said}");
-    // A folder that cannot be written is named, too.
+    // A read-only folder is named, too.
     std::fs::remove_dir_all(&cache).unwrap();
     std::fs::write(&cache, "").unwrap();
     let said = machine.complaint("scripts/php-zts.sh", &[]);

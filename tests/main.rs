@@ -1,7 +1,7 @@
-//! The tests that start the real binary, and those of the house: one program, so that there is one to link.
+//! The tests that start the real binary, and the tests of the repository itself: one program, so that only one is linked.
 //!
-//! A file is a module with one idea; `cargo test worker_limits` runs that of its name. Two programs stand apart: `php_suite`,
-//! which keeps the machine busy for minutes, and `chaos`, which has parts of its own.
+//! A file is a module with one topic; `cargo test worker_limits` runs one module. Two programs are separate: `php_suite`,
+//! which keeps the machine busy for minutes, and `chaos`, which has modules of its own.
 
 #[expect(dead_code, reason = "the tests of the core use the rest of it")]
 mod support;

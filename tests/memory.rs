@@ -1,5 +1,5 @@
-//! What clients that do not read, or hold their requests back, cost: the resident memory of the process against what it
-//! says of itself, and against the formula of `docs/tuning.md`.
+//! The cost of clients that do not read, or delay their requests: the resident memory of the process, compared with its own
+//! metrics and with the formula of `docs/tuning.md`.
 #![cfg(feature = "php")]
 
 use std::fs::File;
@@ -12,14 +12,14 @@ use crate::tls::{NAME, start};
 
 const FILE_BYTES: u64 = 256 << 20;
 
-/// What the formula says of a connection and of a stream, beside what is counted.
+/// The formula's bytes per connection and per stream, beside the counted bytes.
 const CONNECTION_BYTES: u64 = 48 << 10;
 const STREAM_BYTES: u64 = 8 << 10;
 
-/// What an allocator keeps, and threads that began to run meanwhile.
+/// Memory that the allocator keeps, and memory of threads that began meanwhile.
 const SLACK_BYTES: u64 = 12 << 20;
 
-/// What stays behind a peak: less than that is not given back.
+/// Memory that is not returned after a peak.
 const KEPT_BYTES: u64 = SLACK_BYTES + (8 << 20);
 
 const COUNTED: &str = "svc_reply_memory_bytes";
@@ -35,14 +35,14 @@ fn counted(svc: &Svc) -> u64 {
     svc.metric(COUNTED) as u64
 }
 
-/// Puts a file into the root that is longer than any buffer.
+/// Creates a file in the root that is longer than any buffer.
 fn add_file(svc: &Svc) {
     File::create(svc.root().join("long.bin")).unwrap().set_len(FILE_BYTES).unwrap();
     svc.client().request("HEAD /long.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
 }
 
-/// Waits until all `requests` have begun and nothing changes any more, and holds the memory against the formula. Then the
-/// clients leave, and it comes back.
+/// Waits until all `requests` have begun and the state is stable, and compares the memory with the formula. Then the
+/// clients leave, and the memory is returned.
 fn check<C>(svc: &Svc, before: u64, clients: Vec<C>, streams: u64, expected: std::ops::RangeInclusive<u64>) {
     let connections = clients.len() as u64;
     let (mut last, mut same) = (u64::MAX, 0);
@@ -66,7 +66,7 @@ fn check<C>(svc: &Svc, before: u64, clients: Vec<C>, streams: u64, expected: std
     eventually("the system has it", || resident(svc) <= before + KEPT_BYTES);
 }
 
-/// Connections of HTTP/2 that ask for the file on all their streams, with windows for all of it, and read nothing.
+/// Opens HTTP/2 connections that request the file on all their streams, with windows for all of it, and read nothing.
 fn http2_clients(svc: &Svc, count: usize, field: Option<(&str, &str)>) -> Vec<Http2Client> {
     let wide = &[(setting::INITIAL_WINDOW_SIZE, i32::MAX as u32)];
     let ask = |_| {
@@ -135,7 +135,7 @@ fn heads_that_refer_to_what_was_sent_before_are_within_the_bound_of_all_replies(
         client.frame(kind::HEADERS, END_HEADERS, id, &block);
         id
     };
-    // A field of 4,000 bytes in the dynamic table, and references to it: its body does not come.
+    // A field of 4,000 bytes in the dynamic table, and references to it; the body does not arrive.
     let first = [&[0x40, 3][..], b"x-a", &[0x7f, 0xa1, 0x1e], &[b'a'; 4000], &[0xbe; 13]].concat();
     let mut clients = Vec::new();
     while svc.metric("svc_streams_refused_total") == 0.0 {
@@ -152,7 +152,7 @@ fn heads_that_refer_to_what_was_sent_before_are_within_the_bound_of_all_replies(
     assert!(limit <= 128 << 20, "{limit} bytes");
     let most = before + limit + 128 * clients.len() as u64 * STREAM_BYTES + SLACK_BYTES;
     assert!(resident(&svc) <= most, "{} MiB", resident(&svc) >> 20);
-    // What is refused can be asked again, and short heads are served all the same.
+    // Refused requests can be repeated, and short heads are served regardless.
     let client = clients.last_mut().unwrap();
     let refused = begin(client, &[0xbe; 14]);
     client.until_over(refused);
