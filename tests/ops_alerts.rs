@@ -1,7 +1,7 @@
-//! The alert rules of deploy/prometheus: checked by promtool, and raised by servers in the states that they are about.
+//! The alert rules of deploy/prometheus: promtool checks them, and servers in the corresponding states raise them.
 //!
-//! tests/ops_alerts_clients.rs and tests/ops_alerts_php.rs have more of these states, tests/worker_wedge.rs those of a pool
-//! that stands still.
+//! tests/ops_alerts_clients.rs and tests/ops_alerts_php.rs have more of these states, tests/worker_wedge.rs those of a
+//! stalled pool.
 #![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
@@ -22,7 +22,8 @@ fn rules() -> String {
     std::fs::read_to_string(format!("{FOLDER}/alerts.yml")).unwrap()
 }
 
-/// The rules without the time for which an expression has to hold, or a queue has to be empty: a test has no minutes.
+/// Returns the rules without the times for which an expression must hold or a queue must be empty: a test cannot wait
+/// minutes.
 pub(crate) fn impatient_rules() -> String {
     let rules = rules().replace("max_over_time(svc_queue_depth[5m])", "svc_queue_depth");
     rules.lines().filter(|line| !line.trim_start().starts_with("for: ")).collect::<Vec<_>>().join("\n")
@@ -62,7 +63,7 @@ fn each_alert_says_what_to_do() {
     }
 }
 
-/// What no test can bring about: a fault in svc.
+/// Alerts that no test can raise: a bug in svc.
 const RAISED_BY_NOBODY: [&str; 1] = ["SvcSlotsLost"];
 
 #[test]
@@ -127,7 +128,7 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     let Some(collector) = Collector::watch(&all, &impatient_rules()) else {
         return skipped("prometheus is not installed");
     };
-    // What is counted is seen by its difference from before.
+    // A counter is seen by its difference from the first scrape.
     eventually("all have been scraped", || collector.query("count(svc_requests_total)") == Some(5.0));
     for _ in 0..20 {
         assert_eq!(healthy.get("/").text(), "hello");
@@ -168,7 +169,7 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     ];
     let firing = all_raised(&collector, expected, || {
         assert_eq!(drowning.get("/").status, 529);
-        // Spans that cannot be sent, again and again.
+        // Repeated spans that cannot be sent.
         broken.get("/");
     });
     let of_healthy: Vec<_> =
@@ -182,7 +183,8 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     assert_eq!(waiting.response().status, 200);
 }
 
-/// Persistent workers that fail, a single thread for tasks, and no collector at the port that spans go to.
+/// Starts a server with failing persistent workers, a single thread for tasks, and no collector at the port that spans go
+/// to.
 fn without_luck() -> Svc {
     Svc::start(
         &[("worker.php", WORKER)],
@@ -198,8 +200,8 @@ fn without_luck() -> Svc {
     )
 }
 
-/// Waits until each server, named by its operations port, has raised these alerts at once, and goes on doing something
-/// meanwhile; returns all that fire, each with the port.
+/// Waits until all servers, named by their operations ports, have raised these alerts at the same time, and calls
+/// `meanwhile` repeatedly; returns all firing alerts, each with the port.
 #[track_caller]
 pub(crate) fn all_raised(
     collector: &Collector,

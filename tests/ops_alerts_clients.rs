@@ -1,4 +1,4 @@
-//! Alerts about clients that cannot be served, and about what the server needs for it: raised by servers in these states.
+//! Alerts about clients that cannot be served, and about the resources for that: servers in these states raise them.
 #![cfg(feature = "php")]
 
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::support::http2::{Http2Client, head};
 use crate::support::skip::skipped;
 use crate::support::{Svc, command, written};
 
-/// A script that runs until its file appears, one that opens files first, and one whose answer is large.
+/// A script that runs until its file appears, one that opens files first, and one with a large response.
 const PAGES: &[(&str, &str)] = &[
     (
         "index.php",
@@ -25,7 +25,7 @@ const PAGES: &[(&str, &str)] = &[
     ("flood.php", "<?php for ($n = 0; $n < 100; $n++) { echo str_repeat('x', 1 << 20); }"),
 ];
 
-/// The limit on descriptors of the server whose script opens so many files.
+/// The descriptor limit of the server whose script opens many files.
 const DESCRIPTORS: u32 = 2048;
 
 fn stay(svc: &Svc, page: &str, name: &str) -> Client {
@@ -39,7 +39,7 @@ fn go(svc: &Svc, name: &str) {
     std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
 }
 
-/// Lets a client leave while its request runs and nothing waits.
+/// Has a client leave while its request runs and the queue is empty.
 fn leave(svc: &Svc, number: u32) {
     drop(stay(svc, "index.php", &number.to_string()));
     let left = r#"svc_request_cancelled_total{reason="client_abort"}"#;
@@ -73,7 +73,7 @@ fn clients_that_are_not_served_raise_the_alerts_that_are_meant_for_it() {
     let Some(collector) = Collector::watch(&all, &impatient_rules()) else {
         return skipped("prometheus is not installed");
     };
-    // What is counted is seen by its difference from before.
+    // A counter is seen by its difference from the first scrape.
     eventually("all have been scraped", || collector.query("count(svc_requests_total)") == Some(6.0));
 
     let hoarders = hoard(crowded.main());
@@ -89,7 +89,7 @@ fn clients_that_are_not_served_raise_the_alerts_that_are_meant_for_it() {
         number += 1;
         leave(&left, number);
     };
-    // The server learns from it, and it takes some to be sure.
+    // The server lowers its budget only after several such requests.
     let half = left.metric("svc_admission_wait_budget_ceiling_us") / 2.0;
     while left.metric("svc_admission_wait_budget_us") >= half {
         one_leaves();

@@ -1,4 +1,4 @@
-//! Alerts about workers, OPcache, tasks, spans, plugins and the process: raised by servers in these states.
+//! Alerts about workers, OPcache, tasks, spans, plugins and the process: servers in these states raise them.
 #![cfg(feature = "php")]
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::support::Svc;
 use crate::support::client::eventually;
 use crate::support::skip::skipped;
 
-/// A worker that does not boot again.
+/// A worker that fails to boot once the file `broken` exists.
 const BROKEN: &str = r"<?php
 if (file_exists(__DIR__ . '/broken')) { throw new Exception('no database'); }
 Svc\Worker::serve(function () {
@@ -35,10 +35,10 @@ const STRAND: (&str, &str) = (
     try { Svc\await_any([$task], 0.2); } catch (Svc\Async\TimeoutException) { echo 'given up'; }",
 );
 
-/// Without it, OPcache leaves scripts alone that were written in the last two seconds.
+/// Without this directive, OPcache ignores scripts that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
 
-/// A server whose scripts do not fit into OPcache: each is about 200 KB of strings.
+/// Starts a server whose scripts do not fit into OPcache: each has about 200 KB of strings.
 fn full() -> Svc {
     let text = |file: usize| {
         let mut text = String::from("<?php return [");
@@ -59,7 +59,7 @@ fn full() -> Svc {
     svc
 }
 
-/// A server whose collector accepts connections, and answers none of them.
+/// Starts a server whose collector accepts connections but never answers.
 fn unheard() -> (Svc, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
@@ -87,7 +87,7 @@ fn php_in_trouble_raises_the_alerts_that_are_meant_for_it() {
     let Some(collector) = Collector::watch(&servers, &impatient_rules()) else {
         return skipped("prometheus is not installed");
     };
-    // What is counted is seen by its difference from before.
+    // A counter is seen by its difference from the first scrape.
     eventually("all have been scraped", || collector.query("count(svc_requests_total)") == Some(7.0));
 
     std::fs::write(broken.root().join("broken"), "").unwrap();
@@ -139,6 +139,6 @@ fn a_server_that_starts_again_and_again_raises_an_alert_and_so_does_the_absence_
         svc = Svc::start(&[], &settings);
     }
     all_raised(&collector, &[(ops, &["SvcRestarting"])], || ());
-    // It has no instance.
+    // The alert has no instance.
     eventually("SvcMissing", || without_targets.firing().contains(&("SvcMissing".to_owned(), String::new())));
 }

@@ -1,4 +1,4 @@
-//! The Grafana board: a Prometheus server that scrapes svc under traffic has an answer to each of its questions.
+//! The Grafana board: a Prometheus server that scrapes svc under traffic has a result for each of its queries.
 #![cfg(feature = "php")]
 
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn board() -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Each expression with the title of its panel.
+/// Returns each expression with the title of its panel.
 fn expressions(board: &Value) -> Vec<(String, String)> {
     let panels = board["panels"].as_array().unwrap().iter();
     let of = |panel: &Value| {

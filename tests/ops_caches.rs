@@ -1,4 +1,4 @@
-//! What operators see of the caches: OPcache's memory and the static files, in `/status`, in the metrics and on the page.
+//! The caches as operators see them: OPcache's memory and the static files, in `/status`, in the metrics and on the page.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -14,14 +14,14 @@ fn caches(svc: &Svc) -> Value {
     status(svc)["caches"].clone()
 }
 
-/// A script cannot keep them from being seen.
+/// Scripts cannot hide the figures.
 #[test]
 fn the_memory_of_opcache_is_seen_whatever_scripts_may_do() {
     let directives = [
         "opcache.memory_consumption=16",
         "opcache.restrict_api=/nowhere",
         "disable_functions=opcache_get_status",
-        // OPcache looks twice at a file that has just been written.
+        // Otherwise OPcache checks a new file twice.
         "opcache.file_update_protection=0",
     ];
     let svc = Svc::start_with(&[PAGE], &[], &directives);

@@ -1,5 +1,5 @@
-//! The page of the operations port in a browser: under load, while requests are refused, while the server stands still,
-//! ends, and is gone. tests/worker_wedge.rs looks at it while the pool is wedged.
+//! The page of the operations port in a browser: under load, while requests are refused, and while the server is stopped,
+//! shuts down, and is gone. tests/worker_wedge.rs opens it while the pool is wedged.
 #![cfg(feature = "php")]
 
 use std::io::Write as _;
@@ -21,13 +21,13 @@ pub(crate) fn opened(ops: std::net::SocketAddr) -> Option<Chromium> {
     Some(browser)
 }
 
-/// That the page says this in its region of that ID.
+/// Asserts that the region with this ID has this text.
 #[track_caller]
 pub(crate) fn says(browser: &mut Chromium, id: &str, text: &str) {
     browser.eventually(&format!("document.getElementById('{id}').innerText.includes('{text}')"));
 }
 
-/// What a checker of accessibility finds, in both colour schemes.
+/// Returns the findings of an accessibility checker, in both colour schemes.
 pub(crate) fn barriers(browser: &mut Chromium) -> Option<Vec<String>> {
     let script = std::fs::read_to_string(format!("{}/axe.min.js", fetched("axe")?)).unwrap();
     browser.evaluate(&format!("{script}; 0"));
@@ -77,7 +77,7 @@ fn the_page_is_live_under_load_and_sees_the_server_shed_stop_drain_and_go() {
     assert_eq!(browser.faults(), [""; 0]);
     assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0]);
 
-    // Stopped, it accepts connections and answers nobody: so does a server that drowns.
+    // A stopped process accepts connections and answers none, like an overloaded server.
     svc.signal(Signal::STOP);
     says(&mut browser, "lost", "does not answer in time");
     browser.eventually("document.body.classList.contains('stale')");
@@ -124,7 +124,7 @@ fn the_page_is_worked_by_keyboard_and_stands_still_when_told() {
     }
     browser.press("Enter");
     browser.eventually(&format!("{total} !== {before}"));
-    // A narrow window scrolls its tables, and not the page.
+    // A narrow window scrolls its tables, but not the page.
     browser.resize(360, 700);
     browser.eventually("document.documentElement.scrollWidth <= 360");
 }

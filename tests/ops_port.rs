@@ -1,4 +1,4 @@
-//! The operations port of the real binary: what it says, in which form, to whom, and under which load.
+//! The operations port of the real binary: its pages, their formats and readers, and its behaviour under load.
 
 use crate::exposition;
 use crate::exposition::{Dialect, Exposition};
@@ -12,7 +12,7 @@ use svc_core::limits::OPS_RESERVE_DESCRIPTORS;
 const PAGES: &[(&str, &str)] =
     &[("index.php", "<?php echo 'hello';"), ("file.txt", "a file"), ("wait.php", WAITING)];
 
-/// A script that says that it runs, and answers when a file appears beside it.
+/// A script that reports that it runs, and answers when a file appears beside it.
 const WAITING: &str = r#"<?php
 set_time_limit(0);
 touch(__DIR__ . '/inside');
@@ -52,7 +52,7 @@ fn total(page: &Exposition, name: &str) -> f64 {
     page.value(name, &[]).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Adds up the series of a counter family.
+/// Returns the sum of the series of a counter family.
 fn sum(page: &Exposition, family: &str) -> f64 {
     // Its series appear with the first response of their class.
     let is_late = family == "svc_responses_by_status";
@@ -61,7 +61,7 @@ fn sum(page: &Exposition, family: &str) -> f64 {
     samples.into_iter().flatten().map(|one| one.value).sum()
 }
 
-/// Waits until every request that was received has ended.
+/// Waits until every received request has ended.
 fn settled(svc: &Svc) -> Exposition {
     let mut page = scrape(svc, Dialect::Text);
     eventually("all requests have ended", || {
@@ -71,7 +71,7 @@ fn settled(svc: &Svc) -> Exposition {
     page
 }
 
-/// Some traffic of every kind that a server without trouble sees.
+/// Sends some of every kind of traffic that a healthy server gets.
 fn traffic(svc: &Svc) {
     assert_eq!(svc.get("/").text(), "hello");
     assert_eq!(svc.get("/file.txt").text(), "a file");
@@ -146,7 +146,7 @@ fn both_formats_are_strictly_valid_and_only_grow() {
     }
 }
 
-/// Every label, and all values that it may have.
+/// Every label with all of its possible values.
 const CLOSED_SETS: &[(&str, &str, &[&str])] = &[
     ("svc_opcache_memory_bytes", "state", &["used", "free", "wasted"]),
     (
@@ -401,8 +401,8 @@ fn a_prometheus_server_scrapes_it() {
     assert_eq!(targets["data"]["activeTargets"][0]["lastError"], "", "{targets}");
 }
 
-/// A server, one of whose scripts has taken all descriptors; it holds them until there is a file "go". The client is the
-/// one that has called it: its connection has one of them.
+/// Starts a server with a script that takes all descriptors and holds them until there is a file "go". The returned client
+/// has requested that script; its connection occupies one descriptor.
 fn without_descriptors() -> (Svc, Client) {
     const GREEDY: &str = "<?php
         $held = [];
@@ -439,7 +439,7 @@ fn connections_of_the_port_are_kept_while_the_reserve_lasts() {
 fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
     let (svc, client) = without_descriptors();
     drop(client);
-    // It takes what has become free, so that the others need the reserve.
+    // It takes the free descriptors, so that the others need the reserve.
     let mut holder = Client::connect(svc.ops());
     assert_eq!(holder.get("/healthz").text(), "liveness");
     for _ in 0..20 {

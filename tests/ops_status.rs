@@ -1,4 +1,4 @@
-//! `/status` of a real server: each group of fields in a state that is worth to be told.
+//! `/status` of a real server: each group of fields in an interesting state.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// A script that says that it runs, and answers when a file appears beside it.
+/// A script that reports that it runs, and answers when a file appears beside it.
 pub(crate) const WAITING: &str = r#"<?php
 set_time_limit(0);
 touch(__DIR__ . '/inside');
@@ -21,7 +21,7 @@ pub(crate) fn status(svc: &Svc) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// Waits until the status is as it is meant to be; it may be a second old.
+/// Waits until the status satisfies a condition; it may be a second old.
 #[track_caller]
 pub(crate) fn becomes(svc: &Svc, what: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
     let mut seen = Value::Null;

@@ -1,4 +1,4 @@
-//! Overload, from outside: more arrives than the pool can take, and the books agree with what clients got.
+//! Overload, from outside: more requests arrive than the pool can serve, and the metrics agree with the clients' responses.
 #![cfg(feature = "php")]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const SLEEPS: &str = "<?php usleep(20000); echo 'ok';";
 
 const WORKERS: &str = "4";
 
-/// What the pool can take with [`SLEEPS`], a second.
+/// The capacity of the pool with [`SLEEPS`], in requests per second.
 const CAPACITY: f64 = 200.0;
 
 fn overloaded(times: f64, patience: Option<Duration>, settings: &[(&str, &str)]) -> (Svc, Vec<Sample>) {
@@ -82,7 +82,7 @@ fn clients_that_leave_are_499_and_lower_the_budget() {
     svc.assert_metric("svc_admission_wait_budget_ceiling_us", 1_000_000.0);
 }
 
-/// Answers when a file of the asked name appears beside it.
+/// Answers when a file with the requested name appears beside it.
 const STAYS: &str = r#"<?php
 set_time_limit(0);
 touch(__DIR__ . "/inside-{$_GET['n']}");
@@ -120,7 +120,7 @@ fn work_for_clients_who_have_left_halves_the_budget() {
     }
     let mut next = stay(&svc, "b");
     svc.assert_metric("svc_queue_depth", 11.0);
-    // While one waits the budget does not grow again.
+    // While a request waits, the budget does not grow again.
     let mut last = stay(&svc, "c");
     svc.assert_metric("svc_queue_depth", 12.0);
     svc.assert_metric("svc_admission_wait_budget_us", 60_000_000.0);
