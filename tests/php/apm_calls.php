@@ -6,7 +6,7 @@ class Sub extends PDO
     public function exec(string $text): int|false { return PDO::exec($text) + 100; }
 }
 class SubStatement extends PDOStatement { public function execute(?array $values = null): bool { return parent::execute($values); } }
-// A value that ends in a backslash, and one that goes on behind it.
+// A value that ends in a backslash, and one that continues after it.
 const PLAIN = "select 'a\\' as a, 'my secret is' as b";
 const ESCAPED = "select 'it\\'s my secret is' as a, 'x' as b";
 const BACKSLASHES = [
@@ -238,7 +238,7 @@ function cases(): array { return [
         }
         return $seen;
     },
-    // Nothing has asked for a context before.
+    // No earlier call has created a context.
     'streams-first' => fn () => [md5_file(URL . '/first'), @getimagesize(URL . '/first')],
     'streams' => function () {
         $context = stream_context_create(['http' => ['header' => "X-One: 1\r\n", 'timeout' => 5]]);

@@ -1,5 +1,5 @@
 <?php
-// Programs of the tests of `apm`: calls that end before they are over.
+// Programs of the tests of `apm`: calls that are cut short.
 function fetched(string $path, array $more = []): array
 {
     $curl = curl_init(URL . $path);
@@ -76,7 +76,7 @@ function cases(): array { return [
     'left' => function () {
         $seen = $left = [];
         foreach (calls() as $name => $call) { $left[] = begun($call, $seen); }
-        // Until after the response, with the request.
+        // Kept until after the response, when the request ends.
         register_shutdown_function(fn () => $left);
         return $seen;
     },

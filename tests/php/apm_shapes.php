@@ -1,6 +1,6 @@
 <?php
-// Programs of the tests of `apm`: the ways in which a call can be written, and arguments that are not what they should be.
-// Run with strict types and without.
+// Programs of the tests of `apm`: calls of every form, also with arguments of the wrong types or with invalid values. They
+// run with strict types and without.
 class Text
 {
     public int $asked = 0;
@@ -18,7 +18,7 @@ class Inherits extends PDO
 class Silent extends PDO { public function __construct() {} }
 class Rows extends PDOStatement { protected function __construct(public string $note) {} }
 function itself(): array { $all = [1]; $all[0] = &$all; return $all; }
-/** A function that its arguments are passed to, in all the ways that there are. */
+/** Passes the arguments to a function in every possible way. */
 function passed(callable $call, array $arguments, array $names): array
 {
     $one = $arguments[0];
@@ -180,7 +180,7 @@ function cases(): array { return [
         $all = [$new('/m1', [CURLOPT_HTTPHEADER => ['X-One: 1']]), $new('/m2')];
         foreach ($all as $curl) { curl_multi_add_handle($multi, $curl); }
         $seen[] = [$many($multi, $all), what(fn () => curl_multi_exec($multi, $multi)), what(fn () => curl_multi_exec(still_running: $other, multi_handle: $multi)), what(fn () => call_user_func('curl_multi_exec', $multi, 1)), what(fn () => curl_multi_add_handle($multi, $all[0]))];
-        // Without anybody who takes the handles out, or asks how they have ended.
+        // Without a call that removes the handles or reads their results.
         unset($multi);
         $seen[] = array_map($run, $all);
         $multi = curl_multi_init();
@@ -192,11 +192,11 @@ function cases(): array { return [
         $seen[] = [curl_multi_add_handle($multi, $all[0]), curl_multi_add_handle($two, $all[0]), curl_multi_remove_handle($two, $all[0]), curl_multi_remove_handle($multi, $all[0]), curl_multi_add_handle($two, $all[0]), $many($two, [$all[0]]), curl_multi_close($two), $run($all[0]), what(fn () => curl_multi_add_handle($two, $all[0])), curl_multi_close($two), $run($all[0])];
         return $seen;
     },
-    // Options that PHP refuses, all or some of them: libcurl must not be left with a list of fields that is no more.
+    // Options that PHP refuses, all or some of them: libcurl must not keep a freed list of fields.
     'curl-refused' => function () {
         $seen = [];
         $new = function (string $path) { $curl = curl_init(URL . $path); curl_setopt_array($curl, [CURLOPT_RETURNTRANSFER => true, CURLOPT_HTTPHEADER => ['X-One: 1']]); return $curl; };
-        // Takes the place of what was freed.
+        // Reuses the freed memory.
         $others = fn () => array_map(function () use ($new) { $curl = $new('/other'); curl_setopt($curl, CURLOPT_HTTPHEADER, array_fill(0, 20, 'X-Other: ' . str_repeat('o', random_int(1, 200)))); return $curl; }, range(1, 50));
         $more = function ($curl) use (&$seen, $others) {
             curl_setopt($curl, CURLOPT_WRITEFUNCTION, null);
@@ -213,7 +213,7 @@ function cases(): array { return [
         ];
         foreach ($refused as $index => $options) {
             $set = fn ($curl) => what(fn () => curl_setopt_array($curl, $options));
-            // Before a transfer, twice; then in one, and while the handle is among others.
+            // Before a transfer, twice; then during one, and while the handle is in a multi handle.
             $curl = $new("/before$index"); array_push($seen, curl_exec($curl), $set($curl), $set($curl)); $more($curl);
             $curl = $new("/inside$index"); curl_setopt($curl, CURLOPT_WRITEFUNCTION, function ($curl, $data) use (&$seen, $set) { $seen[] = $set($curl); return strlen($data); }); $seen[] = curl_exec($curl); $more($curl);
             $curl = $new("/among$index"); curl_multi_add_handle($multi = curl_multi_init(), $curl); array_push($seen, $set($curl), curl_multi_remove_handle($multi, $curl)); $more($curl);
@@ -240,7 +240,7 @@ function cases(): array { return [
         $value = 'X-Ref: 1'; $options = ['http' => ['header' => &$value]];
         $shared = stream_context_create($options);
         $seen[] = [what(fn () => file_get_contents(URL . '/ref', false, $shared)), $value, $value = 'X-Ref: 2', what(fn () => file_get_contents(URL . '/ref2', false, $shared)), stream_context_get_options($shared)];
-        // What a callback of a stream sees and does while it is opened.
+        // The calls of a stream's callback while the stream is opened.
         $steps = [];
         $noted = stream_context_create(['http' => ['header' => 'X-N: 1']], ['notification' => function (int $code, ...$rest) use (&$noted, &$steps) { $steps[] = [$code, $rest[3], $rest[4], stream_context_get_options($noted)]; }]);
         $file = fopen(URL . '/noted', 'r', false, $noted);

@@ -1,5 +1,5 @@
 <?php
-// Calls that pass a trace on, each to a path of its own of the server at URL.
+// Calls that propagate a trace, each to a separate path of the server at URL.
 const URL = 'http://BACKEND';
 const PARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 

@@ -1,5 +1,5 @@
 <?php
-// What calls return, and what they throw, as values that can be compared.
+// Results and exceptions of calls, as comparable values.
 error_reporting(E_ALL);
 function what(callable $call): mixed
 {
@@ -9,7 +9,7 @@ function what(callable $call): mixed
     restore_error_handler();
     return $errors ? [$seen, $errors] : $seen;
 }
-/** Each server has a folder of its own. */
+/** Each server has a separate folder. */
 function placeless(string $text): string { return str_replace(__DIR__, '', $text); }
 function plain(mixed $value): mixed
 {

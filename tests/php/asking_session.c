@@ -1,5 +1,4 @@
-/* A session handler that asks for its lock again and again, as that of Redis does. There is one session, in the memory of the
- * process. */
+/* A session handler that polls for its lock, as Redis' handler does. There is one session, in the memory of the process. */
 #include <php.h>
 
 #include <ext/session/php_session.h>
@@ -10,7 +9,7 @@ enum { TRIES = 5000, PAUSE_US = 1000 };
 static int is_locked;
 static char *_Atomic stored;
 
-/* What a request has of it: whether it holds the lock. */
+/* The module data of a request: whether it holds the lock. */
 PS_OPEN_FUNC(asking)
 {
     (void)save_path;

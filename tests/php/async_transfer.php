@@ -1,5 +1,5 @@
 <?php
-// The values that cross, each with what has to be true of its copy beyond equality.
+// The transferred values, each with the conditions that its copy must satisfy beyond equality.
 
 enum Suit { case Hearts; case Spades; const Wild = self::Spades; }
 enum Level: int { case Low = 1; case High = 2; }
@@ -48,7 +48,7 @@ function thrown(): Throwable
 function closed() { $f = fopen('php://memory', 'r'); fclose($f); return $f; }
 function dynamic_closed() { $d = new Dynamic(); $d->more = [0, closed()]; return $d; }
 function deep_mixed(int $n): array { $a = []; while ($n-- > 0) { $a = [plain_with($a)]; } return $a; }
-/** What a script's code does where the test wants it to. */
+/** Actions of script code at the places that a test chooses. */
 final class Fault
 {
     public static array $at = [];
@@ -99,7 +99,7 @@ function faulty(): array
     $objects[2]->v = new Point(1);
     return $objects;
 }
-/** An object of a class that nobody has declared. */
+/** An object of an undeclared class. */
 function missing(mixed $value): int
 {
     $parcel = test_pack([$value]);
@@ -113,7 +113,7 @@ function task_exception(Throwable|string $failure, ?array $replaced = null): Thr
     if ($replaced) { $other = test_parcel(strtr(test_bytes($parcel), $replaced)); test_free($parcel); $parcel = $other; }
     try { test_throw_failure($parcel); } catch (Throwable $e) { return $e; } finally { test_free($parcel); }
 }
-/** The exception: its message, and those of its previous ones. */
+/** The exception: its message, and those of its previous exceptions. */
 function caught(callable $call): string
 {
     try {
@@ -177,7 +177,7 @@ if (PHP_VERSION_ID >= 80400) {
     $cases['lazy ghost'] = [$ghost, fn ($w) => $w->x === 8];
 }
 
-/** What is wrong with the copies: an empty list. */
+/** Lists the differences of the copies; empty if there are none. */
 function compare(array $cases, array $copies): array
 {
     $wrong = [];

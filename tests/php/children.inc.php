@@ -1,5 +1,5 @@
 <?php
-// Requests that fork, and what becomes of parent and child.
+// Requests that fork, and the fates of parent and child.
 final class Bye
 {
     public function __destruct()
@@ -8,7 +8,7 @@ final class Bye
     }
 }
 
-/** Who says it: parent, or child; the process that ran before the fork is neither. */
+/** The role of the process: parent or child; the process before the fork is neither. */
 function role(): string
 {
     return $GLOBALS['role'] ?? 'alone';
@@ -27,7 +27,7 @@ function wait_for(string $file): void
     }
 }
 
-/** What the child does with the rest of its script. */
+/** The rest of the child's script. */
 function live(string $how): void
 {
     header('X-Child: 1');
@@ -74,7 +74,7 @@ function live(string $how): void
             }
             exit(test_wait($child) + 1);
         case 'sleep':
-            // Nobody else is there to go on meanwhile.
+            // The child has no other requests to run meanwhile.
             Svc\sleep(0.001);
             $lock = fopen(__DIR__ . '/lock', 'w');
             flock($lock, LOCK_EX);

@@ -1,5 +1,5 @@
 <?php
-// Starts programs in every way that PHP has and says what they see.
+// Starts programs in every way that PHP has, and prints what they see.
 $status = 'cat /proc/self/status';
 if (isset($_GET['status'])) {
     header('Content-Type: text/plain');

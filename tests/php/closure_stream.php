@@ -1,6 +1,6 @@
 <?php
-// Code that is text until it is wanted: a stream wrapper, registered once, from which a closure is included. Frameworks keep
-// closures in caches this way (routes, jobs).
+// Code that stays text until its first use: a stream wrapper, registered once, from which a closure is included. Frameworks
+// cache closures in this way (routes, jobs).
 final class ClosureStream
 {
     private static bool $isRegistered = false;

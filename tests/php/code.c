@@ -1,5 +1,5 @@
-/* Packs closures into a table of the process, and makes closures of them in any thread, as the shim's own functions will.
- * The server exports nothing of the shim, so the test defines the addresses. */
+/* Packs closures into a table of the process, and creates closures from them in any thread, as the shim's functions do. The
+ * server does not export the shim, so the test defines the addresses. */
 #include <php.h>
 
 #include <link.h>
@@ -20,7 +20,7 @@ static int take_base(struct dl_phdr_info *info, size_t size, void *base)
 {
     (void)size;
     *(uintptr_t *)base = info->dlpi_addr;
-    /* The first one is the program. */
+    /* The first entry is the program. */
     return 1;
 }
 
@@ -103,7 +103,7 @@ PHP_FUNCTION(test_unpack)
     }
 }
 
-/* test_round(Closure $closure): Closure: packed and unpacked in this thread */
+/* test_round(Closure $closure): Closure; packed and unpacked in this thread */
 PHP_FUNCTION(test_round)
 {
     zval *closure, made;
@@ -131,7 +131,7 @@ PHP_FUNCTION(test_is_shared)
     RETURN_BOOL(((bool (*)(zend_object *))at(SHIM_CODE_IS_SHARED))(Z_OBJ_P(closure)));
 }
 
-/* test_hold(string $file): blocks the thread until the file is there. */
+/* test_hold(string $file): blocks the thread until the file exists. */
 PHP_FUNCTION(test_hold)
 {
     zend_string *file;

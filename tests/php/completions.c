@@ -1,4 +1,4 @@
-/* Waits for sets as the shim's own functions do, and completes on threads of its own. */
+/* Waits for sets as the shim's functions do, and completes on separate threads. */
 #include <php.h>
 
 #include <pthread.h>
@@ -62,7 +62,7 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* To the nanosecond: the last of it is not slept. */
+/* Spins for the last millisecond, to return at the exact nanosecond. */
 static void wait_until(int64_t moment)
 {
     const int64_t left_us = (moment - now_ns()) / 1000;
@@ -86,8 +86,8 @@ static void *complete(void *argument)
     return NULL;
 }
 
-/* test_complete(int $completer, string $file = '', int $moment = 0): a thread completes it, once the file is there and hrtime()
- * has come to the moment; without either it is waited for. */
+/* test_complete(int $completer, string $file = '', int $moment = 0): a thread completes it once the file exists and
+ * hrtime() has reached the moment; without either, the call waits for that thread. */
 PHP_FUNCTION(test_complete)
 {
     zend_long completer, moment = 0;
@@ -114,7 +114,7 @@ PHP_FUNCTION(test_complete)
     }
 }
 
-/* How many threads have completed something. */
+/* The number of completions by threads. */
 PHP_FUNCTION(test_completed)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -136,8 +136,8 @@ static int descriptor_of(zval *value)
     return descriptor;
 }
 
-/* test_park(array $watches, ?float $timeout, array $completions): array of what has ended the wait, and which one. A watch is
- * a stream or a number, and the events of poll(). */
+/* test_park(array $watches, ?float $timeout, array $completions): array of the reason why the wait ended, and the index of
+ * what ended it. A watch is a stream or a number, and the events of poll(). */
 PHP_FUNCTION(test_park)
 {
     zval *watches, *completions, *entry;
@@ -151,7 +151,7 @@ PHP_FUNCTION(test_park)
     shim_watch own_watches[MEMBERS_MAX];
     shim_completion *own_completions[MEMBERS_MAX];
     shim_wait_set set = {.watches = own_watches, .completions = own_completions};
-    /* What is not set is not to be read. */
+    /* The shim must not read members that are not set. */
     memset(own_watches, 0xff, sizeof(own_watches));
     ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(watches), entry) {
         shim_watch *watch = &own_watches[set.watch_count++];

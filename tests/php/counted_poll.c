@@ -1,4 +1,4 @@
-/* Loaded before everything else: counts the calls of poll() that arrive at libc, in the file COUNT. */
+/* Preloaded: counts the calls of poll() that reach libc, in the file COUNT. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 <?php
 
-// Two clients on one multi handle that is kept for all requests, with the calls that popular ones make: a handler with
-// promises that waits until all of its easy handles are done, and a pool whose responses are read one by one.
+// Two clients on one multi handle that all requests share, with the calls of popular clients: a handler with promises that
+// waits until all of its easy handles are done, and a pool that reads responses one by one.
 
 final class Promised
 {
@@ -43,7 +43,7 @@ final class PromisingClient
     public function send(string $url, int $delay = 0): Promised
     {
         $curl = curl_init($url);
-        // Like a real one, it has a callback that refers to what waits for it.
+        // Like a real one, it has a callback that refers to the waiting entry.
         $entry = (object) ['curl' => $curl, 'body' => '', 'promised' => null];
         curl_setopt($curl, CURLOPT_WRITEFUNCTION, function ($curl, string $part) use ($entry): int {
             $entry->body .= $part;

@@ -1,6 +1,6 @@
 <?php
-// A small WebDAV server of files, in the manner of servers that are made anew for each request: the server and its plugins
-// know each other, the request is one of the server's properties and keeps php://input as the stream of its body.
+// A small WebDAV server of files, like servers that are created for each request: the server and its plugins refer to each
+// other, and the request, a property of the server, keeps php://input as the stream of its body.
 namespace Dav;
 
 final class Message

@@ -1,4 +1,4 @@
-/* Takes PHP's errors for itself while a request runs, as Xdebug does: it shows them, and nobody behind it hears of them. */
+/* Replaces PHP's error callback during a request, as Xdebug does: it prints errors and does not call the previous one. */
 #include <php.h>
 
 #include <zend_observer.h>

@@ -1,8 +1,8 @@
 <?php
-// A worker whose requests change one directive each, wait, and say what became of it. What is seen of directives, by
-// ini_get() and by what they do, is asked for beside and after them.
+// A worker whose requests change one directive each, wait, and return the outcome. Other requests, beside and after them,
+// read the directives by ini_get() and by their effects.
 $told = [];
-// Every request puts its own handler before this one: it is called when something happens in nobody's name.
+// Every request sets another handler above this one: it runs only for errors outside of requests.
 set_error_handler(function (int $level, string $message) use (&$told) {
     $told[] = $message;
     throw new ErrorException($message);
@@ -15,7 +15,7 @@ const VALUES = [
     'fiber.stack_size' => ['1M'],
     'max_execution_time' => ['77'],
     'memory_limit' => ['300M'],
-    // Before PHP 8.4 threads believe in a compiler that is off, and look for its symbols.
+    // Before PHP 8.4, threads treat a JIT that is off as on, and look for its symbols.
     'opcache.jit_debug' => PHP_VERSION_ID < 80400 ? [] : ['1'],
     'open_basedir' => [__DIR__],
     'session.name' => ['OTHER'],
@@ -25,7 +25,7 @@ const VALUES = [
 ];
 const GUESSES = ['1', '0', '7', '30', '64K', 'UTF-8', 'ISO-8859-1', 'EUC-JP', 'Japanese', 'none', 'a=href', '/tmp', 'x'];
 
-/** Gives the directive another value, if there is one. */
+/** Gives the directive another value, if it accepts one. */
 function change(string $name): ?string
 {
     $now = ini_get($name);
@@ -37,7 +37,7 @@ function change(string $name): ?string
     return null;
 }
 
-/** What directives do. */
+/** The effects of directives. */
 function effects(): array
 {
     $trace = (fn (string $text) => (new Exception())->getTraceAsString())(str_repeat('x', 99));
@@ -90,7 +90,7 @@ Svc\Worker::serve(function () use (&$told, $pair) {
             $before = effects();
             error_clear_last();
             for ($i = 0; $i < 3; $i++) {
-                // Three times, since a reference that is lost is not missed at once.
+                // Three times: a lost reference does not show at once.
                 Svc\sleep(0);
             }
             Svc\wait_readable($pair[0]);

@@ -1,5 +1,5 @@
 <?php
-// Changes everything that a request can change, ends as it is told, and tidies nothing up.
+// Changes everything that a request can change, ends in the requested way, and restores nothing.
 function left_behind(): void
 {
 }
@@ -74,15 +74,15 @@ switch ($_GET['end'] ?? '') {
         throw new Exception();
     case 'fatal':
         require '/nonexistent';
-        // No break: it does not come here.
+        // No break: never reached.
     case 'memory':
         str_repeat('x', PHP_INT_MAX >> 4);
-        // No break: it does not come here.
+        // No break: never reached.
     case 'recursion':
         (function () {
             (new ReflectionFunction(recur(...)))->invoke();
         })();
-        // No break: it does not come here.
+        // No break: never reached.
     case 'buffers':
         ob_start();
         ob_start(fn (string $text) => $text);

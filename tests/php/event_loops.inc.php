@@ -1,5 +1,5 @@
 <?php
-// Event loops in PHP code, which switch fibers as those of Revolt (with futures as Amp's) and React do.
+// Event loops in PHP code that switch fibers like those of Revolt (with futures like Amp's) and React.
 
 namespace Revolt\EventLoop {
     final class Suspension
@@ -119,7 +119,7 @@ namespace Revolt\EventLoop {
             return $this->fiber->isStarted() ? $this->fiber->resume() : $this->fiber->start();
         }
 
-        /** Callbacks run in fibers, so that they may suspend. */
+        /** Runs callbacks in fibers, so that they may suspend. */
         private function call(\Closure $closure): void
         {
             (new \Fiber(static function () use ($closure) { try { $closure(); } finally { FiberLocal::clear(); } }))->start();
@@ -341,7 +341,7 @@ namespace React\Async {
         }
     }
 
-    /** Waits for what `$begin` hands to the function that it is given. */
+    /** Waits for the value that `$begin` passes to its callback. */
     function await(\Closure $begin): mixed
     {
         $fiber = new SimpleFiber();

@@ -1,6 +1,6 @@
 <?php
-// A worker whose requests change what extensions keep for them: each in its own way (?as=...), and say what they find
-// before and after a wait.
+// A worker whose requests change the state of extensions, each in a different way (?as=...), and print that state before
+// and after a wait.
 libxml_use_internal_errors(true);
 libxml_set_external_entity_loader(fn ($public, $system) => of_text("<!ENTITY who 'boot'>"));
 libxml_set_streams_context(stream_context_create(['http' => ['user_agent' => 'boot']]));
@@ -17,7 +17,7 @@ function of_text(string $text)
     return $stream;
 }
 
-/** Changes everything as `$who` does: 'a' or 'b'. */
+/** Changes everything in the way of `$who`: 'a' or 'b'. */
 function change(string $who): void
 {
     $is_a = $who === 'a';
@@ -54,11 +54,11 @@ function intl_error(string $who): void
     $who === 'a' ? IntlDateFormatter::create('en', 99, 99) : collator_create(str_repeat($who, 999));
 }
 
-/** What can be asked any number of times. */
+/** State that can be read repeatedly. */
 function see(): array
 {
     $document = new DOMDocument();
-    // Where a request collects no errors, the last one is what libxml2 keeps for the thread.
+    // If the request collects no errors, libxml2 keeps the last one per thread.
     $last = libxml_get_last_error();
     $collects = libxml_use_internal_errors(true);
     $errors = libxml_get_errors();
@@ -78,7 +78,7 @@ function see(): array
     ];
 }
 
-/** What is gone when it has been asked for. */
+/** State that reading removes. */
 function take(): array
 {
     $openssl = [];

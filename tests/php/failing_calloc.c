@@ -1,5 +1,4 @@
-/* Loaded before everything else: while the file FULL exists, calloc() returns nothing to the program itself. Its libraries
- * get what they ask for. */
+/* Preloaded: while the file FULL exists, calloc() fails for the program itself, but not for its libraries. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>

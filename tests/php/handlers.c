@@ -1,4 +1,4 @@
-/* Where the handlers of PHP's functions lie: in the server, or in PHP and its extensions. */
+/* The locations of PHP functions' handlers: in the server, or in PHP and its extensions. */
 #define _GNU_SOURCE
 #include "inside.h"
 
@@ -30,7 +30,7 @@ static void look_at(zval *list, HashTable *functions, const zend_class_entry *cl
     } ZEND_HASH_FOREACH_END();
 }
 
-/* The functions, methods and operations that are the server's. */
+/* Lists the functions, methods and object handlers that belong to the server. */
 PHP_FUNCTION(test_handlers)
 {
     zend_class_entry *class;
@@ -49,7 +49,7 @@ PHP_FUNCTION(test_handlers)
             add(return_value, NULL, schemes[i]);
         }
     }
-    /* The engine calls these in every function, if there are any. */
+    /* The engine calls observers in every function, if there are any. */
     if (ZEND_OBSERVER_ENABLED) {
         add(return_value, NULL, "(observers)");
     }

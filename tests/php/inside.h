@@ -1,5 +1,5 @@
-/* For extensions of tests that call what is inside of the server. It exports nothing of the shim, so the test defines the
- * addresses, from the beginning of the program. */
+/* For test extensions that call internal functions of the server. It does not export the shim, so the test defines their
+ * addresses, relative to the beginning of the program. */
 #include <php.h>
 
 #include <link.h>
@@ -8,7 +8,7 @@ static int take_base(struct dl_phdr_info *info, size_t size, void *base)
 {
     (void)size;
     *(uintptr_t *)base = info->dlpi_addr;
-    /* The first one is the program. */
+    /* The first entry is the program. */
     return 1;
 }
 
@@ -19,7 +19,7 @@ static uintptr_t base(void)
     return base;
 }
 
-/* Parameters do not matter to these functions. */
+/* The parameters of these functions do not matter. */
 ZEND_BEGIN_ARG_INFO_EX(arginfo_any, 0, 0, 0)
     ZEND_ARG_VARIADIC_INFO(0, arguments)
 ZEND_END_ARG_INFO()

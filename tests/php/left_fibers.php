@@ -176,12 +176,12 @@ function to_the_end(Fiber $fiber): string
     while ($fiber->isSuspended()) { $fiber->resume(); }
     return $fiber->getReturn();
 }
-/** Of two calls side by side, the first one ends first, or is destroyed: each returns the same as it does alone. */
+/** Of two overlapping calls, the first ends first or is destroyed: each returns the same result as alone. */
 function crossed(): array
 {
     if (!in_array('waits', stream_get_wrappers())) { stream_wrapper_register('waits', Waits::class); }
     file_put_contents(DIR . '/page', str_repeat('x', 100000));
-    /* There is one session, and one stack of output buffers. */
+    /* There is only one session and one stack of output buffers. */
     $names = array_values(array_filter(names(), fn ($name) => !preg_match('/session|ob_start/', $name)));
     $wrong = [];
     foreach ($names as $at => $name) {
@@ -242,7 +242,7 @@ function last_words(): string
     return 'left';
 }
 function usort_forever(): void { $list = [2, 1]; usort($list, fn () => Fiber::suspend()); }
-/** A fiber inside an output callback, whose handler is freed when memory is short; a shutdown function goes on with it. */
+/** A fiber inside an output callback whose handler is freed when memory is short; a shutdown function resumes it. */
 function without_output(): void
 {
     $fibers = begin('ob_start chunks');
@@ -250,7 +250,7 @@ function without_output(): void
     str_repeat('x', PHP_INT_MAX >> 4);
 }
 function answer_all(): void { while (frankenphp_handle_request(answer(...))) { } exit; }
-/** A fiber is suspended in an autoloader that is asked for a class. */
+/** A fiber is suspended in the autoloader of a class. */
 function leave_autoload(): void
 {
     spl_autoload_register(function ($class) { if ($class === 'Same' && Fiber::getCurrent()) { Fiber::suspend(); } elseif ($class === 'Same') { eval('class Same { }'); } });

@@ -1,7 +1,7 @@
 <?php
 
-// Locks as popular libraries take them: in Redis, by a key with a token and a time to live; in PostgreSQL, by an advisory
-// lock of the session. Both are polled with usleep().
+// Locks as popular libraries take them: in Redis, a key with a token and a time to live; in PostgreSQL, an advisory lock of
+// the session. Both are polled with usleep().
 
 interface LockStore
 {
@@ -43,7 +43,7 @@ final class RedisStore implements LockStore
 
 final class PgStore implements LockStore
 {
-    /** Who has what: a session may lock again what it has locked. By connection. */
+    /** The held locks, by connection: a session may lock again what it holds. */
     private static ?WeakMap $held = null;
 
     public function __construct(private PDO $pdo)

@@ -1,5 +1,5 @@
 <?php
-// Says as JSON everything that a request before or beside this one could have changed.
+// Prints as JSON everything that an earlier or concurrent request could have changed.
 header('Content-Type: application/json');
 $error = error_get_last();
 $handler = set_error_handler(null);

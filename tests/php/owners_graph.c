@@ -1,8 +1,8 @@
-/* Random requests that wait for each other, and what is decided about them, beside a model that tries all subsets of them.
+/* Random requests that wait for each other, and the decisions about them, compared with a model that tries all subsets.
  *
- * A request is in the model stuck if it is in a set of requests each of which waits for somebody in the set, whatever those
- * outside of it do. The world keeps who has which thing, lock and place, begins waits in random order, and carries out what is
- * decided. Arguments: the first seed, and how many worlds. */
+ * In the model, a request is stuck if it is in a set of requests each of which waits for a member of the set, whatever the
+ * others do. The world records the holders of things, locks and places, begins waits in random order, and carries out the
+ * decisions. Arguments: the first seed, and the number of worlds. */
 #include "owners/graph.c"
 
 #include <stdio.h>

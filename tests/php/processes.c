@@ -1,4 +1,4 @@
-/* An extension for tests: processes as an extension makes them. */
+/* An extension for tests: processes as an extension creates them. */
 #include <php.h>
 
 #include <errno.h>
@@ -38,7 +38,7 @@ PHP_FUNCTION(test_wait)
     RETURN_LONG(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
-/* test_exec(string $program, string $argument): int; errno. Returns only when the process is not replaced. */
+/* test_exec(string $program, string $argument): int; errno. Returns only if the process was not replaced. */
 PHP_FUNCTION(test_exec)
 {
     char *program, *argument;
@@ -68,7 +68,7 @@ PHP_FUNCTION(test_popen)
     RETURN_LONG(pclose(pipe));
 }
 
-/* ---- signals and attributes, as pcntl has them ---- */
+/* ---- signals and attributes, as in pcntl ---- */
 
 static __thread volatile int handled[65];
 
@@ -97,7 +97,7 @@ PHP_FUNCTION(test_handle)
     set_handler(number, on_signal);
 }
 
-/* test_handled(int $signal): int; how often, and it is handled no more */
+/* test_handled(int $signal): int; the count; removes the handler */
 PHP_FUNCTION(test_handled)
 {
     const int number = (int)number_of(execute_data);
@@ -105,7 +105,7 @@ PHP_FUNCTION(test_handled)
     set_handler(number, SIG_DFL);
 }
 
-/* test_count(int $signal): int; how often so far */
+/* test_count(int $signal): int; the count so far */
 PHP_FUNCTION(test_count)
 {
     RETURN_LONG(handled[number_of(execute_data)]);
@@ -117,7 +117,7 @@ PHP_FUNCTION(test_ignore)
     set_handler((int)number_of(execute_data), SIG_IGN);
 }
 
-/* test_block(int $signal): bool; a negative one is unblocked; whether it was blocked */
+/* test_block(int $signal): bool; unblocks a negative signal; whether it was blocked */
 PHP_FUNCTION(test_block)
 {
     const int number = (int)number_of(execute_data);
@@ -166,7 +166,7 @@ PHP_FUNCTION(test_wait_id)
     add_next_index_long(return_value, info.si_status);
 }
 
-/* test_priority(int $priority): int; sets that of the thread if there is an argument, and returns it, or 1000 + errno */
+/* test_priority(int $priority): int; sets the thread's priority if there is an argument; returns it, or 1000 + errno */
 PHP_FUNCTION(test_priority)
 {
     if (ZEND_CALL_NUM_ARGS(execute_data) > 0 && setpriority(PRIO_PROCESS, 0, (int)number_of(execute_data)) != 0) {
@@ -175,7 +175,7 @@ PHP_FUNCTION(test_priority)
     RETURN_LONG(getpriority(PRIO_PROCESS, 0));
 }
 
-/* test_processors(int $only): int; lets the thread run on this one only if there is an argument; the number that it has */
+/* test_processors(int $only): int; pins the thread to one processor if there is an argument; how many it may use */
 PHP_FUNCTION(test_processors)
 {
     cpu_set_t set;
@@ -193,7 +193,7 @@ PHP_FUNCTION(test_processors)
     RETURN_LONG(CPU_COUNT(&set));
 }
 
-/* test_change(int $what): int; what concerns the process: errno, or 0 */
+/* test_change(int $what): int; changes an attribute of the process: errno, or 0 */
 PHP_FUNCTION(test_change)
 {
     int result = -1;

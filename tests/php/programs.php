@@ -1,5 +1,5 @@
 <?php
-// Starts programs in every way that PHP has, and says what environment and what command line each of them got.
+// Starts programs in every way that PHP has, and prints the environment and the command line that each of them got.
 function capture(callable $print): string
 {
     ob_start();
@@ -29,7 +29,7 @@ function piped(string $command): string
     return $output;
 }
 
-/** A program for mail() says it in a file. */
+/** mail()'s program reports in a file. */
 function mailed(string $command): string
 {
     $name = tempnam(__DIR__, 'mail');
@@ -56,10 +56,10 @@ function ways(): array
     ];
 }
 
-/** The environment that a program starts with, as it is: shells pass on less than they got. */
+/** The raw environment that a program starts with: shells pass on less than they got. */
 function environment(callable $way): array
 {
-    // exec() and system() take spaces off the ends of lines.
+    // exec() and system() remove spaces from the ends of lines.
     $bytes = hex2bin(preg_replace('~\s~', '', $way('od -An -v -tx1 /proc/$$/environ; true')));
     $settings = explode("\0", rtrim($bytes, "\0"));
     sort($settings);
@@ -82,7 +82,7 @@ function put(): void
     putenv('TEST_TWICE=second');
     putenv('TEST_BOTH=request');
     putenv('TEST_UNPUT');
-    // Of the process.
+    // A variable of the process.
     putenv('TEST_GONE');
 }
 

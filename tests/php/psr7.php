@@ -1,7 +1,7 @@
 <?php
-// A small application in the manner of PSR-7 and PSR-15, as frameworks without a state of their own are built: once, for all
-// requests. Messages are immutable copies; a request keeps the stream of its body, php://input with a cache in front of it,
-// and is part of a circle (request, route, arguments, request). Its 404 is an exception that holds the request.
+// A small application in the manner of PSR-7 and PSR-15, like frameworks without request state: built once, for all
+// requests. Messages are immutable copies; a request keeps the stream of its body, php://input behind a cache, and is part
+// of a cycle (request, route, arguments, request). Its 404 is an exception that holds the request.
 namespace Psr7;
 
 final class Stream
@@ -75,7 +75,7 @@ final class HttpNotFoundException extends HttpException
     public function __construct(Request $request) { parent::__construct($request, 'Not found.', 404); }
 }
 
-/** Knows the request that it was made for, which knows it. */
+/** Refers to its request, which refers to it. */
 final class RoutingResults
 {
     public ?Request $request = null;

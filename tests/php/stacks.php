@@ -1,5 +1,5 @@
 
-/* Fibers of a script that suspend themselves inside a call which its library has not finished; see tests/hooks_stacks.rs. */
+/* Fibers of a script that suspend themselves inside an unfinished call of a library; see tests/hooks_stacks.rs. */
 class Row { public $a; public function __construct() { Fiber::suspend(); if (Held::$bomb) { str_repeat('x', PHP_INT_MAX >> 4); } } }
 class Filter extends php_user_filter
 {
@@ -32,7 +32,7 @@ class Held
     public static function open(): void
     {
         mark('booted');
-        /* Another thread may be reading it. */
+        /* Another thread may be reading the old file. */
         $page = DIR . '/page-' . bin2hex(random_bytes(8));
         file_put_contents($page, str_repeat('x', 100000));
         rename($page, DIR . '/page');
@@ -125,7 +125,7 @@ function calls(): array
         'wrapper in a call' => fn () => $pdo->query('SELECT a FROM t')->fetchAll(PDO::FETCH_FUNC, fn () => fread(fopen('waits://x', 'r'), 3)),
     ];
 }
-/** One at a time, so that each has the connection to itself; all of them with `$kind` ''. */
+/** Runs one kind of call, so that it has the connection alone; all kinds if `$kind` is ''. */
 function begin(string $kind): array
 {
     if (!in_array('waits', stream_get_wrappers())) { stream_wrapper_register('waits', Wrapper::class); }
@@ -155,7 +155,7 @@ function count_calls(): int { return count(calls()); }
 function leave_in_trace(string $n): void { $fibers = begin(name_of($n)); throw new Left; }
 /** A bailout inside the fibers. */
 function fatal_inside(string $n): void { foreach (begin(name_of($n)) as $fiber) { Held::$bomb = true; $fiber->resume(); } }
-/** Two at a time, ended in the order in which they have begun. */
+/** Two calls at a time, which end in the order in which they began. */
 function crossed(): void
 {
     foreach (array_chunk(array_merge(begin(''), begin('')), 2) as $pair) {

@@ -1,6 +1,6 @@
 <?php
-// A worker whose boot script has set up what scripts change in place: contexts, filters, wrappers, a directory, a log, an
-// assertion's callback. Requests change it (?do=...), wait if they are told to (&stay), and say what they see (?do=look).
+// A worker whose boot script has set up state that scripts change in place: contexts, filters, wrappers, a directory, a
+// log, an assertion's callback. Requests change it (?do=...), wait on demand (&stay), and print what they see (?do=look).
 final class Upper extends php_user_filter
 {
     public function filter($in, $out, &$consumed, bool $closing): int
@@ -48,7 +48,7 @@ if (is_file(__DIR__ . '/full')) {
     output_add_rewrite_var('boot', '2');
     opendir(__DIR__);
     openlog('boot', 0, LOG_USER);
-    // Resolved when it is set: it does not move with a request's directory.
+    // Resolved when it is set: it does not follow a request's directory.
     ini_set('open_basedir', '.');
     assert_options(ASSERT_CALLBACK, new class {
         public function __invoke(): void
@@ -57,7 +57,7 @@ if (is_file(__DIR__ . '/full')) {
         }
     });
 } else {
-    // Any function of streams makes a default context.
+    // Any function of streams creates a default context.
     file_get_contents(__FILE__);
 }
 $kept = null;
@@ -85,7 +85,7 @@ function own_assertion(): void
     $GLOBALS['asserted'] += 10;
 }
 
-/** The next name in the directory that was opened last; null if none was. */
+/** Returns the next name in the directory that was opened last; null if none was. */
 function of_directory(): mixed
 {
     try {
@@ -119,7 +119,7 @@ function look(): array
     ];
 }
 
-/** Changes in place all that it finds. */
+/** Changes all of that state in place. */
 function change(): void
 {
     stream_context_set_default(['http' => ['header' => 'Authorization: Bearer secret', 'method' => 'POST'], 'ssl' => ['x' => 1]]);
@@ -173,7 +173,7 @@ Svc\Worker::serve(function () use (&$turn, &$kept) {
             echo '<form></form>';
             return;
         case 'keep':
-            // A stream outlives the wrapper that its request has registered, and its request.
+            // A stream outlives its request, and the wrapper that its request has registered.
             stream_wrapper_register('own', Fixed::class);
             $kept = fopen('own://x', 'r');
             return;

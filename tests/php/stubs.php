@@ -1,9 +1,9 @@
 <?php
 
-// Prints stubs/svc.php: what svc gives to scripts, by reflection. Query: `functions`, the names of those that the server
-// registers in its own name and not in that of its extension, separated by commas.
+// Prints stubs/svc.php: svc's API for scripts, by reflection. Query: `functions`, the names of the functions that the
+// server registers itself and not through its extension, separated by commas.
 
-// What is said above each function, class and method; a line that begins with @ is for the editor.
+// The comment above each function, class and method; a line that begins with @ is for the editor.
 const ABOUT = [
     'Svc\async' => "Runs a closure in the background, on a thread of the async pool (ASYNC_WORKERS).\n\nArguments, captured variables and the result are copied. The closure must not use \$this or references.\n\n@param \\Closure \$task\n@throws Async\\RejectedException if the pool takes no task at the moment\n@throws Async\\TransferException if something cannot be sent to a task",
     'Svc\await_all' => "Waits for all tasks and returns their results, under the same keys and in the same order.\n\n@template TKey of array-key\n@param iterable<TKey, Task> \$tasks\n@param float|null \$timeout seconds for the whole call; when they have passed, what has not ended is cancelled\n@return array<TKey, mixed>\n@throws Async\\Exception the first failure, as soon as there is one",
@@ -94,7 +94,7 @@ function about(string $name, string $indent): string
     return "$indent/**\n" . implode('', array_map(fn ($line) => rtrim("$indent * $line") . "\n", $lines)) . "$indent */\n";
 }
 
-/** A type as it is written in the namespace: classes of other namespaces begin with a backslash. */
+/** The notation of a type in the namespace: classes of other namespaces begin with a backslash. */
 function type(?ReflectionType $type, string $namespace): string
 {
     if ($type === null) {
@@ -111,7 +111,7 @@ function type(?ReflectionType $type, string $namespace): string
     if (!array_diff(['\Traversable', 'array'], $names)) {
         $names = ['iterable', ...array_diff($names, ['\Traversable', 'array'])];
     }
-    // The order of a union depends on the version of PHP; null is last, as it is usually written.
+    // The order of a union depends on the version of PHP; null comes last, as usual.
     usort($names, fn ($a, $b) => [$a === 'null', $a] <=> [$b === 'null', $b]);
     return implode('|', $names);
 }
@@ -151,7 +151,7 @@ function class_stub(ReflectionClass $class): string
     $members = [];
     foreach ($class->getProperties() as $property) {
         if ($property->class === $class->getName() && !$property->isPrivate()) {
-            // From PHP 8.4 on, a property that can only be read is also protected(set), which goes without saying.
+            // From PHP 8.4 on, a read-only property is also protected(set), which goes without saying.
             $modifiers = ($property->isProtected() ? 'protected' : 'public') . ($property->isStatic() ? ' static' : '') . ($property->isReadOnly() ? ' readonly' : '');
             $members[] = "        $modifiers " . ltrim(type($property->getType(), $namespace) . ' ') . '$' . $property->getName() . ";\n";
         }

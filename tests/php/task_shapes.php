@@ -1,6 +1,6 @@
 <?php
-// What the code of a task and its values can look like. Each method dispatches one kind of task, awaits it, and returns what
-// came of it beside what should have.
+// The kinds of code and values of tasks. Each method dispatches one kind of task, awaits it, and returns the actual result
+// and the expected one.
 use Svc\Async;
 use function Svc\{async, await_all, await_any, await_race};
 
@@ -71,7 +71,7 @@ final class Adder { use Adds; }
 function doubled(int $n): int { return 2 * $n; }
 function counted(int $n): int { static $seen = []; $seen[] = $n; return count($seen); }
 function first_of(iterable $list): mixed { foreach ($list as $item) { return $item; } }
-/** What is thrown, as text. */
+/** The exception, as text. */
 function failure(callable $call): string
 {
     try {
@@ -101,7 +101,7 @@ function doomed(string $kind): string
 
 final class Shapes
 {
-    // Closures, and what they capture.
+    // Closures and their captured variables.
     public static function plain(int $i): array { return [async(static fn (int $n): int => $n + 1, $i)->await(), $i + 1]; }
     public static function arrow(int $i): array { return [async(fn () => $i * 3)->await(), $i * 3]; }
     public static function captured(int $i): array { $k = ['deep' => [1.5, [$i, "text $i"]]]; return [async(static function () use ($k, $i) { $k['deep'][1][0]++; return [$k, $i]; })->await(), [['deep' => [1.5, [$i + 1, "text $i"]]], $i]]; }
@@ -153,7 +153,7 @@ final class Shapes
     public static function collections(int $i): array { $set = new SplObjectStorage(); $set[new Box($i)] = Suit::Hearts; return [async(static function (SplObjectStorage $set, ArrayObject $list) { $set->rewind(); return new ArrayIterator([$set->current()->n, $set->getInfo(), ...$list]); }, $set, new ArrayObject(['z']))->await()->getArrayCopy(), [$i, Suit::Hearts, 'z']]; }
     public static function dates(int $i): array { $now = new DateTimeImmutable("@$i"); return [async(static fn (DateTimeImmutable $at, DateInterval $by) => $at->add($by), $now, new DateInterval('P1D'))->await()->getTimestamp(), $i + 86400]; }
 
-    // What runs inside.
+    // Code that runs inside.
     public static function generator(int $i): array { return [async(static function (int $n) { $list = (function () use ($n) { try { for ($x = 0;; $x++) { $got = yield $x => $x * $n; if ($got) { return $got; } } } finally { $n = null; } })(); $list->current(); $list->next(); return [$list->current(), $list->send('end'), $list->getReturn()]; }, $i)->await(), [$i, null, 'end']]; }
     public static function generator_left(int $i): array { return [async(static fn () => first_of((function () { try { yield from [5, 6]; } finally { $x = 1; } })()))->await(), 5]; }
     public static function fiber(int $i): array { return [async(static function () { $fiber = new Fiber(fn () => Fiber::suspend(1) + 1); $one = $fiber->start(); Svc\sleep(0.0); $fiber->resume($one + 1); return $fiber->getReturn(); })->await(), 3]; }
@@ -168,7 +168,7 @@ final class Shapes
     public static function collected(int $i): array { return [async(static function () { for ($x = 0; $x < 50; $x++) { $a = new Box(1); $a->next = new Box(2); $a->next->next = $a; } return gc_collect_cycles() > 0; })->await(), true]; }
     public static function parks(int $i): array { return [async(static fn () => [Svc\sleep(0.001), 'slept'])->await(), [null, 'slept']]; }
 
-    // Tasks of tasks, and several.
+    // Nested tasks, and several tasks.
     public static function inner_task(int $i): array { return [async(static fn (int $n) => async(static fn (int $n) => async(doubled(...), $n)->await() + 1, $n)->await() + 1, $i)->await(), 2 * $i + 2]; }
     public static function all(int $i): array { return [await_all((static function () use ($i) { foreach (['a', 'b', 'c'] as $at => $key) { yield $key => async(static fn (int $n) => $n, $i + $at); } })()), ['a' => $i, 'b' => $i + 1, 'c' => $i + 2]]; }
     public static function any(int $i): array { return [await_any(['no' => async(static fn () => throw new Told('no')), 'yes' => async(static fn () => 'yes')], null, $key) . $key, 'yesyes']; }
@@ -198,7 +198,7 @@ final class Made
 
 $GLOBALS['list'] = [3, 1, 2];
 
-/** All of them, from a number on; how many there are. */
+/** Runs all shapes, beginning with a number; returns how many there are. */
 function shapes(string $from): int
 {
     $names = get_class_methods(Shapes::class);
@@ -211,7 +211,7 @@ function shapes(string $from): int
     return count($names);
 }
 
-/** Closures of a file that changes: a task runs what was dispatched, or says why not. */
+/** Closures of a file that changes: a task runs the dispatched code, or fails with a reason. */
 function changing(string $n): string
 {
     clearstatcache();

@@ -1,5 +1,5 @@
 <?php
-// A worker whose requests change everything that a request can change (/dirty) and say everything that another one
+// A worker whose requests change everything that a request can change (/dirty), and print everything that another request
 // could have changed (/look).
 final class LeftBehind
 {
@@ -13,7 +13,7 @@ final class LeftFilter extends php_user_filter
 {
 }
 
-// What the boot script sets is where each request starts.
+// Each request starts with the boot script's state.
 putenv('SVC_BOOT=boot');
 $_ENV['SVC_BOOT'] = 'boot';
 ini_set('precision', '11');
@@ -77,7 +77,7 @@ function dirty(): void
     ob_start(fn (string $text) => "[$text]");
 }
 
-/** What dirty() has changed, as the request sees it. */
+/** The changes of dirty(), as the request sees them. */
 function changed(): array
 {
     return [getenv('SVC_TEST'), getenv('PATH'), getenv('TZ'), setlocale(LC_ALL, 0), getcwd(), umask(), ini_get('precision'),

@@ -1,5 +1,5 @@
 <?php
-// Calls closures, and says what has come of it.
+// Calls closures and returns their outcomes.
 function outcome(Closure $closure, array $arguments): string
 {
     try {

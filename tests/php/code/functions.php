@@ -1,5 +1,5 @@
 <?php
-// What every thread has loaded.
+// Code that every thread has loaded.
 namespace Lib;
 
 const NUMBER = 41;

@@ -1,5 +1,5 @@
 <?php
-// Keeps what comes from functions that are sent, while the thread makes more of them than it keeps.
+// Keeps results of transferred functions while the thread creates more functions than it caches.
 $kept = [];
 for ($i = 0; $i < 200; $i++) {
     $file = __DIR__ . "/some-$i.php";

@@ -1,5 +1,5 @@
 <?php
-// Packs all shapes, calls them here as well, and keeps its thread until another one has called them.
+// Packs all shapes, calls them here as well, and blocks its thread until another one has called them.
 $shapes = require __DIR__ . '/shapes.php';
 $results = ['thread' => test_thread(), 'outcomes' => [], 'shared' => 0];
 foreach ($shapes as $key => [$closure]) {

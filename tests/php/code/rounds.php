@@ -1,8 +1,8 @@
 <?php
-// Sends the same functions over and over, and more of them than a thread keeps. Says how much memory is in use after the
-// first rounds and after the last.
+// Sends the same functions repeatedly, and more functions than a thread caches. Prints the memory in use after the first
+// rounds and after the last.
 $shapes = require __DIR__ . '/shapes.php';
-// What they do stays with the thread.
+// Their effects stay with the thread.
 unset($shapes['declares a function'], $shapes['in a class'], $shapes['class bound']);
 for ($i = 0; $i < 150; $i++) {
     $file = __DIR__ . "/many-$i.php";

@@ -1,5 +1,5 @@
 <?php
-// Calls all shapes in a thread that has never loaded their file, a few times each.
+// Calls all shapes in a thread that has never loaded their file, several times each.
 $arguments = unserialize(file_get_contents(__DIR__ . '/arguments'));
 $results = ['thread' => test_thread(), 'outcomes' => [], 'loaded' => in_array(__DIR__ . '/shapes.php', get_included_files())];
 for ($round = 0; $round < 3; $round++) {

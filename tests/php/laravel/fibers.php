@@ -1,6 +1,6 @@
 <?php
-// Code is loaded once; each request has an application of its own, since requests overlap. What Laravel keeps in static
-// variables is the application's that made itself known last, so whoever waits makes itself known again.
+// The code is loaded once; each request has a separate application, since requests overlap. Laravel's static variables
+// belong to the application that has registered last, so an application registers again after every wait.
 use Illuminate\Container\Container;
 
 function pause(): void

@@ -1,5 +1,5 @@
 <?php
-// One boot for all requests, which come one at a time, each to a copy of the application.
+// One boot for all requests, which arrive one at a time, each with a clone of the application.
 require __DIR__ . '/vendor/autoload.php';
 ignore_user_abort(true);
 $worker = new App\Worker(require __DIR__ . '/bootstrap/app.php');

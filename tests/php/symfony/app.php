@@ -1,6 +1,6 @@
 <?php
-// A small application of Symfony's components: kernel, router, sessions, templates. application() boots what requests
-// share and returns a function that gives a kernel; answer() sends one request of PHP's through such a kernel.
+// A small application of Symfony's components: kernel, router, sessions, templates. application() boots the shared parts
+// and returns a function that creates a kernel; answer() sends PHP's current request through such a kernel.
 
 use Psr\Container\ContainerInterface;
 use Symfony\Component\ErrorHandler\ErrorRenderer\HtmlErrorRenderer;
@@ -31,7 +31,7 @@ use Symfony\Component\Routing\RouteCollection;
 use Twig\Environment;
 use Twig\Loader\FilesystemLoader;
 
-// Debian's Symfony is older than PHP may be.
+// Debian's Symfony may be older than PHP.
 error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 session_save_path(__DIR__ . '/var');
 spl_autoload_register(static function (string $class): void {
@@ -82,7 +82,7 @@ final class Pages
     {
         $session = $request->getSession();
         $session->set('count', $session->get('count', 0) + 1);
-        // Others run while this one holds its session.
+        // Other requests run while this one holds its session.
         pause();
         return $this->page('counter.html.twig', ['count' => $session->get('count'), 'flashes' => $session->getFlashBag()->all()]);
     }
@@ -176,7 +176,7 @@ final class Pages
     }
 }
 
-/** Gives the thread to other requests where that is possible. */
+/** Lets other requests run if possible. */
 function pause(): void
 {
     if (getenv('WORKER')) {

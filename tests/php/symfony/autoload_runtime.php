@@ -1,5 +1,5 @@
 <?php
-// What Symfony's Runtime component writes for applications: the entry script's closure makes the application, and the
+// Replaces the file that Symfony's Runtime component generates: the entry script's closure creates the application, and the
 // runtime runs it.
 require_once __DIR__ . '/app.php';
 $app = require $_SERVER['SCRIPT_FILENAME'];

@@ -1,5 +1,5 @@
 <?php
-// As loop.php, behind Symfony's own Runtime component, with a runner such as there are for servers with workers.
+// Like loop.php, behind Symfony's own Runtime component, with a runner like those of other worker servers.
 use Symfony\Component\HttpFoundation\Request;
 use Symfony\Component\HttpKernel\HttpKernel;
 use Symfony\Component\Runtime\RunnerInterface;
@@ -27,7 +27,7 @@ final class WorkerRunner implements RunnerInterface
     public function run(): int
     {
         ignore_user_abort(true);
-        // What the boot was told, a request is told too, as far as it is nobody's request.
+        // Variables of the boot are also a request's, unless they belong to a request.
         $boot = array_filter($_SERVER, static fn (string $name) => !str_starts_with($name, 'HTTP_'), ARRAY_FILTER_USE_KEY);
         $handler = function () use ($boot, &$request, &$response): void {
             $_SERVER += $boot;

@@ -1,14 +1,14 @@
 <?php
-// DokuWiki in a worker, as far as it can be: doku.php, which only declares what is guarded, once for each request.
+// DokuWiki in a worker, as far as possible: doku.php, which guards its declarations, runs once for each request.
 //
-// inc/init.php declares functions and constants, so it runs once, in the boot. What it does for each request is done
-// here: every global variable is put back, then session, input, plugins (which keep what they have found out about a
-// request), language and user are set up again. Pages
-// below lib/exe declare functions without a guard and cannot be included twice, and the media manager asks for one of
-// them by require_once, which is once for the worker: a real site leaves these to a server in classic mode. The trail
-// of visited pages and the choice of an administrator's page are kept in static variables of functions, out of reach:
-// the one has to be off, and pages for the administrator belong to a server in classic mode too. Footnotes are counted
-// in such a variable: those of a page that is rendered anew go on from the last page's.
+// inc/init.php declares functions and constants, so it runs once, in the boot. Its work for each request is done
+// here: all global variables are restored, then session, input, plugins (which keep their findings about the
+// request), language and user are set up again. Two kinds of pages need classic mode on a real site. Pages
+// below lib/exe declare functions without a guard and cannot be included twice; the media manager loads one of
+// them by require_once, which works once per worker. The trail of visited pages and the selected administrator's
+// page are in static variables of functions, out of reach: the trail must be off, and the administrator's pages
+// need classic mode too. Footnotes are counted in such a variable: those of a page that is rendered again continue
+// the numbers of the previous page.
 $_SERVER['SCRIPT_NAME'] = '/doku.php';
 $_SERVER['REQUEST_URI'] = '/';
 $_SERVER['REMOTE_ADDR'] = '127.0.0.1';
@@ -25,7 +25,7 @@ foreach (['_GET', '_POST', '_COOKIE', '_FILES', '_SERVER', '_REQUEST', '_ENV', '
 function wiki(array $globals): void
 {
     foreach (array_keys($GLOBALS) as $name) {
-        // The parser's modes are those that a static variable of a function goes with.
+        // A static variable of a function goes with the parser's modes.
         if (!str_starts_with($name, '_') && !in_array($name, ['globals', 'PARSER_MODES'], true)) {
             unset($GLOBALS[$name]);
         }
@@ -50,7 +50,7 @@ function set_up(): void
     $_REQUEST = array_merge($_GET, $_POST);
     $GLOBALS['ACT'] = null;
     $GLOBALS['INPUT'] = new dokuwiki\Input\Input();
-    // It reads its configuration with include_once: a new one would not know which plugins are off.
+    // It reads its configuration with include_once: a new object would not know which plugins are off.
     $GLOBALS['plugin_controller'] = clone $GLOBALS['plugin_controller'];
     (new ReflectionProperty(dokuwiki\ActionRouter::class, 'instance'))->setValue(null, null);
     $GLOBALS['EVENT_HANDLER'] = new dokuwiki\Extension\EventHandler();

@@ -33,12 +33,12 @@ final class Kernel extends HttpKernel
     }
 }
 
-/** As Laravel handles errors, but for what PHP has come to dislike since. */
+/** Handles errors like Laravel, except for PHP's newer deprecations. */
 final class HandleErrors extends HandleExceptions
 {
     public function bootstrap(Application $app)
     {
-        // Before there is an error level that it would be reported at: OPcache compiles without a handler.
+        // Loaded before an error level would report it: OPcache compiles without a handler.
         class_exists(Str::class);
         parent::bootstrap($app);
         error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);

@@ -144,7 +144,7 @@ final class Pages extends Controller
         abort(418, 'short and stout', ['X-Pot' => 'tea']);
     }
 
-    /** What a request finds in services that begin with it. */
+    /** The state that a request finds in request-scoped services. */
     public function services()
     {
         $first = [app('own')->next(), app('scoped')->next()];
@@ -152,13 +152,13 @@ final class Pages extends Controller
         return [$first, app('own')->next(), app('scoped')->next()];
     }
 
-    /** What it finds in one that is as old as its application. */
+    /** The state that it finds in a service of the application. */
     public function requests()
     {
         return app('requests')->next();
     }
 
-    /** What facades and helpers lead to, after others ran. */
+    /** The targets of facades and helpers after other requests have run. */
     public function facades(Request $request)
     {
         View::share('shared', $request->query('user'));

@@ -21,7 +21,7 @@ final class Provider extends ServiceProvider
     {
         Auth::provider('anybody', static fn () => new Anybody());
         Route::middleware('web')->group(base_path('routes/web.php'));
-        // Both are there before the first request: one is for all requests of a boot, one for each request anew.
+        // Both exist before the first request: one is shared by all requests of a boot, the other is new for each request.
         $this->app->make('requests');
         $this->app->make('scoped');
     }
@@ -37,7 +37,7 @@ final class Counter
     }
 }
 
-/** Users without a database: every name is somebody's. */
+/** Users without a database: every name is valid. */
 final class Anybody implements UserProvider
 {
     public function retrieveById($identifier)

@@ -7,10 +7,10 @@ use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
 use Illuminate\Support\Facades\Facade;
 
-/** An application that is booted once, and copied for each request. */
+/** An application that boots once and is cloned for each request. */
 final class Worker
 {
-    /** What copies share because it is made before there are any; prepare() makes it fit for the next request. */
+    /** Services that the clones share because they exist before them; prepare() resets them for the next request. */
     private const SHARED = ['auth', 'cookie', 'encrypter', 'files', 'log', 'redirect', 'router', 'routes', 'session',
         'session.store', 'translator', 'url', 'view', Kernel::class];
 
@@ -39,7 +39,7 @@ final class Worker
         }
     }
 
-    /** Puts an application where facades and helpers look for one. */
+    /** Makes facades and helpers use an application. */
     public static function put(Application $app): void
     {
         $app->instance('app', $app);
@@ -49,7 +49,7 @@ final class Worker
         Facade::setFacadeApplication($app);
     }
 
-    /** Takes the last request out of what the copy shares, and leads it to the copy. */
+    /** Removes the last request from shared services, and binds them to the clone. */
     private function prepare(Application $copy): void
     {
         $copy->instance('config', clone $copy['config']);

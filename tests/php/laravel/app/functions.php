@@ -4,13 +4,13 @@ use Illuminate\Foundation\Application;
 use Illuminate\Http\Request;
 
 if (!function_exists('pause')) {
-    /** A moment at which other requests could run; where they can, fibers.php has another one. */
+    /** A point at which other requests could run; fibers.php has a version in which they do. */
     function pause(): void
     {
     }
 }
 
-/** Serves the request with an application, which boots if it has not. */
+/** Serves the request with an application, which boots if it has not booted yet. */
 function answer(Application $app): void
 {
     $kernel = $app->make(Kernel::class);

@@ -1,5 +1,5 @@
 <?php
-// Makes an application that has not booted yet.
+// Creates an application that has not booted yet.
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Foundation\Application;

@@ -5,7 +5,7 @@ return [
     'lifetime' => 120,
     'expire_on_close' => false,
     'encrypt' => false,
-    // No sweeping in between.
+    // No garbage collection during the test.
     'lottery' => [0, 100],
     'cookie' => 'laravel_session',
     'path' => '/',

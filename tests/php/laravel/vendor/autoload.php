@@ -1,8 +1,8 @@
 <?php
-// In place of what Composer writes: classes are where their namespaces say, the framework's in the folder LARAVEL, which
-// has three packages with the one namespace Illuminate\Support.
+// Instead of Composer's file: classes are in the folders of their namespaces, the framework's in the folder LARAVEL, which
+// has three packages with the same namespace Illuminate\Support.
 
-// Debian's Laravel is older than PHP may be.
+// Debian's Laravel may be older than PHP.
 error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 spl_autoload_register(static function (string $class): void {
     $path = strtr($class, '\\', '/') . '.php';
