@@ -1,4 +1,4 @@
-//! Where `scripts/php-zts.sh` looks for PHP's sources: in the archives that the machine's own package lists name.
+//! The archives in which `scripts/php-zts.sh` looks for PHP's sources: those of the machine's own package lists.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/php-zts.sh");
 
-/// The archives that a machine with these lists (path below apt's folder, text) has.
+/// Returns the archives that a machine with these lists (path below apt's folder, text) has.
 fn archives(lists: &[(&str, &str)]) -> String {
     let etc = tempfile::tempdir().unwrap();
     for (name, text) in lists {
@@ -79,13 +79,13 @@ fn a_machine_without_lists_has_none() {
     assert_eq!(archives(&[]), "");
 }
 
-/// What the script asks of apt, answered for an archive that lists a version which it does not have.
+/// Replacements of apt's commands, for an archive that lists a version which it does not have.
 const TOOLS: [(&str, &str); 2] = [
     ("apt-cache", r#"printf 'Package: php8.4\nVersion: 8.4.99-2\n\nPackage: php8.4\nVersion: 8.4.98-1\n'"#),
     ("apt-get", r#"case "$*" in update*) ;; *php8.4=8.4.98-1) cp "$POOL"/* . ;; *) exit 100 ;; esac"#),
 ];
 
-/// Makes the smallest source package of PHP 8.4.98 in the folder `pool`.
+/// Creates a minimal source package of PHP 8.4.98 in the folder `pool`.
 const PACK: &str = r#"mkdir -p php/debian/source php/main pool
 printf '#define PHP_VERSION "8.4.98"\n' >php/main/php_version.h
 file=php8.4_8.4.98-1.tar.gz

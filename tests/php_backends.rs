@@ -12,7 +12,7 @@ use crate::support::Svc;
 use crate::support::client::eventually;
 use crate::support::tls::Certificates;
 
-/// The page at URL through curl, at a Unix socket if SOCKET names one.
+/// Fetches URL with curl, through a Unix socket if SOCKET names one.
 const CURL: &str = r#"
 function answer(): array
 {
@@ -24,7 +24,7 @@ function answer(): array
 }
 "#;
 
-/// The same through PHP's streams.
+/// Fetches URL with PHP's streams.
 const STREAM: &str = r#"
 function answer(): string|false
 {
@@ -33,7 +33,7 @@ function answer(): string|false
 }
 "#;
 
-/// A connection, what is read from it to its end, and whether that was a reset; false without a connection.
+/// The bytes read from a connection up to its end, and whether that was a reset; false without a connection.
 const SOCKET: &str = r#"
 function answer(): array|false
 {
@@ -53,7 +53,7 @@ fn start(code: &str, constants: &Value) -> Svc {
     Svc::start(&[("index.php", &script(code, constants))], &[("PHP_WORKERS", "8")])
 }
 
-/// The constants for an address; an HTTP client needs the URL as well.
+/// Returns the constants for an address; an HTTP client needs the URL as well.
 fn facts(address: &Address, scheme: &str, ca: &str) -> Value {
     let (url, remote, socket) = match address {
         Address::Tcp(_) => (format!("{scheme}://{address}/"), format!("tcp://{address}"), String::new()),
@@ -62,7 +62,7 @@ fn facts(address: &Address, scheme: &str, ca: &str) -> Value {
     json!({"URL": url, "REMOTE": remote, "SOCKET": socket, "CA": ca, "TIMEOUT": 60})
 }
 
-/// What a client reads from a server with this script.
+/// Returns the data that a client reads from a server with this script.
 fn read_from(backend: &Backend) -> Value {
     answer(&start(SOCKET, &facts(&backend.address(), "", "")), "/")
 }

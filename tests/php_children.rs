@@ -1,4 +1,4 @@
-//! Requests that fork: the child is a process of its own from there on, and its parent does not notice.
+//! Requests that fork: from then on the child is a separate process, and its parent is not affected.
 #![cfg(feature = "php")]
 
 use std::cell::Cell;
@@ -13,7 +13,7 @@ const WORKER: &str = "<?php require 'children.inc.php'; Svc\\Worker::serve(handl
 const FRANKEN: &str =
     "<?php require 'children.inc.php'; while (frankenphp_handle_request(handle(...))) { note('loop'); }";
 
-/// How a script may be run.
+/// The modes that run a script.
 const MODES: [(&str, &[(&str, &str)]); 3] = [
     ("/classic.php", &[("PHP_WORKERS", "1")]),
     ("/x", &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")]),
@@ -23,7 +23,7 @@ const MODES: [(&str, &[(&str, &str)]); 3] = [
 struct Forker {
     svc: Svc,
     path: &'static str,
-    /// How much of the notes was read.
+    /// How many bytes of the notes were read.
     noted: Cell<usize>,
     _extension: TempDir,
 }
@@ -51,7 +51,7 @@ impl Forker {
         Self { svc, path, noted: Cell::new(0), _extension: folder }
     }
 
-    /// Lets a request fork such a child; returns the status that its parent has seen.
+    /// Has a request fork such a child; returns the status that its parent has seen.
     fn fork(&self, how: &str) -> i32 {
         let mut client = self.svc.client();
         let response = client.get(&format!("{}?fork={how}", self.path));
@@ -61,14 +61,14 @@ impl Forker {
         let reply = text.trim_end_matches('.');
         assert_eq!(text.len(), reply.len() + 100_000, "{how}");
         let status = reply.strip_prefix("before after ").unwrap_or_else(|| panic!("{how}: {reply}"));
-        // On the same connection: the parent's reply was whole.
+        // On the same connection: the parent's response was complete.
         assert_eq!(client.get(self.path).text(), "plain", "{how}");
         status.parse().unwrap()
     }
 
-    /// What was noted since the last time, sorted.
+    /// Returns the new notes since the last call, sorted.
     fn notes(&self) -> Vec<String> {
-        // One that is being written has no end yet; it is read the next time.
+        // A line that is still being written has no end; the next call reads it.
         let all = std::fs::read_to_string(self.svc.root().join("notes")).unwrap_or_default();
         let end = all.rfind('\n').map_or(0, |at| at + 1);
         let new = &all[self.noted.replace(end)..end];
@@ -79,7 +79,7 @@ impl Forker {
     }
 }
 
-/// What both of them do at their end.
+/// Returns the notes that both write at their end.
 fn ends(more: &[&str]) -> Vec<String> {
     let ends = ["child destructor", "child shutdown", "parent destructor", "parent shutdown"];
     let mut all: Vec<_> = ends.iter().chain(more).map(|&note| note.to_owned()).collect();
@@ -97,7 +97,7 @@ fn a_child_ends_as_a_script_of_its_own() {
         }
         for (how, status) in [("fatal", 255), ("memory", 255), ("limit", 255)] {
             assert_eq!(forker.fork(how), status, "{how} in mode {mode}");
-            // As everywhere: nothing is destructed after a fatal error in classic mode.
+            // As in any PHP: nothing is destructed after a fatal error in classic mode.
             let notes = forker.notes();
             assert!(notes.contains(&"child shutdown".to_owned()), "{how} in mode {mode}: {notes:?}");
             assert!(notes.contains(&"parent destructor".to_owned()), "{how} in mode {mode}: {notes:?}");
@@ -116,7 +116,7 @@ fn a_child_has_no_client_and_no_server() {
         assert_eq!(forker.fork("again"), 8);
         assert_eq!(forker.notes().len(), 6, "mode {mode}");
         assert_eq!(forker.fork("fiber"), 11);
-        // The log's thread is the parent's.
+        // The log's thread exists only in the parent.
         let log = forker.svc.whole_log();
         assert!(log.find("svc is ready").is_some());
         let php = log.of("php");
@@ -128,7 +128,7 @@ fn a_child_has_no_client_and_no_server() {
 fn a_child_has_an_environment_of_its_own() {
     for mode in 0..MODES.len() {
         let forker = Forker::start(mode);
-        // It is replaced by a program: nothing of it runs any more.
+        // A program replaces the child, so none of its PHP code runs.
         assert_eq!(forker.fork("environment"), 1);
         let expected = ["child before childbeforechild", "parent destructor", "parent shutdown"];
         assert_eq!(forker.notes(), expected, "mode {mode}");
@@ -202,7 +202,7 @@ fn a_child_from_the_end_of_a_request_does_not_serve_either() {
     });
     assert_eq!(forker.svc.get("/x").text(), "done");
     notes.extend(forker.notes());
-    // Between requests it is refused; where a request is not over yet, its end is the child's.
+    // Between requests it is refused; while a request is not over, its end runs in the child.
     for note in notes {
         let child: i32 = note.strip_prefix("alone forks: ").unwrap().parse().unwrap();
         eventually("it has ended", || {
@@ -218,12 +218,12 @@ fn a_request_can_start_programs_and_not_become_one() {
 echo json_encode([test_exec('/bin/true', ''), array_map(test_popen(...), ['r', 'w', 're', 'ew', '', 'e', 'rw', 'x', 'r+', 'rb'])]);
 "#;
     let forker = Forker::start_with(0, &[("exec.php", script)]);
-    // EPERM; then modes as libc takes and refuses them (EINVAL).
+    // EPERM; then the modes that libc accepts, and those that it refuses (EINVAL).
     assert_eq!(forker.svc.get("/exec.php").text(), "[1,[0,0,0,0,22,22,22,22,22,22]]");
     assert_eq!(forker.svc.get("/exec.php").status, 200);
 }
 
-/// The descriptors of a process, with what they lead to.
+/// Returns the descriptors of a process with their targets.
 fn descriptors(pid: &str) -> Vec<(u32, String)> {
     let folder = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let numbers = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -239,7 +239,7 @@ fn a_child_that_stays_holds_nothing_of_the_server() {
     for mode in 0..MODES.len() {
         let mut forker = Forker::start(mode);
         let mut client = forker.svc.client();
-        // One that is connected, and has asked for nothing.
+        // A connection without a request.
         let mut idle = forker.svc.client();
         let path = format!("{}?fork=stay&flush", forker.path);
         client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
@@ -255,7 +255,7 @@ fn a_child_that_stays_holds_nothing_of_the_server() {
         let inodes: Vec<_> = connections.lines().filter_map(|line| line.split_whitespace().nth(9)).collect();
         let is_connection = |target: &str| inodes.iter().any(|inode| *target == format!("socket:[{inode}]"));
         assert!(!held.iter().any(|(_, target)| is_connection(target)), "{held:?}");
-        // Its port is free although the child lives.
+        // The port is free although the child lives.
         let addr = forker.svc.main();
         forker.svc.stop();
         drop(std::net::TcpListener::bind(addr).unwrap());

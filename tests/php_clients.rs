@@ -1,4 +1,4 @@
-//! The HTTP and database clients that applications use, as Debian packages them.
+//! The HTTP and database clients that applications use, in Debian's packages.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -9,9 +9,9 @@ use crate::databases::{self, PASSWORD, USER};
 use crate::fetched::fetched;
 use crate::support::Svc;
 
-/// Asks through the library that is named.
+/// Sends a request with the named library.
 const CLIENTS: &str = r#"
-// The packages are older than this PHP, which calls things deprecated that they do.
+// The packages are older than this PHP, which deprecates some of their code.
 error_reporting(E_ALL & ~E_DEPRECATED & ~E_USER_DEPRECATED);
 require CLASSES . '/autoload.php';
 
@@ -38,7 +38,7 @@ function answer(): mixed
 }
 "#;
 
-/// Returns what a client answers that knows these constants.
+/// Returns the answer of a client that has these constants.
 fn asked(through: &str, mut constants: Value) -> Option<Value> {
     constants["CLASSES"] = fetched("clients")?.into();
     let svc = Svc::start(&[("index.php", &script(CLIENTS, &constants))], &[]);

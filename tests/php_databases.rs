@@ -79,7 +79,7 @@ function answer(): array
 }
 "#;
 
-/// Reads 40 rows in two queries, and counts what mysqlnd has counted meanwhile, for the connection and for the process.
+/// Reads 40 rows in two queries, and returns mysqlnd's statistics of that time, for the connection and for the process.
 const STATISTICS: &str = r#"
 function answer(): array
 {
@@ -100,7 +100,7 @@ function answer(): array
 }
 "#;
 
-/// Returns what a script answers that knows where the database is.
+/// Returns the answer of a script that has the database's address.
 fn asked(database: &Database, code: &str) -> Value {
     let constants = json!({
         "USER": USER,
@@ -132,7 +132,7 @@ fn mysqlnd_counts_for_each_connection_and_for_the_process() {
     let Some(database) = databases::mariadb() else { return };
     let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
     let svc = Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", "2")]);
-    // PHP counts the rows that the script fetches from memory for the process only.
+    // For rows that the script fetches from memory, PHP updates only the statistics of the process.
     let connection = json!([2, 2, 40, 0, 2, 2, 40]);
     let client = json!([2, 2, 40, 40, 2, 2, 40]);
     for count in 1..=3 {
@@ -161,7 +161,7 @@ fn threads_that_count_together_get_their_own_rows() {
 fn postgres_answers_pdo_and_libpq() {
     let Some(database) = databases::postgres().map(with_animals) else { return };
     assert_eq!(asked(&database, PDO), json!([["quokka"], ["quokka"]]));
-    // Over TCP, libpq asks for TLS by itself.
+    // Over TCP, libpq requests TLS by default.
     assert_eq!(asked(&database, PG), json!([["wombat", "f"], ["wombat", "t"]]));
 }
 
@@ -177,7 +177,7 @@ fn each_test_has_a_database_of_its_own() {
     assert_eq!((count(&one), count(&other)), (json!([[0]]), json!([[2]])));
 }
 
-/// Returns what a script answers that has this extension.
+/// Returns the answer of a script that needs this extension.
 fn asked_with(extension: &str, code: &str, constants: &Value) -> Option<Value> {
     let extension = format!("extension={}/{extension}.so", fetched("php-extensions")?);
     let files = [("index.php", &*script(code, constants))];
@@ -204,7 +204,7 @@ fn memcached_answers_its_extension() {
     assert_eq!(answer, json!([true, "wombat", {"animal": "wombat"}]));
 }
 
-/// A query whose answer is longer than what the proxy lets pass.
+/// A query with a longer answer than the proxy lets pass.
 const LONG_ANSWER: &str = r#"
 function answer(): string
 {

@@ -1,4 +1,4 @@
-//! How scripts end, well or not: what the client gets, what is logged and counted, and that the worker lives on.
+//! How scripts end: the response, the log and the metrics, and that the worker survives.
 #![cfg(feature = "php")]
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::tasks::{TaskServer, everywhere};
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 
 fn start(directives: &[&str]) -> Svc {
-    // One worker: whatever a request breaks, the next one meets.
+    // One worker: the next request meets everything that a request breaks.
     Svc::start_with(&[("index.php", RUN)], &[("PHP_WORKERS", "1")], directives)
 }
 
@@ -171,10 +171,10 @@ fn a_script_can_shorten_its_time() {
     is_well(&svc);
 }
 
-/// Seconds that are far off when a script begins, and near before it ends.
+/// A time limit in seconds that is far off when a script begins, and near before it ends.
 const FAR: u32 = 6;
 
-/// A server whose worker has been looked at: limits that are far off are not the kernel's from now on.
+/// Starts a server whose worker the control thread has observed: from now on, a distant limit is not a kernel timer.
 fn start_watched() -> Svc {
     let svc = start(&[&format!("max_execution_time={FAR}")]);
     assert_eq!(run(&svc, "echo sleep(2);").text(), "0");
@@ -201,9 +201,9 @@ fn a_limit_that_is_far_off_at_first_ends_what_sleeps() {
 #[test]
 fn a_limit_that_came_near_is_nothing_to_the_next_request() {
     let svc = start_watched();
-    // Ends when its limit is the kernel's already.
+    // Ends when the kernel watches its limit already.
     assert_eq!(run(&svc, &format!("echo sleep({FAR} - 2);")).text(), "0");
-    // Longer than what was left of it.
+    // Longer than the rest of the limit.
     assert_eq!(run(&svc, "set_time_limit(60); echo sleep(3);").text(), "0", "the sleep was interrupted");
     is_well(&svc);
 }
@@ -226,7 +226,7 @@ fn shutdown_functions_and_destructors_run_however_a_script_ends() {
         assert_eq!(response.status, if ["end", "exit"].contains(&name) { 200 } else { 500 }, "{name}");
         assert!(response.text().ends_with("ab"), "{name}: {}", response.text());
         assert!(svc.root().join(format!("{name}.shut")).exists(), "{name}");
-        // After a fatal error PHP destroys nothing any more; that is its rule.
+        // After a fatal error PHP destroys no objects.
         assert_eq!(
             svc.root().join(format!("{name}.destroyed")).exists(),
             !["fatal"].contains(&name),
@@ -252,7 +252,7 @@ fn shutdown_functions_and_destructors_run_however_a_script_ends() {
     is_well(&svc);
 }
 
-/// Streams until told, once it has shown that it runs.
+/// Streams until the test stops it, after it has shown that it runs.
 fn stream(svc: &Svc, more: &str) {
     let root = svc.root().display();
     let code = format!(
@@ -333,7 +333,7 @@ fn directives_are_computed_as_php_s_own_command_line_does() {
 
 #[test]
 fn a_deprecated_directive_is_reported_and_does_not_stop_the_server() {
-    // PHP complains about it once at its start and once in each new thread, before that thread's first request.
+    // PHP warns once at its start, and once in each new thread, before that thread's first request.
     let svc = start(&["filter.default=special_chars", "error_reporting=32767"]);
     record(&svc, "filter.default");
     assert_eq!(run(&svc, "echo 'served';").text(), "served");
@@ -362,7 +362,8 @@ fn an_error_that_a_debugger_shows_in_php_s_place_is_500_too() {
     }
 }
 
-/// While a statement frees several suspended fibers, whose `finally` blocks throw, PHP would go on from an opcode of a fiber.
+/// While a statement frees several suspended fibers, whose `finally` blocks throw, PHP would continue from an opcode of a
+/// fiber.
 #[test]
 fn suspended_fibers_that_throw_when_they_are_freed_leave_memory_alone() {
     let code = r"

@@ -1,4 +1,4 @@
-//! The extensions that the PHP of scripts/php-zts.sh contains, on several threads at a time.
+//! The extensions of the PHP that scripts/php-zts.sh builds, on several threads at a time.
 #![cfg(feature = "php")]
 
 use std::thread;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::Svc;
 use crate::support::skip::skipped;
 
-/// Uses an extension of each library, and of each kind of state that PHP's own sources have.
+/// Uses an extension of each library, and of each kind of state in PHP's own sources.
 const PROGRAM: &str = r#"<?php
 function uses(int $n): array
 {
@@ -55,7 +55,7 @@ fn start(is_worker: bool) -> Svc {
     Svc::start(&files, if is_worker { &worker } else { &[] })
 }
 
-/// Another PHP, or one that is built for `make sanitize`, has what its builder has chosen.
+/// Returns whether this is another PHP, or a build for `make sanitize`: its builder has chosen the extensions.
 fn is_another() -> bool {
     let answer: Value = serde_json::from_str(&start(false).get("/?what=extensions").text()).unwrap();
     let is_other = answer[0] == true;
@@ -76,7 +76,7 @@ fn the_page_lists_what_there_is() {
     let answer: Value = serde_json::from_str(&start(false).get("/?what=extensions").text()).unwrap();
     let loaded: Vec<_> =
         answer[1].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_lowercase()).collect();
-    // Without what stands in parentheses.
+    // Without the text in parentheses.
     let mut plain = String::new();
     let mut depth = 0;
     for letter in list.chars() {

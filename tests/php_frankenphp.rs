@@ -1,15 +1,15 @@
-//! Functions under the names that FrankenPHP gives them, in classic and in worker mode.
+//! Functions with FrankenPHP's names, in classic mode and in worker mode.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
 use crate::support::client::Response;
 use serde_json::{Value, json};
 
-/// Run the PHP code that they are sent: a script, and a worker.
+/// A script and a worker that run the PHP code in the request's body.
 const SCRIPT: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
 
-/// Does so in a server of each mode.
+/// Runs the test with a server in each mode.
 fn in_each_mode(test: impl Fn(&Svc)) {
     test(&Svc::start(&[("index.php", SCRIPT)], &[("LOG_LEVEL", "debug")]));
     let settings = [("LOG_LEVEL", "debug"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];

@@ -1,4 +1,5 @@
-//! No request sees anything of another one: not of the one before on its thread, not of the one on the next thread.
+//! Requests see no state of other requests: neither of earlier ones on their thread nor of concurrent ones on another
+//! thread.
 #![cfg(feature = "php")]
 
 use std::path::Path;
@@ -13,12 +14,12 @@ const CHILDREN: &str = include_str!("php/children.php");
 fn start(workers: &str) -> Svc {
     let files = [("dirty.php", DIRTY), ("sub/look.php", LOOK), ("children.php", CHILDREN)];
     let svc = Svc::start_with(&files, &[("PHP_WORKERS", workers)], &["zend.assertions=1"]);
-    // A file that is there already is looked up at once; it is no part of what is compared.
+    // The first look loads its file, which is not part of the comparison.
     let _ = svc.get("/sub/look.php");
     svc
 }
 
-/// Starts a request that makes everything dirty and stays inside until `leave` says so.
+/// Starts a request that changes everything, and stays inside it until the file `leave` appears.
 fn enter(svc: &Svc, name: &str) -> Client {
     let mut client = svc.client();
     client.send(format!("GET /dirty.php?stay={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -59,7 +60,7 @@ fn nothing_is_seen_on_another_thread() {
     let svc = start("2");
     let clean = look(&svc);
     let mut dirty = enter(&svc, "a");
-    // One of two threads is inside the dirty request: these are the other's.
+    // One of two threads runs the dirty request: the other one answers these.
     for _ in 0..3 {
         assert_eq!(look(&svc), clean);
     }
@@ -102,14 +103,14 @@ fn programs_get_the_environment_of_their_request() {
 #[test]
 fn programs_can_be_ended_by_signals() {
     let svc = start("1");
-    // Bits of SIGHUP, SIGINT and SIGTERM, which svc itself blocks.
+    // The bits of SIGHUP, SIGINT and SIGTERM, which svc itself blocks.
     const CONTROL: u64 = 1 | 1 << 1 | 1 << 14;
     let mask = |status: &str, name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let digits = line.unwrap_or_else(|| panic!("no {name} in {status}")).trim();
         u64::from_str_radix(digits, 16).unwrap() & CONTROL
     };
-    // What svc was started with, as by a shell in the background, is not its doing.
+    // svc may have inherited ignored signals, as from a shell that starts it in the background.
     let inherited = mask(&std::fs::read_to_string("/proc/self/status").unwrap(), "SigIgn:");
     for how in ["proc_open", "proc_open_shell", "shell_exec", "popen"] {
         let status = svc.get(&format!("/children.php?status={how}")).text();
@@ -126,7 +127,7 @@ fn programs_inherit_no_descriptor_of_the_server() {
     let mut dirty = enter(&svc, "a");
     let seen = svc.get("/children.php?descriptors").text();
     assert!(seen.contains(" 0 -> /dev/null"), "{seen}");
-    // PHP leaves the script itself open; what is svc's are sockets, pollers and memory.
+    // PHP itself leaves the script open; svc has sockets, pollers and memory files.
     for kind in ["socket:", "anon_inode:", "memfd:"] {
         assert!(!seen.contains(kind), "{seen}");
     }

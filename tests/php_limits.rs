@@ -1,4 +1,4 @@
-//! Time limits of scripts that do not come to hear of them: inside of calls that wait, in both modes.
+//! Time limits of scripts inside blocking calls, in both modes.
 #![cfg(feature = "php")]
 
 use std::io::Read;
@@ -10,7 +10,7 @@ use crate::support::{self, Svc, c};
 const CLASSIC: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
 
-/// One server of each kind, with one worker each unless `settings` say otherwise.
+/// Starts one server in each mode, with one worker each unless `settings` override that.
 fn each_mode(settings: &[(&str, &str)], directives: &[&str]) -> [Svc; 2] {
     let files = [("index.php", CLASSIC), ("worker.php", WORKER)];
     let classic = [&[("PHP_WORKERS", "1")], settings].concat();
@@ -28,7 +28,7 @@ fn send(svc: &Svc, session: &str, code: &str) -> Client {
     client
 }
 
-/// Somebody who takes connections and says nothing.
+/// A server that accepts connections and never answers.
 struct Silence(TcpListener);
 
 impl Silence {
@@ -36,12 +36,12 @@ impl Silence {
         Self(TcpListener::bind("127.0.0.1:0").unwrap())
     }
 
-    /// Code that reads from it.
+    /// Returns PHP code that reads from it.
     fn read(&self) -> String {
         format!("@file_get_contents('http://{}/');", self.0.local_addr().unwrap())
     }
 
-    /// The connection of whoever reads from it, once the request is here.
+    /// Accepts the connection of a script that reads from it, once the request is here.
     fn reader(&self) -> TcpStream {
         let mut stream = self.0.accept().unwrap().0;
         stream.read_exact(&mut [0]).unwrap();
@@ -49,7 +49,7 @@ impl Silence {
     }
 }
 
-/// The script of a request has been ended by its limit, however late, and the worker goes on.
+/// Asserts that a request's script has ended by its limit, however late, and that the worker continues.
 fn is_well(svc: &Svc, timeouts: f64) {
     svc.assert_metric("svc_busy_workers", 0.0);
     eventually("the limit has ended the script", || {
@@ -181,7 +181,7 @@ fn a_wait_for_a_session_ends_at_the_limit_and_leaves_it_alone() {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("asking.so");
     c::extension(include_str!("php/asking_session.c"), &library);
-    // Waits for its lock in the kernel, and asks for it again and again.
+    // One handler waits for its lock in the kernel, the other one polls for it.
     let (files, asking) = ("session.save_handler=files", "session.save_handler=asking");
     let extension = format!("extension={}", library.display());
     let servers = [files, asking]
@@ -210,7 +210,7 @@ fn a_wait_for_a_session_ends_at_the_limit_and_leaves_it_alone() {
     }
 }
 
-/// As frameworks' handlers do it: around PHP's own.
+/// Like frameworks' handlers: a wrapper of PHP's own.
 const HANDLER: &str = "
     if (!class_exists('Wrapped', false)) {
         class Wrapped implements SessionHandlerInterface, SessionUpdateTimestampHandlerInterface {
@@ -248,7 +248,7 @@ fn a_limit_inside_of_a_session_handler_leaves_no_lock_and_no_loss() {
                 504,
                 "{stuck}"
             );
-            // More than there are workers: whoever waited for the lock would keep one.
+            // More requests than workers: a request that waited for the lock would keep a worker.
             for _ in 0..3 {
                 let response =
                     send(&svc, "same", &format!("{} echo $_SESSION['n'] ?? 'lost';", open(""))).response();

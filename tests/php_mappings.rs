@@ -1,12 +1,12 @@
-//! Files that somebody truncates while PHP reads them: PHP maps none, and what libraries map costs the request, not the
-//! server.
+//! Files that are truncated while PHP reads them: PHP maps none, and a file mapped by a library costs only the request, not
+//! the server.
 #![cfg(feature = "php")]
 
 use crate::support::{Svc, c};
 use crate::tasks::{Mode, TaskServer};
 
-/// Each way to read a file of which PHP would map the whole. The file is cut off, and its mappings are looked for, while it is
-/// read: by an output callback, or by the stream that it is copied to.
+/// Each way to read a file that PHP would map as a whole. The file is truncated, and its mappings are inspected, while it
+/// is read: by an output callback, or by the stream that it is copied to.
 const CODE: &str = r#"
 function cut(): void
 {
@@ -66,7 +66,7 @@ function by_sqlite(string $n): array
     }
     return $seen;
 }
-/** A log of changes whose index is cut off: SQLite shares that one by mapping it. */
+/** A write-ahead log whose index is truncated: SQLite shares the index by mapping it. */
 function index(string $n): string
 {
     static $base;
@@ -140,7 +140,7 @@ fn a_database_survives_the_loss_of_its_index() {
         let response = running.svc.get("/?do=index&cut");
         assert!([200, 500].contains(&response.status), "{mode:?}: {}", response.text());
         assert_eq!(running.tell("whole"), "\"ok\"", "{mode:?}");
-        // Both rows of each request, or of the one that was ended the first one only, or both.
+        // Both rows of each request; of the ended request, only the first row or both.
         let sum: i64 = running.tell("index").trim_matches('"').parse().unwrap();
         assert!([7, 9].contains(&sum), "{mode:?}: {sum}");
     }

@@ -1,4 +1,4 @@
-//! PHP asks for names: a DNS server of the test's answers, when the test wants it to.
+//! Name lookups of PHP, with a DNS server that answers when the test lets it.
 #![cfg(feature = "php")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -83,7 +83,7 @@ fn curl_and_streams_find_servers_by_name() {
     let constants = json!({"PORT": backend.address().port()});
     let svc = dns.svc("timeout:30", &[("index.php", &script(FETCH, &constants))], &[]);
     assert_eq!(answer(&svc, "/"), json!(["wombat", "wombat"]));
-    // libcurl asks for both types of address, and so do streams.
+    // libcurl queries both address families, and so do streams.
     assert!(dns.asked("here.example", false) >= 3);
 }
 

@@ -1,15 +1,15 @@
-//! Objects of the server's own classes, in whatever way PHP is asked to make one.
+//! Objects of the server's own classes, however PHP creates them.
 #![cfg(feature = "php")]
 
 use crate::tasks::TaskServer;
 
 const CODE: &str = r#"
-/** The classes of the extension: a new one is tested without being named here. */
+/** The classes of the extension: a new class is tested without an entry here. */
 function own_classes(): array { return array_keys((new ReflectionExtension('svc'))->getClasses()); }
 function memory(): PDO { return new PDO('sqlite::memory:', null, null, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
 function row(string $class, int $mode, ...$rest) { $rows = memory()->query('SELECT ' . memory()->quote($class) . ' AS class, 7 AS id, 8 AS message'); $rows->setFetchMode($mode, ...$rest); return $rows->fetch(); }
 class Wrapper { public static int $n = 0; }
-/** Ways to an object of a class that nobody has constructed. */
+/** Ways to an object of a class without its constructor. */
 function ways(): array
 {
     $ways = [
@@ -53,7 +53,7 @@ function ways(): array
     if (class_exists('SoapClient')) { $ways['SOAP class map'] = fn ($class) => new SoapServer(null, ['uri' => 'x', 'classmap' => ['x' => $class]]) ? throw new Error('no object') : null; }
     return $ways;
 }
-/** An object as svc makes it; an exception is one that anybody may make. */
+/** An object as svc creates it; exceptions can be created by any code. */
 function existing(string $class): object
 {
     return match ($class) {
@@ -64,7 +64,7 @@ function existing(string $class): object
         default => new $class('made'),
     };
 }
-/** Whatever can be done with an object. */
+/** All operations on an object. */
 function uses(): array
 {
     return [
@@ -121,7 +121,7 @@ function uses(): array
         'throw' => fn ($o) => throw $o,
     ];
 }
-/** Arguments to call a method with: none, and one of each kind. */
+/** Arguments for a method: none, and one of each kind. */
 function arguments(ReflectionMethod $method): array
 {
     $one = array_map(fn ($parameter) => match ((string) $parameter->getType()) {
@@ -129,14 +129,14 @@ function arguments(ReflectionMethod $method): array
     }, $method->getParameters());
     return [[], $one, array_fill(0, count($one), null), array_fill(0, count($one) + 1, new stdClass)];
 }
-/** Calls all methods, in all ways in which a method is called. */
+/** Calls all methods in every way to call a method. */
 function calls_methods(object $o): int
 {
     $calls = 0;
     foreach ((new ReflectionClass($o))->getMethods() as $method) {
         foreach (arguments($method) as $arguments) {
             $name = $method->name;
-            // A worker that is told to end does so.
+            // These end the worker.
             if ($name === 'scheduleExit' || $name === 'serve') { continue; }
             foreach ([
                 fn () => $o->$name(...$arguments), fn () => $method->invokeArgs($o, $arguments), fn () => call_user_func_array([$o, $name], $arguments), fn () => $o->$name(...)(...$arguments),
@@ -159,7 +159,7 @@ function exercise(object $o): int
     }
     return $uses + calls_methods($o);
 }
-/** For each class and way: what has come of it. */
+/** The outcome of each class and way. */
 function made()
 {
     error_reporting(E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR);
@@ -179,7 +179,7 @@ function made()
     }
     return ['made' => $made, 'used' => $used];
 }
-/** Those that svc makes hold as well. */
+/** Objects from svc pass the same checks. */
 function existing_ones()
 {
     error_reporting(E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR);

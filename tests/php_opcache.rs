@@ -1,4 +1,4 @@
-//! OPcache: on, hit, and right in every answer while it restarts under load.
+//! OPcache: enabled, hit, and correct in every answer while it restarts under load.
 #![cfg(feature = "php")]
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// Without it, OPcache leaves scripts alone that were written in the last two seconds.
+/// Without this directive, OPcache ignores scripts that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
 
 const STATUS: &str = "<?php echo json_encode(opcache_get_status(false));";
@@ -66,7 +66,7 @@ fn a_changed_script_is_seen() {
     assert_eq!(client.get("/").text(), "new");
 }
 
-/// A script that says its number and is large enough to matter to a small cache.
+/// Returns a script that prints its number and is large enough to matter to a small cache.
 fn script(number: usize) -> String {
     let mut text = format!("<?php\nnamespace N{number};\n");
     for function in 0..40 {
@@ -86,7 +86,7 @@ fn expected(number: usize) -> String {
     format!("{number}:{}:value {number}/7:39", format!("aliteral {number} 39").len())
 }
 
-/// Asks for scripts from several clients at once and asserts that each answer is right.
+/// Requests scripts from several clients at once, and asserts that each answer is right.
 fn hammer(svc: &Svc, scripts: usize, rounds: usize) {
     thread::scope(|scope| {
         for seed in 0..4_u64 {
@@ -114,7 +114,7 @@ fn start(scripts: usize, directives: &[&str]) -> Svc {
     Svc::start_with(&files, &[("PHP_WORKERS", "4")], &directives)
 }
 
-/// Gives every script a new time: what the cache holds of it is waste from its next request on.
+/// Gives every script a new time: the cached version is waste from the next request on.
 fn age(svc: &Svc, scripts: usize, round: u64) {
     for number in 0..scripts {
         let script = svc.root().join(format!("s{number}.php"));
@@ -159,7 +159,7 @@ fn the_cache_can_be_reset_under_load() {
         let load = scope.spawn(|| hammer(&svc, 20, 600));
         let mut client = svc.client();
         while !load.is_finished() {
-            // 0: the cache is off for this request, because the restart asked for before is still to come.
+            // 0: the cache is off for this request, because the restart requested before is still to come.
             assert!(["0", "1"].contains(&client.get("/reset.php").text().as_str()));
         }
     });
@@ -168,7 +168,7 @@ fn the_cache_can_be_reset_under_load() {
     assert_eq!(status(&svc)["restart_in_progress"], false);
 }
 
-/// As a deployment that does not let OPcache look at files.
+/// Like a deployment on a server where OPcache does not check files.
 #[test]
 fn a_hang_up_makes_changed_code_seen_where_the_cache_does_not_look() {
     let files = [("status.php", STATUS), ("index.php", "<?php echo 'old';")];

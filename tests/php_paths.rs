@@ -1,5 +1,5 @@
-//! Files by name: the answers are those of a PHP without threads, which leaves paths to the system, and what realpath()
-//! says to its cache.
+//! Files by name: the results equal those of a PHP without threads, which leaves paths to the system, and the effects of
+//! realpath()'s cache.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -27,13 +27,13 @@ fn a_link_that_has_changed_is_followed() {
     };
     symlink("one", &now).unwrap();
     assert_eq!(svc.get("/look.php").text(), told(true));
-    // PHP's own cache of resolved paths would know it for two minutes.
+    // PHP's own cache of resolved paths would keep it for two minutes.
     std::fs::remove_file(&now).unwrap();
     symlink("two", &now).unwrap();
     assert_eq!(svc.get("/look.php").text(), told(false));
 }
 
-/// Evaluates each expression in the folder `a` of the site, which is `@` in its value and its warning.
+/// Evaluates each expression in the folder `a` of the site; `@` stands for the site's path in values and warnings.
 const EVALUATE: &str = r#"<?php
 class Asks { function __toString() { return file_exists('none') ? 'f' : 'lf'; } }
 class Info extends SplFileInfo { function getRealPath(): string|false { return parent::getRealPath(); } }
@@ -54,7 +54,7 @@ function evaluate() {
 if (getenv('WORKER_MODE_ENABLED') === 'true') { Svc\Worker::serve(evaluate(...)); } else { evaluate(); }
 "#;
 
-/// Starts a server on the tree that the cases are about.
+/// Starts a server on the tree of the test cases.
 ///
 /// ```text
 /// a/f  a/b/g  a/lf -> f  a/up -> ../other/deep  other/x  x  dead -> nowhere  loop -> loop
@@ -85,7 +85,7 @@ fn evaluated(svc: &Svc, expressions: &[&str]) -> Vec<Value> {
     serde_json::from_str(&text).unwrap_or_else(|_| panic!("no JSON: {text}"))
 }
 
-/// Both kinds of worker answer each expression with the value next to it.
+/// Asserts that both kinds of worker evaluate each expression to the value next to it.
 #[track_caller]
 fn assert_values(svc: &Svc, cases: &[(&str, Value)]) {
     let expressions: Vec<_> = cases.iter().map(|(expression, _)| *expression).collect();
@@ -217,7 +217,7 @@ fn realpath_answers_from_its_cache_until_that_is_cleared() {
             &[
                 (BOTH, json!(["@/a/b/g", "@/a/b/g", "@/other/deep"])),
                 (changed, json!([null, false, true])),
-                // A question to the system would show that the file is gone.
+                // A system call would show that the file is gone.
                 (BOTH, json!(["@/a/b/g", "@/a/b/g", "@/other/deep"])),
                 (r"clearstatcache(true, __DIR__ . '/a/b/g')", json!(null)),
                 (BOTH, json!([false, false, "@/other/deep"])),
@@ -225,7 +225,7 @@ fn realpath_answers_from_its_cache_until_that_is_cleared() {
                 (BOTH, json!([false, false, "@/other"])),
                 (r"file_put_contents('b/g', '')", json!(0)),
                 (BOTH, json!(["@/a/b/g", "@/a/b/g", "@/other"])),
-                // PHP clears the cache when it removes something itself.
+                // PHP clears the cache when it removes a file itself.
                 (r"[unlink('b/g'), realpath('b/g')]", json!([true, false])),
             ],
         );

@@ -1,5 +1,5 @@
-//! What a request does to the process and to its thread: what it may not change for others, what is restored, and what
-//! becomes of the processes that it has started.
+//! The effects of a request on the process and its thread: those that are refused, those that are undone, and the fate of
+//! the processes that it has started.
 #![cfg(feature = "php")]
 
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ fn server(library: &Path) -> TaskServer {
         .set("ASYNC_WORKERS", "1")
 }
 
-/// The children of the server, each with its state.
+/// Returns the children of the server, each with its state.
 fn children(svc: &Svc) -> Vec<(u32, char)> {
     let parent = svc.pid().as_raw_nonzero().to_string();
     let stat = |pid: u32| -> Option<(u32, char)> {
@@ -98,7 +98,7 @@ fn a_request_cannot_change_the_process() {
             "[-1,false,false]",
         ),
         ("return [posix_getuid() === posix_geteuid(), posix_getgid() === posix_getegid()];", "[true,true]"),
-        // A child is another process.
+        // A child is a separate process.
         (
             "$child = test_fork(); if ($child === 0) { exit(posix_setrlimit(POSIX_RLIMIT_NOFILE, 50, 50) && \
              posix_setsid() > 0 && test_priority(19) === 19 ? 9 : 8); } return test_wait($child);",
@@ -119,7 +119,7 @@ fn what_a_request_changes_of_its_thread_ends_with_it() {
             let refused = 1001;
             let expected = [base + 3, base + 5].map(|priority| priority.min(19));
             let is_changed = changed == format!("[{},1,true,{}]", expected[0], expected[1]);
-            // Without the right to undo it.
+            // Without the privilege to undo it.
             let is_refused = changed == format!("[{refused},1,false,{base}]");
             assert!(is_changed || is_refused, "{place}: {changed} after {before}");
             assert_eq!(running.tell(&format!("attributes{place}")), before, "{place}");

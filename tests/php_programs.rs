@@ -1,4 +1,4 @@
-//! Programs that scripts start: what they get, and what others can read of it.
+//! Programs that scripts start: their environment and arguments, and their visibility to other users.
 #![cfg(feature = "php")]
 
 use crate::support::client::eventually;
@@ -27,7 +27,7 @@ fn start(settings: &[(&str, &str)]) -> Svc {
     Svc::start_with(&files, &[&SETTINGS, settings].concat(), &["sendmail_path=."])
 }
 
-/// What each way to start a program says.
+/// Returns the report of each way to start a program.
 fn report(svc: &Svc, path: &str) -> Vec<(String, Value)> {
     let response = svc.get(path);
     assert_eq!(response.status, 200, "{}", response.text());
@@ -37,7 +37,7 @@ fn report(svc: &Svc, path: &str) -> Vec<(String, Value)> {
     report
 }
 
-/// What is the tests' own in the environment of each program; all have got the same.
+/// Returns the variables of the tests in the programs' environment; all programs have the same.
 fn environment(svc: &Svc, path: &str) -> Vec<String> {
     let own = |environment: &Value| -> Vec<String> {
         let settings = environment.as_array().unwrap().iter().map(|setting| setting.as_str().unwrap());
@@ -113,7 +113,7 @@ foreach (['w', 'wb'] as $mode) {
     fwrite($pipe, 'in');
     $status[] = [pclose($pipe), file_get_contents(__DIR__ . '/written')];
 }
-// One that reads nothing; what is written is lost, and its status tells.
+// One that reads nothing: the written data is lost, and its exit status shows it.
 $pipe = popen('exec <&-; exit 3', 'w');
 $status[] = pclose($pipe);
 // Two at a time, closed in the order in which they were opened: neither has a copy of the other's end.
@@ -195,7 +195,7 @@ fn the_file_mode_mask_of_a_boot_script_is_where_its_requests_begin() {
     std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(client.response().text(), format!("{before} 027 700 077"));
     assert_eq!(svc.get("/").text(), plain);
-    // The next boot begins where the first one did.
+    // The next boot begins in the same state as the first one.
     assert_eq!(svc.get("/?exit").text(), plain);
     assert_eq!(svc.get("/").text(), plain);
 }
@@ -236,7 +236,7 @@ fn a_server_whose_threads_share_the_file_mode_mask_says_so() {
     let shared = Svc::start_under(&wrapper, &files, &[]);
     let record = shared.log().expect(SHARED);
     assert_eq!((record["level"].as_str(), fact(&shared)), (Some("WARN"), false));
-    // To ask for the mask does not change what others create meanwhile.
+    // Reading the mask does not change it for files that others create meanwhile.
     let mut client = shared.client();
     client.send("GET /mask.php?ask HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("somebody asks", || shared.root().join("inside").exists());

@@ -1,4 +1,4 @@
-//! What a script sees of its request: superglobals, CGI variables, bodies, uploads, cookies, authorization, sessions.
+//! The request as a script sees it: superglobals, CGI variables, bodies, uploads, cookies, authorization, sessions.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::Svc;
 use crate::support::client::{Client, Response, eventually};
 
-/// Prints as JSON whatever the query's `show` names.
+/// Prints as JSON the expression that the query's `show` selects.
 const SHOW: &str = r#"<?php
 header('Content-Type: application/json');
 echo json_encode(match ($_GET['show'] ?? 'server') {
@@ -26,7 +26,7 @@ fn ask(client: &mut Client, head: &str) -> Value {
     parsed(&client.request(head))
 }
 
-/// Sends a form of `kind` and returns what the script made of it.
+/// Sends a form of type `kind`; returns the script's view of it.
 fn send(client: &mut Client, target: &str, kind: &str, body: &str) -> Value {
     let length = body.len();
     client.send(format!(
@@ -72,7 +72,7 @@ fn the_variables_are_those_of_cgi() {
     let (whole, precise) =
         (seen["REQUEST_TIME"].as_u64().unwrap(), seen["REQUEST_TIME_FLOAT"].as_f64().unwrap());
     assert_eq!(whole, precise as u64);
-    // What nginx and Debian's configuration of it pass with every request.
+    // The variables that nginx with Debian's configuration passes with every request.
     for (name, value) in [("REDIRECT_STATUS", "200"), ("CONTENT_LENGTH", ""), ("CONTENT_TYPE", "")] {
         assert_eq!(seen[name], value, "{name}");
     }
@@ -141,7 +141,7 @@ fn large_forms_are_complete() {
     assert_eq!(client.response().text(), "2 300000 1");
 }
 
-/// Keeps the third upload, says where the others were, and lets itself be watched while it runs.
+/// Keeps the third upload, prints the paths of the others, and lets the test inspect it while it runs.
 const UPLOAD: &str = r#"<?php
 $kept = move_uploaded_file($_FILES['list']['tmp_name'][1], __DIR__ . '/kept');
 $paths = [$_FILES['one']['tmp_name'], $_FILES['list']['tmp_name'][0]];
@@ -248,7 +248,7 @@ fn sessions_live_in_their_cookie_and_their_files() {
     let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     assert!(cookie.starts_with("PHPSESSID="), "{cookie}");
     for count in 2..6 {
-        // Each request may be another thread's.
+        // Each request may run on another thread.
         let response = svc.client().request(&format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: {cookie}"));
         assert_eq!((response.text(), response.field("set-cookie")), (count.to_string(), None));
     }
@@ -271,7 +271,7 @@ fn a_session_is_closed_after_a_fatal_error() {
     assert_eq!(client.get("/").text(), "1");
     for _ in 0..4 {
         assert_eq!(client.get("/?die").status, 500);
-        // Would wait for ever if the lock of the session's file were still held.
+        // This would block forever if the lock of the session's file were still held.
         assert_eq!(svc.client().get("/").status, 200);
     }
 }
@@ -284,7 +284,7 @@ fn filters_see_the_variables_as_they_came() {
     for (directives, of_script) in [(&[][..], "<b>"), (&["filter.default=special_chars"][..], "&#60;b&#62;")]
     {
         let svc = Svc::start_with(&[("a.php", FILTERED)], &[], directives);
-        // PHP adds the time itself, behind the filter's back.
+        // PHP adds the time itself, after the filter.
         let expected = json!([of_script, "<b>", true, null]);
         assert_eq!(
             ask(&mut svc.client(), "GET /a.php HTTP/1.1\r\nHost: x\r\nX: <b>"),
@@ -294,7 +294,7 @@ fn filters_see_the_variables_as_they_came() {
     }
 }
 
-/// What `$_SERVER` and `getenv()` say of variables of the process, of the request, and of the setting.
+/// The values in `$_SERVER` and `getenv()` of variables of the process, of the request, and of the setting.
 const ENVIRONMENT: &str = r#"
     function seen() {
         $all = getenv();
@@ -344,7 +344,7 @@ fn the_environment_of_the_process_is_below_the_request_in_every_mode() {
             assert_eq!(own["PATH_INFO"], serde_json::json!(["/info", true]), "{mode} {round}");
             assert_eq!(own["HTTP_X"], serde_json::json!(["of the client", true]), "{mode}");
             let plain = seen("/", "");
-            // PHP lists no name with a dot.
+            // PHP does not list names with a dot.
             let expected = serde_json::json!({
                 "APP_ENV": ["prod", true],
                 "EMPTY": [null, true],

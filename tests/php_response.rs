@@ -1,11 +1,11 @@
-//! What a script's header(), output functions and our own functions do to its response.
+//! The effects of header(), output functions and svc's functions on a script's response.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
 use crate::support::client::{Response, eventually};
 use crate::support::http2::Http2Client;
 
-/// Runs the PHP code that it is sent.
+/// Runs the PHP code in the request's body.
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 
 fn start(directives: &[&str]) -> Svc {
@@ -106,7 +106,7 @@ fn a_control_character_is_refused_as_a_line_break_is() {
             );
         }
     }
-    // At each place, whatever surrounds it.
+    // At each position, between all kinds of bytes.
     let everywhere = r#"$wrong = [];
         set_error_handler(function () { throw new Exception(); });
         foreach (["\x00", "\x01", "\x1f", "\x7f", "\x20", "\x21", "\x7e", "\x80", "\xff", "\t"] as $byte) {
@@ -121,7 +121,7 @@ fn a_control_character_is_refused_as_a_line_break_is() {
         header_remove('X-A');
         echo count($wrong);"#;
     assert_eq!(run(&svc, everywhere).text(), "0");
-    // A refused type is not the response's, and one before it stays.
+    // A refused Content-Type has no effect, and an earlier one stays.
     let kind = |code: &str| run(&svc, &format!("{warnings} {code}")).field("content-type").map(str::to_owned);
     assert_eq!(kind(r#"header("Content-Type: text/\x01x");"#).unwrap(), "text/html; charset=UTF-8");
     let twice = r#"header('Content-Type: image/png'); header("Content-Type: text/\x7fx");"#;

@@ -8,13 +8,14 @@ use crate::support::Svc;
 use crate::support::books::check_books;
 use crate::support::client::eventually;
 
-/// How a worker serves; the last two boot what a script does in classic mode.
+/// The loops of a persistent worker.
 const LOOPS: [(&str, &str); 2] = [
     ("serve", "Svc\\Worker::serve(handle(...));"),
     ("own loop", "while (frankenphp_handle_request(handle(...))) { }"),
 ];
 
-/// Declares something, as every script does: on a thread that still has it, that is an error. The rows do not fit.
+/// Declares symbols, as every script does: on a thread that still has them, that is an error. The rows exceed the memory
+/// limit.
 const EXPORT: &str = r"
     function table(): array { return []; }
     final class Row { public array $columns = []; }
@@ -115,7 +116,7 @@ final class EndlessFilter extends php_user_filter
     public function filter($in, $out, &$consumed, bool $closing): int { return PSFS_PASS_ON; }
     public function onClose(): void { for (;;) { } }
 }
-/** Holds itself and what it is given, so that it is there until the end. */
+/** Refers to itself and to an object, so that both exist until the end. */
 final class Round { public self $self; public function __construct(public mixed $held) { $this->self = $this; } }
 function opened(string $how): mixed
 {
@@ -130,7 +131,7 @@ function opened(string $how): mixed
 }
 ";
 
-/// The limit of the scripts.
+/// The time limit of the scripts.
 const LIMIT: &str = "max_execution_time=1";
 
 #[test]

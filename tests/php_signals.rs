@@ -1,5 +1,5 @@
-//! Signals: what a request sends to its own process reaches this request alone, and what comes from outside ends nothing that
-//! it is not documented to end.
+//! Signals: a signal that a request sends to its own process reaches only this request, and signals from outside have only
+//! their documented effects.
 #![cfg(feature = "php")]
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ function fine(): void { echo 'fine'; }
 
 /// Signals whose default action ends no process.
 const HARMLESS: [i32; 8] = [17, 18, 19, 20, 21, 22, 23, 28];
-/// Signals that mean something to the server, or that the system lets nobody survive, when they come from outside.
+/// Signals from outside that mean something to the server, or that the system does not let a process survive.
 const KNOWN: [i32; 14] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 19, 20, 31];
 
 fn extension() -> (TempDir, PathBuf) {
@@ -97,7 +97,7 @@ function masks(string $n): bool { test_block(12); mark('masked'); until('go'); r
     running.until("masked");
     assert_eq!(running.tell("hears"), "0");
     assert_eq!(running.tell("masked"), "false");
-    // The next one begins with an empty mask.
+    // The next request begins with an empty mask.
     assert_eq!(running.tell("masked"), "false");
     running.mark("go");
     assert_eq!(rings.response().text(), "1");
@@ -155,7 +155,7 @@ fn signals_that_control_the_server_do_so_whoever_sends_them() {
     let (_folder, library) = extension();
     for mode in [Mode::Classic, Mode::Worker] {
         let mut running = server(&library).start(mode);
-        // From a script itself, they are the script's.
+        // A signal from a script itself ends only the script.
         assert_eq!(running.svc.get("/?do=die_of&raw&signal=15").status, 500);
         assert_eq!(running.svc.get("/?do=exec_end&raw&signal=1").text(), "went on");
         eventually("the reload is logged", || {
@@ -173,7 +173,7 @@ fn signals_that_control_the_server_do_so_whoever_sends_them() {
     }
 }
 
-/// What scripts set for signals ends with them: a reset to the default would let the next broken pipe end the server.
+/// The signal handlers of a script end with it: a reset to the default would let the next broken pipe end the server.
 #[test]
 fn what_a_script_sets_does_not_reach_the_process() {
     let (_folder, library) = extension();
@@ -206,13 +206,13 @@ fn a_file_that_grows_beyond_the_limit_is_an_error_of_its_script() {
                   echo hexdec(explode(\"\\t\", $lines[0])[1]) & 1 << 24;";
     let files = [("big.php", script), ("fine.php", "<?php echo 'fine';")];
     let svc = Svc::start_under(&wrapper, &files, &[("PHP_WORKERS", "1")]);
-    // Programs see the default.
+    // Programs get the default action.
     let text = svc.get("/big.php").text();
     assert!(text == "4096 false 0" || text == "8192 false 0", "{text}");
     assert_eq!(svc.get("/fine.php").text(), "fine");
 }
 
-/// A fault of code in C, which every library may have.
+/// A crash in C code, as any library may have.
 const FAULTY: &str = r#"
 #include <php.h>
 
@@ -237,7 +237,7 @@ zend_module_entry faulty_module_entry = {
 ZEND_GET_MODULE(faulty)
 "#;
 
-/// Otherwise its thread would repeat it for ever, and nobody would start the server again.
+/// Otherwise the thread would repeat the fault forever, and no service manager would restart the server.
 #[test]
 fn a_fault_ends_the_process() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Scripts that close every stream they can name, which are more than their own: the server's go on.
+//! Scripts that close every stream that they can name, among them the server's own: the server continues.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -12,11 +12,11 @@ function close_all(): void
             try {
                 @$close($stream);
             } catch (TypeError) {
-                // Its outer one has been closed.
+                // Its outer stream has been closed.
             }
         }
     }
-    // Whoever reads what is freed reads this.
+    // A use after free would read this.
     $GLOBALS['other'] = array_map(fn (int $size) => str_repeat('x', $size * 16), range(1, 60));
 }
 function body(): string
@@ -77,7 +77,7 @@ fn post(svc: &Svc, path: &str, kind: &str, size: usize) -> Client {
     client
 }
 
-/// Bodies that PHP reads when the request begins or when it is asked for them, in memory and on disk.
+/// Bodies that PHP reads at the beginning of the request or on demand, in memory and on disk.
 fn closes_all_and_reads(svc: &Svc, path: &str) {
     for (kind, size, sum) in [
         ("application/json", 1000, "\"0eb9fc87bcf22f0f5bb4e206c6b21778\""),

@@ -1,4 +1,4 @@
-//! PHP's own tests through the real binary: what fails has to be exactly what the page on conformance lists.
+//! PHP's own tests through the real binary: the failures must be exactly those that the page on conformance lists.
 #![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Runs suites of `scripts/phpt.sh` with these options against the binary under test.
+/// Runs suites of `scripts/phpt.sh` with these options against the tests' binary.
 fn run(options: &[&str]) -> Output {
     Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/phpt.sh"))
         .args(options)
@@ -49,7 +49,7 @@ fn a_suite_that_runs_no_test_does_not_pass() {
     }
 }
 
-/// The sources of the PHP that the binary under test contains.
+/// Returns the sources of the PHP in the tests' binary.
 fn sources() -> PathBuf {
     let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/php-zts.sh"))
         .arg("--source")

@@ -1,10 +1,10 @@
-//! Scripts that libcurl calls in the middle of a transfer, and that end there.
+//! Scripts that end inside a callback of libcurl, in the middle of a transfer.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// `file.txt` comes from the server itself; its io threads serve it while the only worker waits for it.
+/// `file.txt` comes from the server itself; its I/O threads serve it while the only worker waits for it.
 const SCRIPT: &str = r#"<?php
 $handler = function () {
     $end = function () {
@@ -43,9 +43,10 @@ $handler = function () {
 IS_WORKER ? Svc\Worker::serve($handler) : $handler();
 "#;
 
-/// How many requests end in each callback.
+/// The number of requests that end in each callback.
 const ENDS: usize = 6;
-/// More than stays open by itself (a connection that is kept, a spool), and fewer than the ends of all callbacks.
+/// More descriptors than stay open by themselves (a persistent connection, a spool), and fewer than the ends of all
+/// callbacks.
 const MORE: f64 = 15.0;
 
 fn start(is_worker: bool) -> Svc {
