@@ -1,5 +1,5 @@
-//! The contract with plugins that were compiled long ago: the first header of its version, kept as it was, and a plugin
-//! that was written for it.
+//! The contract with plugins that were compiled long ago: the first header of its version, unchanged, and a plugin that was
+//! written for it.
 #![cfg(feature = "php")]
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::support::client::eventually;
 const FIRST: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/plugins/abi1");
 const PRESENT: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
 
-/// Where each field is, and how large, with the header in this folder.
+/// Returns the offset and the size of each field, with the header in this folder.
 fn layout(include: &'static str) -> BTreeMap<String, Vec<usize>> {
     let dir = tempfile::tempdir().unwrap();
     let program = dir.path().join("layout");

@@ -1,4 +1,5 @@
-//! What plugins answer at the wrong time or against the rules: they get the code of the header, and nothing is done.
+//! Answers of plugins at the wrong time or in the wrong form: the plugin gets the header's error code, and the answer has
+//! no effect.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ use crate::support::client::eventually;
 
 const ERRORS: &str = r#"svc_plugins_callback_errors_total{plugin="answers"}"#;
 
-/// A server with the plugin `answers`.
+/// Starts a server with the plugin `answers`.
 fn start() -> (Plugins, Svc) {
     let plugins = Plugins::none();
     let path = plugins.path("answers.so");
@@ -31,7 +32,7 @@ fn a_handle_is_good_for_one_callback_on_its_thread() {
     let get = |path: &str| svc.ask(&format!("/plugins/answers/{path}")).text();
     assert_eq!(get("thread"), "own");
     eventually("handles were kept and misused", || get("tally") == "many, 2 threads, 0 taken");
-    // None of that was heard.
+    // None of these answers had an effect.
     assert_eq!(get("a"), "a");
     assert_eq!(json(&svc, "/health")["plugins"], json!({ "answers": "ok" }));
     assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
@@ -52,7 +53,7 @@ fn what_is_malformed_is_refused_at_once_and_changes_nothing() {
     assert_eq!(json(&svc, "/health")["plugins"], json!({ "answers": "ok" }));
     assert_eq!(json(&svc, "/config")["plugins"]["answers"]["own"], true);
     assert_eq!(svc.metric(ERRORS), 0.0);
-    // One that is refused is no answer.
+    // A refused answer does not count as an answer.
     assert_eq!(get("none").status, 500);
     let why = svc.log().expect("plugin callback failed")["fields"]["error"].clone();
     assert_eq!(why, "it returned without an answer: the content type is not valid");

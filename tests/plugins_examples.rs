@@ -1,4 +1,4 @@
-//! The examples, built as their readers build them, and driven.
+//! The examples, built as their readers would build them, and tested.
 #![cfg(feature = "php")]
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::support::c;
 use crate::support::client::eventually;
 use crate::support::skip::skipped;
 
-/// Builds the example in C in a copy of its folder, with its own Makefile.
+/// Builds the C example in a copy of its folder, with its own Makefile.
 fn disk_in_c(plugins: &Plugins) -> PathBuf {
     let folder = plugins.path("example");
     std::fs::create_dir(&folder).unwrap();
@@ -34,7 +34,7 @@ fn both_watch_a_disk_side_by_side() {
         .add(&in_c, &[("PLUGIN_DISK_DEGRADED_PERCENT", "0"), ("PLUGIN_DISK_FAILED_PERCENT", "0")])
         .add(
             &built("svc-plugin-disk-rust", "disk_rust"),
-            // No disk has so much free space.
+            // No disk has this much free space.
             &[
                 ("PLUGIN_DISK_RUST_PATH", "/proc"),
                 ("PLUGIN_DISK_RUST_DEGRADED_PERCENT", "101"),
@@ -67,7 +67,7 @@ fn both_watch_a_disk_side_by_side() {
     svc.stop();
 }
 
-/// The first example of the page in this language.
+/// Returns the page's first example in this language.
 fn of_the_page(language: &str) -> &'static str {
     let page = include_str!("../docs/plugins.md");
     let (_, rest) = page.split_once(&format!("```{language}\n")).unwrap();
@@ -109,7 +109,7 @@ fn a_disk_without_space_is_not_ready() {
     let plugins =
         plugins.add(&in_c, &[("PLUGIN_DISK_PATH", "/proc"), ("PLUGIN_DISK_DEGRADED_PERCENT", "100")]);
     let svc = plugins.start(&[], &[]);
-    // A file system without blocks has nothing that could be used up.
+    // A file system without blocks has no space to run out of.
     eventually("it has looked", || svc.ask("/health").text().contains(r#""disk":"ok""#));
     let plugins = Plugins::none()
         .add(&built("svc-plugin-disk-rust", "disk_rust"), &[("PLUGIN_DISK_RUST_FAILED_PERCENT", "101")]);
@@ -150,7 +150,7 @@ fn the_example_in_c_makes_no_mistake_with_memory() {
     let plugins = Plugins::none();
     let in_c = disk_in_c(&plugins);
     let report = plugins.path("report");
-    // What threads hold that are left to the end of the process is no leak.
+    // Memory of threads that run until the end of the process is not a leak.
     let options =
         format!("--leak-check=full --errors-for-leak-kinds=definite --log-file={}", report.display());
     let plugins = plugins.add(&in_c, &[("VALGRIND_OPTS", &options)]);

@@ -1,4 +1,5 @@
-//! Plugins that hang, fail or say nothing, in each of their callbacks: the server serves on, says so, and ends in time.
+//! Plugins that hang, fail or give no answer, in each of their callbacks: the server keeps serving, reports it, and exits
+//! in time.
 #![cfg(feature = "php")]
 
 use std::io;
@@ -34,7 +35,7 @@ mod clock {
     }
 }
 
-/// Sends a request for a page and does not wait for it.
+/// Sends a request for a page without waiting for the response.
 fn ask_ahead(svc: &Svc) -> Client {
     let mut client = Client::connect(svc.ops());
     client.send("GET /plugins/hostile/ HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -58,7 +59,7 @@ fn whichever_callback_hangs_the_server_serves_and_ends() {
         }
         assert_eq!(svc.get("/a.txt").status, 200);
         eventually("the other one answers", || svc.ask("/plugins/well/").status == 200);
-        // Its thread is left behind, and nothing waits for more than the grace.
+        // Its thread is abandoned, and the shutdown takes no longer than the grace period.
         let whole = svc.whole_log();
         let left = whole.find("plugin did not stop in time").unwrap();
         assert_eq!(left["fields"]["plugin"], "hostile");
@@ -122,7 +123,7 @@ fn a_plugin_that_hangs_for_a_minute_has_failed_until_it_returns() {
 fn errors_and_silence_are_counted_and_harm_nobody() {
     for setting in ["FAIL", "SILENT"] {
         for callback in ["health", "metrics", "config", "serve", "request_ended"] {
-            // A callback without an answer to give may say nothing.
+            // A callback without an answer may return silently.
             let is_fine = setting == "SILENT" && matches!(callback, "metrics" | "request_ended");
             let plugins = Plugins::hostile(&[(setting, callback)]);
             let svc = plugins.start(&[("a.txt", "a")], &[]);
@@ -159,7 +160,7 @@ fn requests_that_a_slow_plugin_does_not_see_are_counted() {
     let lost = r#"svc_plugins_requests_lost_total{plugin="hostile"}"#;
     assert_eq!(svc.metric(lost), 0.0);
     let mut client = svc.client();
-    // One is in the callback, and so many wait.
+    // One is in the callback, and the queue is full.
     assert_eq!(client.get("/a.txt").status, 200);
     hangs_in(&plugins, "request_ended");
     for _ in 0..4096 + 3 {

@@ -1,5 +1,5 @@
-//! From a name in the settings to a plugin that was started: what is loaded, what stops the start and why, what `svc
-//! check` does, and in which order callbacks are called.
+//! From a name in the settings to a started plugin: what is loaded, which errors stop the start, the effects of `svc
+//! check`, and the order of callbacks.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -82,7 +82,7 @@ fn a_file_that_is_missing_no_library_or_open_to_others_is_not_loaded() {
     fs::write(plugins.path("text.so"), "text").unwrap();
     let (_, errors) = refused(&plugins, &path("text.so"));
     assert!(errors.contains("cannot be loaded"), "{errors}");
-    // A link leads to what is checked.
+    // The checks apply to the target of a link.
     std::os::unix::fs::symlink(plugins.path("a.so"), plugins.path("link.so")).unwrap();
     assert_eq!(refused(&plugins, &path("link.so")), (0, String::new()));
     open_to_others(&plugins.path("a.so"));
@@ -135,7 +135,7 @@ fn a_check_loads_and_does_not_initialise() {
 
 #[test]
 fn a_name_leads_to_a_file_beside_the_binary() {
-    // A binary of its own, so that its neighbours can be chosen.
+    // A copy of the binary, so that the test controls the files beside it.
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (bin, lib) = (home.path().join("bin"), home.path().join("lib/svc/plugins"));
     fs::create_dir_all(&bin).unwrap();
@@ -211,7 +211,7 @@ fn a_plugin_beside_php_sees_its_requests() {
 
 #[test]
 fn a_plugin_beside_worker_mode_and_hooks_waits_on_its_own_thread() {
-    // It sleeps and reads files, with functions that the server defines before libc.
+    // It sleeps and reads files, through functions that the server defines before libc.
     let plugins = Plugins::hostile(&[("HANG", "health")]);
     let code = "<?php Svc\\Worker::serve(function () { usleep(1000); echo file_get_contents(__DIR__ . '/a.txt'); });";
     let mode = [

@@ -1,4 +1,4 @@
-//! Plugins on the operations port: health, readiness, configuration, metrics, pages, and who may see them.
+//! Plugins on the operations port: health, readiness, configuration, metrics, pages, and access to them.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn json(svc: &Svc, path: &str) -> Value {
     serde_json::from_slice(&svc.ask(path).body).unwrap()
 }
 
-/// Waits until a plugin has said how it is.
+/// Waits until a plugin has reported this health.
 fn becomes(svc: &Svc, plugin: &str, health: &str) {
     eventually(health, || json(svc, "/health")["plugins"][plugin] == health);
 }
@@ -92,7 +92,7 @@ fn metrics_are_on_a_valid_page_and_what_is_not_valid_is_refused() {
         assert_eq!(page.value("svc_plugin_hostile_codes", &label), Some(0.5));
         assert_eq!(page.value("svc_plugin_hostile_requests_total", &[]), Some(0.0));
         let text = response.text();
-        // What the plugin was told of each call: no family, a bad name, a bad type, fine, fine, twice, a bad label, NULL.
+        // The codes of the plugin's calls: no family, a bad name, a bad type, fine, fine, twice, a bad label, NULL.
         assert!(text.contains("# HELP svc_plugin_hostile_codes 5 2 2 0 0 4 2 2\n"), "{text}");
         assert!(!text.contains("bad name"));
     }
@@ -127,7 +127,7 @@ fn pages_are_what_plugins_answer_and_their_lies_are_refused() {
     for path in ["/plugins/other/", "/plugins/hostile", "/plugins/", "/plugins"] {
         assert_eq!(svc.ask(path).status, 404, "{path}");
     }
-    // The main port knows nothing of them; without PHP, it has one page for everything.
+    // The main port does not serve them; without PHP, it has one page for everything.
     assert!(!svc.get("/plugins/hostile/teapot").text().contains("tea"));
 }
 

@@ -1,4 +1,4 @@
-//! A plugin in Rust that panics, in each of its callbacks.
+//! A Rust plugin that panics in each of its callbacks.
 #![cfg(feature = "php")]
 
 use serde_json::Value;

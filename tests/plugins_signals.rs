@@ -12,7 +12,7 @@ use crate::support::client::eventually;
 
 const TO_STOP: [Signal; 2] = [Signal::TERM, Signal::INT];
 
-/// Sends a signal to a server that starts, and waits for its end, which must come soon.
+/// Sends a signal to a server that starts, and asserts that it exits soon.
 fn stopped_by(signal: Signal, server: Child) -> Output {
     let sent_at = Instant::now();
     kill_process(Pid::from_child(&server), signal).unwrap();
@@ -22,7 +22,7 @@ fn stopped_by(signal: Signal, server: Child) -> Output {
     output
 }
 
-/// Asserts that the start was given up, and that a plugin was left in a callback, if one was.
+/// Asserts that the start was aborted, and which plugin, if any, was abandoned in a callback.
 fn was_given_up(output: &Output, left: Option<(&str, &str)>) {
     let lines = std::str::from_utf8(&output.stdout).unwrap().lines();
     let fields: Vec<Value> =
@@ -71,7 +71,7 @@ fn a_signal_during_a_hanging_init_does_not_start_php() {
     let plugins = Plugins::hostile(&[("HANG", "init")]);
     let server = plugins.begin(&[("EXECUTOR", "sapi")]);
     eventually("it hangs", || plugins.trace() == ["init"]);
-    // SIGHUP asks for a reload, and there is nothing yet to reload.
+    // SIGHUP requests a reload, and there is nothing to reload yet.
     kill_process(Pid::from_child(&server), Signal::HUP).unwrap();
     was_given_up(&stopped_by(Signal::TERM, server), Some(("hostile", "init")));
 }

@@ -1,12 +1,12 @@
 /*
- * A plugin that answers when and what it must not, and tells with which codes that was refused.
+ * A plugin that answers at the wrong time and in the wrong form, and reports the codes of the refusals.
  *
  *   each callback               tries its handle as every other kind, and all handles that it has kept, as every kind
- *   GET /plugins/answers/thread lets other threads answer, one before serve has returned and one after another callback
- *   GET /plugins/answers/tally  what came of all that
- *   GET /plugins/answers/codes  the codes of malformed answers: pages, configurations, and how it is
- *   GET /plugins/answers/kept   a page, after which others were refused
- *   GET /plugins/answers/none   a page that is refused, and the callback says that all is well
+ *   GET /plugins/answers/thread has other threads answer, one before serve has returned and one after another callback
+ *   GET /plugins/answers/tally  the counts of these attempts
+ *   GET /plugins/answers/codes  the codes of malformed answers: pages, configurations, and health
+ *   GET /plugins/answers/kept   a page, followed by other answers, which are refused
+ *   GET /plugins/answers/none   a page that is refused, although the callback returns success
  *   GET /plugins/answers/long   from now on, it is degraded, with a text that is too long
  *   GET /plugins/answers/STATUS a page with this status
  *   GET /plugins/answers/worse  from now on, all configurations are malformed
@@ -40,7 +40,7 @@ static void count(int32_t code)
     taken += code != SVC_NOT_NOW;
 }
 
-/* Answers with a handle as every kind but `own`. */
+/* Answers with a handle as every kind except `own`. */
 static void misuse(void *handle, int own)
 {
     if (own != HEALTH) {
@@ -131,7 +131,7 @@ static int32_t typed(svc_page *answer, const char *type)
     return host->answer_page(answer, 200, text(type), text("malformed"));
 }
 
-/* Answers with what must be refused; writes the codes. */
+/* Gives malformed answers; writes their codes. */
 static void say_malformed(svc_page *answer, char *codes, size_t size)
 {
     static char long_type[258];

@@ -1,12 +1,12 @@
 /*
- * A plugin that does what its settings and its clients tell it to: it hangs, fails and lies.
+ * A plugin whose settings and clients choose its misbehaviour: it hangs, fails and lies.
  *
- *   PLUGIN_<NAME>_HANG=callback   the callback returns once the file of the setting GATE is there
+ *   PLUGIN_<NAME>_HANG=callback   the callback returns once the file in the setting GATE exists
  *   PLUGIN_<NAME>_FAIL=callback   the callback returns an error
- *   PLUGIN_<NAME>_SILENT=callback the callback answers nothing, and says that all is well
- *   PLUGIN_<NAME>_HEALTH=n        the status of its health
- *   PLUGIN_<NAME>_CONFIG=json     its configuration; `long` is one that is too long
- *   PLUGIN_<NAME>_TRACE=file      each callback adds its name as a line
+ *   PLUGIN_<NAME>_SILENT=callback the callback gives no answer, and returns success
+ *   PLUGIN_<NAME>_HEALTH=n        its health status
+ *   PLUGIN_<NAME>_CONFIG=json     its configuration; `long` stands for one that is too long
+ *   PLUGIN_<NAME>_TRACE=file      each callback appends its name as a line
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void trace(const char *callback)
     }
 }
 
-/* Whether the callback is to go on; its result otherwise. */
+/* Whether the callback continues; if not, `*result` is its result. */
 static int goes_on(const char *callback, int32_t *result)
 {
     trace(callback);
@@ -153,7 +153,7 @@ static int32_t say(svc_page *answer, const char *body)
     return host->answer_page(answer, 200, SVC_TEXT("text/plain"), text(body));
 }
 
-/* Answers with the code of what was refused. */
+/* Answers with the code of the refused call. */
 static int32_t say_code(svc_page *answer, int32_t code)
 {
     char body[16];
@@ -248,7 +248,7 @@ int32_t svc_plugin_entry(const svc_host_api *given, svc_plugin *plugin)
     plugin->metrics = metrics;
     plugin->request_ended = request_ended;
 #ifdef ENTRY_HANGS
-    /* Settings are not there yet. */
+    /* Settings are not available yet. */
     fclose(fopen(ENTRY_HANGS, "w"));
     for (;;) {
         pause();
