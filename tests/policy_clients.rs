@@ -1,4 +1,4 @@
-//! Who clients are, how often they may ask, and which trace they belong to, seen from outside.
+//! The identity of clients, their rate limits and their traces, from outside.
 
 use crate::support::Svc;
 use crate::support::client::{Response, eventually};
@@ -6,7 +6,7 @@ use crate::support::client::{Response, eventually};
 const SHOW: &str = "<?php foreach (['REMOTE_ADDR', 'REMOTE_PORT', 'REQUEST_SCHEME', 'HTTPS', 'SERVER_NAME', \
                     'SERVER_PORT', 'HTTP_HOST'] as $n) echo $_SERVER[$n] ?? '-', ' ';";
 
-/// Asks for `path` with these fields.
+/// Requests `path` with these fields.
 fn ask(svc: &Svc, path: &str, fields: &[&str]) -> Response {
     let fields: String = fields.iter().map(|field| format!("\r\n{field}")).collect();
     svc.client().request(&format!("GET {path} HTTP/1.1\r\nHost: inner:8080{fields}"))
@@ -43,7 +43,7 @@ fn a_trusted_proxy_tells_who_the_client_is_and_what_it_asked_for() {
             ],
             "2001:db8::7 99 https on example.org 8443 inner:8080".to_owned(),
         ),
-        // What cannot be read ends the walk: the client cannot choose its own address.
+        // An unreadable entry ends the walk: a client cannot choose its own address.
         (
             &["X-Forwarded-For: 6.6.6.6, garbage, 203.0.113.5"],
             format!("203.0.113.5 0 http - inner {port} inner:8080"),
@@ -81,7 +81,7 @@ fn a_client_that_asks_too_often_is_told_when_to_come_back() {
         &[("RATE_LIMIT", "4"), ("RATE_WINDOW_SECONDS", "3600"), ("TRUSTED_PROXIES", "127.0.0.1")],
     );
     let of = |client: &str, path: &str| ask(&svc, path, &[&format!("X-Forwarded-For: {client}")]);
-    // Files, scripts and what is not there count alike, and every response says how it stands.
+    // Files, scripts and missing paths count alike, and every response has the rate limit's state.
     for (path, status, left) in
         [("/show.php", 200, 3), ("/a.txt", 200, 2), ("/none", 404, 1), ("/a.txt", 200, 0)]
     {
@@ -126,7 +126,7 @@ fn a_body_of_a_client_that_asked_too_often_is_not_waited_for() {
     let response =
         client.request("POST /a.php HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 11");
     assert_eq!(response.status, 429);
-    // What cannot be read is answered as ever, and told all the same.
+    // An unreadable request gets the usual response, with the rate limit's fields.
     let response = svc.client().request("GET / HTTP/1.1\r\nHost: x\r\nHost: y");
     assert_eq!((response.status, response.field("ratelimit-policy")), (400, Some("\"default\";q=1;w=60")));
 }

@@ -1,4 +1,4 @@
-//! What is not to be had, seen from outside: `.svcdeny` and `PHP_DENY_PATHS` in every routing mode.
+//! Denied paths, from outside: `.svcdeny` and `PHP_DENY_PATHS` in every routing mode.
 
 use std::process::{Output, Stdio};
 
@@ -34,7 +34,7 @@ fn start(rules: Option<&str>, settings: &[(&str, &str)]) -> Svc {
     Svc::start(&files, settings)
 }
 
-/// The example of docs/migrating.md for files that a front controller makes when they are missing.
+/// The example of docs/migrating.md for files that a front controller creates when they are missing.
 #[cfg(feature = "php")]
 #[test]
 fn scripts_are_denied_where_missing_files_are_made() {
@@ -94,7 +94,7 @@ fn a_rule_denies_in_every_mode_however_the_path_is_written() {
         }
         let mut count = denied.len();
         if mode != MODES[2] {
-            // The index has a name that the path does not show.
+            // The index file's name does not appear in the path.
             assert_eq!(client.get("/admin/").status, 404, "{mode:?}");
             count += 1;
         }
@@ -104,7 +104,7 @@ fn a_rule_denies_in_every_mode_however_the_path_is_written() {
         {
             assert_eq!(client.get(path).text(), text, "{mode:?} {path}");
         }
-        // Tricks that name something else, or nothing, and do not show what is denied either.
+        // Tricks that name another file or none, and do not show denied content either.
         for path in [
             "/dump.sql%00",
             "/dump.sql%20",
@@ -133,7 +133,7 @@ fn what_answers_when_nothing_else_does_is_not_denied() {
     let svc = start(Some("*.html\n"), &[("ENTRY_FILE", "app.html")]);
     assert_eq!(svc.get("/some/view").text(), "app");
     assert_eq!(svc.get("/app.html").status, 404);
-    // In a plain tree the index is what was asked for.
+    // Without an entry file, the path names the index.
     assert_eq!(start(Some("*.php\n"), &[]).get("/").status, 404);
 }
 
@@ -158,7 +158,7 @@ fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
         for path in denied {
             assert_eq!(client.get(path).status, 404, "{mode:?} {path}");
         }
-        // These name no script, but one is found.
+        // These paths name no script but lead to one.
         let mut count = denied.len();
         if mode != MODES[2] {
             for path in ["/uploads/", "/admin/"] {
@@ -167,7 +167,7 @@ fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
             }
         }
         if mode == MODES[1] {
-            // Not even the front controller.
+            // The front controller does not answer either.
             assert_eq!(client.get("/uploads/none.jpg").status, 404);
             count += 1;
         }
@@ -225,7 +225,7 @@ fn what_is_never_public_counts_by_itself_unless_a_rule_or_a_pattern_denies_it_to
         ] {
             let response = svc.get(path);
             assert!(!response.text().contains("hidden"), "{mode:?} {path}");
-            // What is not there, or is answered by what answers everything else, is not denied.
+            // Paths without a file, and paths that the fallback answers, are not denied.
             assert_eq!(response.status, if counted_as == 4 { 200 } else { 404 }, "{mode:?} {path}");
             if let Some(count) = counts.get_mut(counted_as) {
                 *count += 1.0;
@@ -249,7 +249,7 @@ fn a_denied_path_costs_no_look_at_the_disk_and_a_denied_body_no_wait() {
     assert_eq!(client.get("/open.txt").text(), "shown", "the connection was lost");
 }
 
-/// What svc says about this root, without serving it.
+/// Runs `svc check` on this root, without serving it.
 fn check(rules: &str, words: &[&str], settings: &[(&str, &str)]) -> Output {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join(".svcdeny"), rules).unwrap();
@@ -354,7 +354,7 @@ fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
         let said = svc.log().find("document root looks like a project directory: usually only a subdirectory of it should be served");
         assert_eq!(said.unwrap()["fields"]["found"], "artisan");
     }
-    // What an application answers for may be called so, and a rule may allow a file.
+    // Paths that the application answers may have such names, and a rule may allow a file.
     let svc = Svc::start(
         &[("index.php", RUN), ("a.log", "shown"), (".svcdeny", "!*.log\n")],
         &[("ENTRY_FILE", "index.php")],

@@ -1,4 +1,4 @@
-//! Pages in the place of the server's own errors, seen from outside.
+//! Custom pages for the server's own errors, from outside.
 
 use std::process::Stdio;
 
@@ -39,19 +39,19 @@ fn a_page_replaces_the_body_and_keeps_the_fields() {
     let response = client.post("/a.txt", b"");
     assert_eq!((response.status, response.text().as_str()), (405, "<p>yours"));
     assert_eq!((response.field("allow"), response.field("content-type")), (Some("GET, HEAD"), HTML));
-    // What a script wrote before it failed is not what it wanted to say.
+    // The output of a script before its failure is discarded.
     let response = client.get("/fatal.php");
     assert_eq!((response.status, response.text().as_str()), (500, "<p>ours"));
     assert_eq!((response.field("x-mine"), response.field("content-type")), (Some("kept"), HTML));
     let response = client.get("/own.php");
     assert_eq!((response.status, response.text().as_str()), (404, "own"), "a script's answer is its own");
-    // The ones that are no errors.
+    // Responses that are not errors.
     let response = client.get("/a.txt");
     assert_eq!((response.status, response.text().as_str()), (200, "a"));
     let etag = response.field("etag").unwrap().to_owned();
     let response = client.request(&format!("GET /a.txt HTTP/1.1\r\nHost: x\r\nIf-None-Match: {etag}"));
     assert_eq!((response.status, response.body.len()), (304, 0));
-    // The one that could not be read.
+    // A malformed request.
     let response = svc.client().request("GET / HTTP/1.1\r\nHost: x\r\nHost: y");
     assert_eq!((response.status, response.text().as_str()), (400, "<p>yours"));
     let over = || svc.client().request("GET /a.txt HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.7");
