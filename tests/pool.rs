@@ -1,10 +1,10 @@
-//! The pool of the real binary: how it grows and shrinks, and what a hang-up does to it.
+//! The pool of the real binary: how it grows and shrinks, and the effect of a hang-up.
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
 
-/// A script that says that it runs, and answers when a file appears beside it.
+/// A script that reports that it runs, and answers when a file appears beside it.
 const WAITING: &str = r#"<?php
 set_time_limit(0);
 touch(__DIR__ . '/inside-' . $_GET['name']);
@@ -12,7 +12,7 @@ while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
 echo $_GET['name'];
 "#;
 
-/// Starts that many waiting requests; waits until `inside` of them run.
+/// Starts this many waiting requests; waits until `inside` of them run.
 fn burst(svc: &Svc, count: usize, inside: usize) -> Vec<Client> {
     let ask = |number: usize| {
         let mut client = svc.client();

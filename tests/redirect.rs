@@ -1,4 +1,4 @@
-//! The port that redirects to HTTPS: where to, and within which bounds.
+//! The port that redirects to HTTPS: its targets and its limits.
 
 use std::io::Read;
 use std::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! What a path leads to: the file of that name as soon as there is one, a dot-file never, a linked script under its own
-//! name.
+//! The routes of paths: a path leads to its file as soon as the file exists, never to a dot-file, and to a linked script
+//! under the link's name.
 #![cfg(feature = "php")]
 
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// Handles every path: makes the file of that name if there is none, and is a persistent worker where it is asked to be.
+/// Handles every path: creates the file of that name if it is missing, and is a persistent worker in worker mode.
 const MAKER: &str = r#"<?php
 $handle = function () {
     $path = strtok($_SERVER['REQUEST_URI'], '?');
@@ -31,7 +31,7 @@ fn a_file_that_the_front_controller_makes_answers_the_next_request() {
         let svc = Svc::start(&[("index.php", MAKER), ("d/x", "")], &settings);
         let mut client = svc.client();
         for path in ["/a.txt", "/d/a.txt", "/new/folder/a.txt", "/d/a.txt/b"] {
-            // The first answers let an I/O thread learn where the path leads.
+            // The first responses let an I/O thread cache the route of the path.
             for _ in 0..3 {
                 assert_eq!(client.get(path).text(), format!("handled {path}"), "worker mode: {is_worker}");
             }
@@ -137,7 +137,7 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     let show = |name: &str| serde_json::from_str::<serde_json::Value>(&svc.get(name).text()).unwrap();
     symlink("../core/index.php", root.join("site/index.php")).unwrap();
     symlink("site", root.join("alias")).unwrap();
-    // As with php-fpm: PHP resolves the file that it compiles, and nothing else.
+    // As with php-fpm: PHP resolves only the file that it compiles.
     let seen = |name: &str, at: &str, release: &str| {
         let real = path(&format!("{release}/index.php"));
         let label = if release == "core" { "one" } else { "two" };
@@ -145,7 +145,7 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     };
     assert_eq!(show("/site/index.php"), seen("site/index.php", "site", "core"));
     assert_eq!(show("/site/"), seen("site/index.php", "site", "core"));
-    // The working directory of a process is a real one.
+    // The working directory of a process is always a real path.
     assert_eq!(show("/alias/index.php"), seen("alias/index.php", "site", "core"));
     std::fs::remove_file(root.join("site/index.php")).unwrap();
     symlink("../next/index.php", root.join("site/index.php")).unwrap();
@@ -154,8 +154,8 @@ fn a_linked_script_runs_under_its_own_name_and_follows_its_link() {
     assert_eq!(show("/site/index.php"), seen("site/index.php", "site", "next"));
 }
 
-/// A site whose parts have front controllers of their own, as Joomla, osTicket and an application with a page for its
-/// administrators have.
+/// A site whose parts have separate front controllers, like Joomla, osTicket and an application with a page for its
+/// administrators.
 const PARTS: &str = "/api/=api/index.php, /api/tickets=api/http.php/, /admin/=admin/app.html, index.php";
 
 const VARIABLES: &str = r#"<?php
@@ -206,7 +206,7 @@ fn each_part_of_a_site_has_its_front_controller() {
         ("/.well-known/acme", "token"),
     ];
     let mut client = svc.client();
-    // The second round is answered by what an I/O thread has learnt.
+    // The second round is answered from an I/O thread's cache.
     for _ in 0..2 {
         for (path, expected) in cases.iter().chain(&files) {
             let expected = expected.trim_end();

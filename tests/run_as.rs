@@ -1,4 +1,4 @@
-//! `RUN_AS`: what a server that root starts keeps of root's rights, which is nothing but what it holds already.
+//! `RUN_AS`: a server that root starts keeps only the resources that it holds already, but none of root's rights.
 #![cfg(feature = "php")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::support;
 use crate::support::Svc;
 use crate::support::tls::Certificates;
 
-/// Whether this process may become another user; says so if it may not.
+/// Returns whether this process may become another user; reports a skip if it may not.
 fn may_change() -> bool {
     let may = rustix::process::geteuid().is_root();
     if !may {

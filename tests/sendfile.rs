@@ -1,4 +1,5 @@
-//! Files that scripts name in their responses: what they may name, and what of the response is whose.
+//! Files that scripts name in their responses: which files they may name, and which fields come from the script or from the
+//! file.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use crate::support::Svc;
 use crate::support::client::{Client, Response, eventually};
 
-/// Sends what the query says: `a` is `X-Accel-Redirect`, `s` is `X-Sendfile`.
+/// Sends the fields in the query: `a` is `X-Accel-Redirect`, `s` is `X-Sendfile`.
 const SEND: &str = r#"<?php
 foreach (['a' => 'X-Accel-Redirect', 's' => 'X-Sendfile'] as $key => $name) {
     if (isset($_GET[$key])) { header("$name: $_GET[$key]"); }

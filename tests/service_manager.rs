@@ -1,5 +1,5 @@
-//! What a service manager sees of the server: the notifications of its start, its life, its reloads and its end. The unit
-//! file is held against it.
+//! The server as a service manager sees it: the notifications of its start, its life, its reloads and its end. The unit
+//! file is compared with them.
 #![cfg(feature = "php")]
 
 use std::os::linux::net::SocketAddrExt;
@@ -15,7 +15,7 @@ use crate::support;
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// Longer than anything takes; a message that does not come fails the test.
+/// Longer than any step takes; a missing message fails the test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The other end of `NOTIFY_SOCKET`.
@@ -61,7 +61,7 @@ impl Manager {
 }
 
 impl Manager {
-    /// Asserts that no message that is there has this assignment.
+    /// Asserts that no received message has this assignment.
     #[track_caller]
     fn expect_none(&self, assignment: &str) {
         self.socket.set_nonblocking(true).unwrap();
@@ -117,7 +117,7 @@ fn a_persistent_worker_that_boots_makes_the_server_ready() {
     let root = support::written(&[("app.php", script)]);
     let mut command = support::command(root.path(), &settings);
     let mut svc = command.stdout(Stdio::null()).spawn().unwrap();
-    // It lives before it is ready.
+    // Watchdog messages begin before the server is ready.
     manager.expect("WATCHDOG=1");
     std::fs::write(root.path().join("go"), "").unwrap();
     manager.expect("READY=1");
@@ -148,7 +148,7 @@ fn a_reload_is_over_for_the_manager_when_its_outcome_is_known_whatever_that_is()
         }
         svc.signal(Signal::HUP);
         manager.expect("RELOADING=1");
-        // Not before a worker has booted, or has not.
+        // Not before a worker has booted, or has failed to.
         manager.expect_none("READY=1");
         std::fs::remove_file(&hold).unwrap();
         let ready = manager.expect("READY=1");
@@ -211,12 +211,12 @@ fn a_manager_that_is_not_there_is_said_once_and_costs_nothing() {
     assert_eq!(svc.get("/").text(), "hello");
     svc.log().expect("cannot notify the service manager: No such file or directory (os error 2)");
     svc.stop();
-    // Neither is a name of another kind.
+    // A socket address of another family is no error either.
     let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[("NOTIFY_SOCKET", "vsock:2:9999")]);
     svc.stop();
 }
 
-/// The unit file as sections are no matter: all assignments of a name.
+/// Returns all assignments of a name in the unit file, whatever their section.
 fn unit(name: &str) -> Vec<String> {
     let unit = include_str!("../deploy/svc.service");
     let values = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
@@ -249,12 +249,12 @@ fn the_unit_grants_what_the_defaults_need() {
     assert_eq!(unit("NotifyAccess"), ["main"]);
     assert_eq!(unit("EnvironmentFile"), ["-/etc/svc/svc.env"]);
     assert_eq!(unit("AmbientCapabilities"), ["CAP_NET_BIND_SERVICE"]);
-    // The exit code of settings that were refused.
+    // The exit code for refused settings.
     assert_eq!(unit("RestartPreventExitStatus"), ["2"]);
-    // Sessions outlive the unit's own /tmp, where the unit may write.
+    // Sessions survive outside the unit's private /tmp, in a folder that the unit may write.
     assert_eq!(unit("StateDirectory"), ["svc"]);
     assert_eq!(unit("Environment"), ["PID_FILE=%t/svc/svc.pid", "PHP_SESSION_DIR=%S/svc"]);
-    // The server finds its file in the unit's own folder, and so does the command that reloads it.
+    // The server and the command that reloads it find its file in the unit's own folder.
     assert_eq!(unit("RuntimeDirectory"), ["svc"]);
     let [reload] = &unit("ExecReload")[..] else { panic!("one ExecReload") };
     let patience: u64 = reload.strip_prefix("/usr/bin/svc reload --timeout ").unwrap().parse().unwrap();
@@ -274,7 +274,7 @@ fn systemd_accepts_the_unit() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         return support::skip::skipped("systemd-analyze is not installed");
     }
-    // It looks for the command, and for the manual.
+    // It looks for the command and for the manual.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("svc.service");
     let unit = include_str!("../deploy/svc.service");

@@ -1,7 +1,7 @@
 //! Each setting has an effect that a client or an operator can see: a value goes in, a behaviour comes out.
 //!
-//! Promises: the list below is held against the table of settings, so one that does nothing cannot be added. Refuses: the
-//! details of each feature; their own tests have those.
+//! The list below is compared with the table of settings, so a setting without an effect cannot be added. The details of
+//! each feature are in its own tests.
 
 use std::process::Stdio;
 
@@ -28,7 +28,7 @@ macro_rules! effects {
 
 mod tracing;
 
-/// Lets every user read what is in a folder of a test.
+/// Makes a test's folder readable for every user.
 fn open_to_all(folder: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -39,7 +39,7 @@ const SLEEP: (&str, &str) = ("sleep.php", "<?php usleep((int) ($_GET['ms'] ?? 0)
 const SHOW: (&str, &str) = ("show.php", "<?php echo $_SERVER[$_GET['name']] ?? '-';");
 const LENGTH: (&str, &str) = ("length.php", "<?php echo strlen(file_get_contents('php://input'));");
 
-/// Keeps the only thread of tasks, and counts how many more can wait for it.
+/// Occupies the only async thread, and counts how many more tasks can wait for it.
 const FILL: (&str, &str) = (
     "fill.php",
     "<?php
@@ -56,7 +56,7 @@ const FILL: (&str, &str) = (
     echo $count;",
 );
 
-/// Counts while it stays loaded, and holds on to memory when it is asked to.
+/// Counts while it stays loaded, and keeps memory on demand.
 const COUNTER: (&str, &str) = (
     "app.php",
     "<?php
@@ -260,7 +260,7 @@ effects! {
             eventually("the client has left", || svc.metric(aborted) == 1.0);
             std::fs::write(svc.root().join("go"), "").unwrap();
             assert_eq!(holder.response().status, 200);
-            // The one worker has taken all that came before.
+            // The only worker has taken all earlier requests.
             assert_eq!(svc.get("/index.php").text(), "hello");
             assert_eq!(svc.root().join("ran").exists(), runs, "{policy} {method}");
         }
@@ -363,7 +363,7 @@ effects! {
             if sees {
                 eventually("the change is seen", || svc.get("/a.txt").text() == "new!");
             } else {
-                // What nobody has asked for yet is read anew; by its age the other would be looked at again.
+                // With the setting, the server would check a file of this age again.
                 let asked = std::time::Instant::now();
                 eventually("a while has gone by", || asked.elapsed().as_secs() >= 3);
                 assert_eq!(svc.get("/a.txt").text(), "old");

@@ -1,4 +1,4 @@
-//! What the tests of the settings look at: threads, descriptors, codings, handshakes, a whole life of a server.
+//! Observations for the tests of the settings: threads, descriptors, codings, handshakes, a whole run of a server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 use crate::support::tls::{Certificates, session};
 
-/// Holds the only worker with one request, and lets so many more wait behind it.
+/// Occupies the only worker with one request, and queues this many more behind it.
 pub(super) fn occupy(svc: &Svc, waiting: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     for count in 0..=waiting {
@@ -26,7 +26,7 @@ pub(super) fn occupy(svc: &Svc, waiting: usize) -> Vec<Client> {
     clients
 }
 
-/// Level 0 takes the coding away, for scripts and files alike.
+/// Asserts that level 0 disables the coding, for scripts and files alike.
 pub(super) fn withdraws(variable: &str, coding: &str) {
     let page = "<p>hello, hello, hello</p>\n".repeat(200);
     let script = format!("<?php echo '{page}';");
@@ -46,7 +46,7 @@ pub(super) fn withdraws(variable: &str, coding: &str) {
     }
 }
 
-/// The number of the server's threads whose names begin like this.
+/// Returns the number of the server's threads whose names have this prefix.
 pub(super) fn threads(svc: &Svc, name: &str) -> usize {
     let folder = format!("/proc/{}/task", svc.pid().as_raw_nonzero());
     let names = std::fs::read_dir(folder)
@@ -55,21 +55,21 @@ pub(super) fn threads(svc: &Svc, name: &str) -> usize {
     names.filter(|comm| comm.starts_with(name)).count()
 }
 
-/// The number of descriptors of the server that are files of this folder.
+/// Returns the number of the server's open files in this folder.
 pub(super) fn open_files(svc: &Svc, folder: &str) -> usize {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", svc.pid().as_raw_nonzero())).unwrap();
     let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
     targets.filter(|target| target.starts_with(folder)).count()
 }
 
-/// Whether a client that knows TLS 1.2 at most gets through its handshake.
+/// Returns whether a client that supports at most TLS 1.2 completes its handshake.
 pub(super) fn speaks_tls12(certificates: &Certificates, addr: SocketAddr) -> bool {
     let mut session = session(&certificates.trust(&[], &[&TLS12]), "a.test");
     let mut socket = TcpStream::connect(addr).unwrap();
     session.complete_io(&mut socket).is_ok()
 }
 
-/// Starts a server, asks it once, ends it; returns its log.
+/// Starts a server, sends one request, stops the server; returns its log.
 pub(super) fn log_of_a_life(settings: &[(&str, &str)]) -> String {
     let root = tempfile::tempdir().unwrap();
     let addr = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();

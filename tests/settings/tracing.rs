@@ -9,7 +9,7 @@ use crate::collector::{Collector, Received};
 use crate::support::Svc;
 use crate::support::client::{Response, eventually};
 
-/// Throws if it is asked to.
+/// Throws on demand.
 const SCRIPT: (&str, &str) =
     ("index.php", "<?php if (isset($_GET['throw'])) { throw new LogicException('thrown'); } echo 'hello';");
 
@@ -22,7 +22,7 @@ fn traced(endpoint: &str, settings: &[(&str, &str)]) -> Svc {
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
         ("OTEL_BSP_SCHEDULE_DELAY", "1"),
     ];
-    // What the test sets replaces it.
+    // The test's settings override these.
     let own = own.iter().filter(|(name, _)| settings.iter().all(|(other, _)| other != name));
     Svc::start(&[SCRIPT], &own.chain(settings).copied().collect::<Vec<_>>())
 }
@@ -42,7 +42,7 @@ fn server_span(collector: &Collector) -> Value {
     collector.spans().into_iter().find(is_server).unwrap()
 }
 
-/// What a request with these settings comes to: its span, and the export that it was in.
+/// Returns the span of a request with these settings, and the export that contained it.
 fn exported(target: &str, fields: &str, settings: &[(&str, &str)]) -> (Value, Received) {
     let collector = Collector::start();
     let svc = traced(&url(&collector), settings);
@@ -63,14 +63,14 @@ fn count(list: &Value) -> usize {
     list.as_array().map_or(0, Vec::len)
 }
 
-/// The flags in the `traceparent` of a response.
+/// Returns the flags in the `traceparent` of a response.
 fn flags(settings: &[(&str, &str)]) -> Option<String> {
     let collector = Collector::start();
     let response = ask(&traced(&url(&collector), settings), "/", "");
     response.field("traceparent").map(|field| field.rsplit('-').next().unwrap().to_owned())
 }
 
-/// Whether an export to somebody who says nothing is given up, with these settings.
+/// Asserts that, with these settings, an export to a collector that never answers is abandoned.
 fn gives_up(settings: &[(&str, &str)]) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let svc = traced(&format!("http://{}", silent.local_addr().unwrap()), settings);
@@ -79,7 +79,8 @@ fn gives_up(settings: &[(&str, &str)]) {
     assert_eq!(svc.log().expect("failed to export spans")["fields"]["reason"], "timed out");
 }
 
-/// A collector that wants a certificate gets the spans, with files by the settings of these names.
+/// Asserts that a collector that requires a client certificate gets the spans, with the files in the settings of these
+/// names.
 fn reaches_over_tls(ca: &str, cert: &str, key: &str) {
     let authority = Authority::new();
     let files = authority.files();
@@ -94,7 +95,7 @@ const CA: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
 const CERT: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
 const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
 
-/// A target of gRPC without a scheme is reached without TLS.
+/// Asserts that a gRPC target without a scheme is reached without TLS.
 fn is_reached_in_plain_text(insecure: &str) {
     let collector = Collector::start();
     let settings = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), (insecure, "true")];
