@@ -1,4 +1,4 @@
-//! Bodies and replies that do not fit into memory, through the real binary.
+//! Request and response bodies that do not fit into memory, through the real binary.
 
 use crate::support::Svc;
 use crate::support::client::eventually;
@@ -14,14 +14,14 @@ echo $length, ' ', hash_final($hash), ' ', $_SERVER['CONTENT_LENGTH'] ?? 0;
 const FLOOD: &str =
     "<?php for ($i = 0; $i < (int) $_GET['mib']; $i++) echo str_repeat(chr(65 + $i % 26), 1 << 20);";
 
-/// The bytes of a process that are in memory, and the most that ever were.
+/// Returns the peak of a process's resident memory, in KiB.
 fn resident_peak_kib(svc: &Svc) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", svc.pid().as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// CRC-32 as PHP's `crc32b` prints it.
+/// Returns the CRC-32 in the format of PHP's `crc32b`.
 fn crc32(bytes: &[u8]) -> String {
     let crc = bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & 0u32.wrapping_sub(crc & 1)))

@@ -1,4 +1,4 @@
-//! Static files that are kept ready: what is counted, when a change is seen, and what lies beside a file.
+//! Cached static files: the metrics, the detection of changes, and the files beside a file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::support::client::{Client, Response, eventually};
 use crate::support::decoder::decoded;
 use rustix::process::Signal;
 
-/// How long a change may go unseen.
+/// The maximum time for which a change may go unnoticed.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
 
 fn hits_and_misses(svc: &Svc) -> (f64, f64) {
@@ -23,14 +23,14 @@ fn get(client: &mut Client, path: &str, fields: &str) -> Response {
     client.request(&format!("GET {path} HTTP/1.1\r\nHost: test{fields}"))
 }
 
-/// Puts `text` in the place of a file in one step, as tools that deploy do.
+/// Replaces a file with `text` atomically, as deployment tools do.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();
     fs::rename(new, path).unwrap();
 }
 
-/// Asks until the answer is `expected`, which it must be for every request that is sent late enough.
+/// Sends requests until the answer is `expected`; requests that are sent late enough must get it.
 fn assert_seen(svc: &Svc, path: &str, expected: (u16, &str)) {
     let (mut client, changed) = (svc.client(), Instant::now());
     loop {
@@ -188,7 +188,7 @@ fn a_neighbour_in_a_coding_is_sent_to_who_takes_it() {
     tags.sort();
     tags.dedup();
     assert_eq!(tags.len(), 3, "{tags:?}");
-    // A neighbour that goes, and one that is older than the file.
+    // A neighbour that is deleted, and one that is older than the file.
     fs::remove_file(svc.root().join("app.js.br")).unwrap();
     eventually("the neighbour is gone", || {
         get(&mut client, "/app.js", "\r\nAccept-Encoding: br, gzip").field("content-encoding") == Some("gzip")
@@ -207,7 +207,7 @@ fn a_page_application_keeps_its_page_once() {
     for path in ["/", "/some/view", "/some/view", "/another", "/app.html"] {
         assert_eq!(client.get(path).text(), "<p>app", "{path}");
     }
-    // A file that is this young is read again for another path: its next change might not show.
+    // Such a new file is read again for another path: its next change might not show.
     let (hits, misses) = hits_and_misses(&svc);
     assert!(hits >= 2.0 && hits + misses == 5.0, "{hits} and {misses}");
 }
@@ -254,7 +254,7 @@ fn copies_in_codings_appear_once_somebody_asks() {
     assert!(svc.metric("svc_compression_bytes_saved_total") >= 2_000_000.0);
 }
 
-/// Asks for a file until it comes in `coding`, and looks at all that goes with it.
+/// Requests a file until it comes in `coding`, and checks the whole response.
 fn assert_copy(client: &mut Client, path: &str, coding: &str, plain: &str) {
     let accept = format!("\r\nAccept-Encoding: {coding}");
     let first = get(client, path, &accept);
@@ -277,7 +277,7 @@ fn assert_copy(client: &mut Client, path: &str, coding: &str, plain: &str) {
     let part = get(client, path, &format!("{accept}\r\nRange: bytes=0-3"));
     assert_eq!((part.status, part.text().as_str(), part.field("content-encoding")), (206, "body", None));
     let coded_length = coded.body.len().to_string();
-    // The file is new, so it is read anew after a second, and its copies are made anew.
+    // The file is new, so it is read again after a second, and so are its copies.
     eventually("HEAD tells of the copy", || {
         let head = client.request(&format!("HEAD {path} HTTP/1.1\r\nHost: x{accept}"));
         head.field("content-length") == Some(coded_length.as_str())

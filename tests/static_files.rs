@@ -131,7 +131,7 @@ fn nothing_outside_the_root_and_nothing_hidden_is_served() {
     }
 }
 
-/// A directory beside the document root, as deployments have one for what their releases share.
+/// Creates a directory beside the document root, like those that deployments share between releases.
 fn shared_uploads() -> tempfile::TempDir {
     let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
     for (name, content) in

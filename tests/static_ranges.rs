@@ -1,4 +1,4 @@
-//! Parts of static files: from memory, from the disk, and of files larger than memory; and clients that resume.
+//! Ranges of static files: from memory, from disk, and of files larger than memory; and clients that resume.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -13,7 +13,7 @@ fn get(client: &mut Client, path: &str, fields: &str) -> Response {
     client.request(&format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}"))
 }
 
-/// What makes the file come from memory, from a descriptor, and from the disk anew each time.
+/// Ways to serve a file: from memory, from a cached descriptor, and newly read from disk each time.
 const WAYS: [(usize, &str); 4] = [(1000, "64M"), (1000, "0"), (3_000_000, "64M"), (3_000_000, "0")];
 
 fn bytes(length: usize) -> Vec<u8> {
@@ -120,7 +120,7 @@ fn the_far_end_of_a_huge_file_can_be_had() {
 fn a_file_that_shrinks_under_way_breaks_the_connection() {
     let svc = Svc::start(&[], &[]);
     let path = svc.root().join("big.bin");
-    // More than sockets hold.
+    // More than sockets buffer.
     fs::write(&path, bytes(64 << 20)).unwrap();
     let mut client = svc.client();
     client.send("GET /big.bin HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -1,4 +1,5 @@
-//! Validators of files whose time says nothing: all that a client holds of another state of the file is known to be old.
+//! Validators of files whose modification times are meaningless: a client's copy of another state of the file is known to
+//! be stale.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,13 +9,13 @@ use crate::support::Svc;
 use crate::support::client::{Response, eventually};
 use crate::support::http2::{Http2Client, head};
 
-/// The time that a reproducible build gives to all files, and to the folders that they are in.
+/// The modification time that a reproducible build gives to all files and folders.
 const BUILT: u64 = 1_704_067_200;
 
-/// A cached file, one that is kept as a descriptor, and one that is too large to be hashed.
+/// A file cached in memory, one cached as a descriptor, and one that is too large to be hashed.
 const SIZES: [u64; 3] = [3000, 2 << 20, 17 << 20];
 
-/// A time of the files and one of the document root, which say nothing about a change.
+/// The modification times of the files and of the document root, which do not show a change.
 const TIMES: [(u64, Option<u64>); 3] = [(0, None), (1, None), (BUILT, Some(BUILT))];
 
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// Puts a file of `length` bytes in place as a deployment does, with the time that the build gives to it.
+/// Installs a file of `length` bytes as a deployment does, with the build's modification time.
 fn deploy(root: &Path, length: u64, letter: u8, (time, of_root): (u64, Option<u64>)) {
     let new = root.join("new");
     fs::write(&new, vec![letter; usize::try_from(length).unwrap()]).unwrap();
@@ -102,7 +103,7 @@ fn a_change_that_no_time_shows_is_sent() {
             conditions(protocol, &old, true);
         }
         deploy(svc.root(), length, b'b', times);
-        // Between the renaming and the time that the folder gets, the time of the file seems to be one.
+        // After the rename and before the folder gets its time, the file's time seems meaningful.
         eventually("the new file is sent", || {
             let response = ask(&svc, Protocol::Http1, "GET", &[]);
             response.body[0] == b'b' && response.field("last-modified").is_none()

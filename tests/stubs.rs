@@ -1,4 +1,4 @@
-//! The stub file for editors and static analysis: it is what reflection finds in the running server.
+//! The stub file for editors and static analysis equals the reflection of the running server.
 #![cfg(feature = "php")]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ const DECLARATIONS: &str = include_str!("../c/sapi/functions.c");
 
 const GENERATOR: &str = include_str!("php/stubs.php");
 
-/// The names in `PHP_FE(name, …)` and `PHP_FALIAS(name, …)`.
+/// Returns the names in `PHP_FE(name, …)` and `PHP_FALIAS(name, …)`.
 fn declared() -> Vec<&'static str> {
     let entries = DECLARATIONS.lines().filter_map(|line| {
         let line = line.trim_start();
@@ -54,7 +54,7 @@ fn nothing_is_described_that_does_not_exist() {
 #[test]
 fn the_file_is_php_and_declares_what_it_says() {
     let file = std::fs::read_to_string(path()).unwrap();
-    // Its names are taken in the server itself, so it is only parsed.
+    // Its names exist in the server itself, so it is only parsed.
     let parse = r"<?php try { token_get_all(file_get_contents(__DIR__ . '/stubs.txt'), TOKEN_PARSE); echo 'fine'; } catch (ParseError $e) { echo $e->getMessage(), ' in line ', $e->getLine(); }";
     let svc = Svc::start(&[("stubs.txt", &file), ("parse.php", parse)], &[]);
     assert_eq!(svc.get("/parse.php").text(), "fine");
