@@ -1,4 +1,4 @@
-//! TLS on the main port, seen by clients of two makes: sessions, protocols, ends.
+//! TLS on the main port, with clients of two implementations: sessions, protocols, ends of connections.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -38,7 +38,7 @@ pub(crate) fn one() -> Certificates {
     Certificates::new(&[&[NAME]])
 }
 
-/// Bytes that show when they are out of place.
+/// Returns bytes whose order is verifiable.
 pub(crate) fn sample(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index * 31 % 251) as u8).collect()
 }
@@ -58,7 +58,7 @@ fn scripts_know_the_session() {
         assert_eq!([https, scheme, its_port, its_protocol, name], ["on", "https", &port, protocol, NAME]);
         assert!(cipher.contains("AES") || cipher.contains("CHACHA20"), "{cipher}");
     }
-    // A client that asks for no name, and whose name for the cipher is the one that scripts see.
+    // A client that sends no name; scripts see the same name of the cipher as the client.
     let said = ask_with_openssl(svc.main(), &["-tls1_2", "-noservername"]);
     let cipher = said.lines().find_map(|line| line.trim().strip_prefix("Cipher    : ")).unwrap();
     assert!(said.contains(&format!("on https {} TLSv1.2 {cipher} -", svc.main().port())), "{said}");
@@ -67,7 +67,7 @@ fn scripts_know_the_session() {
     assert!(!report.to_string().contains(certificates.dir().to_str().unwrap()));
 }
 
-/// Sends a request through `openssl s_client`; returns everything that it prints.
+/// Sends a request through `openssl s_client`; returns its whole output.
 fn ask_with_openssl(addr: SocketAddr, words: &[&str]) -> String {
     let mut child = Command::new("openssl")
         .args(["s_client", "-ign_eof", "-connect", &addr.to_string()])
@@ -101,7 +101,7 @@ fn curl_is_content_with_both_versions() {
     }
 }
 
-/// Puts an RSA certificate in the place of number `index`; its key is written as `form` says.
+/// Replaces certificate number `index` with an RSA certificate; its key is written in the format `form`.
 pub(crate) fn make_rsa(certificates: &Certificates, index: usize, form: &[&str]) {
     let openssl = |words: &[&str]| {
         let output = Command::new("openssl").args(words).current_dir(certificates.dir()).output().unwrap();
@@ -245,7 +245,7 @@ fn http_2_is_spoken_with_those_who_ask_for_it() {
     let body = svc.root().join("big.bin").display().to_string();
     let answer = curl(&["--data-binary", &format!("@{body}")], "echo.php");
     assert!(answer.strip_prefix(b"TLSv1.3").unwrap() == big);
-    // A client that reads nothing has the time of any other.
+    // A client that reads nothing has the usual time limit.
     let config = certificates.trust(&["h2"], &[&TLS13]);
     let mut stuck = Client::connect_tls(svc.main(), session(&config, NAME));
     stuck.send(GET_BIG_OVER_HTTP_2);

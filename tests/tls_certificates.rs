@@ -1,4 +1,4 @@
-//! Certificates of the main port: their keys, their names, their time, and how they are exchanged.
+//! Certificates of the main port: their keys, names and validity, and their exchange.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn keys_come_in_three_forms() {
     let certificates = Certificates::new(&[&[NAME], &[NAME], &[NAME], &[NAME]]);
     make_rsa(&certificates, 1, &["-traditional"]);
     make_rsa(&certificates, 2, &[]);
-    // Parameters of the curve and then the key, as OpenSSL writes them.
+    // The curve's parameters and then the key, in OpenSSL's order.
     let sec1 = Command::new("openssl")
         .args(["ecparam", "-name", "prime256v1", "-genkey", "-out", "3.key"])
         .current_dir(certificates.dir())
@@ -45,7 +45,7 @@ fn openssl(certificates: &Certificates, words: &str) {
     assert!(output.status.success(), "openssl {words}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Replaces the first certificate by one that signs itself with the key in `0.key`.
+/// Replaces the first certificate with a self-signed one for the key in `0.key`.
 fn sign(certificates: &Certificates) {
     openssl(
         certificates,
@@ -53,8 +53,8 @@ fn sign(certificates: &Certificates) {
     );
 }
 
-/// What is in `0.pem` and `0.key` is served, over both versions of TLS; `signature` is what OpenSSL's client calls that of
-/// the server.
+/// Asserts that `0.pem` and `0.key` are served over both versions of TLS; `signature` is the name that OpenSSL's client
+/// prints for the server's signature.
 #[track_caller]
 fn is_served(certificates: &Certificates, form: &str, signature: &str) {
     let svc = start(certificates, 1, &[], &[]);
@@ -112,7 +112,7 @@ fn certificates_of_every_form_are_served() {
     }
 }
 
-/// What is not served: the message says what it is, and how to make it what is.
+/// Unsupported formats: the message names the format, and the command that converts it.
 #[test]
 fn files_in_another_form_say_what_to_do() {
     let certificates = one();
@@ -173,7 +173,7 @@ fn files_in_another_form_say_what_to_do() {
             assert!(!output.status.success() && !said.contains("secret"), "{said}");
         }
     }
-    // What the messages recommend does it.
+    // The recommendations of the messages work.
     openssl(&certificates, "pkey -in encrypted8.key -passin pass:secret -out 0.key");
     is_served(&certificates, "decrypted", "ECDSA");
     openssl(&certificates, "pkcs12 -in both.p12 -passin pass:secret -nodes -out both.pem");

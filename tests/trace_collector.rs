@@ -1,4 +1,4 @@
-//! Spans in a real Collector of OpenTelemetry: what it writes into its file is what it understood.
+//! Spans in a real OpenTelemetry Collector: its output file contains what it understood.
 #![cfg(feature = "php")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ struct RealCollector {
 const SCRIPT: (&str, &str) = ("index.php", "<?php echo 'hello';");
 
 impl RealCollector {
-    /// `None` when it cannot be had here.
+    /// Starts a Collector; `None` if it is not available on this machine.
     fn start() -> Option<Self> {
         let program = PathBuf::from(fetched("otelcol")?).join("otelcol");
         // Both ports are free when they are chosen, and different.
@@ -57,7 +57,7 @@ impl RealCollector {
             command.arg("--config").arg(self.dir.path().join("config.yaml"));
             command
         };
-        // Without a warning, as whatever kills it in production would.
+        // Killed without warning, as may happen in production.
         let is_ready = || self.addrs.iter().all(|addr| TcpStream::connect(addr).is_ok());
         self.daemon = Some(Daemon::start("KILL", |_, _| command(), |_| is_ready()).0);
     }
@@ -70,11 +70,11 @@ impl RealCollector {
         format!("http://{}", self.addrs[usize::from(protocol != "grpc")])
     }
 
-    /// The spans that it has written, with the names of their services.
+    /// Returns the spans in its file, with the names of their services.
     fn spans(&self) -> Vec<(String, Value)> {
         let text = fs::read_to_string(self.dir.path().join("spans.json")).unwrap_or_default();
         let mut spans = Vec::new();
-        // The last line may be in the middle of being written.
+        // The last line may be incomplete.
         for batch in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             for resource in list(&batch["resourceSpans"]) {
                 let service = text_of(&resource["resource"], "service.name").unwrap_or_default();
@@ -108,12 +108,12 @@ fn svc(collector: &RealCollector, protocol: &str, settings: &[(&str, &str)]) -> 
     Svc::start(&[SCRIPT], &[&own[..], settings].concat())
 }
 
-/// Sends requests, each in a trace of its own whose ID is its number; returns how many of them were sampled.
+/// Sends requests, each in a separate trace whose ID contains its number; returns how many of them were sampled.
 fn send(svc: &Svc, numbers: std::ops::Range<u64>) -> usize {
     let mut client = svc.client();
     numbers
         .filter(|number| {
-            // Randomness is in the last seven bytes: this walks through it evenly.
+            // The last seven bytes are the randomness: this covers its range evenly.
             let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
             let fields = format!(
                 "tracestate: test=1,n={number}\r\ntraceparent: 00-{:016x}00{random:014x}-{:016x}-00",
@@ -127,7 +127,7 @@ fn send(svc: &Svc, numbers: std::ops::Range<u64>) -> usize {
         .count()
 }
 
-/// All spans are well-formed, and each is connected: its parent is the caller's span or another one that has arrived.
+/// Asserts that all spans are well-formed and connected: the parent is the caller's span or another received span.
 fn check(spans: &[(String, Value)]) {
     let id = |span: &Value, name: &str| span[name].as_str().unwrap_or_default().to_owned();
     let mut ids = BTreeMap::new();
@@ -145,7 +145,7 @@ fn check(spans: &[(String, Value)]) {
     for (_, span) in spans {
         let parent = id(span, "parentSpanId");
         if span["kind"] == 2 {
-            // Its caller's ID is the first half of its trace's.
+            // The caller's span ID is the first half of the trace ID.
             assert_eq!(parent, id(span, "traceId")[..16], "{span}");
         } else {
             assert!(ids.contains_key(&(id(span, "traceId"), parent)), "nobody is the parent of {span}");
@@ -198,7 +198,7 @@ fn of_many_sampled_requests_all_arrive_and_only_spans_are_lost_with_the_collecto
     check(&collector.spans());
 }
 
-/// The span among these whose service, name and kind are these.
+/// Returns the span with this service, name and kind.
 fn find<'a>(spans: &'a [(String, Value)], service: &str, name: &str, kind: u64) -> Option<&'a Value> {
     let is_meant =
         |(of, span): &&(String, Value)| of == service && span["name"] == name && span["kind"] == kind;

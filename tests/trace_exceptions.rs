@@ -1,4 +1,4 @@
-//! Exceptions in traces: of spans that scripts make, and of requests.
+//! Exceptions in traces: in spans that scripts create, and in requests.
 #![cfg(feature = "php")]
 
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::pair::MODES;
 use crate::spans::Spans;
 use crate::support::Svc;
 
-/// What both modes run: a function for each thing that a request may throw.
+/// The code of both modes: a function for each exception that a request may throw.
 const CASES: &str = r#"<?php
 use function Svc\Trace\{span, start, traceparent};
 
@@ -112,7 +112,7 @@ fn what_a_body_throws_is_an_event_and_goes_on() {
     }
 }
 
-/// PHP reports what is thrown at the end of a script in another way than what leaves the script itself.
+/// PHP reports an exception from the end of a script in another way than one that leaves the script itself.
 #[test]
 fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
     for is_worker in MODES {
@@ -150,7 +150,7 @@ fn what_is_thrown_at_the_end_of_a_script_is_an_event() {
     }
 }
 
-/// What an event says of where: the place of `new`, the calls that led there, and the same of each exception before it.
+/// The place in an event: the position of `new`, the calls that led there, and the same for each previous exception.
 #[test]
 fn a_trace_begins_where_the_exception_was_made() {
     let line = |code: &str| 1 + CASES.lines().position(|line| line.contains(code)).unwrap();
@@ -184,7 +184,7 @@ fn a_trace_begins_where_the_exception_was_made() {
     }
 }
 
-/// PHP's name of such a class goes on behind a NUL, with the path of its file.
+/// PHP's name of an anonymous class continues after a NUL, with the path of its file.
 #[test]
 fn an_anonymous_class_is_named_without_its_place() {
     for is_worker in MODES {

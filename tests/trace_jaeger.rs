@@ -1,6 +1,6 @@
-//! Spans in a Jaeger: what its interface for queries returns is complete, and hangs together.
+//! Spans in Jaeger: the results of its query API are complete and connected.
 //!
-//! `make jaeger` builds one and runs this; the other tests of traces have a Collector.
+//! `make jaeger` builds Jaeger and runs this test; the other tracing tests use a Collector.
 #![cfg(feature = "php")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::fetched::fetched;
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// A Jaeger, which keeps its traces in memory.
+/// A Jaeger that keeps its traces in memory.
 struct Jaeger {
     grpc: SocketAddr,
     http: SocketAddr,
@@ -24,7 +24,7 @@ struct Jaeger {
 }
 
 impl Jaeger {
-    /// `None` when it cannot be had here.
+    /// Starts a Jaeger; `None` if it is not available on this machine.
     fn start() -> Option<Self> {
         let program = PathBuf::from(fetched("jaeger")?).join("jaeger");
         // All ports are free when they are chosen, and different.
@@ -41,7 +41,7 @@ impl Jaeger {
         ];
         let command = || {
             let mut command = Command::new(&program);
-            // Its queue drops what it has no room for.
+            // Its queue drops spans when it is full.
             command.args(["--collector.otlp.enabled=true", "--collector.queue-size=100000"]);
             command.args(names.iter().zip(addrs).map(|(name, addr)| format!("--{name}={addr}")));
             command
@@ -51,7 +51,7 @@ impl Jaeger {
         Some(Self { grpc: addrs[0], http: addrs[1], query: addrs[2], _daemon: daemon })
     }
 
-    /// The spans of a trace as `service name`, each below the name of its parent; `None` until they all have one.
+    /// Returns the spans of a trace as `service name`, each below the name of its parent; `None` until all spans have one.
     fn trace(&self, id: &str) -> Option<BTreeMap<String, usize>> {
         let answer: Value =
             serde_json::from_slice(&Client::connect(self.query).get(&format!("/api/traces/{id}")).body)
@@ -77,7 +77,7 @@ impl Jaeger {
     }
 }
 
-/// The span that the test has sent requests from.
+/// The test's own span, which sends the requests.
 const PARENT: &str = "00000000000000aa";
 
 fn svc(name: &str, protocol: &str, endpoint: SocketAddr, script: &str, settings: &[(&str, &str)]) -> Svc {

@@ -1,4 +1,4 @@
-//! Svc\Trace: spans that scripts make.
+//! Svc\Trace: spans that scripts create.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::spans::{ExportedSpan, Spans};
 use crate::support::Svc;
 use crate::support::client::eventually;
 
-/// What both modes run: a function for each thing that a request may do.
+/// The code of both modes: a function for each action of a request.
 const CASES: &str = r#"<?php
 use Svc\Trace;
 use function Svc\Trace\{current, span, start, traceparent};
@@ -327,8 +327,8 @@ fn a_request_that_waits_keeps_its_span() {
         assert!((1..=(ended - began) / 1000).contains(&parked_us), "{parked_us}");
         longest = longest.max(parked_us);
     }
-    // A thread that loses its processor between reading the clock and parking parks for less; that does not happen to
-    // all of them.
+    // A thread that loses its processor between reading the clock and parking parks for less; that does not happen to all
+    // of them.
     assert!(longest >= 20_000, "{longest}");
 }
 
@@ -345,14 +345,14 @@ fn a_request_has_so_many_spans_and_a_span_holds_so_much() {
     let held: usize = big.attributes().values().map(|value| value.as_str().unwrap().len()).sum();
     assert!((32 * 1024..=64 * 1024).contains(&held), "{held}");
     assert_eq!(big.attributes_dropped() as usize, 500 - big.attributes().len());
-    // The last value stands and takes no more room than the first one; a list is cut as a text is.
+    // The last value wins and takes no more room than the first one; a list is truncated like a string.
     let again = spans.beside(&request, "again");
     assert_eq!(
         (again.says("rows"), again.says("done"), again.attributes_dropped()),
         (json!(1999), json!(true), 0)
     );
     assert_eq!(again.says("list").as_array().unwrap().len(), 2048);
-    // Each byte of these became three.
+    // Each of these bytes became three.
     assert_eq!(request.says("key 0").as_str().unwrap().len(), 16 * 1024 / 3 * 3);
     assert_eq!(request.attributes_dropped(), 5);
 }

@@ -1,4 +1,4 @@
-//! Requests as spans: what a collector learns of them.
+//! Requests as spans: the data that a collector gets.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ use crate::support::http2::Http2Client;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// Does what its query says.
+/// Executes the action in its query.
 const SCRIPT: &str = r#"<?php
 function thrower($secret) { throw new LogicException('nobody catches it'); }
 switch ($_GET['do'] ?? '') {
@@ -277,7 +277,7 @@ fn only_errors_of_the_server_are_errors() {
     }
 }
 
-/// Requests that are refused, with one worker that is busy with the request `a`.
+/// Checks requests that are refused while the only worker is busy with the request `a`.
 fn refused(reason: &str, settings: &[(&str, &str)], refuse: impl FnOnce(&Svc) -> u16) {
     let spans = Spans::collect();
     let mut svc = start(&spans, &[&[("PHP_WORKERS", "1")], settings].concat());

@@ -1,4 +1,4 @@
-//! What the other tests stand on: they leave the machine to what they wait for, and say what they could not look at.
+//! The foundation of the other tests: they leave the processor to the server while they wait, and report skipped checks.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::support::client::eventually;
 use crate::support::descriptors::limited_to;
 use crate::support::skip::skipped;
 
-/// How often this thread has given the processor away because it had nothing to do.
+/// Returns how often this thread has given up the processor because it was idle.
 fn rests() -> u64 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -22,7 +22,7 @@ fn who_waits_rests_between_looks() {
         looks == LOOKS
     });
     let rested = rests() - before;
-    // A thread that is late for its own sleep does not rest.
+    // A thread that oversleeps does not rest.
     assert!(rested >= LOOKS / 2, "{rested} rests in {LOOKS} looks");
 }
 
