@@ -1,4 +1,4 @@
-//! php://input that outlives its request: it reads nothing of another request, and nothing is freed under what holds it.
+//! php://input that outlives its request: it reads no data of another request, and its memory stays valid.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// What holds a php://input beyond its request, and what reads it then.
+/// Objects that hold a php://input beyond its request, and code that reads it then.
 const HOLDERS: &str = r#"<?php
 final class Kept
 {
@@ -82,7 +82,7 @@ function held(string $how): mixed
     }
     throw new LogicException($how);
 }
-/** What can be read of it now. */
+/** The readable contents. */
 function contents(mixed $held): string
 {
     try {
@@ -167,7 +167,7 @@ fn whatever_holds_it_reads_nothing_of_another_request() {
             let mut svc = start(serve);
             let mut client = svc.client();
             for number in 0..24 {
-                // PHP reads the body of a form at once, that of a PUT when it is asked for it.
+                // PHP reads the body of a form at once, and that of a PUT on demand.
                 let (method, kind) = [
                     ("POST", "application/json"),
                     ("PUT", "text/xml"),
@@ -192,7 +192,7 @@ fn whatever_holds_it_reads_nothing_of_another_request() {
     }
 }
 
-/// A request that waits, and others that read what it has opened.
+/// A request that waits, and others that read the stream that it has opened.
 const SHARED: &str = r"
 $shared = null;
 Svc\Worker::serve(function () use (&$shared) {

@@ -1,4 +1,4 @@
-//! What the books say of persistent workers: what goes on after an answer, what a worker takes along, what it is reset for.
+//! The metrics of persistent workers: work after a response, garbage that a worker keeps, the reasons of its restarts.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -30,7 +30,7 @@ Svc\Worker::serve(function () {
     $parks = isset($_GET['parks']);
     switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
         case 'late':
-            // It is there until what the request leaves is freed.
+            // It exists until the request's variables are freed.
             $_GET['late'] = new Late($_GET['name'], $parks);
             break;
         case 'early':
@@ -42,15 +42,15 @@ Svc\Worker::serve(function () {
             throw new LogicException('not caught');
         case 'memory':
             str_repeat('x', PHP_INT_MAX >> 4);
-            // No break: it does not come here.
+            // No break: never reached.
         case 'stream':
             echo 'begun';
             flush();
             stay($_GET['name'], false);
             str_repeat('x', PHP_INT_MAX >> 4);
-            // No break.
+            // No break: never reached.
         case 'garbage':
-            // More than is kept for later: it is freed in nobody's name.
+            // More than the worker keeps for later: it is freed without a current request.
             for ($i = 0; $i < 20000; $i++) { new Garbage($i === 0 ? $_GET['name'] : null); }
             break;
         case 'exit':
@@ -73,7 +73,7 @@ fn go(svc: &Svc, name: &str) {
     std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
 }
 
-/// Busy workers, fibers, requests that were handled, requests whose time was taken.
+/// Returns the counts of busy workers, fibers, handled requests, and requests with a recorded duration.
 fn carried(svc: &Svc) -> [f64; 4] {
     [
         "svc_busy_workers",
@@ -135,7 +135,7 @@ fn garbage_that_is_freed_in_nobody_s_name_keeps_its_worker_busy() {
 fn destructors_that_wait_count_towards_the_most_that_a_worker_carries() {
     let svc = start(&[]);
     if !svc.destructors_park() {
-        // Each keeps its worker.
+        // Each destructor blocks its worker.
         return;
     }
     let mut client = svc.client();
@@ -173,8 +173,8 @@ fn the_time_of_a_handler_does_not_end_with_an_early_answer() {
     }
 }
 
-/// Asks in one of the protocols; once the head is there, a script that waits goes on. Returns the status, and whether the
-/// response came to its end.
+/// Sends a request in one of the protocols; once the head has arrived, a waiting script continues. Returns the status, and
+/// whether the response was complete.
 fn outcome(svc: &Svc, is_http2: bool, path: &str) -> (u16, bool) {
     let name = path.split_once("name=").map_or("nobody", |(_, name)| name);
     let response = if is_http2 {
@@ -204,7 +204,7 @@ fn a_fatal_error_that_costs_the_worker_has_dropped_its_request_unless_it_was_ans
         };
         let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
         let svc = Svc::start(&[("worker.php", script)], &settings);
-        // Dropped; 2xx and 5xx; replaced for an error.
+        // Dropped requests; 2xx and 5xx responses; workers replaced after an error.
         let mut expected = [0.0; 4];
         let case = format!("worker mode {mode}, HTTP/2 {is_http2}");
         for (path, answer, counts) in [
@@ -218,7 +218,7 @@ fn a_fatal_error_that_costs_the_worker_has_dropped_its_request_unless_it_was_ans
             for (expected, count) in expected.iter_mut().zip(counts) {
                 *expected += count;
             }
-            // Without a worker that stays there is none to lose: a script has failed.
+            // Without a persistent worker, the script fails and no worker is lost.
             let [dropped, good, bad, replaced] = expected;
             svc.assert_metric("svc_dropped_requests_total", if costs_the_worker { dropped } else { 0.0 });
             svc.assert_metric(r#"svc_responses_by_status_total{status="2xx"}"#, good);

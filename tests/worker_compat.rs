@@ -116,7 +116,7 @@ fn a_loop_of_the_script_s_own_serves_one_by_one() {
     assert_eq!(response.field("x-served"), Some("2"));
     assert_eq!(svc.get("/?exit").text(), "left early");
     assert_eq!(svc.get("/?exception").status, 500);
-    // Four requests, then its loop ends: it boots anew.
+    // After four requests its loop ends, and the worker boots again.
     assert_eq!(svc.get("/").text(), r#"[[],[],[],"","GET",true,2]"#);
     assert_eq!(svc.get("/?memory").status, 500);
     assert_eq!(svc.get("/").text(), r#"[[],[],[],"","GET",true,3]"#);
@@ -148,7 +148,7 @@ fn an_application_may_boot_inside_of_its_first_request() {
     for (target, text) in [("/", usual), ("/?own", own), ("/", usual), ("/?own", own), ("/", usual)] {
         assert_eq!(svc.get(target).text(), text);
     }
-    // What has booted before is what requests begin with, the second one too.
+    // Requests begin with the state of the boot, the second one too.
     let svc = start(&format!("<?php {BOOT} {}", LOOP.replace("INSIDE", "")), &[]);
     for (target, text) in [("/?own", own), ("/", usual), ("/?own", own), ("/", usual)] {
         assert_eq!(svc.get(target).text(), text);
@@ -173,7 +173,7 @@ fn the_boot_script_and_requests_have_the_environment() {
     eventually("both loops have ended", || svc.metric(recycles) == 2.0);
 }
 
-/// What an application may look at while it boots, whichever way it serves.
+/// State that an application may read while it boots, in every way of serving.
 const BOOTS: &str = r#"<?php
     $boot = [];
     foreach (['REQUEST_METHOD', 'REQUEST_URI', 'SERVER_PROTOCOL', 'QUERY_STRING', 'HTTP_HOST', 'SERVER_NAME', 'SERVER_PORT', 'REMOTE_ADDR', 'REQUEST_SCHEME', 'SCRIPT_NAME', 'CONTENT_TYPE'] as $name) {

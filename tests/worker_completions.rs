@@ -1,6 +1,6 @@
-//! Waiting for a set of descriptors, a moment and completions, and being woken by other threads.
+//! Waiting for a set of descriptors, a time and completions, and wake-ups by other threads.
 //!
-//! No PHP function waits for a set yet: an extension of the test calls what such functions will call.
+//! An extension of the test calls the shim's functions for sets directly.
 #![cfg(feature = "php")]
 
 use std::process::Command;
@@ -26,7 +26,7 @@ Svc\Worker::serve(function () use (&$a, &$b, &$jobs) {
     CASES
 });"#;
 
-/// Starts a server whose worker does what its requests ask for: `cases` are those of a `switch`.
+/// Starts a server whose worker does what its requests ask for: `cases` are the cases of a `switch`.
 fn start_with(cases: &str, settings: &[(&str, &str)]) -> Svc {
     static LIBRARY: OnceLock<String> = OnceLock::new();
     let extension = LIBRARY.get_or_init(|| {
@@ -44,7 +44,7 @@ fn start(cases: &str) -> Svc {
     start_with(cases, &[])
 }
 
-/// The address of something in the server that it does not export.
+/// Returns the define for the address of a symbol that the server does not export.
 fn define(name: &str) -> String {
     let symbols = Command::new("nm").arg(env!("CARGO_BIN_EXE_svc")).output().expect("nm is there").stdout;
     let symbols = String::from_utf8(symbols).unwrap();
@@ -67,7 +67,7 @@ fn send(svc: &Svc, what: &str) -> Client {
 
 const ACTIVE: &str = r#"svc_worker_request_fibers_active{worker="0"}"#;
 
-/// A request that waits, as the `count`th.
+/// Sends a request and asserts that it is the `count`th that waits.
 fn waits(svc: &Svc, what: &str, count: f64) -> Client {
     let client = send(svc, what);
     tell(svc, "look");
@@ -106,7 +106,7 @@ fn any_member_of_a_set_ends_the_wait_and_the_request_learns_which() {
         ("send&to=b", r#"["descriptor",1]"#, "take&from=b"),
         ("complete&job=1", r#"["completion",1]"#, "renew&job=1"),
         ("complete&job=0", r#"["completion",0]"#, "renew&job=0"),
-        // While the thread sleeps, and nothing but the completion wakes it.
+        // While the thread sleeps: only the completion wakes it.
         ("complete&job=0&delay=50000", r#"["completion",0]"#, "renew&job=0"),
     ];
     for round in 0..3 {
@@ -148,9 +148,9 @@ fn a_request_that_has_given_up_waiting_is_not_woken() {
     let svc = start(SET);
     for _ in 0..3 {
         assert_eq!(tell(&svc, "wait&timeout=0.001"), r#"["time",0]"#);
-        // The wait is over, and the completion is waited for again.
+        // The first wait is over, and the next one waits for the same completion.
         assert_eq!(tell(&svc, "wait&timeout=0.001"), r#"["time",0]"#);
-        // Nobody waits for it when it is completed; its number is another one's by then.
+        // No request waits for it when it completes; by then another wait has the number of this one.
         tell(&svc, "complete&job=0&delay=200000");
         assert_eq!(tell(&svc, "wait&timeout=0.001"), r#"["time",0]"#);
         tell(&svc, "renew&job=0");
@@ -206,7 +206,7 @@ fn the_same_descriptor_in_a_set_twice_and_in_two_sets() {
 fn members_that_cannot_be_waited_for_end_the_wait_at_once() {
     let svc = start(
         r"case 'file':
-            // epoll does not take files, which are always ready.
+            // epoll does not accept files, which are always ready.
             echo json_encode(test_park([[$a[0], IN], [fopen(__FILE__, 'r'), IN]], 60.0, [$jobs[0][0]]));
             return;
         case 'closed':
@@ -222,7 +222,7 @@ fn members_that_cannot_be_waited_for_end_the_wait_at_once() {
             echo json_encode(test_park([[-1, IN]], 0.001, []));
             return;
         case 'buffer':
-            // Where the engine does not allow a switch.
+            // In a place where the engine does not allow a switch.
             ob_start(function () use ($jobs) { return json_encode(test_park([], 60.0, [$jobs[0][0]])); });
             echo 'x';
             ob_end_flush();
@@ -239,7 +239,7 @@ fn members_that_cannot_be_waited_for_end_the_wait_at_once() {
         ("empty", r#"[["never",0],["never",0]]"#),
         ("time", r#"["time",0]"#),
         ("buffer", r#"["never",0]"#),
-        // None of them has left anybody waiting.
+        // No request is left waiting.
         ("complete", "true"),
     ] {
         assert_eq!(tell(&svc, what), expected, "{what}");
@@ -247,7 +247,7 @@ fn members_that_cannot_be_waited_for_end_the_wait_at_once() {
     svc.assert_metric(ACTIVE, 0.0);
 }
 
-/// Requests that wait for what is completed once the file `go` is there.
+/// Requests that wait for completions, which come once the file `go` exists.
 const ENDINGS: &str = r"
     case 'wait':
         echo json_encode(test_park([[$a[0], IN], [$b[0], IN]], null, [$jobs[$_GET['job']][0]]));
@@ -299,12 +299,12 @@ fn completing_is_safe_however_the_request_ends() {
     let mut fiber = waits(&svc, "fiber", 2.0);
     let mut exits = waits(&svc, "exit", 3.0);
     let leaving = waits(&svc, "wait&job=4", 4.0);
-    // Its time limit ends the wait, and what it waited for comes later.
+    // The time limit ends the wait, and the completion comes later.
     assert_eq!(send(&svc, "limit").response().status, 504);
     // Its client leaves.
     drop(leaving);
     svc.assert_metric(r#"svc_request_cancelled_total{reason="client_abort"}"#, 1.0);
-    // Beside them a request ends by a jump.
+    // Beside them a request ends by a bailout.
     assert_eq!(send(&svc, "fatal").response().status, 500);
     go(&svc);
     assert_eq!(waiting.response().text(), r#"["completion",0]"#);
@@ -321,7 +321,7 @@ fn a_completion_outlives_the_thread_that_waited_for_it() {
     for job in 0..2 {
         tell(&svc, &format!("job&job={job}"));
     }
-    // One that was given up, and one that nobody gives back.
+    // One completion that was abandoned, and one that is never returned.
     tell(&svc, "leave&job=0");
     svc.assert_metric("svc_worker_recycles_by_reason_total{reason=\"scheduled\"}", 1.0);
     tell(&svc, "look");
@@ -364,7 +364,7 @@ fn threads_complete_while_requests_begin_to_wait_and_give_up() {
                 }
                 $seen[$why] = true;
                 if ($why === 'time') {
-                    // Without a moment: a wake-up that is lost is noticed.
+                    // Without a timeout, so that a lost wake-up is noticed.
                     $why = test_park([], null, [$own[0][0]])[0];
                     $seen[$why] = true;
                 }
@@ -390,12 +390,12 @@ fn threads_complete_while_requests_begin_to_wait_and_give_up() {
 fn a_completion_at_any_moment_of_a_wait_is_not_lost() {
     let svc = start(
         r"case 'wait':
-            // The worker asks epoll before it sleeps.
+            // With such a request, the worker checks epoll before it sleeps.
             test_park([[$a[0], IN]], null, []);
             return;
         case 'late':
             [$completion, $completer] = test_make();
-            // Its thread runs when this one comes to its wait.
+            // The completing thread already runs when this request starts to wait.
             $moment = in_us(200);
             test_complete($completer, '', $moment + (int) $_GET['delay']);
             while (hrtime(true) < $moment) { }
@@ -409,7 +409,7 @@ fn a_completion_at_any_moment_of_a_wait_is_not_lost() {
     let mut waiting = waits(&svc, "wait", 1.0);
     let mut client = svc.client();
     for round in 0..1000 {
-        // Nobody else is about, whose wake-up would make up for one that is lost.
+        // No other request can hide a lost wake-up.
         let text = client.get(&format!("/?do=late&delay={}", round % 200 * 100)).text();
         assert_eq!(text, r#"["completion",0]"#, "{round}");
     }

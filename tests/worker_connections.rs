@@ -1,5 +1,4 @@
-//! Connections of requests that take turns on one thread: `pg_connect()` finds a request's own ones again, and no
-//! other's.
+//! Connections of requests that take turns on one thread: `pg_connect()` finds only the request's own connections again.
 #![cfg(feature = "php")]
 
 use std::io::{Read, Write};
@@ -44,7 +43,7 @@ Svc\Worker::serve(function () {
     echo json_encode($seen);
 });"#;
 
-/// As much of a PostgreSQL server as libpq wants before it calls a connection open.
+/// The part of a PostgreSQL server that libpq needs to consider a connection open.
 struct Postgres {
     port: u16,
     open: Arc<AtomicUsize>,
@@ -74,7 +73,7 @@ impl Postgres {
     }
 }
 
-/// Answers the start of a connection, saying its `number`, and reads until the client has enough.
+/// Answers the start of a connection with its `number`, and reads until the client leaves.
 fn converse(mut client: TcpStream, number: usize) {
     let mut length = [0; 4];
     client.read_exact(&mut length).unwrap();

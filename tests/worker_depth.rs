@@ -1,4 +1,4 @@
-//! Structures of any depth: freeing them ends no process, on whatever stack it happens.
+//! Structures of any depth: freeing them never crashes the process, on any stack.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -76,7 +76,7 @@ fn structures_of_any_depth_are_freed() {
     }
 }
 
-/// What follows a structure without looking at the stack.
+/// Functions that recurse into a structure without checking the stack.
 const WALKS: &str = r#"
 function nested(string $kind, int $depth): mixed
 {

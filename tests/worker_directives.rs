@@ -1,4 +1,4 @@
-//! Directives that a request changes are its own: beside it and after it nobody sees them, and nobody hears of the change.
+//! Changes of directives are private to a request: requests beside it and after it do not see them.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -17,7 +17,8 @@ fn text(svc: &Svc, path: &str) -> String {
     response.text()
 }
 
-/// Has a request change these directives, and looks beside it and after it. Returns how many it could change.
+/// Has a request change these directives, and checks requests beside it and after it. Returns how many directives it could
+/// change.
 fn check(svc: &Svc, names: &str, neutral: &str) -> usize {
     let mut client = svc.client();
     client.send(format!("GET /?do=change&names={} HTTP/1.1\r\nHost: x\r\n\r\n", names.replace(' ', "+")));

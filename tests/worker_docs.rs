@@ -1,4 +1,4 @@
-//! The example on the page about PHP, as it stands there.
+//! The example of the page about PHP, unchanged.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;

@@ -1,4 +1,4 @@
-//! What becomes of a worker whose requests fail: the request gets its 500, the others their answers.
+//! Failing requests in a worker: the failing request gets a 500, the others get their answers.
 #![cfg(feature = "php")]
 
 use crate::support::client::{Client, eventually};
@@ -28,14 +28,14 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
             throw new Heavy('heavy');
         case 'exit':
             deep(3);
-            // No break: it does not come here.
+            // No break: never reached.
         case 'memory':
             $held = range(1, 10000);
             memory();
-            // No break.
+            // No break: never reached.
         case 'recursion':
             (function () { (function ($f) { $f($f); })(fn ($f) => array_map(fn () => $f($f), [1])); })();
-            // No break.
+            // No break: never reached.
         case 'in-shutdown':
             register_shutdown_function(memory(...));
             register_shutdown_function(function () { echo 'never'; });
@@ -66,7 +66,7 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
                 $fibers[$n]->start();
             }
             memory();
-            // No break.
+            // No break: never reached.
         case 'include':
             include __DIR__ . '/broken.php';
             return;
@@ -95,7 +95,7 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
             });
             throw new Exception('of the request');
         case 'keeps':
-            // Its destructor is to run although another request of the worker fails meanwhile.
+            // Its destructor must run although another request of the worker fails meanwhile.
             $loud = new Loud(function () { touch(__DIR__ . '/destructed'); });
             touch(__DIR__ . '/inside');
             while (!file_exists(__DIR__ . '/go')) {

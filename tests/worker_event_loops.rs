@@ -1,10 +1,10 @@
-//! Event loops in PHP code: a request, and a task, is {main} to them, and each has loops of its own.
+//! Event loops in PHP code: each request and each task is {main} to them, and has separate loops.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// Loops that switch fibers as those of Revolt, Amp and React do.
+/// Loops that switch fibers like those of Revolt, Amp and React.
 const LOOPS: &str = include_str!("php/event_loops.inc.php");
 
 const CASES: &str = r#"<?php
@@ -54,7 +54,7 @@ function loops(string $case, string $n): string
             Amp\delay(0.01);
             return json_encode($before) . ' ' . Told::$local->get();
         case 'parks':
-            // Not by the loop: the request gives up its thread in the middle of a callback.
+            // Not through the loop: the request gives up its thread in the middle of a callback.
             return Amp\async(function () { Svc\sleep(0.01); return number(); })->await();
         case 'await':
             return React\Async\await(fn ($resolve) => Loop::addTimer(0.01, fn () => $resolve(number())));
@@ -123,7 +123,7 @@ fn start(entry: &str, is_worker: bool, hooks: &str) -> Svc {
     Svc::launch(root, &settings, &[])
 }
 
-/// What boots uses a loop, which is not that of those who are served.
+/// The boot uses a loop that requests do not share.
 const BOOT: &str = r"<?php
 require_once __DIR__ . '/cases.inc.php';
 Revolt\EventLoop::delay(0, fn () => file_put_contents(__DIR__ . '/boot-repeated', 'x', FILE_APPEND), 0.001);
@@ -138,10 +138,10 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
-/// Everything at once, several times: `n` is another one for each.
+/// Sends all kinds of requests at once, several times: `n` differs for each.
 fn all_answer_for_themselves(svc: &Svc, kind: &str) {
     let mut number = 0;
-    // Static properties stay from request to request where a script serves one after the other.
+    // With a loop of the script's own, static properties last from request to request.
     let is_shared = kind == "frankenphp";
     for round in 0..3 {
         let mut sent = Vec::new();

@@ -1,4 +1,4 @@
-//! Extensions that keep what is a request's otherwise than the server expects: it says so, or refuses worker mode.
+//! Extensions that keep request state in unexpected ways: the server warns, or refuses worker mode.
 #![cfg(feature = "php")]
 
 use std::io::{BufRead, BufReader};
@@ -12,8 +12,8 @@ use crate::support::client::eventually;
 const MESSAGE: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 
-/// An extension that only asks for a place of `SIZE` bytes, as a real one of its name does, and says that a directive's
-/// value is `OFFSET` bytes into it.
+/// An extension that only requests `SIZE` bytes of globals, like a real one of its name, and has a directive whose value is
+/// `OFFSET` bytes into them.
 const IMPOSTOR: &str = r#"
 #include <php.h>
 
@@ -51,7 +51,7 @@ fn impostor(folder: &Path, name: &str, facts: &[&str]) -> String {
     let (source, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
     std::fs::write(&source, IMPOSTOR).unwrap();
     let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
-    // Hidden: each has the same names.
+    // Hidden symbols: all impostors have the same names.
     compiler.args(["-w", "-shared", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", "-D_REENTRANT"]);
     compiler.args(String::from_utf8(includes).unwrap().split_whitespace());
     compiler.arg(format!("-DNAME=\"{name}\"")).args(facts.iter().map(|fact| format!("-D{fact}")));
@@ -66,7 +66,7 @@ const SETTINGS: [(&str, &str); 3] =
 
 #[test]
 fn an_extension_of_another_layout_is_named() {
-    // The one extension with state of requests that scripts/php-zts.sh does not build.
+    // The only extension with request state that scripts/php-zts.sh does not build.
     const NAME: &str = "snmp";
     for (size, is_named) in [("SIZE=4", false), ("SIZE=4096", true)] {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Requests side by side: what scripts can tell them by, what they can do with fibers of their own, and what wakes them.
+//! Concurrent requests: how scripts tell them apart, how they use their own fibers, and their wake-ups.
 #![cfg(feature = "php")]
 
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ Svc\Worker::serve(function () use ($requests, &$shared, &$left, &$right) {
             echo json_encode([$requests[Svc\Request::current()] === $_GET['n'], Fiber::getCurrent()]);
             return;
         case 'own':
-            // Fibers of the request's own: one yields, one waits, and the request waits in it.
+            // Fibers of the request: one yields, one waits, and the request waits inside it.
             $log = [];
             $first = new Fiber(function () use (&$log) {
                 $log[] = 'first';
@@ -65,7 +65,7 @@ Svc\Worker::serve(function () use ($requests, &$shared, &$left, &$right) {
             [$left, $right] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
             return;
         case 'blocked':
-            // Inside of an output callback nothing can switch: it blocks instead.
+            // An output callback cannot switch: the wait blocks.
             $began = hrtime(true);
             ob_start(function (string $text) { Svc\sleep(0.05); return $text; });
             echo 'x';
@@ -168,7 +168,7 @@ fn a_request_that_waits_hears_of_the_end_of_its_stream() {
     svc.get("/close");
     assert_eq!(first.response().text(), "[false,null,true]", "another request has closed it");
     assert_eq!(second.response().text(), "[false,null,true]");
-    // The next stream has the number of the one that was closed.
+    // The next stream has the number of the closed one.
     let mut third = send(&svc, "/wait");
     carried(1.0);
     svc.get("/write?text=again");
@@ -196,7 +196,7 @@ fn all_who_are_due_wake_up() {
     assert_eq!(late.response().text(), "late");
 }
 
-/// The marks of who is inside are no files that svc would answer with.
+/// The marks have names that svc does not serve.
 const MATCHING: &str = r#"<?php
 class Text
 {
@@ -292,7 +292,7 @@ fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
         ("jump", "500 Internal Server Error\n"),
     ];
     for (first, expected) in replaced.into_iter().chain(left) {
-        // Each is inside when the next one comes.
+        // Each request is inside before the next one is sent.
         let mut clients = [first, "small", "match"].map(|path| {
             let mut client = svc.client();
             client.send(format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -320,7 +320,7 @@ Svc\Worker::serve(function () {
     $told->self = $told;
     $fiber = new Fiber(again(...));
     $fiber->start($told, fn () => Fiber::suspend());
-    // The fiber is garbage, and what is ours it has only seen.
+    // The fiber is garbage; the test's object was only its argument.
     $cycle = new stdClass();
     $cycle->fiber = [$fiber, $cycle];
     unset($cycle, $fiber);

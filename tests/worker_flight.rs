@@ -1,4 +1,4 @@
-//! What is in flight, or hangs on a request, when its worker turns to another one: exceptions, identities, garbage, dumps.
+//! The state in progress when a worker switches requests: exceptions, identities, garbage, dumps.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -220,7 +220,7 @@ fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
         let svc = Svc::start(&[("worker.php", &script)], &settings);
         assert_eq!(svc.get("/?fail=1").status, 500);
         eventually("the worker goes on", || svc.get("/").text() == "ownstraystray");
-        // The log is read to here, and whoever reads it refuses what is no record.
+        // The log was read up to here, and its reader rejects lines that are not records.
         eventually("the error is logged", || {
             svc.log().of("php").iter().any(|record| record["fields"]["php_level"] == "error")
         });
@@ -232,7 +232,7 @@ fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
 fn a_collection_leaves_whoever_sorts_alone() {
     let handler = r"
         if (isset($_GET['leave'])) {
-            // A fiber that waits inside of a sort, and is garbage.
+            // A fiber that waits inside a sort, and is garbage.
             $list = [2, 1];
             $fiber = new Fiber(function () use (&$list, &$fiber) { usort($list, function ($a, $b) { Fiber::suspend(); return $a <=> $b; }); });
             $fiber->start();

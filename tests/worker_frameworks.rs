@@ -1,4 +1,4 @@
-//! Applications made with a framework: in worker mode they answer as in classic mode, also when users overlap.
+//! Applications built with frameworks: worker mode gives the same answers as classic mode, also for concurrent users.
 #![cfg(feature = "php")]
 
 use std::fmt::Write as _;
@@ -15,21 +15,21 @@ use crate::wiki;
 
 const WIKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/wiki");
 
-/// Users at a time.
+/// The number of concurrent users.
 const USERS: usize = 8;
 
-/// A framework, and the application that is made with it.
+/// A framework, and the application built with it.
 struct Framework {
-    /// The script that finds its classes, and the folder of the application.
+    /// The script that locates its classes, and the folder of the application.
     name: &'static str,
-    /// The variable that tells the application where the classes are.
+    /// The variable that passes the classes' folder to the application.
     variable: &'static str,
     /// Folders that the application writes to.
     folders: &'static [&'static str],
-    /// What a user does in one visit, and how often: at least 1,000 requests of all users.
+    /// The requests of one visit of a user, and the number of visits: together all users send at least 1,000 requests.
     visit: fn(usize, usize) -> Vec<Step>,
     visits: usize,
-    /// Messages that it writes to the log about what a visit provokes.
+    /// Whether a visit provokes this message in the log.
     is_provoked: fn(&str) -> bool,
 }
 
@@ -39,7 +39,7 @@ const SYMFONY: Framework = Framework {
     folders: &["var/twig"],
     visit: visits::symfony,
     visits: 7,
-    // Symfony reports the exceptions that it answers, and leaves errors of PHP's to PHP.
+    // Symfony reports the exceptions that it answers, and leaves PHP's errors to PHP.
     is_provoked: |message| {
         message.contains("[critical]") || message.starts_with("Uncaught DivisionByZeroError")
     },
@@ -59,17 +59,17 @@ const LARAVEL: Framework = Framework {
 };
 
 impl Framework {
-    /// Where its classes are; `None` when they cannot be had here.
+    /// Returns the folder of its classes; `None` if they are not available on this machine.
     fn classes(&self) -> Option<String> {
         fetched(self.name)
     }
 
-    /// The application behind the front controller `entry`.
+    /// Starts the application behind the front controller `entry`.
     fn start(&self, classes: &str, entry: &str) -> Svc {
         let root = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/php").join(self.name).join(".");
-        // With their times: a template that is as young as what was compiled of it is compiled again by each request,
-        // and what one writes another one reads half.
+        // `-p` keeps the times: a template as new as its compiled form is compiled again by each request, and requests
+        // could read half-written files.
         let copied = Command::new("cp").arg("-rp").arg(from).arg(root.path()).status().unwrap();
         assert!(copied.success());
         for folder in self.folders {
@@ -83,7 +83,7 @@ impl Framework {
         Svc::start_in(root, &[&[("ENTRY_FILE", entry), (self.variable, classes)], mode].concat())
     }
 
-    /// All that a user is told, without what no two runs have in common.
+    /// Returns all responses to a user, without the parts that differ between any two runs.
     fn user_sees(&self, svc: &Svc, user: usize) -> Vec<String> {
         let mut browser = Browser::open(svc.main());
         let mut token = String::new();
@@ -103,12 +103,12 @@ impl Framework {
         seen
     }
 
-    /// Asserts that the application behind each of `entries` answers as behind `classic.php`; returns what it answered
-    /// there.
+    /// Asserts that the application behind each of `entries` gives the same answers as behind `classic.php`; returns those
+    /// answers.
     fn answers_as_in_classic_mode(&self, classes: &str, entries: &[&str]) -> Vec<Vec<String>> {
         let sees = |svc: &Svc, user| self.user_sees(svc, user);
         let classic = self.start(classes, "classic.php");
-        // Templates are compiled by somebody who does not overlap, since not all frameworks do it atomically.
+        // A single user compiles the templates first, since not all frameworks do it atomically.
         sees(&classic, USERS);
         let classic = all_see(&classic, sees);
         let requests = classic.iter().map(Vec::len).sum();
@@ -122,7 +122,7 @@ impl Framework {
     }
 
     fn one_worker_did_it_all(&self, svc: &Svc, requests: usize) {
-        // The last one has its answer before it has ended.
+        // A request ends after its response.
         eventually("all requests are counted", || {
             svc.metric("svc_worker_requests_count{worker=\"0\"}") == requests as f64
         });
@@ -134,7 +134,7 @@ impl Framework {
     }
 }
 
-/// A response as text, in which moments do not show, nor whether its end was known when its head was sent.
+/// Returns a response as text, without times and without the framing of its body.
 fn comparable(response: &Response) -> String {
     let mut text = format!("{} {}\n", response.status, response.reason);
     for (name, value) in &response.fields {
@@ -153,7 +153,7 @@ fn comparable(response: &Response) -> String {
     text + &response.text()
 }
 
-/// What all users see who come at the same time.
+/// Returns the responses to all users, who visit at the same time.
 fn all_see(svc: &Svc, user_sees: impl Fn(&Svc, usize) -> Vec<String> + Sync) -> Vec<Vec<String>> {
     let user_sees = &user_sees;
     std::thread::scope(|scope| {
@@ -162,7 +162,7 @@ fn all_see(svc: &Svc, user_sees: impl Fn(&Svc, usize) -> Vec<String> + Sync) -> 
     })
 }
 
-/// Asserts that two runs are the same; names the first request that is not.
+/// Asserts that two runs are equal; names the first different request.
 fn assert_same(expected: &[Vec<String>], seen: &[Vec<String>]) {
     assert_eq!(expected.iter().flatten().count(), seen.iter().flatten().count());
     for (expected, seen) in expected.iter().flatten().zip(seen.iter().flatten()) {
@@ -197,10 +197,10 @@ fn a_service_of_laravel_s_that_is_made_at_the_boot_stays() {
     }
 }
 
-/// How often each user of the wiki reads all of it: 1,088 requests to one worker.
+/// How often each user of the wiki reads all pages: 1,088 requests to one worker.
 const READINGS: usize = 8;
 
-/// Pages of the wiki, each of which another part of it makes, and none of which tells what other users are doing.
+/// Pages of the wiki, each created by a different part of it, and none of which shows the activity of other users.
 const WIKI_PAGES: [&str; 17] = [
     "/doku.php?id=start",
     "/doku.php?id=animals:wombat",
@@ -221,13 +221,13 @@ const WIKI_PAGES: [&str; 17] = [
     "/doku.php?id=no:such:page",
 ];
 
-/// What a user of the wiki is shown; every other one is the administrator.
+/// Returns the pages that a user of the wiki sees; every other user is the administrator.
 fn reader_sees(svc: &Svc, user: usize) -> Vec<String> {
     let mut browser = Browser::open(svc.main());
     if user.is_multiple_of(2) {
         wiki::log_in(&mut browser);
     }
-    // Each begins elsewhere, so that different pages overlap.
+    // Each user begins with another page, so that different pages overlap.
     let pages = WIKI_PAGES.iter().cycle().skip(user * 5).take(WIKI_PAGES.len() * READINGS);
     let sees = |target: &&str| {
         let response = browser.exchange("GET", target, "", b"");
@@ -236,14 +236,14 @@ fn reader_sees(svc: &Svc, user: usize) -> Vec<String> {
     pages.map(sees).collect()
 }
 
-/// A page of the wiki without the signature that it offers to who edits, which tells the minute.
+/// Removes the signature that the wiki offers to editors, which contains the minute.
 fn without_signature(text: &str) -> String {
     let Some((before, rest)) = text.split_once("var SIG=") else { return text.to_owned() };
     let after = rest.split_once(';').map_or("", |(_, after)| after);
     format!("{before}{after}")
 }
 
-/// Text without moments, names of sessions and their tokens: without long numbers and words of hexadecimal digits.
+/// Removes times, session names and tokens from a text: long numbers, and words of hexadecimal digits.
 fn without_tokens(text: &str) -> String {
     let is_token = |word: &str| {
         let is_number = word.len() >= 9 && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -258,7 +258,7 @@ fn without_tokens(text: &str) -> String {
     kept
 }
 
-/// An installed wiki with a page; its pages do not tell where they are served.
+/// Installs a wiki with a page; its pages do not contain their address.
 fn wiki_with_a_page() -> tempfile::TempDir {
     let svc = Svc::start_in(wiki::fresh_copy(), &[("PHP_WORKERS", "2")]);
     let mut admin = Browser::open(svc.main());
@@ -277,7 +277,7 @@ fn wiki_with_a_page() -> tempfile::TempDir {
         ("do[save]", "1"),
     ];
     assert!(admin.submit("/doku.php?id=animals:wombat", &fields).text().contains("<strong>bold</strong>"));
-    // Caches and the index are filled.
+    // Fills the caches and the index.
     for page in WIKI_PAGES {
         assert!(admin.get(page).status < 500, "{page}");
     }
@@ -298,8 +298,8 @@ fn copy_of(root: &Path) -> tempfile::TempDir {
 fn a_wiki_answers_as_in_classic_mode() {
     let root = wiki_with_a_page();
     let classic = Svc::start_in(copy_of(root.path()), &[("PHP_WORKERS", "2")]);
-    // The wiki keeps what it has rendered for each address of a server, and reads what another request is writing there:
-    // it is written by readers who do not overlap.
+    // The wiki caches rendered pages per server address, and may read a file that another request is writing: users who do
+    // not overlap fill that cache.
     for user in [0, 1] {
         reader_sees(&classic, user);
     }

@@ -74,7 +74,7 @@ fn what_destructors_send_between_requests_is_for_no_response() {
 /// Where requests and tasks leave garbage: the boot script's own loop, and the kind of thread.
 const PLACES: [(&str, &str); 3] = [("", ""), ("answer_all();", ""), ("", "&task")];
 
-/// Each destructor of a cycle calls its function, and then says so.
+/// Each destructor of a cycle calls its function, and then reports it.
 const CALLS: &str = r#"
 class Held { public static $kept, $db; }
 class Calls
@@ -110,13 +110,13 @@ fn ask(server: &TaskSvc, function: &str, argument: &str, place: &str) -> String 
     response.text()
 }
 
-/// Lets a request or task leave garbage, and waits until its destructor has been called, without another request.
+/// Has a request or task leave garbage, and waits until its destructor was called, without another request.
 fn leave(server: &TaskSvc, function: &str, place: &str, count: usize) {
     assert_eq!(ask(server, "leave", function, place), "true", "{function}{place}");
     eventually("its destructor was called", || server.lines("called").len() == count);
 }
 
-/// The functions read variables of the request, of which there is none.
+/// The functions read variables of the request, which do not exist there.
 #[test]
 fn destructors_between_requests_may_call_what_reads_the_variables_of_a_request() {
     for (mode, boot, place) in PLACES.map(|(boot, place)| (Mode::Worker, boot, place)).into_iter().chain([(
@@ -174,7 +174,7 @@ fn a_session_that_a_destructor_opens_between_requests_is_written_and_closed() {
     }
 }
 
-/// It takes no more requests, and leaves nothing to the next worker.
+/// It accepts no more requests, and leaves nothing to the next worker.
 #[test]
 fn a_worker_that_fails_between_requests_is_replaced_at_once() {
     for hooks in ["all", "none"] {
@@ -195,7 +195,7 @@ fn a_worker_that_fails_between_requests_is_replaced_at_once() {
     }
 }
 
-/// The only thread for tasks cannot run what its own collection waits for.
+/// The only async thread cannot run a task that its own collection awaits.
 #[test]
 fn an_await_between_tasks_is_refused() {
     for mode in [Mode::Classic, Mode::Worker] {

@@ -1,4 +1,4 @@
-//! Requests that take turns on one thread see nothing of each other.
+//! Requests that take turns on one thread do not see each other's state.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -16,7 +16,7 @@ fn start_with(worker: &str) -> Svc {
     Svc::start_with(&[("worker.php", worker)], &settings, &["zend.assertions=1"])
 }
 
-/// Starts a request that makes everything dirty and stays inside until `leave` says so.
+/// Starts a request that changes everything, and stays inside it until the file `leave` appears.
 fn enter(svc: &Svc, name: &str) -> Client {
     stay(svc, "/dirty?", name)
 }

@@ -1,16 +1,16 @@
-//! Jumps of PHP's (fatal errors, memory limits) wherever they begin: they cost their request, and nothing of anybody else's.
+//! PHP's bailouts (fatal errors, memory limits) at any place: they cost only their own request.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// What every worker of these tests offers beside its own pages.
+/// The common functions of every worker in these tests.
 const COMMON: &str = r#"
 final class Seen { public static int $destructed = 0; public function __destruct() { self::$destructed++; } }
 function fatal(): never { str_repeat('x', PHP_INT_MAX >> 4); exit; }
 function whole(): void
 {
-    // The collector works, generators end well, destructors run, no exception is about, the globals are the request's.
+    // The collector works, generators end, destructors run, no exception is pending, the globals are the request's.
     $cycle = new Seen(); $cycle->self = $cycle; unset($cycle);
     $before = Seen::$destructed;
     $collected = gc_collect_cycles() > 0 && Seen::$destructed > $before;
@@ -27,7 +27,7 @@ function whole(): void
 
 const WHOLE: &str = r#"[true,true,true,true,{"who":"me"}]"#;
 
-/// A worker that parks at `/park`, looks whether all is whole at `/whole`, and does `case` otherwise.
+/// Starts a worker that parks at `/park`, checks its state at `/whole`, and runs `case` otherwise.
 fn start(boot: &str, case: &str, directives: &[&str]) -> Svc {
     let script = format!(
         "<?php {COMMON} {boot}
@@ -49,14 +49,14 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
-/// The requests that all workers carry: a new worker takes the place of a tainted one, and may have another number.
+/// Returns the number of requests in all workers: a new worker replaces a tainted one, and may have another number.
 fn parked_requests(svc: &Svc) -> f64 {
     let page = svc.ask("/metrics").text();
     let carried = page.lines().filter_map(|line| line.strip_prefix("svc_worker_request_fibers_active{"));
     carried.filter_map(|rest| rest.split(' ').next_back()?.parse::<f64>().ok()).sum()
 }
 
-/// A request is parked; `request` is made beside it; the parked one and those that follow find all as it should be.
+/// Parks a request and makes `request` beside it; the parked one and the following ones must find their state intact.
 fn attack(svc: &Svc, request: impl FnOnce(&mut Client)) {
     let mut parked = send(svc, "/park?who=me");
     eventually("it is parked", || parked_requests(svc) >= 1.0);
@@ -118,20 +118,20 @@ fn a_file_that_does_not_compile_is_told_and_nothing_else() {
     let svc = start("", case, &[]);
     attack(&svc, |client| {
         let response = client.get("/case?who=me");
-        // 500, as everywhere: PHP sets it with the error, and the script goes on.
+        // 500, as in any PHP: PHP sets the status with the error, and the script continues.
         assert_eq!((response.status, response.text()), (500, format!("false{WHOLE}")));
     });
 }
 
 #[test]
 fn requests_wait_outside_of_the_compiler_only() {
-    // 0 ?? 1 is nothing that the compiler complains of; a deprecated signature is.
+    // The compiler does not warn about 0 ?? 1, but about a deprecated signature.
     let boot = "
         $heard = 0;
         set_error_handler(function (int $level, string $text) { $GLOBALS['heard']++; Svc\\sleep(0.01); return true; });
         for ($i = 0; $i < 12; $i++) {
             file_put_contents(__DIR__ . \"/deprecated$i.php\", \"<?php function f$i(\\$a = 1, \\$b) { return \\$b; }\");
-            // OPcache leaves files alone that are so new.
+            // OPcache ignores such new files.
             touch(__DIR__ . \"/deprecated$i.php\", time() + 100);
         }";
     let case = "
@@ -179,7 +179,7 @@ fn a_form_that_does_not_fit_in_memory() {
 
 #[test]
 fn memory_that_ends_while_a_request_waits() {
-    // The last bytes before the limit are taken, to the byte, and then the request waits.
+    // The script takes all bytes up to the limit, and then the request waits.
     let case = r"
         ini_set('precision', '5'); chdir(__DIR__); putenv('A=1'); setlocale(LC_ALL, 'C');
         $held = [];
@@ -200,7 +200,7 @@ fn memory_that_ends_while_a_request_waits() {
 
 #[test]
 fn endless_recursion_leaves_the_worker_its_memory() {
-    // A neighbour may raise its limit as long as the heap is below it: what the error took is given back.
+    // A neighbour may set a limit above the heap's size, so this shows that the error's memory was released.
     let case = r"
         if ($_GET['do'] === 'recurse') {
             register_shutdown_function(function () { file_put_contents(__DIR__ . '/frames', count(error_get_last()['trace'] ?? [])); });
@@ -225,7 +225,7 @@ fn endless_recursion_leaves_the_worker_its_memory() {
 
 #[test]
 fn a_fatal_error_in_what_hangs_on_the_loop_of_a_request() {
-    // A library's event loop is each request's own, and freed with it.
+    // Each request has a separate event loop of a library, which is freed with it.
     let boot = "
         eval('namespace Revolt; final class EventLoop { public static mixed $driver = null; }');
         final class Failing { public function __destruct() { fatal(); } }

@@ -1,5 +1,5 @@
-//! Fibers that a request leaves suspended inside a call of PHP: they end with the request, however it ends, and no stack
-//! uses the engine's variables of another one.
+//! Fibers that a request leaves suspended inside a call of PHP: they end with the request, however it ends, and each stack
+//! uses its own copy of the engine's variables.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use crate::tasks::{Mode, TaskServer, TaskSvc};
 
 const CODE: &str = concat!(include_str!("php/ended_fibers.php"), include_str!("php/left_fibers.php"));
 
-/// Where requests run: the mode, what the boot script does before it serves, and whether a task does the work.
+/// Where requests run: the mode, the boot script's code before it serves, and whether a task does the work.
 const PLACES: [(Mode, &str, &str); 5] = [
     (Mode::Worker, "", ""),
     (Mode::Worker, "answer_all();", ""),
@@ -22,10 +22,10 @@ const LEFT: [&str; 5] = ["leave", "leave_resumed_once", "leave_garbage", "leave_
 const SAME: [&str; 4] = ["same_resume", "same_throw", "same_drop", "same_cycle"];
 const NEXT: [&str; 5] = ["next_resume", "next_throw", "next_drop", "next_cycle", "none"];
 
-/// What `usable()` returns while nothing is wrong.
+/// The result of `usable()` in a healthy worker.
 const USABLE: &str = r#"[[1,2,3],"ABCd","b","AB",true,"text",2,7,1,"{\"1\":2}","svc"]"#;
 
-/// Fibers with nothing but a script's code on their stack go on.
+/// Fibers with only script code on their stack continue.
 const GO_ON: [&str; 5] = ["array_map", "generator", "invoke", "plain", "reflection"];
 
 fn server() -> TaskServer {

@@ -1,5 +1,5 @@
-//! What a request or a task leaves open on a connection that the next one finds again: it is ended in between, whatever the
-//! loop of the worker, with runtime hooks and without.
+//! State that a request or a task leaves open on a connection that the next one finds again: it is closed in between, in
+//! every loop of the worker, with runtime hooks and without.
 #![cfg(feature = "php")]
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::c;
 use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 
-/// Connections of the boot script, and functions in pairs: one leaves something, the other one looks.
+/// Connections of the boot script, and pairs of functions: one leaves something open, the other one checks.
 const CODE: &str = r#"
 class Held { public static $pdo, $my, $pg, $redis, $kept, $rows, $prepared; }
 function pdo(string $dsn, array $options = []): PDO { return new PDO($dsn, USER, PASSWORD, $options); }
@@ -322,7 +322,7 @@ fn start(server: &TaskServer, place: &str) -> TaskSvc {
     server.start_with(Mode::Worker, if place == "frankenphp" { "boot(); answer_all();" } else { "boot();" })
 }
 
-/// Leaves each of these behind, and looks; each left one transaction open, or something like it.
+/// Leaves each of these open, and checks the next request; each case leaves one transaction open, or something like it.
 fn leaves_nothing(cases: &[&str]) {
     let Some(backends) = backends() else { return };
     for hooks in ["none", "net"] {
@@ -333,7 +333,7 @@ fn leaves_nothing(cases: &[&str]) {
                 assert_eq!(server.tell(&format!("leave_{case}{suffix}")), "[true,1]");
                 let look = || server.tell(&format!("look_{case}{suffix}"));
                 if case.starts_with("lock_") {
-                    // Seen from another connection, which does not wait for the end of this one's request.
+                    // Another connection checks this, and does not wait for the end of the request.
                     eventually("it is released", || look() == "[false,0]");
                 } else {
                     assert_eq!(look(), "[false,0]");
@@ -344,7 +344,7 @@ fn leaves_nothing(cases: &[&str]) {
     }
 }
 
-/// What persistent connections are left with in classic mode is ended by PHP itself, also after a fatal error.
+/// In classic mode, PHP itself cleans up persistent connections, also after a fatal error.
 #[test]
 fn persistent_connections_are_left_clean_in_classic_mode() {
     let Some(backends) = backends() else { return };
@@ -373,7 +373,7 @@ fn persistent_connections_are_left_clean_in_classic_mode() {
     }
 }
 
-/// ext/pgsql asks for results until there is none, and an open copy always has one: in C, where no time limit reaches.
+/// ext/pgsql asks for results until there is none, and an open copy always has one: in C, which no time limit interrupts.
 #[test]
 fn a_copy_that_is_left_open_holds_up_no_thread() {
     let Some(backends) = backends() else { return };
@@ -431,7 +431,7 @@ fn what_the_boot_script_has_locked_is_kept() {
     }
 }
 
-/// Without owners, requests that wait may be in the middle of one transaction together.
+/// Without owners, waiting requests may share one open transaction.
 #[test]
 fn the_last_of_those_that_use_a_connection_cleans_up() {
     let Some(backends) = backends() else { return };
@@ -443,7 +443,7 @@ fn the_last_of_those_that_use_a_connection_cleans_up() {
             assert_eq!(server.tell("look_pdo_my"), "[true,1]", "it shares the connection");
             assert_eq!(server.tell("look_pdo_my"), "[true,1]", "its end has not rolled back");
         } else {
-            // The task waits on the only thread for tasks, which is free.
+            // The task waits on the only async thread, which is free meanwhile.
             assert_eq!(server.tell("look_pdo_my&task"), "[true,1]");
         }
         server.mark("go");
@@ -452,7 +452,7 @@ fn the_last_of_those_that_use_a_connection_cleans_up() {
     }
 }
 
-/// With owners, who waits for a persistent connection of another request is not yet one of its users.
+/// With owners, a request that waits for another request's persistent connection is not one of its users yet.
 #[test]
 fn who_waits_for_a_persistent_connection_finds_it_clean() {
     let Some(backends) = backends() else { return };
@@ -471,7 +471,7 @@ fn who_waits_for_a_persistent_connection_finds_it_clean() {
     }
 }
 
-/// In a loop of `frankenphp_handle_request()`, what follows the response belongs to the request.
+/// In a loop of `frankenphp_handle_request()`, the code after the response belongs to the request.
 #[test]
 fn a_transaction_may_end_after_the_response() {
     let Some(backends) = backends() else { return };
@@ -481,12 +481,12 @@ fn a_transaction_may_end_after_the_response() {
     assert_eq!(server.tell("look_pdo_my"), "[false,0]");
     assert_eq!(server.tell("begin_and_finish"), "[true,1]");
     assert_eq!(server.tell("look_pdo_my"), "[false,1]");
-    // What is opened there does not reach the next request either.
+    // A transaction opened there does not reach the next request either.
     assert_eq!(server.tell("begin_at_finish"), "1");
     assert_eq!(server.tell("look_pdo_my"), "[false,1]");
 }
 
-/// A child has the sockets of its parent, and leaves them alone.
+/// A child inherits its parent's sockets, and does not use them.
 #[test]
 fn the_end_of_a_forked_child_ends_nothing() {
     let Some(backends) = backends() else { return };
@@ -513,8 +513,7 @@ fn what_the_boot_script_leaves_open_reaches_no_request() {
     }
 }
 
-/// Of a call that was cut short, nobody knows how far it had come: its connection is closed, and does not stay dead for those
-/// that come later.
+/// The progress of an aborted call is unknown: its connection is closed, and later requests do not get the dead connection.
 #[test]
 fn a_cancelled_task_leaves_no_dead_connection() {
     let Some(backends) = backends() else { return };
@@ -542,7 +541,7 @@ fn a_request_at_its_limit_leaves_no_dead_connection() {
     }
 }
 
-/// A worker that boots anew could not connect either while the server is down.
+/// While the server is down, a worker that boots again could not connect either.
 #[test]
 fn a_connection_that_its_server_has_closed_costs_no_worker() {
     let Some(backends) = backends() else { return };

@@ -1,4 +1,4 @@
-//! The life of a worker seen from outside: boot, clients that leave, the way down, and what the metrics say of it.
+//! The life of a worker from outside: boot, clients that leave, the shutdown, and the metrics.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -86,7 +86,7 @@ fn a_script_that_does_not_boot_is_tried_again() {
     let svc = start(WORKER);
     assert_eq!(svc.get("/?exit").text(), "1");
     std::fs::write(svc.root().join("worker.php"), "<?php throw new Exception('no database');").unwrap();
-    // The new boot may still be that of the old script: OPcache trusts a file for a moment.
+    // The new boot may still use the old script: OPcache does not check a file for a moment.
     eventually("the new script is the one that boots", || {
         svc.log()
             .of("php")
@@ -142,7 +142,7 @@ fn a_slow_reader_holds_its_own_request_only() {
         ("SPOOL_MAX_BYTES", "1M"),
     ];
     let svc = Svc::start(&[("worker.php", WORKER)], &settings);
-    // What it writes in pieces, and what it writes at once.
+    // Output in pieces, and output at once.
     for (query, length) in [("long", 65_536_000), ("bulk", 1 << 25)] {
         let mut slow = svc.client();
         slow.send(format!("GET /?{query} HTTP/1.1\r\nHost: x\r\n\r\n"));

@@ -1,4 +1,4 @@
-//! Limits of a worker: each request has its own time, and the worker its memory and its number of requests at once.
+//! Limits of a worker: the time limit of each request, the worker's memory, and its number of concurrent requests.
 #![cfg(feature = "php")]
 
 use std::time::{Duration, Instant};

@@ -25,7 +25,7 @@ final class Source
     public function stream_stat(): array { return []; }
     public function stream_set_option(): bool { return false; }
 }
-// To make a text of an array is worth a warning.
+// The conversion of an array to a string raises a warning.
 final class Composed
 {
     const WHOLE = 'whole ' . self::PART;
@@ -44,7 +44,7 @@ Svc\Worker::serve(function () {
             echo get_class(new Child());
             return;
         case 'compile':
-            // The compiler complains of the parameters' order.
+            // The compiler raises a deprecation for the order of the parameters.
             set_error_handler(fn () => Svc\sleep($_GET['s']) || true);
             file_put_contents($file = __DIR__ . "/own-$n.php", "<?php\nfunction own$n(\$a = 1, \$b) { return __LINE__; }\nreturn [__LINE__, own$n(1, 2), $n];");
             echo json_encode([include $file, eval("function eval$n(\$a = 1, \$b) { return 1; }\nreturn [__LINE__, eval$n(1, 2), $n];")]);
@@ -100,7 +100,7 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
-/// Those who come later wait for longer: whoever began first would be the first to go on.
+/// Later requests sleep longer: the first one to begin would be the first to continue.
 fn send_six(svc: &Svc, path: &str) -> Vec<Client> {
     (0..6).map(|n| send(svc, &format!("{path}?n={n}&s={}", 0.01 * f64::from(n + 1)))).collect()
 }

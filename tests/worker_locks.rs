@@ -1,4 +1,4 @@
-//! Locks that a request waits for while it cannot give its thread away.
+//! Locks that a request waits for while it cannot give up its thread.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -46,7 +46,7 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
-/// A lock that nobody of the server holds.
+/// A lock held by another process.
 fn ends_at_its_limit(waits: &str, file: &str) {
     let svc = start();
     let lock = std::fs::File::create(svc.root().join(file)).unwrap();
@@ -72,12 +72,12 @@ fn a_session_that_an_autoloader_wants_ends_it_at_its_limit() {
     ends_at_its_limit("autostart&class=B", "sess_same");
 }
 
-/// A request that cannot give its thread away wants what another request of the thread holds: neither could go on.
+/// A request that cannot give up its thread needs a lock that another request of the thread holds: neither could continue.
 fn is_refused_at_once(holds: &str, waits: &str) {
     let svc = start();
     let mut holder = send(&svc, &format!("/?do={holds}&stay"));
     eventually("it holds the lock", || svc.root().join("inside").exists());
-    // Without a limit it would be for ever.
+    // Without a limit it would wait forever.
     assert_eq!(send(&svc, &format!("/?do={waits}&limit=0")).response().status, 500);
     let told = "Lock is held by a request that is suspended on the same thread";
     eventually("the log tells why", || {
@@ -108,7 +108,7 @@ fn a_session_of_a_parked_request_that_an_autoloader_wants_is_refused() {
 #[test]
 fn a_request_that_ends_by_a_jump_gives_its_locks_back() {
     let svc = start();
-    // It keeps the worker of the fatal error from booting anew.
+    // It keeps the worker of the fatal error from booting again.
     let mut parked = send(&svc, "/?stay");
     eventually("it waits", || svc.root().join("inside").exists());
     assert_eq!(send(&svc, "/?do=fatal").response().status, 500);

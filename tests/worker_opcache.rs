@@ -1,4 +1,4 @@
-//! OPcache below workers that stay: emptied by a deployment without a gap, and on again afterwards.
+//! OPcache with persistent workers: a deployment empties it without downtime, and it is enabled again afterwards.
 #![cfg(feature = "php")]
 
 use std::fs::File;
@@ -11,7 +11,7 @@ use svc_core::sync::counter::{Counter, Flag};
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};
 
-/// What a deployment replaces is in a file of its own.
+/// The code that a deployment replaces is in a separate file.
 const WORKER: &str = r"<?php
 require __DIR__ . '/code.php';
 file_put_contents(__DIR__ . '/booted', '.', FILE_APPEND);
@@ -66,7 +66,7 @@ fn restarts(svc: &Svc) -> u64 {
     svc.metric("svc_opcache_restarts_total") as u64
 }
 
-/// Every worker serves this version, and from the cache.
+/// Waits until every worker serves this version from the cache.
 fn until_deployed(svc: &Svc, version: u32) {
     eventually("nobody does without the cache, and nobody waits for it", || {
         (0..8).all(|_| {
@@ -91,7 +91,7 @@ fn until_deployed(svc: &Svc, version: u32) {
     assert!(statistics("hits") > hits, "it is in use");
 }
 
-/// How a deployment tells the server.
+/// How a deployment notifies the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hook {
     Reset,
@@ -167,7 +167,7 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
     let told =
         "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then";
     assert_eq!(svc.log().expect(told)["level"], "WARN");
-    // One that is booted meanwhile, by its own wish, is in nobody's way.
+    // A worker that boots meanwhile at its own request delays nothing.
     assert_eq!(svc.ask("/readyz").status, 200);
     assert_eq!(restarts(&svc), 0);
     std::fs::write(svc.root().join("go"), "").unwrap();
@@ -207,7 +207,7 @@ fn a_cache_that_is_reset_again_and_again_serves_the_right_code() {
 #[test]
 fn a_broken_deployment_leaves_the_old_code_and_the_next_one_is_served() {
     let svc = start("2", BLIND);
-    // Readiness needs one of them, and a worker that boots now would be broken too.
+    // Readiness needs only one of them, and a worker that boots now would be broken too.
     eventually("both have booted", || {
         std::fs::read(svc.root().join("booted")).is_ok_and(|boots| boots.len() == 2)
     });

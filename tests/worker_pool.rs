@@ -1,5 +1,5 @@
-//! The pool of persistent workers seen from outside: replaced under load, kept from a broken deployment, of changing
-//! size, and told of in pages that a strict reader accepts.
+//! The pool of persistent workers from outside: replaced under load, protected from a broken deployment, of varying size,
+//! and described in pages that a strict reader accepts.
 #![cfg(feature = "php")]
 
 use crate::exposition;
@@ -9,7 +9,7 @@ use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
 use svc_core::sync::counter::{Counter, Flag};
 
-/// Answers with what was deployed when it booted; on demand it blocks its thread, or waits for long.
+/// Answers with the version that was deployed at its boot; on demand it blocks its thread, or waits for long.
 const WORKER: &str = r"<?php
 $version = trim(file_get_contents(__DIR__ . '/version'));
 if ($version === 'broken') { throw new Exception('no database'); }
@@ -31,7 +31,7 @@ fn start(settings: &[(&str, &str)]) -> Svc {
 }
 
 fn deploy(svc: &Svc, version: &str) {
-    // In one step: a worker that boots meanwhile reads the one or the other.
+    // Atomically: a worker that boots meanwhile reads either version.
     std::fs::write(svc.root().join("version.new"), version).unwrap();
     std::fs::rename(svc.root().join("version.new"), svc.root().join("version")).unwrap();
 }
@@ -46,7 +46,7 @@ fn until_inside(svc: &Svc, name: &str) {
     eventually("it is inside", || svc.root().join(format!("inside-{name}")).exists());
 }
 
-/// Waits until two workers serve: readiness needs one of them, and says nothing of their boots.
+/// Waits until two workers serve: readiness needs only one of them.
 fn until_both_serve(svc: &Svc) {
     let blocked = ["a", "b"].map(|name| send(svc, &format!("block={name}")));
     until_inside(svc, "a");
@@ -84,7 +84,7 @@ fn replacing_all_workers_under_load_refuses_nothing() {
             eventually("there is load", || served.value() > 20);
             deploy(&svc, &version.to_string());
             svc.signal(Signal::HUP);
-            // Each twice: first with one that does not use OPcache, which is emptied when the old ones have ended.
+            // Each worker twice: first by one without OPcache, which is emptied when the old workers have ended.
             let replaced = 4 * (version - 1);
             eventually("both are replaced", || recycled(&svc, "scheduled") == replaced);
             assert_eq!(svc.get("/").text(), version.to_string());
@@ -118,7 +118,7 @@ fn a_deployment_that_does_not_boot_leaves_the_old_workers_serving() {
     assert_eq!((svc.metric("svc_workers_current") as u64, recycled(&svc, "scheduled")), (2, 0));
     deploy(&svc, "2");
     svc.signal(Signal::HUP);
-    // Each twice, as above.
+    // Each worker twice, as above.
     eventually("the next one does", || recycled(&svc, "scheduled") == 4);
     assert_eq!(svc.get("/").text(), "2");
 }
@@ -158,7 +158,7 @@ fn the_pages_of_worker_mode_are_strictly_valid_and_only_grow() {
     let mut stays = send(&svc, "stay=a");
     until_inside(&svc, "a");
     svc.get("/");
-    // It has its answer a little earlier than its end.
+    // The other request ends after its response.
     eventually("one is carried", || svc.metric("svc_worker_request_fibers_active{worker=\"0\"}") as u64 == 1);
     for (before, dialect) in before.iter().zip([Dialect::Text, Dialect::OpenMetrics]) {
         let during = scrape(dialect);
@@ -174,7 +174,7 @@ fn the_pages_of_worker_mode_are_strictly_valid_and_only_grow() {
     }
     std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(stays.response().text(), "1");
-    // The answer goes out before its handler has returned.
+    // The response is sent before its handler has returned.
     eventually("all three are handled", || {
         scrape(Dialect::Text).value("svc_worker_request_duration_us_count", &[]) == Some(3.0)
     });

@@ -1,4 +1,4 @@
-//! Workers that are booted anew while they carry requests: others are served at once, and what they carry ends well.
+//! Workers that boot again while they have requests: new requests are served at once, and the old ones end normally.
 #![cfg(feature = "php")]
 
 use rustix::process::Signal;
@@ -28,7 +28,7 @@ fn start(workers: &str, settings: &[(&str, &str)]) -> Svc {
     Svc::start(&[("worker.php", WORKER)], &[&own, settings].concat())
 }
 
-/// Requests that wait inside of the workers.
+/// Parks requests inside the workers.
 fn park(svc: &Svc, names: impl Iterator<Item = String>) -> Vec<Client> {
     let park = |name: String| {
         let mut client = svc.client();
@@ -50,7 +50,7 @@ fn number(svc: &Svc, series: &str) -> u64 {
     svc.metric(series) as u64
 }
 
-/// `failed`: requests that cost their workers; nobody else's was lost.
+/// Asserts that the pool has settled; only `failed` requests, which cost their workers, were dropped.
 fn assert_settled(svc: &Svc, workers: u64, failed: u64) {
     eventually("the old ones are gone", || number(svc, "svc_workers_lingering") == 0);
     eventually("the pool has its size", || number(svc, "svc_workers_current") == workers);

@@ -1,4 +1,4 @@
-//! What code registers once, when it needs it first: whose it is between the requests of each kind of worker.
+//! Registrations that code makes once, on first use: which requests see them, in each kind of worker.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -24,7 +24,7 @@ fn a_wrapper_that_was_registered_in_a_request_stays_in_the_script_s_own_loop() {
     }
 }
 
-/// Registers when it is asked to, and says what there is.
+/// Registers on demand, and prints the registered names.
 const TABLES: &str = r#"
 final class Rot extends php_user_filter
 {
@@ -89,7 +89,7 @@ stream_wrapper_register('boot', Word::class);
 stream_filter_register('boot.rot', Rot::class);
 "#;
 
-/// What there is after the boot.
+/// The registered names after the boot.
 const CLEAN: &str = r#"["","plain","Word","none","none","abc"]"#;
 
 #[test]
@@ -123,7 +123,7 @@ fn wrappers_and_filters_stay_in_the_script_s_own_loop() {
     }
 }
 
-/// What the next request finds, which registers nothing.
+/// Returns the names that the next request finds, which registers nothing.
 fn expected_next<'a>(what: &str, expected: &'a str) -> &'a str {
     match what {
         "exit" => r#"["Word","plain","Word","abc","abc","abc"]"#,
@@ -141,7 +141,7 @@ fn they_end_with_their_request_where_requests_run_side_by_side() {
     }
 }
 
-/// What a request of the script's own loop leaves to the next, one by one; the table in docs/php.md says it.
+/// State that a request in the script's own loop leaves to the next one; the table in docs/php.md lists it.
 const OTHERS: &str = r#"
 final class Late { public static int $count = 0; }
 function handle(): void
@@ -174,7 +174,7 @@ function handle(): void
 
 #[test]
 fn the_rest_begins_where_the_script_has_left_it() {
-    // Without this, the first request is taken for the boot of the application.
+    // Otherwise the first request counts as the boot of the application.
     let boot = "set_error_handler(fn () => false); set_exception_handler(fn () => null);";
     for serve in [OWN_LOOP, SERVE] {
         let svc = start(&format!("<?php {OTHERS} {boot} {serve}"), &["date.timezone=UTC"]);

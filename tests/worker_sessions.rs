@@ -59,7 +59,7 @@ fn start_with(directives: &[&str]) -> Svc {
     Svc::start_with(&[("worker.php", WORKER)], &settings, directives)
 }
 
-/// Starts a server whose sessions' handler asks for its lock again and again.
+/// Starts a server whose session handler polls for its lock.
 fn start_asking(folder: &Path) -> Svc {
     let library = folder.join("asking.so");
     c::extension(include_str!("php/asking_session.c"), &library);
@@ -114,7 +114,7 @@ fn take_turns(svc: &Svc, (beside, expected): (&str, &str)) {
     let mut first = send(svc, "/?stay=a", "same");
     inside(svc, "a");
     let mut others: Vec<_> = (0..3).map(|_| send(svc, "/", "same")).collect();
-    // The thread is free for others while they wait for the lock.
+    // The thread is free for other requests while these wait for the lock.
     assert_eq!(send(svc, beside, "other").response().text(), expected);
     leave(svc, "a");
     assert_eq!(first.response().text(), r#"[true,1,"same",false]"#);

@@ -1,4 +1,5 @@
-//! Applications of a kind that unmodified frameworks are: they keep the stream of the body in objects that know each other.
+//! Applications in the style of unmodified frameworks: they keep the stream of the body in objects that refer to each
+//! other.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -7,7 +8,7 @@ use crate::support::client::Client;
 const PSR7: &str = include_str!("php/psr7.php");
 const DAV: &str = include_str!("php/dav.php");
 
-/// How the handler `handle()` is called; the collector runs after every few requests, as an application may have it.
+/// The ways to call the handler `handle()`; the collector runs after every few requests, as in some applications.
 const LOOPS: [(&str, &str); 3] = [
     ("classic", "handle();"),
     ("serve", "Svc\\Worker::serve(handle(...));"),
@@ -56,7 +57,7 @@ fn an_application_that_is_built_once_survives_its_missing_pages() {
     }
 }
 
-/// What a client of the protocol tries in a folder of its own: method, path in it, fields, body; status and text.
+/// A WebDAV client's requests in a separate folder: method, path in it, fields, body; status and text.
 const SEQUENCE: [(&str, &str, &str, &str, u16, &str); 22] = [
     ("OPTIONS", "", "", "", 200, ""),
     ("PUT", "/res", "", "this is\na test file", 201, ""),

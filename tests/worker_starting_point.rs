@@ -1,4 +1,4 @@
-//! What the boot script has set up is where each request starts; what a request changes in place stays its own.
+//! Each request starts with the state that the boot script has set up; changes made in place stay private to the request.
 #![cfg(feature = "php")]
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::support::client::{Response, eventually};
 
 const WORKER: &str = include_str!("php/starting_point.php");
 
-/// With a boot script that has set everything up, or only called a function of streams.
+/// Starts a server with a boot script that has set everything up, or only called a function of streams.
 fn start(full: bool) -> Svc {
     start_script(WORKER, full)
 }
@@ -66,7 +66,7 @@ fn a_loop_of_the_script_s_own_starts_each_request_there_too() {
     let in_loop = format!("{in_loop} while (frankenphp_handle_request($handler)) {{ }}");
     for full in [false, true] {
         let svc = start_script(&in_loop, full);
-        // All but wrappers and filters, which stay registered (worker_registered.rs).
+        // All except wrappers and filters, which stay registered (worker_registered.rs).
         let look = || {
             let mut seen: Value = serde_json::from_str(&text(&svc, "/?do=look")).unwrap();
             let members = seen.as_object_mut().unwrap();
@@ -81,7 +81,7 @@ fn a_loop_of_the_script_s_own_starts_each_request_there_too() {
     }
 }
 
-/// Whom the context notifies of a transfer says so in the answer's head.
+/// The context's notification callback reports itself in the response's head.
 const NOTIFIED: &str = r"<?php
 function notify(string $whose): void
 {

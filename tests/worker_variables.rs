@@ -10,7 +10,7 @@ Svc\Worker::serve(function () use (&$kept) {
     $seen = json_encode([$_SERVER['REQUEST_URI'], $_SERVER['HTTP_X_A'] ?? null, $_SERVER['HTTP_X_B'] ?? null,
         filter_input(INPUT_SERVER, 'HTTP_X_A')], JSON_UNESCAPED_SLASHES);
     if (isset($_GET['spoil'])) {
-        // In place, through references, and kept for later.
+        // In place, through references, and for later.
         foreach ($_SERVER as $name => &$value) {
             $kept[] = $name;
             if (is_string($value)) {

@@ -1,4 +1,4 @@
-//! Waiting for streams: several requests for one descriptor, and bytes that a TLS session holds back.
+//! Waiting for streams: several requests on one descriptor, and bytes that a TLS session buffers.
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
@@ -23,7 +23,7 @@ Svc\Worker::serve(function () use (&$pair) {
             echo json_encode(Svc\wait_writable($pair[0], $timeout));
             return;
         case 'fibers':
-            // A fiber of the script's own has its request wait: one after the other, of the same descriptor.
+            // Fibers of the script make their request wait: one after the other, for the same descriptor.
             $answers = [];
             for ($i = 0; $i < 2; $i++) {
                 $fiber = new Fiber(function () use ($pair, &$answers) { $answers[] = Svc\wait_readable($pair[0]); });
@@ -70,7 +70,7 @@ fn tell(svc: &Svc, what: &str) -> String {
 
 const ACTIVE: &str = r#"svc_worker_request_fibers_active{worker="0"}"#;
 
-/// A request that waits, as the `count`th.
+/// Sends a request and asserts that it is the `count`th that waits.
 fn waits(svc: &Svc, what: &str, count: f64) -> Client {
     let mut client = svc.client();
     client.send(format!("GET /?do={what} HTTP/1.1\r\nHost: x\r\n\r\n"));
@@ -78,7 +78,7 @@ fn waits(svc: &Svc, what: &str, count: f64) -> Client {
     client
 }
 
-/// The worker has done what it could, and carries so many.
+/// Asserts that the worker is idle and has this many waiting requests.
 fn assert_waiting(svc: &Svc, count: f64) {
     tell(svc, "look");
     svc.assert_metric(ACTIVE, count);
@@ -103,7 +103,7 @@ fn several_requests_wait_for_one_descriptor() {
         assert_eq!(client.response().text(), text);
     }
     tell(&svc, "take");
-    // The first to come is the first to go.
+    // The first to arrive is the first to leave.
     let mut first = svc.client();
     first.send("GET /?do=read&timeout=0.3 HTTP/1.1\r\nHost: x\r\n\r\n");
     tell(&svc, "look");
@@ -181,10 +181,10 @@ Svc\Worker::serve(function () {
     $stream = stream_socket_client("tls://127.0.0.1:$_GET[port]", $error, $message, 5, STREAM_CLIENT_CONNECT, $context);
     stream_set_chunk_size($stream, (int) $_GET['chunk']);
     fwrite($stream, "GET /page.txt HTTP/1.1\r\nHost: a.example\r\n\r\n");
-    // Some versions of PHP read again behind what is buffered, and a stream that blocks would wait there.
+    // Some versions of PHP read on after the buffered bytes, which would wait on a blocking stream.
     stream_set_blocking($stream, false);
     $text = '';
-    // The connection stays open: once the last byte is here, nothing more comes.
+    // The connection stays open: after the last byte nothing more arrives.
     while (!str_ends_with($text, 'the end')) {
         if (!Svc\wait_readable($stream, 3)) {
             exit('nothing after ' . strlen($text) . ' bytes');

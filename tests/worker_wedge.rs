@@ -1,7 +1,7 @@
-//! A worker whose fibers are all taken by requests that have been answered takes nothing off the queue: the wedged pool;
-//! and a worker that several requests hold up: with PHP in it, and with a clock that the test moves.
+//! The wedged pool: a worker whose fibers all belong to answered requests takes no request from the queue; and a worker
+//! that several requests block: with PHP in this process, and with a clock that the test moves.
 //!
-//! One test, because PHP starts once in a process and ends on the thread that started it.
+//! One test, because PHP starts once per process and ends on the thread that started it.
 #![cfg(feature = "php")]
 
 use std::fs;
@@ -26,7 +26,7 @@ use crate::scraper::Collector;
 use crate::support::client::{Client, Response, eventually};
 use crate::support::skip::skipped;
 
-/// What one worker carries.
+/// The number of requests that one worker carries.
 const FIBERS: usize = 256;
 
 const WORKER: &str = r#"<?php
@@ -52,7 +52,7 @@ Svc\Worker::serve(function () {
     Svc\wait_readable(fopen(__DIR__ . $path, 'r+'));
 });"#;
 
-/// The control thread's clock. It stands still while the test says so, and goes when the test moves it.
+/// The control thread's clock. The test stops it, starts it and moves it.
 mod clock {
     use super::{AtomicBool, AtomicU64, Duration, Instant, LazyLock, Ordering};
 
@@ -100,7 +100,7 @@ struct Scene<'a> {
     ops: SocketAddr,
     root: &'a Path,
     log: &'a Lines,
-    /// What evaluates the alert rules, if there is one here.
+    /// The Prometheus server that evaluates the alert rules, if it is installed.
     collector: Option<Collector>,
 }
 
@@ -113,7 +113,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Waits until the page shows the pool as it is.
+    /// Waits until the page shows the wedged pool.
     fn shows_the_wedge(&self) {
         let Some(mut browser) = opened(self.ops) else { return };
         says(&mut browser, "state", "The pool is wedged");
@@ -133,12 +133,12 @@ impl Scene<'_> {
         line.unwrap_or_else(|| panic!("no {series} in {page}")).to_owned()
     }
 
-    /// Lets seconds pass, and the control thread see each.
+    /// Advances the clock by seconds, and waits until the control thread has acted on each.
     fn seconds(&self, count: u32) {
         for _ in 0..count {
             clock::advance(Duration::from_secs(1));
             let read = clock::readings();
-            // One turn of its loop begins by acting on what the clock says, and reads it three times in all.
+            // Each turn of its loop begins by acting on the clock, and reads it three times in all.
             eventually("the control thread has had a look", || {
                 self.ask("/healthz");
                 clock::readings() > read + 3
@@ -146,7 +146,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Whether the server is in service, by all that tell.
+    /// Returns whether the server is in service; asserts that all reports agree.
     fn is_well(&self) -> bool {
         let (readiness, health) = (self.ask("/readyz").status, self.ask("/health"));
         let report: Value = serde_json::from_slice(&health.body).unwrap();
@@ -182,13 +182,13 @@ impl Scene<'_> {
         clients
     }
 
-    /// How many requests of the worker were sorted as held up: by the system, by the script, by a function.
+    /// Returns how often a request was counted as blocking its worker: by the system, by the script, by a function.
     fn stuck(&self) -> [String; 3] {
         ["io", "cpu", "c_call"]
             .map(|kind| self.metric(&format!(r#"svc_worker_stuck_total{{worker_id="0",kind="{kind}"}}"#)))
     }
 
-    /// Waits until the worker has executed a good deal more of the script that spins.
+    /// Waits until the worker has executed much more of the spinning script.
     fn spin(&self) {
         let before = cpu_ticks("svc-php-0");
         eventually("the script spins", || cpu_ticks("svc-php-0") > before + 1);
@@ -203,7 +203,7 @@ impl Scene<'_> {
         gate.write_all(b"!").unwrap();
     }
 
-    /// The fields of the records with this message.
+    /// Returns the fields of the records with this message.
     fn told(&self, message: &str) -> Vec<Value> {
         let lines = self.log.0.lock().unwrap().clone();
         let records = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -221,10 +221,10 @@ impl Scene<'_> {
     }
 }
 
-/// The time that a thread of this process has spent outside of the kernel.
+/// Returns the time that a thread of this process has spent in user mode.
 fn cpu_ticks(name: &str) -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
-    // One that has just ended has no files.
+    // A thread that has just ended has no files.
     let read = |task: &Path, file| fs::read_to_string(task.join(file)).unwrap_or_default();
     let task = tasks.map(|task| task.unwrap().path()).find(|task| read(task, "comm").trim() == name);
     let stat = read(&task.unwrap_or_else(|| panic!("there is no thread {name}")), "stat");
@@ -237,7 +237,7 @@ const WARNING: &str =
 const STUCK: &str = "PHP worker is stuck in a request";
 const RECOVERED: &str = "PHP pool is reaching workers again";
 
-/// What the server has logged.
+/// The server's log.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -319,7 +319,7 @@ fn requests_with_an_answer_wedge_the_pool_until_they_end(scene: &Scene<'_>) {
         (scene.metric("svc_busy_workers"), scene.metric("svc_workers_idle")),
         ("0".into(), "1".into())
     );
-    // One look to compare with, and one that is suspect.
+    // One check to compare with, and one suspicious check.
     scene.seconds(2);
     assert!(scene.told(WARNING).is_empty());
     scene.seconds(1);
@@ -357,7 +357,7 @@ fn a_handler_that_ends_long_after_its_answer_ends_the_wedge(scene: &Scene<'_>) {
     eventually("they are gone", || scene.metric("svc_pending_requests") == "0");
     scene.seconds(120);
     assert!(!scene.is_well(), "what is in the queue was never looked at");
-    // Its handler ends, and the worker finds that nobody wants the others any more.
+    // Its handler ends, and the worker finds that the clients of the others are gone.
     scene.let_go("last");
     eventually("nothing is queued", || scene.metric("svc_queue_depth") == "0");
     scene.seconds(1);
@@ -405,7 +405,7 @@ fn requests_that_hold_a_worker_up_and_those_that_wedge_the_pool_are_told() {
         }));
         clock::go();
         let _ = fs::write(root.path().join("go"), "");
-        // Those that a failed test has left behind.
+        // Releases requests that a failed test has left waiting.
         for gate in ["answered", "held", "last", "left", "unanswered"] {
             let _ = fs::OpenOptions::new()
                 .read(true)
