@@ -1,7 +1,7 @@
-//! A whole connection for any bytes of its peer: what must hold of [`Connection`] whoever speaks to it.
+//! Serves a whole connection with arbitrary bytes of its peer, and checks the invariants of [`Connection`].
 //!
-//! The first four bytes of a sample choose: what was agreed on and who answers; how the rest is cut; how much the
-//! socket takes at once; the longest body.
+//! The first four bytes of a sample select the negotiated protocol and the kind of handler; how the rest is split; how much
+//! the socket accepts at once; the longest body.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use svc_core::time;
 /// The longest reply.
 const REPLY_BYTES: usize = 70_000;
 
-/// What the first bytes of a sample choose.
+/// The choices in the first bytes of a sample.
 #[derive(Clone, Copy, Debug)]
 struct Choices {
     agrees_on_http2: bool,
@@ -38,7 +38,7 @@ struct Choices {
     body_bytes_max: u64,
 }
 
-/// Who owns the connection.
+/// The owner of the connection.
 struct Owner {
     connection: Connection<usize>,
     choices: Choices,
@@ -49,7 +49,7 @@ struct Owner {
     has_ended: bool,
     held: usize,
     taken: Vec<u8>,
-    /// What was asked for, and how it ended: not, out, or lost.
+    /// The requests, and how they ended: not yet, sent, or lost.
     requests: Vec<(String, Option<bool>)>,
     permits: Arc<Permits>,
     spool: Spool,
@@ -76,8 +76,8 @@ pub(super) fn serve_sample(bytes: &[u8]) -> String {
     };
     let owner = serve(choices, rest);
     if !owner.connection.is_multiplexed() && !choices.is_closing {
-        // However the bytes are cut, the same is asked; but whether a connection goes on behind a body that its peer has
-        // asked whether to send depends on what of it has come.
+        // However the bytes are split, the requests are the same; but after a body with `Expect: 100-continue`, the number
+        // of bytes that have arrived decides whether the connection continues.
         let dripped = serve(Choices { cut: 1, ..choices }, rest);
         let asked = |owner: &Owner| owner.requests.iter().map(|(what, _)| what.clone()).collect::<Vec<_>>();
         let (whole, drips) = (asked(&owner), asked(&dripped));
@@ -102,7 +102,7 @@ fn serve(choices: Choices, bytes: &[u8]) -> Owner {
         (owner.has_ended, owner.peer.is_readable, owner.peer.is_closed) = (true, true, true);
         owner.turns();
     }
-    // From here on, only time passes.
+    // From now on, only time passes.
     for _ in 0..1000 {
         if owner.is_closed {
             break;
@@ -213,7 +213,7 @@ impl Owner {
                         self.connection.refuse_stream();
                         continue;
                     }
-                    // Which of its faults a head is refused for depends on what of it has come.
+                    // The error of a head with several faults depends on how much of it has arrived.
                     let error = match unreadable.error {
                         Rejected::Head(_) => "Head".into(),
                         error => format!("{error:?}"),

@@ -1,6 +1,6 @@
-//! What must hold for any bytes, said once for the fuzzer and for the tests that replay its corpus.
+//! The invariants for arbitrary bytes, shared by the fuzzer and the tests that replay its corpus.
 //!
-//! Each function panics when a promise is broken, and gives the verdict in words otherwise.
+//! Each function panics when an invariant is violated, and otherwise returns the verdict in words.
 
 mod connection;
 
@@ -121,7 +121,7 @@ pub(super) fn uri(bytes: &[u8]) -> String {
     if has_dot_segment_file(&path) { "hidden".into() } else { "200".into() }
 }
 
-/// Negotiates the coding of a reply; each line of the sample is a field of its own.
+/// Negotiates the coding of a response; each line of the sample is a separate field.
 pub(super) fn accept_encoding(bytes: &[u8]) -> String {
     let lines = || bytes.split(|&byte| byte == b'\n');
     let chosen = choose(lines(), &Coding::ALL);
@@ -144,7 +144,7 @@ pub(super) fn accept_encoding(bytes: &[u8]) -> String {
     }
 }
 
-/// Reads a query, in every dialect: values are replaced once and for all.
+/// Reads a query in every dialect: replacing values a second time changes nothing.
 pub(super) fn query(bytes: &[u8]) -> String {
     let dialects = [SqlDialect::MySql, SqlDialect::PostgreSql, SqlDialect::Standard, SqlDialect::Loose];
     for dialect in dialects.into_iter().chain(dialects.map(SqlDialect::with_other_backslash)) {
@@ -163,7 +163,7 @@ pub(super) fn query(bytes: &[u8]) -> String {
     if operation.is_empty() { "none".into() } else { operation }
 }
 
-/// Reads what proxies say, in both spellings; a line feed ends a line.
+/// Reads forwarding fields in both formats; a line feed ends a line.
 pub(super) fn hops(bytes: &[u8]) -> String {
     let lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     let by_standard: Vec<Hop> = forwarded(&lines).collect();
@@ -171,7 +171,7 @@ pub(super) fn hops(bytes: &[u8]) -> String {
     let commas = bytes.iter().filter(|&&byte| byte == b',').count();
     assert!(by_standard.len() <= lines.len() + commas && by_older.len() == lines.len() + commas);
     for (near, entry) in [("for=192.0.2.7;proto=https", true), ("192.0.2.7", false)] {
-        // Whatever stands to the left, the nearest proxy is read the same.
+        // The nearest proxy's entry is read the same, whatever precedes it.
         let line = [bytes, b", ", near.as_bytes()].concat();
         let lines = vec![&line[..]];
         let nearest = if entry { forwarded(&lines).next() } else { x_forwarded_for(&lines).next() };
@@ -212,7 +212,7 @@ pub(super) fn trace(bytes: &[u8]) -> String {
     let trace = Trace::of(&head, fresh);
     let state = trace.tracestate().map_or(&b""[..], |state| state.as_bytes());
     assert!(state.len() <= 512 && state.iter().all(|byte| matches!(byte, b' '..=b'~')));
-    // What is passed on is joined unchanged by the next.
+    // The next service joins the propagated trace unchanged.
     let onward = [
         b"GET / HTTP/1.1\r\nHost: h\r\ntraceparent: ",
         trace.traceparent().as_bytes(),
@@ -323,7 +323,7 @@ fn decode(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), BodyError
 
 fn check(path: &[u8], candidate: &Candidate) {
     match candidate {
-        // Redirected to, never sent.
+        // The response redirects to this path, whose file is never sent.
         Candidate::IndexOfDirectory { path: index } => assert!(index.starts_with(path)),
         Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
             let ending = path.len().saturating_sub(4);

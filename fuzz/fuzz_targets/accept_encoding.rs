@@ -1,4 +1,4 @@
-//! `Accept-Encoding`: any bytes keep the promises of `invariants.rs`.
+//! `Accept-Encoding`: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

@@ -1,4 +1,4 @@
-//! Chunked bodies: any bytes keep the promises of `invariants.rs`.
+//! Chunked bodies: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

@@ -1,4 +1,4 @@
-//! Whole connections: any bytes of a peer keep the promises of `invariants.rs`.
+//! Whole connections: any bytes of a peer satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

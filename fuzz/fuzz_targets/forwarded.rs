@@ -1,4 +1,4 @@
-//! What proxies say: any bytes keep the promises of `invariants.rs`.
+//! Forwarding fields of proxies: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

@@ -1,4 +1,4 @@
-//! Request heads: any bytes keep the promises of `invariants.rs`.
+//! Request heads: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

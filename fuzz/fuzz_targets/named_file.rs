@@ -1,4 +1,4 @@
-//! Fields of responses that may name a file: any bytes keep the promises of `invariants.rs`.
+//! Fields of responses that may name a file: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

@@ -1,4 +1,4 @@
-//! Trace contexts: any bytes keep the promises of `invariants.rs`.
+//! Trace contexts: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

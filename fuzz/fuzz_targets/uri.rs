@@ -1,4 +1,4 @@
-//! Paths and routes: any bytes keep the promises of `invariants.rs`.
+//! Paths and routes: any bytes satisfy `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]
