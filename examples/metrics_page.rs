@@ -1,4 +1,4 @@
-//! Reads docs/metrics.md and writes it with its tables as the table of the families has them: `make docs`.
+//! Rewrites the tables in docs/metrics.md from the table of metric families: `make docs`.
 
 use std::io::{self, Read, Write};
 

@@ -104,21 +104,21 @@ pub struct svc_plugin {
 }
 
 impl svc_text {
-    /// Bytes as a text that is valid as long as they are.
+    /// Wraps bytes; the text is valid as long as they are.
     pub fn of(bytes: &[u8]) -> Self {
         Self { data: bytes.as_ptr().cast(), size: bytes.len() }
     }
 
-    /// The bytes of a text of svc.
+    /// Returns the bytes of a text of svc.
     ///
     /// # Safety
     ///
-    /// It is valid for `'a`.
+    /// The text is valid for `'a`.
     pub unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.size == 0 {
             return &[];
         }
-        // SAFETY: the caller's; a text that is not empty has a pointer.
+        // SAFETY: guaranteed by the caller; a text that is not empty has a pointer.
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) }
     }
 }

@@ -1,7 +1,7 @@
-//! From C to the trait.
+//! Adapters from C callbacks to the trait.
 //!
-//! Promises: a panic becomes the error of its callback; after a panic, the plugin is called again, as its state may still be
-//! fine. Refuses: nothing is called before `init` has made the plugin, or after `stop` has taken it.
+//! A panic becomes the error of its callback; after a panic, the plugin is called again, because its state may still be
+//! consistent. No method is called before `init` has created the plugin, or after `stop` has consumed it.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::abi::{self, svc_host_api, svc_page_request, svc_plugin, svc_request_facts, svc_text};
 use crate::{Error, Host, Metrics, PageRequest, Plugin, RequestFacts};
 
-/// Which callbacks a plugin has.
+/// The callbacks that a plugin has.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, missing_docs, reason = "a set of names")]
 pub struct Offers {
@@ -21,18 +21,18 @@ pub struct Offers {
     pub request_ended: bool,
 }
 
-/// What svc keeps for the plugin.
+/// The state that svc passes to each callback.
 struct State<P> {
     host: Host,
-    /// From `init` to `stop`.
+    /// Present from `init` to `stop`.
     plugin: Option<P>,
 }
 
-/// The body of `svc_plugin_entry()`.
+/// Implements `svc_plugin_entry()`.
 ///
 /// # Safety
 ///
-/// svc calls it, once, with pointers that follow its header.
+/// Only svc calls it, once, with pointers that follow its header.
 pub unsafe fn enter<P: Plugin>(
     host: *const svc_host_api,
     plugin: *mut svc_plugin,
@@ -40,15 +40,15 @@ pub unsafe fn enter<P: Plugin>(
     version: &'static str,
     offers: Offers,
 ) -> i32 {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let Some(host) = (unsafe { Host::of(host) }) else { return abi::SVC_FAILED };
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let Some(plugin) = (unsafe { plugin.as_mut() }) else { return abi::SVC_FAILED };
     if host.api().abi != abi::SVC_PLUGIN_ABI || host.api().size < size_of::<svc_host_api>() {
         plugin.abi = abi::SVC_PLUGIN_ABI;
         return abi::SVC_FAILED;
     }
-    // Never freed: the library is never unloaded.
+    // Leaked, because the library is never unloaded.
     let state: *mut State<P> = Box::into_raw(Box::new(State { host, plugin: None }));
     *plugin = svc_plugin {
         size: size_of::<svc_plugin>(),
@@ -70,7 +70,7 @@ pub unsafe fn enter<P: Plugin>(
 }
 
 unsafe extern "C" fn init<P: Plugin>(state: *mut c_void) -> i32 {
-    // SAFETY: the state that `enter` has made, on the plugin's thread.
+    // SAFETY: `enter` has created the state, and this is the plugin's thread.
     unsafe {
         with(state, |state: &mut State<P>| {
             state.plugin = Some(P::init(&state.host)?);
@@ -80,7 +80,7 @@ unsafe extern "C" fn init<P: Plugin>(state: *mut c_void) -> i32 {
 }
 
 unsafe extern "C" fn start<P: Plugin>(state: *mut c_void) -> i32 {
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe { with(state, |state: &mut State<P>| state.plugin()?.start().map(|()| abi::SVC_OK)) }
 }
 
@@ -91,12 +91,12 @@ unsafe extern "C" fn stop<P: Plugin>(state: *mut c_void) {
         }
         Ok(abi::SVC_OK)
     };
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe { with(state, stop) };
 }
 
 unsafe extern "C" fn health<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe {
         with(state, |state: &mut State<P>| {
             let health = state.plugin()?.health()?;
@@ -106,7 +106,7 @@ unsafe extern "C" fn health<P: Plugin>(state: *mut c_void, answer: *mut c_void) 
 }
 
 unsafe extern "C" fn config<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe {
         with(state, |state: &mut State<P>| {
             let json = state.plugin()?.config()?;
@@ -127,12 +127,12 @@ unsafe extern "C" fn serve<P: Plugin>(
         let code = state.host.answer_page(answer, page.status, &page.kind, &page.body);
         taken(code, "the page", "its status or its content type is not valid")
     };
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe { with(state, serve) }
 }
 
 unsafe extern "C" fn metrics<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe {
         with(state, |state: &mut State<P>| {
             let mut metrics = Metrics::new(state.host, answer);
@@ -147,7 +147,7 @@ unsafe extern "C" fn request_ended<P: Plugin>(state: *mut c_void, facts: *const 
         let facts = unsafe { RequestFacts::of(facts) };
         state.plugin()?.request_ended(&facts).map(|()| abi::SVC_OK)
     };
-    // SAFETY: as of `init`.
+    // SAFETY: as in `init`.
     unsafe { with(state, request_ended) }
 }
 
@@ -157,13 +157,13 @@ impl<P> State<P> {
     }
 }
 
-/// Calls `act`; an error or a panic is explained to svc.
+/// Calls `act`, and explains an error or a panic to svc.
 ///
 /// # Safety
 ///
-/// `state` was made by [`enter`], and no other callback runs.
+/// `state` was created by [`enter`], and no other callback runs.
 unsafe fn with<P>(state: *mut c_void, act: impl FnOnce(&mut State<P>) -> Result<i32, Error>) -> i32 {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let state = unsafe { &mut *state.cast::<State<P>>() };
     let host = state.host;
     let result = catch_unwind(AssertUnwindSafe(|| act(state)))
@@ -179,7 +179,7 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
-/// What svc has said about an answer.
+/// Converts svc's code for an answer to a result.
 fn taken(code: i32, what: &str, malformed: &str) -> Result<i32, Error> {
     match code {
         abi::SVC_OK => Ok(code),

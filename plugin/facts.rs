@@ -7,36 +7,36 @@ use crate::abi::{svc_request_facts, svc_text};
 /// A request of the main port that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestFacts<'a> {
-    /// As the client wrote it; empty if it could not be read, as the path.
+    /// The method as the client wrote it; empty, like the path, if the request could not be read.
     pub method: &'a [u8],
-    /// Without the query; not decoded.
+    /// The path without the query; not decoded.
     pub path: &'a [u8],
-    /// Such as `HTTP/1.1`.
+    /// The protocol, such as `HTTP/1.1`.
     pub protocol: &'a [u8],
     /// The address of the client.
     pub client: &'a [u8],
     /// The request ID.
     pub request_id: &'a [u8],
-    /// Empty without a trace.
+    /// The trace ID; empty without a trace.
     pub trace_id: &'a [u8],
-    /// Why it was not admitted; empty if it was.
+    /// The reason why the request was not admitted; empty if it was admitted.
     pub shed_reason: &'a [u8],
-    /// 499 if the client had left before the response.
+    /// The status; 499 if the client had left before the response.
     pub status: u16,
     /// The bytes of the response's body that were sent.
     pub response_bytes: u64,
-    /// From the first byte of the request to the last byte of the response.
+    /// The time from the first byte of the request to the last byte of the response.
     pub duration: Duration,
-    /// `None` if no worker took it.
+    /// The time in the queue; `None` if no worker took the request.
     pub queue_wait: Option<Duration>,
 }
 
 impl RequestFacts<'_> {
     /// # Safety
     ///
-    /// `facts` was passed by svc, and is valid for as long as the result is used.
+    /// `facts` was passed by svc, and stays valid while the result is used.
     pub(crate) unsafe fn of(facts: *const svc_request_facts) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let facts = unsafe { *facts };
         // SAFETY: the texts are valid as long as the struct is.
         let bytes = |text: svc_text| unsafe { text.bytes() };

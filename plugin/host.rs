@@ -1,4 +1,4 @@
-//! What svc offers at any time.
+//! The functions that svc offers at any time.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 use crate::Error;
 use crate::abi::{self, svc_host_api, svc_text};
 
-/// svc, as a plugin knows it. It can be copied, kept, and used on any thread.
+/// A handle of svc. It can be copied, kept, and used on any thread.
 #[derive(Clone, Copy)]
 pub struct Host(&'static svc_host_api);
 
-// SAFETY: by contract, what is reached through it (the log, settings) may be used on any thread, and it lives for ever.
+// SAFETY: by contract, its functions (the log, settings) may be called on any thread, and it is never freed.
 unsafe impl Send for Host {}
-// SAFETY: likewise.
+// SAFETY: as above.
 unsafe impl Sync for Host {}
 
 /// The level of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something does not work.
+    /// A failure.
     Error,
-    /// Something deserves a look.
+    /// A condition that deserves attention.
     Warn,
-    /// Something has happened.
+    /// A normal event.
     Info,
     /// For developers.
     Debug,
@@ -32,15 +32,15 @@ pub enum Level {
 impl Host {
     /// # Safety
     ///
-    /// `api` was given by svc.
+    /// `api` was passed by svc.
     pub(crate) unsafe fn of(api: *const svc_host_api) -> Option<Self> {
-        // SAFETY: the caller's; it lives for ever.
+        // SAFETY: guaranteed by the caller; svc never frees it.
         unsafe { api.as_ref() }.map(Self)
     }
 
-    /// The version of svc.
+    /// Returns the version of svc.
     pub fn version(&self) -> String {
-        // SAFETY: valid for ever.
+        // SAFETY: svc never frees the text.
         String::from_utf8_lossy(unsafe { self.0.version.bytes() }).into_owned()
     }
 
@@ -57,11 +57,11 @@ impl Host {
         unsafe { (self.0.log)(self.0.host, level, svc_text::of(message.as_bytes())) };
     }
 
-    /// The setting `PLUGIN_<NAME>_<KEY>`, where `key` is written as in the environment; `None` if it is not set.
+    /// Returns the setting `PLUGIN_<NAME>_<KEY>`, where `key` is written as in the environment; `None` if it is not set.
     ///
     /// # Errors
     ///
-    /// If it is not UTF-8.
+    /// If the value is not UTF-8.
     pub fn setting(&self, key: &str) -> Result<Option<String>, Error> {
         let mut value = svc_text::of(b"");
         // SAFETY: svc's own function and handle; both texts are valid for the call.
@@ -69,16 +69,16 @@ impl Host {
         if code != abi::SVC_OK {
             return Ok(None);
         }
-        // SAFETY: settings are valid for ever.
+        // SAFETY: svc never frees settings.
         let value = String::from_utf8(unsafe { value.bytes() }.to_vec());
         value.map(Some).map_err(|_| Error::new(format!("the setting {key} is not UTF-8")))
     }
 
-    /// A setting as a number, or whatever else can be read from a text.
+    /// Returns a setting as a number, or as another type that can be parsed; `otherwise` if it is not set.
     ///
     /// # Errors
     ///
-    /// If it is set and cannot be read.
+    /// If the setting cannot be parsed.
     pub fn parsed_setting<T: FromStr>(&self, key: &str, otherwise: T) -> Result<T, Error>
     where
         T::Err: fmt::Display,
@@ -87,7 +87,7 @@ impl Host {
         text.trim().parse().map_err(|error| Error::new(format!("the setting {key} is {text:?}: {error}")))
     }
 
-    /// Says why a callback is about to fail.
+    /// Explains to svc why a callback is about to fail.
     pub(crate) fn explain(&self, reason: &str) {
         // SAFETY: svc's own function and handle; the text is valid for the call.
         unsafe { (self.0.explain)(self.0.host, svc_text::of(reason.as_bytes())) };

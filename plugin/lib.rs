@@ -25,23 +25,22 @@
 //! }
 //! ```
 //!
-//! Promises: every rule of `include/svc_plugin.h` is kept by construction; a panic in a callback becomes its error, and
-//! svc goes on. Refuses: it depends on nothing, not even on other crates of svc. With `panic = "abort"`, a panic ends the
-//! process.
+//! The crate keeps every rule of `include/svc_plugin.h` by construction; a panic in a callback becomes its error, and svc
+//! continues. It has no dependencies, not even on other crates of svc. With `panic = "abort"`, a panic ends the process.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `abi` | the header, in Rust |
-//! | `host` | what svc offers at any time |
+//! | `host` | the functions that svc offers at any time |
 //! | `metrics` | a list of metrics |
 //! | `page` | a request for a page, and its answer |
 //! | `facts` | a request of the main port that has ended |
-//! | `callbacks` | from C to the trait |
+//! | `callbacks` | adapters from C callbacks to the trait |
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 use std::fmt;
 
-/// The examples in Rust of the page about plugins are tests.
+/// The Rust examples of the page about plugins, as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/plugins.md")]
 struct PageOfPlugins;
@@ -62,47 +61,47 @@ pub use page::{Page, PageRequest};
 
 /// A plugin. All methods are called on one thread, one at a time.
 ///
-/// A callback is called only if [`plugin!`] lists it; the others have defaults that are never seen.
+/// A callback is called only if [`plugin!`] lists it; the default implementations of the others are never called.
 pub trait Plugin: Sized {
-    /// Reads settings and prepares. The start of svc waits for it.
+    /// Reads settings and prepares the plugin. The start of svc waits for it.
     ///
     /// # Errors
     ///
-    /// Why svc must not start.
+    /// If svc must not start; the error says why.
     fn init(host: &Host) -> Result<Self, Error>;
 
-    /// svc begins to serve.
+    /// Starts the plugin: svc begins to serve.
     ///
     /// # Errors
     ///
-    /// Why the plugin has failed; nothing but [`stop`](Self::stop) is called then.
+    /// If the plugin has failed; then only [`stop`](Self::stop) is called.
     fn start(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// How the plugin is; asked about once a second.
+    /// Returns the health of the plugin; called about once a second.
     ///
     /// # Errors
     ///
-    /// Why it has failed.
+    /// If the plugin has failed; the error says why.
     fn health(&mut self) -> Result<Health, Error> {
         Err(Error::new("not implemented"))
     }
 
-    /// Adds all metrics; asked about once a second.
+    /// Adds all metrics; called about once a second.
     ///
     /// # Errors
     ///
-    /// Why there are none.
+    /// If the metrics are not available; the error says why.
     fn metrics(&mut self, _metrics: &mut Metrics<'_>) -> Result<(), Error> {
         Err(Error::new("not implemented"))
     }
 
-    /// What `/config` shows of the plugin, as a JSON object; asked about once a second.
+    /// Returns the plugin's part of `/config`, a JSON object; called about once a second.
     ///
     /// # Errors
     ///
-    /// Why that cannot be said.
+    /// If the object is not available.
     fn config(&mut self) -> Result<String, Error> {
         Err(Error::new("not implemented"))
     }
@@ -111,21 +110,21 @@ pub trait Plugin: Sized {
     ///
     /// # Errors
     ///
-    /// Why there is no page; the answer is 500.
+    /// If there is no page; the response is a 500.
     fn serve(&mut self, _request: &PageRequest<'_>) -> Result<Page, Error> {
         Err(Error::new("not implemented"))
     }
 
-    /// A request of the main port has ended.
+    /// Handles the end of a request of the main port.
     ///
     /// # Errors
     ///
-    /// What went wrong; it is counted and logged.
+    /// If the handling fails; the error is counted and logged.
     fn request_ended(&mut self, _facts: &RequestFacts<'_>) -> Result<(), Error> {
         Err(Error::new("not implemented"))
     }
 
-    /// svc ends.
+    /// Stops the plugin: svc shuts down.
     fn stop(self) {}
 }
 
@@ -134,7 +133,7 @@ pub trait Plugin: Sized {
 pub struct Error(String);
 
 impl Error {
-    /// An error with this text.
+    /// Creates an error with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -146,14 +145,14 @@ impl fmt::Display for Error {
     }
 }
 
-/// Any error is one, so that `?` works; this is why the type itself is no `std::error::Error`.
+/// Converts any error, so that `?` works; for that, the type itself must not implement `std::error::Error`.
 impl<E: std::error::Error> From<E> for Error {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
 }
 
-/// How a plugin is, and what an operator should know.
+/// The health of a plugin, with a text for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     status: i32,
@@ -161,23 +160,23 @@ pub struct Health {
 }
 
 impl Health {
-    /// All is well.
+    /// Creates the status `ok`.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { status: abi::SVC_HEALTH_OK, text: text.into() }
     }
 
-    /// Worth a look; svc stays ready.
+    /// Creates the status `degraded`: worth a look; svc stays ready.
     pub fn degraded(text: impl Into<String>) -> Self {
         Self { status: abi::SVC_HEALTH_DEGRADED, text: text.into() }
     }
 
-    /// It does not work: `/health` and readiness answer 503.
+    /// Creates the status `failed`: `/health` and readiness answer 503.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { status: abi::SVC_HEALTH_FAILED, text: text.into() }
     }
 }
 
-/// Defines what svc looks for in a plugin: its type, its name, its version, and the callbacks that it has.
+/// Defines the symbol that svc looks up in a plugin, from its type, its name, its version, and its callbacks.
 #[macro_export]
 macro_rules! plugin {
     (
@@ -186,7 +185,7 @@ macro_rules! plugin {
         version: $version:expr,
         callbacks: [$($callback:ident),* $(,)?] $(,)?
     ) => {
-        /// What svc calls first.
+        /// The first function that svc calls.
         #[unsafe(no_mangle)]
         extern "C" fn svc_plugin_entry(
             host: *const $crate::abi::svc_host_api,

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use crate::Host;
 use crate::abi::{self, svc_label, svc_text};
 
-/// The metrics of a plugin, while it adds them.
+/// The metrics of a plugin while it adds them.
 #[derive(Debug)]
 pub struct Metrics<'a> {
     host: Host,
@@ -15,18 +15,18 @@ pub struct Metrics<'a> {
     call: PhantomData<&'a mut ()>,
 }
 
-/// Why svc has refused a family or a series.
+/// The reason why svc has refused a family or a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It is there already.
+    /// The family or series exists already.
     Duplicate,
     /// A name, a help, a label or a number is not valid.
     Invalid,
-    /// There is no family.
+    /// A series comes before the first family.
     NotNow,
     /// All metrics together are too large.
     TooLarge,
-    /// Something else went wrong.
+    /// Another failure.
     Failed,
 }
 
@@ -35,11 +35,11 @@ impl Metrics<'_> {
         Self { host, answer, call: PhantomData }
     }
 
-    /// Begins a family of numbers that only grow; its name is `svc_plugin_<name>_` with `name`, which ends in `_total`.
+    /// Begins a family of numbers that only grow. Its name is `svc_plugin_<name>_` with `name`, which ends in `_total`.
     ///
     /// # Errors
     ///
-    /// Why it was refused; the others are kept.
+    /// If svc refuses the family; the others are kept.
     pub fn counter(&mut self, name: &str, help: &str) -> Result<&mut Self, Refused> {
         self.family(abi::SVC_COUNTER, name, help)
     }
@@ -48,16 +48,16 @@ impl Metrics<'_> {
     ///
     /// # Errors
     ///
-    /// Why it was refused; the others are kept.
+    /// If svc refuses the family; the others are kept.
     pub fn gauge(&mut self, name: &str, help: &str) -> Result<&mut Self, Refused> {
         self.family(abi::SVC_GAUGE, name, help)
     }
 
-    /// Adds a series to the family that was begun last.
+    /// Adds a series to the most recent family.
     ///
     /// # Errors
     ///
-    /// Why it was refused; the others are kept.
+    /// If svc refuses the series; the others are kept.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: f64) -> Result<&mut Self, Refused> {
         let text = |text: &str| svc_text::of(text.as_bytes());
         let labels: Vec<_> =

@@ -2,21 +2,21 @@
 
 use crate::abi::{svc_page_request, svc_text};
 
-/// What was asked below `/plugins/<name>/`, as the client wrote it: nothing is decoded.
+/// A request below `/plugins/<name>/`, as the client wrote it: not decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct PageRequest<'a> {
-    /// The path below the plugin's own.
+    /// The path below `/plugins/<name>/`.
     pub path: &'a [u8],
-    /// What follows the question mark; empty if there is none.
+    /// The part after the question mark; empty if there is none.
     pub query: &'a [u8],
 }
 
 impl PageRequest<'_> {
     /// # Safety
     ///
-    /// `request` was passed by svc, and is valid for as long as the result is used.
+    /// `request` was passed by svc, and stays valid while the result is used.
     pub(crate) unsafe fn of(request: *const svc_page_request) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         let svc_page_request { path, query, .. } = unsafe { *request };
         // SAFETY: the texts are valid as long as the struct is.
         let bytes = |text: svc_text| unsafe { text.bytes() };
@@ -24,7 +24,7 @@ impl PageRequest<'_> {
     }
 }
 
-/// A page. Its body may have 8 MiB.
+/// A page. Its body may have up to 8 MiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub(crate) status: u16,
@@ -33,27 +33,27 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page with a status from 200 to 599 and a content type.
+    /// Creates a page with a status from 200 to 599 and a content type.
     pub fn new(status: u16, content_type: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
         Self { status, kind: content_type.into(), body: body.into() }
     }
 
-    /// A page of HTML in UTF-8.
+    /// Creates an HTML page in UTF-8.
     pub fn html(body: impl Into<Vec<u8>>) -> Self {
         Self::new(200, "text/html; charset=utf-8", body)
     }
 
-    /// Plain text in UTF-8.
+    /// Creates a page of plain text in UTF-8.
     pub fn text(body: impl Into<Vec<u8>>) -> Self {
         Self::new(200, "text/plain; charset=utf-8", body)
     }
 
-    /// JSON.
+    /// Creates a JSON page.
     pub fn json(body: impl Into<Vec<u8>>) -> Self {
         Self::new(200, "application/json", body)
     }
 
-    /// There is no such page.
+    /// Creates a page with the status 404.
     pub fn not_found() -> Self {
         Self::new(404, "text/plain; charset=utf-8", "not found\n")
     }

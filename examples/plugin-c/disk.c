@@ -34,7 +34,7 @@ static svc_text text_of(const char *string)
     return text;
 }
 
-/* Says why a callback fails. */
+/* Explains why a callback fails. */
 static int32_t fail(const struct disk *disk, const char *what, const char *why)
 {
     char reason[512];
@@ -43,7 +43,8 @@ static int32_t fail(const struct disk *disk, const char *what, const char *why)
     return SVC_FAILED;
 }
 
-/* A setting, or `otherwise`. Settings are valid for ever, and end with a NUL. */
+/* Returns a setting, or `otherwise` if it is not set. Settings stay valid until the process ends, and have a NUL at their
+ * end. */
 static const char *setting(const struct disk *disk, const char *key, const char *otherwise)
 {
     svc_text value;
@@ -67,7 +68,7 @@ static int32_t measure(const struct disk *disk, struct space *space)
     if (statvfs(disk->path, &facts)) {
         return fail(disk, disk->path, strerror(errno));
     }
-    /* What others than root can have. */
+    /* The space available to unprivileged users. */
     space->free = (double)facts.f_bavail * (double)facts.f_frsize;
     space->total = (double)facts.f_blocks * (double)facts.f_frsize;
     return SVC_OK;

@@ -21,7 +21,7 @@ struct Space {
     total: u64,
 }
 
-/// A number that is none, such as `nan`, would be no JSON.
+/// Rejects values that are not finite, such as `nan`: JSON has no such numbers.
 fn percent_setting(host: &Host, key: &str, otherwise: f64) -> Result<f64, Error> {
     let percent = host.parsed_setting(key, otherwise)?;
     if percent.is_finite() {
@@ -37,7 +37,7 @@ impl Plugin for Disk {
         let degraded_percent = percent_setting(host, "DEGRADED_PERCENT", 10.0)?;
         let failed_percent = percent_setting(host, "FAILED_PERCENT", 2.0)?;
         let disk = Self { path, degraded_percent, failed_percent, checks: 0 };
-        // A path that is not there is a mistake of the settings.
+        // A missing path is an error in the settings.
         disk.space()?;
         host.log(Level::Info, format_args!("watching {}", disk.path));
         Ok(disk)
@@ -85,7 +85,7 @@ impl Disk {
     fn space(&self) -> Result<Space, Error> {
         let disk =
             rustix::fs::statvfs(&self.path).map_err(|error| Error::new(format!("{}: {error}", self.path)))?;
-        // What others than root can have.
+        // The space available to unprivileged users.
         Ok(Space { free: disk.f_bavail * disk.f_frsize, total: disk.f_blocks * disk.f_frsize })
     }
 }
