@@ -3,7 +3,7 @@
 //! libc keeps free memory between blocks in use for later allocations. After a peak, that can be most of the process.
 //! Nothing is returned while clients hold a large part of the increase. If returning memory has no effect, it is
 //! repeated a few times after increasing pauses, as connections may be closed meanwhile; after that, the process counts
-//! as needing its memory. The machine itself frees nothing.
+//! as needing its memory, until clients let go of what they held then. The machine itself frees nothing.
 
 use crate::limits::MEMORY_PEAK_MIN;
 
@@ -21,6 +21,8 @@ pub(in crate::serve) struct MemoryPeak {
     pause: u32,
     /// The resident memory after the last attempt.
     tried: u64,
+    /// If the base is an assumption after attempts without effect: the base before it, and the memory that clients held then.
+    assumed: Option<(Option<u64>, u64)>,
 }
 
 /// The number of attempts without effect after which the process is assumed to need its memory.
@@ -40,6 +42,10 @@ impl MemoryPeak {
     pub(in crate::serve) fn tick(&mut self, now: MemoryReading) -> bool {
         let last = std::mem::replace(&mut self.last, now);
         self.pause = self.pause.saturating_sub(1);
+        if let Some((base, _)) = self.assumed.take_if(|(_, held)| now.held + MEMORY_PEAK_MIN / 4 <= *held) {
+            // Clients may have held more than was counted, and have let go of it.
+            (self.base, self.vain, self.pause) = (base, 0, 0);
+        }
         if self.vain > 0 && now.resident >= self.tried + MEMORY_PEAK_MIN {
             // This is a new peak.
             (self.vain, self.pause) = (0, 0);
@@ -53,6 +59,7 @@ impl MemoryPeak {
                 self.base.get_or_insert(left);
                 self.vain = 0;
             } else if self.vain == TRIES_MAX {
+                self.assumed = Some((self.base, now.held));
                 (self.base, self.vain) = (Some(left), 0);
             } else {
                 self.vain += 1;
@@ -102,6 +109,8 @@ mod tests {
         // The failed attempts at the start do not delay it.
         let late = [&[(40, 0); 14][..], &[(140, 0); 3], &[(45, 0); 2]].concat();
         assert!(trims(&late).contains(&15), "{:?}", trims(&late));
+        let held_long = [&needed[..], &[(200, 30); 100], &[(200, 0); 3], &[(45, 0); 2]].concat();
+        assert!(trims(&held_long).contains(&105), "{:?}", trims(&held_long));
         let tries = trims(&[&needed[..], &[(140, 0); 1000]].concat()).len();
         assert!((2..=10).contains(&tries), "what is needed is given back {tries} times");
     }
