@@ -4,6 +4,8 @@
 //! replaced claims no more jobs and first completes its own, unless these wait for jobs that no other thread claims.
 //! The owner of the loop begins the jobs.
 
+use std::time::Duration;
+
 use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
 use svc_ffi::{PhpWorkerFacts, RequestProgress, WorkerRequests};
 
@@ -70,18 +72,15 @@ impl<'a, J: Job> ServeLoop<'a, J> {
 
     /// Sleeps until there is work, or collects garbage that is due. Returns false if the thread ends.
     pub(crate) fn sleep(&mut self, visits: &mut WorkerRequests) -> bool {
-        let is_idle = self.waiting == 0 && self.leaves.is_none();
-        let longest = if is_idle { visits.time_to_garbage() } else { None };
-        if longest.is_some_and(|longest| longest.is_zero()) {
-            self.tidy(visits);
-            return true;
-        }
-        let takes_more = self.takes_more() && self.context.directive() == Directive::Serve;
-        if !takes_more {
-            if self.waiting == 0 {
-                return false;
+        if !self.takes_more() || self.context.directive() != Directive::Serve {
+            if self.waiting > 0 {
+                visits.wait(None);
             }
-            visits.wait(None);
+            return self.waiting > 0;
+        }
+        let longest = if self.waiting == 0 { visits.time_to_garbage() } else { None };
+        if longest == Some(Duration::ZERO) {
+            self.tidy(visits);
         } else if self.context.prepare_park() {
             let ready = visits.wait(longest);
             self.context.unpark(ready > 0);
@@ -106,7 +105,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         self.decide(visits);
     }
 
-    /// Decides whether the thread is to be replaced.
+    /// Decides whether to replace the thread.
     fn decide(&mut self, visits: &mut WorkerRequests) -> PhpWorkerFacts {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
