@@ -77,8 +77,7 @@ impl Router {
         let part = self.site.part(&path);
         // The common case in worker mode: nothing else needs to be looked up.
         if part.has_only_the_script(&path)
-            && let Some(script) = self.scripts.get(&part.key, now)
-            && self.site.leaves_to_front_controller(&path)
+            && let Some(script) = self.front_controller(&path, now)
         {
             return Handler::Script(Arc::clone(script));
         }
@@ -87,9 +86,7 @@ impl Router {
         }
         match self.site.kept(&path, now) {
             Lookup::Absent | Lookup::Old => {
-                if let Some(script) = self.scripts.get(&part.key, now)
-                    && self.site.leaves_to_front_controller(&path)
-                {
+                if let Some(script) = self.front_controller(&path, now) {
                     return Handler::Script(Arc::clone(script));
                 }
                 self.disk.order(FileJob::Find(Arc::clone(&self.site), path), key);
@@ -101,6 +98,12 @@ impl Router {
                 Handler::File(Ready { asset, was_kept: true })
             }
         }
+    }
+
+    /// Returns the script that handles all remaining paths if it was found recently and certainly handles this one.
+    fn front_controller(&self, path: &[u8], now: Instant) -> Option<&Arc<Script>> {
+        let script = self.scripts.get(&self.site.part(path).key, now)?;
+        self.site.leaves_to_front_controller(path).then_some(script)
     }
 
     /// Remembers that `script` handles a normalised path. A path that the front controller handles is not remembered:
