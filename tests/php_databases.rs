@@ -127,11 +127,15 @@ fn mariadb_answers_pdo_and_mysqli() {
     assert_eq!(asked(&database, MYSQLI), json!([["wombat", ""], ["wombat", ""], tls]));
 }
 
+fn with_statistics(database: &Database, workers: &str) -> Svc {
+    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
+    Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", workers)])
+}
+
 #[test]
 fn mysqlnd_counts_for_each_connection_and_for_the_process() {
     let Some(database) = databases::mariadb() else { return };
-    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
-    let svc = Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", "2")]);
+    let svc = with_statistics(&database, "2");
     // For rows that the script fetches from memory, PHP updates only the statistics of the process.
     let connection = json!([2, 2, 40, 0, 2, 2, 40]);
     let client = json!([2, 2, 40, 40, 2, 2, 40]);
@@ -143,8 +147,7 @@ fn mysqlnd_counts_for_each_connection_and_for_the_process() {
 #[test]
 fn threads_that_count_together_get_their_own_rows() {
     let Some(database) = databases::mariadb() else { return };
-    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()});
-    let svc = Svc::start(&[("index.php", &*script(STATISTICS, &constants))], &[("PHP_WORKERS", "4")]);
+    let svc = with_statistics(&database, "4");
     let connection = json!([2, 2, 40, 0, 2, 2, 40]);
     std::thread::scope(|scope| {
         for _ in 0..4 {
