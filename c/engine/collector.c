@@ -1,4 +1,4 @@
-/* When PHP's cycle collector runs in worker mode.
+/* Decides when PHP's cycle collector runs in worker mode.
  *
  * A collection frees the garbage of the whole thread, and calls the destructors of objects that other requests have
  * left. Inside a request, these destructors would write to its output and its session, and read its superglobals.

@@ -154,7 +154,7 @@ void shim_request_run(shim_fiber *fiber)
         shim_cache_begin(fiber->context.time);
         ended = serve_client(fiber, &here);
     } else if (ended) {
-        shim_modules_start_none(&fiber->state.modules_started);
+        shim_modules_mark_started(&fiber->state.modules_started);
         ended = shim_step(&here, clean_up, fiber);
         if (shim_own_worker.is_looping) {
             (void)shim_step(&here, end_own_connections, fiber);

@@ -214,7 +214,7 @@ void shim_modules_start(int *started)
     }
 }
 
-void shim_modules_start_none(int *started)
+void shim_modules_mark_started(int *started)
 {
     *started = of_modules.count;
 }

@@ -12,7 +12,7 @@ void shim_modules_release(void);
 void shim_modules_begin(int *begun);
 void shim_modules_start(int *started);
 /* Marks all extensions as started without starting them, so that they end what destructors between requests begin. */
-void shim_modules_start_none(int *started);
+void shim_modules_mark_started(int *started);
 bool shim_modules_prepare(char **block);
 /* Puts the baseline snapshot in place once more: handlers of directives may have written into it. */
 void shim_modules_reset(void);
