@@ -31,6 +31,8 @@ use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use svc_types::OpcacheFacts;
+
 /// The longest time that new requests are held back for the running ones to end.
 const GATHER_MAX: Duration = Duration::from_millis(250);
 
@@ -52,17 +54,6 @@ pub enum RestartNews {
         /// Whether the restart had been delayed.
         was_delayed: bool,
     },
-}
-
-/// Facts about the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpcacheFacts {
-    /// A restart is wanted.
-    pub is_stale: bool,
-    /// The number of workers that use the cache.
-    pub users: usize,
-    /// Another request or task is inside.
-    pub is_occupied: bool,
 }
 
 /// The relation of the calling thread to the barrier.

@@ -245,12 +245,12 @@ mod executor {
 
     use svc_core::config::Executor;
     use svc_core::limits::CONTROL_TICK;
-    use svc_core::observe::{Hint, OpcacheReading};
+    use svc_core::observe::Hint;
     use svc_core::serve::Shared;
     use svc_core::tasks::Task;
 
+    use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
-    use svc_ffi::{OpcacheMemory, Php};
 
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
@@ -258,6 +258,7 @@ mod executor {
     use crate::php::{self, PhpStartError};
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
+    use crate::runtime::ServerRuntime;
     use crate::watch;
 
     use super::{
@@ -317,7 +318,7 @@ mod executor {
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {
-                shared.opcache.lock().note(opcache_reading(memory));
+                shared.opcache.lock().note(memory);
             }
         };
         // Read before the first scrape of a ready server.
@@ -343,11 +344,6 @@ mod executor {
         } else {
             shared.metrics.restart_required.set();
         }
-    }
-
-    fn opcache_reading(memory: OpcacheMemory) -> OpcacheReading {
-        let OpcacheMemory { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses } = memory;
-        OpcacheReading { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses }
     }
 
     /// Ends the process without running exit handlers.
@@ -400,7 +396,7 @@ mod executor {
             return String::new();
         };
         let installation = Installation::of_this_binary();
-        match Php::start(svc_ffi::StartOptions {
+        match Php::start::<ServerRuntime>(svc_ffi::StartOptions {
             ini_defaults: &[],
             ini_overrides: &[],
             environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),

@@ -8,19 +8,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use svc_core::config::RuntimeHook;
 use svc_core::http::{Traceparent, Version, ip_text};
-use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+use svc_core::observe::{Event, HookObstacle, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange, Script};
 use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans,
-    WorkerRequest,
+    Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans, WorkerRequest,
 };
 
 use crate::cgi;
-use crate::hooks;
 use crate::response::{Response, ThreadContext};
 use crate::script_spans::{OpenSpans, ParkWatch};
 use crate::variables::Variables;
@@ -283,8 +282,8 @@ impl WorkerRequest for Invocation {
         }
     }
 
-    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
-        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    fn blocks(&mut self, hook: RuntimeHook, obstacle: HookObstacle) {
+        self.thread_context.shared.metrics.hook_blocked.incr(hook, obstacle);
     }
 
     fn waited_for_connection(&mut self, wait: Duration) {

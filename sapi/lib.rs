@@ -22,13 +22,9 @@ mod client_spans;
 mod coded_body;
 pub mod command_table;
 pub mod commands;
-#[cfg(feature = "php")]
-mod completions;
 mod early_stop;
 pub mod healthcheck;
 pub mod help_pages;
-#[cfg(feature = "php")]
-mod hooks;
 #[cfg(feature = "php")]
 mod ini_files;
 pub mod installation;
@@ -64,6 +60,8 @@ mod run_as;
 #[cfg(feature = "php")]
 mod running_task;
 #[cfg(feature = "php")]
+mod runtime;
+#[cfg(feature = "php")]
 mod script_spans;
 #[cfg(feature = "php")]
 mod serve_loop;
@@ -71,7 +69,7 @@ pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
 #[cfg(feature = "php")]
-mod task_ends;
+mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
 #[cfg(feature = "php")]

@@ -11,10 +11,9 @@ use svc_core::sync::lock::ShortLock;
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 
 use crate::apm;
-use crate::hooks;
 use crate::installation::Installation;
 use crate::invocation::{RecordOrigin, write_log};
-use crate::task_ends::TaskDispatcher;
+use crate::runtime::ServerRuntime;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
 /// Internet. A php.ini overrides them.
@@ -182,14 +181,14 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
     let faults = StartupFaults::default();
     let noted = faults.clone();
-    let php = Php::start(StartOptions {
+    let php = Php::start::<ServerRuntime>(StartOptions {
         ini_defaults: &ini_defaults(extensions.as_deref()),
         ini_overrides: &ini_overrides(config, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.superglobals_enabled,
         boots: has_workers,
-        hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
+        hooks: &shared.config.background.runtime_hooks,
         traces,
         clients: apm::client_options(&shared.config, &plugins).filter(|_| traces),
         log: Box::new(move |record| {
@@ -202,8 +201,9 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     if !faults.is_empty() {
         return Err(PhpStartError::Directives(faults));
     }
-    let bytes_max = shared.config.background.async_max_value_bytes;
-    php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
+    if let Some(tasks) = &shared.tasks {
+        ServerRuntime::set_tasks(tasks, shared.config.background.async_max_value_bytes, log);
+    }
     let helpers = Arc::clone(&shared.helpers);
     php.set_helpers(Box::new(move |call| {
         // If it is refused, the call itself informs its caller.

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use svc_core::limits::FILE_READ_TRIES;
-use svc_core::pool::{Engine, Exchange, SharedCacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
+use svc_core::pool::{Engine, Exchange, OpcacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Interpreter, OpcacheFacts, PhpFacts, PhpOutcome, Threads};
+use svc_ffi::{Interpreter, PhpFacts, PhpOutcome, Threads};
 
 use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
@@ -51,12 +51,11 @@ impl Engine<Exchange> for PhpEngine {
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
+    fn cache(&self) -> Option<OpcacheFacts> {
         if !(self.has_cache && self.shared.config.php.worker_mode_enabled) {
             return None;
         }
-        let OpcacheFacts { is_stale, users, is_occupied } = self.threads.cache();
-        Some(SharedCacheFacts { is_stale, users, is_occupied })
+        Some(self.threads.cache())
     }
 }
 

@@ -45,10 +45,10 @@ impl PhpPersistentWorker {
     /// [`WorkerStartError`] if the system has no descriptors left to wait with.
     pub(crate) fn new(
         slot: usize,
-        mut interpreter: Interpreter,
+        interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
     ) -> Result<Self, WorkerStartError> {
-        let waker = ThreadWaker::install(&mut interpreter)?;
+        let waker = ThreadWaker::install(&interpreter)?;
         Ok(Self { slot, interpreter, waker, thread_context })
     }
 }

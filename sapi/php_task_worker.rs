@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, PersistentWorker, RecycleReason, SharedCacheFacts, Started,
-    ThreadProbe, WorkerContext, WorkerStartError,
+    Claim, Departure, Directive, Engine, OpcacheFacts, PersistentWorker, RecycleReason, Started, ThreadProbe,
+    WorkerContext, WorkerStartError,
 };
 use svc_core::serve::Shared;
 use svc_core::sync::counter::Flag;
@@ -18,8 +18,8 @@ use svc_core::tasks::{Task, TaskThread};
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Interrupter, OpcacheFacts, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest,
-    RequestProgress, Threads, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest, RequestProgress,
+    Threads, WorkerInfo, WorkerRequests,
 };
 
 use crate::boot_words::BootWords;
@@ -48,8 +48,8 @@ impl PhpTaskEngine {
 
 impl Engine<Task> for PhpTaskEngine {
     fn start(&self, slot: usize) -> Result<Started<Task>, WorkerStartError> {
-        let mut interpreter = self.threads.enter();
-        let waker = ThreadWaker::install(&mut interpreter)?;
+        let interpreter = self.threads.enter();
+        let waker = ThreadWaker::install(&interpreter)?;
         let thread = Arc::new(CancelledTasks {
             any: Flag::new(),
             interrupter: interpreter.interrupter(),
@@ -59,9 +59,8 @@ impl Engine<Task> for PhpTaskEngine {
         Ok(Started::Persistent(Box::new(PhpTaskWorker { slot, interpreter, waker, thread, thread_context })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
-        let OpcacheFacts { is_stale, users, is_occupied } = self.has_cache.then(|| self.threads.cache())?;
-        Some(SharedCacheFacts { is_stale, users, is_occupied })
+    fn cache(&self) -> Option<OpcacheFacts> {
+        self.has_cache.then(|| self.threads.cache())
     }
 }
 

@@ -7,22 +7,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use svc_core::config::RuntimeHook;
 use svc_core::http::Traceparent;
+use svc_core::observe::HookObstacle;
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
-use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans, TaskEnd,
-    WorkerRequest,
-};
+use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
-use crate::hooks;
 use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
 use crate::script_spans::OpenSpans;
-use crate::task_ends::{TaskAnswer, task_of};
+use crate::task_answer::TaskAnswer;
 use crate::variables::Variables;
 
 /// One task on its thread.
@@ -72,7 +70,11 @@ impl TaskInvocation {
     }
 }
 
-impl RunningTask for TaskInvocation {
+impl WorkerRequest for TaskInvocation {
+    fn task(&self) -> Option<u64> {
+        Some(self.task.id())
+    }
+
     fn input(&self) -> Option<&Parcel> {
         self.input.as_deref()
     }
@@ -98,12 +100,6 @@ impl RunningTask for TaskInvocation {
         self.task.is_cancelled()
     }
 
-    fn is_behind(&self, end: &dyn TaskEnd) -> bool {
-        task_of(end).is_some_and(|task| std::ptr::eq(task, &raw const *self.task))
-    }
-}
-
-impl WorkerRequest for TaskInvocation {
     fn parks(&mut self) {
         self.claim.park();
     }
@@ -112,8 +108,8 @@ impl WorkerRequest for TaskInvocation {
         self.claim.run();
     }
 
-    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
-        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    fn blocks(&mut self, hook: RuntimeHook, obstacle: HookObstacle) {
+        self.thread_context.shared.metrics.hook_blocked.incr(hook, obstacle);
     }
 
     fn waited_for_connection(&mut self, wait: Duration) {
@@ -129,10 +125,6 @@ impl WorkerRequest for TaskInvocation {
             spans.end_all(time::now());
         }
         self.claim.finish();
-    }
-
-    fn task(&mut self) -> Option<&mut dyn RunningTask> {
-        Some(self)
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::net::Ipv4Addr;
 
+use svc_types::RuntimeHook;
+
 use super::id::Id;
 
 /// One setting.
@@ -300,7 +302,7 @@ impl ValueKind {
             Self::Boolean | Self::StrictBoolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Globs => "comma-separated URL path patterns".to_owned(),
-            Self::Hooks => "none, all, or comma-separated sleep, net, dns, process".to_owned(),
+            Self::Hooks => format!("none, all, or comma-separated {}", RuntimeHook::ALL.map(RuntimeHook::as_str).join(", ")),
             Self::Hsts => "a number of seconds, or max-age=SECONDS, includeSubDomains and preload with semicolons between them".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())

@@ -347,9 +347,8 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     ),
     Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", ValueKind::Hooks, Initial::Is("none")).about(
         Chapter::Background,
-        "The calls of PHP that let other requests of their thread run while they wait: `sleep`, `net` (sockets), `dns`, \
-         `process` (programs and pipes), or `all`. They have an effect in worker mode and in background tasks; \
-         [hooks.md](hooks.md) lists the functions.",
+        "The calls of PHP that let other requests of their thread run while they wait; [hooks.md](hooks.md) lists the \
+         functions of each word. They have an effect in worker mode and in background tasks.",
     ),
     Key::new(Id::Plugins, "PLUGINS", ValueKind::Plugins, Initial::Unset).json(Json::Object).about(
         Chapter::Background,

@@ -43,7 +43,6 @@ pub use chapters::{
 };
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
-pub use hooks::RuntimeHook;
 pub use listen_addr::ListenAddr;
 pub use machine::Machine;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
@@ -56,6 +55,8 @@ pub use tracing::{
     Sampler, SpanLimits, TraceConfig,
 };
 pub use warning::Warning;
+
+pub use svc_types::{Level, RuntimeHook};
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
 #[derive(Clone, Debug)]
@@ -161,37 +162,12 @@ pub enum LogFormat {
     Text,
 }
 
-/// The level of a log record, the most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Something failed and needs attention.
-    Error,
-    /// Something may fail soon, or was refused.
-    Warn,
-    /// The state of the server changed.
-    Info,
-    /// Details for developers.
-    Debug,
-}
-
 impl Executor {
     /// Returns the name used by the setting.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sapi => "sapi",
             Self::Stub => "stub",
-        }
-    }
-}
-
-impl Level {
-    /// Returns the name used in log records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "ERROR",
-            Self::Warn => "WARN",
-            Self::Info => "INFO",
-            Self::Debug => "DEBUG",
         }
     }
 }

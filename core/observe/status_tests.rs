@@ -8,7 +8,7 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheReading, ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
+    OpcacheMemory, ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
@@ -49,7 +49,7 @@ fn facts() -> StatusFacts<'static> {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
-        opcache: Some(OpcacheReading {
+        opcache: Some(OpcacheMemory {
             used_bytes: 21,
             free_bytes: 22,
             wasted_bytes: 23,

@@ -20,23 +20,13 @@
 
 use std::time::{Duration, Instant};
 
-/// The state of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SharedCacheFacts {
-    /// Whether it must be renewed.
-    pub is_stale: bool,
-    /// The number of workers that use it, including those that boot and those that linger.
-    pub users: usize,
-    /// Whether it has other users now: a request in classic mode, a worker that boots, or a task that was dispatched
-    /// from it.
-    pub is_occupied: bool,
-}
+use svc_types::OpcacheFacts;
 
 /// The state of the pool and its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenewalSample {
     /// The cache.
-    pub cache: SharedCacheFacts,
+    pub cache: OpcacheFacts,
     /// The number of workers that serve, use the cache, and were not ordered to end.
     pub active_users: usize,
     /// The number of those that do not use the cache, because a renewal was wanted when they booted.
@@ -83,7 +73,7 @@ impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
         let RenewalSample { cache, active_users, active_outsiders } = sample;
-        let SharedCacheFacts { is_stale, users, is_occupied } = cache;
+        let OpcacheFacts { is_stale, users, is_occupied } = cache;
         let is_held = is_stale && users > 0 && active_users == 0;
         if is_held {
             return self.hold(now);
@@ -145,12 +135,12 @@ mod tests {
 
     /// A stale cache with this many lingering users, active users and active outsiders.
     fn stale(lingering: usize, active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
+        let cache = OpcacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
         RenewalSample { cache, active_users, active_outsiders }
     }
 
     fn fresh(active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: false, users: active_users, is_occupied: false };
+        let cache = OpcacheFacts { is_stale: false, users: active_users, is_occupied: false };
         RenewalSample { cache, active_users, active_outsiders }
     }
 

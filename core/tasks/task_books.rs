@@ -4,11 +4,13 @@
 
 use std::sync::OnceLock;
 
+use svc_types::TaskRejection;
+
 use crate::sync::counter::Flag;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-use super::bounds::{TaskLimits, TaskRejection};
+use super::bounds::TaskLimits;
 use super::outcome::TaskFate;
 use super::task_events::TaskEvents;
 

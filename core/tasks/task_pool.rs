@@ -7,11 +7,13 @@ use std::io;
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use svc_types::TaskRejection;
+
 use crate::pool::{Engine, JobSource, PoolEvents, PoolSize, RecycleReason, WorkerPool};
 use crate::sync::counter::Flag;
 use crate::sync::primitive::{Arc, Ordering, fence};
 
-use super::bounds::{TaskLimits, TaskRejection};
+use super::bounds::TaskLimits;
 use super::outcome::{Cargo, TaskOutcome};
 use super::task::{Task, TaskOrigin};
 use super::task_books::{TaskBooks, TaskCounts};

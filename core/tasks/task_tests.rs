@@ -1,10 +1,11 @@
 use std::sync::Weak;
 
+use svc_types::WatchMode;
+
 use super::super::bounds::TaskLimits;
 use super::super::task_books::TaskCounts;
 use super::super::task_events::TaskEvents;
 use super::super::task_watch::TaskWatch;
-use super::super::task_watcher::WatchMode;
 use super::*;
 use crate::sync::completion::{Awaited, WakeSet};
 use crate::sync::counter::Counter;

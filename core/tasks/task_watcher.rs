@@ -2,21 +2,10 @@
 //!
 //! A watch ends once; the task that ended it does not change afterwards. This module does not refer to tasks.
 
+use svc_types::WatchMode;
+
 use crate::sync::completion::Completer;
 use crate::sync::primitive::{Arc, AtomicUsize, Ordering};
-
-/// The condition that ends a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchMode {
-    /// All tasks have completed, or one has ended otherwise.
-    All,
-    /// One task has completed, or all have ended otherwise.
-    Any,
-    /// One task has an outcome.
-    Race,
-    /// All tasks have [left](super::Task::has_left).
-    Left,
-}
 
 /// The state of a watch, shared by its tasks.
 ///

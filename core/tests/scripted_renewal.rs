@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
-use svc_core::pool::SharedCacheFacts;
+use svc_core::pool::OpcacheFacts;
 
 use support::Site;
 use support::client::{Client, eventually};
@@ -32,13 +32,13 @@ fn spoil(site: &Site) {
     site.shared().backend.workers().unwrap().call_supervisor();
 }
 
-fn facts(site: &Site) -> SharedCacheFacts {
+fn facts(site: &Site) -> OpcacheFacts {
     site.switches.cache.facts().unwrap()
 }
 
 fn until_renewed(site: &Site, workers: usize) {
     eventually("all use the new one", || {
-        facts(site) == SharedCacheFacts { users: workers, ..SharedCacheFacts::default() }
+        facts(site) == OpcacheFacts { users: workers, ..OpcacheFacts::default() }
             && site.shared().pool_facts().lingering == 0
             && site.shared().pool_facts().current == workers
     });
@@ -65,7 +65,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     let mut waiting = parked(&site, "a");
     spoil(&site);
     eventually("it is told", || site.log().contains("waiting for old PHP workers to end"));
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
+    assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
         assert_eq!(site.client().get(place).text(), "outsider");
@@ -91,7 +91,7 @@ fn one_that_is_recycled_meanwhile_is_in_nobodys_way() {
         assert_eq!(site.client().get("/recycle/error").text(), "recycled");
         assert_eq!(site.client().get("/cache").text(), "outsider");
     }
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
+    assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     until_renewed(&site, 2);

@@ -11,8 +11,8 @@ mod dice;
 use std::time::{Duration, Instant};
 
 use svc_core::pool::{
-    Backoff, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling, ScalingSample,
-    SharedCacheFacts, SpawnLimit,
+    Backoff, IdleWorker, OpcacheFacts, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling,
+    ScalingSample, SpawnLimit,
 };
 use svc_core::time;
 
@@ -287,7 +287,7 @@ impl Company {
         }
         let active_users = self.active.iter().filter(|uses| **uses).count();
         let sample = RenewalSample {
-            cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
+            cache: OpcacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
             active_users,
             active_outsiders: self.active.len() - active_users,
         };

@@ -9,13 +9,15 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
 
+use svc_types::{SpanKind, SpanStatus};
+
 use crate::config::{AttributeLimits, SpanLimits};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
 use super::attributes::Attributes;
 use super::ids::{SpanId, UnixNanos};
-use super::span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanStatus};
+use super::span::{ParentSpan, Span, SpanContext, SpanEvent};
 use super::tracer::Tracer;
 
 /// The span of a recorded request, from its head until it is recorded.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Exchange, PersistentWorker, RecycleReason, SharedCacheFacts,
-    Started, WorkerContext, WorkerStartError,
+    Claim, Departure, Directive, Engine, Exchange, OpcacheFacts, PersistentWorker, RecycleReason, Started,
+    WorkerContext, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -27,7 +27,7 @@ impl Engine<Exchange> for PersistentWorkers {
         })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
+    fn cache(&self) -> Option<OpcacheFacts> {
         self.0.cache.facts()
     }
 }
