@@ -13,6 +13,9 @@
 //! | `task` | why a task is rejected, and what ends the wait for several tasks |
 //! | `span`, `attribute` | the kind, the status and the attributes of spans |
 //! | `client_call` | calls of databases, key-value stores and HTTP servers |
+//! | `plugin` | the callbacks of a plugin |
+//! | `plugin_answer` | what plugins answer, and why an answer is refused |
+//! | `request_facts` | a request that has ended, as plugins see it |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
@@ -24,6 +27,9 @@ mod client_call;
 mod hook;
 mod level;
 mod opcache;
+mod plugin;
+mod plugin_answer;
+mod request_facts;
 mod span;
 mod task;
 
@@ -32,5 +38,10 @@ pub use client_call::{ClientCall, ClientEnd, ClientKind};
 pub use hook::{HookObstacle, RuntimeHook};
 pub use level::Level;
 pub use opcache::{OpcacheFacts, OpcacheMemory};
+pub use plugin::{ConfigSink, PageSink, Plugin, PluginAbout, PluginCall, PluginCallbacks};
+pub use plugin_answer::{
+    AnswerRefusal, HealthReport, MetricSink, PluginHealth, PluginMetricKind, RefusalCode,
+};
+pub use request_facts::RequestFacts;
 pub use span::{SpanKind, SpanStatus};
 pub use task::{TaskRejection, WatchMode};

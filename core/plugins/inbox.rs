@@ -4,12 +4,13 @@
 //! and request records take turns, so that neither traffic nor a slow callback of one kind starves the others. After
 //! `close`, queued page requests and records are still processed; later page requests are rejected.
 
+use svc_types::RequestFacts;
+
 use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
 use crate::sync::counter::Counter;
 use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering, fence};
 
-use super::plugin::RequestFacts;
 use super::question::PluginQuestion;
 
 /// The next task of a plugin's thread.

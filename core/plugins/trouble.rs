@@ -4,14 +4,14 @@
 
 use std::time::Instant;
 
-use crate::limits::TROUBLE_RECORD_PAUSE;
+use svc_types::PluginCall;
 
-use super::call::PluginCall;
+use crate::limits::TROUBLE_RECORD_PAUSE;
 
 /// When an error of each callback was last logged.
 #[derive(Debug, Default)]
 pub(super) struct TroubleLog {
-    told_at: [Option<Instant>; PluginCall::COUNT],
+    told_at: [Option<Instant>; PluginCall::ALL.len()],
 }
 
 impl TroubleLog {
