@@ -56,7 +56,7 @@ pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerSta
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
-pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
+pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep};
