@@ -30,7 +30,6 @@ mod ini_files;
 pub mod installation;
 #[cfg(feature = "php")]
 mod invocation;
-mod occupant;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;
@@ -57,6 +56,7 @@ mod reply_head;
 mod response;
 #[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
+mod running_instance;
 #[cfg(feature = "php")]
 mod running_task;
 #[cfg(feature = "php")]
