@@ -6,7 +6,7 @@ use std::time::Duration;
 use svc_types::{HookObstacle, RuntimeHook};
 
 use crate::outcome::PhpOutcome;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::script_spans::ScriptSpans;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
@@ -92,13 +92,13 @@ pub trait WorkerRequest: Host {
         None
     }
     /// Returns the payload of the dispatch.
-    fn input(&self) -> Option<&Parcel> {
+    fn input(&self) -> Option<&Payload> {
         None
     }
     /// Records that the payload no longer refers to OPcache's memory.
     fn leave_cache(&mut self) {}
     /// Settles the task with its result, or its exception, which `thrown` describes for the log.
-    fn settle(&mut self, _answer: Parcel, _thrown: Option<&[u8]>) {}
+    fn settle(&mut self, _answer: Payload, _thrown: Option<&[u8]>) {}
     /// Returns whether the task should end.
     fn is_cancelled(&self) -> bool {
         false

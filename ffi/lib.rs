@@ -22,7 +22,7 @@ pub mod inherited;
 mod interpreter;
 mod interrupter;
 mod outcome;
-mod parcel;
+mod payload;
 mod php;
 pub mod plugin;
 pub mod process_user;
@@ -48,7 +48,7 @@ pub use host::{
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
-pub use parcel::Parcel;
+pub use payload::Payload;
 pub use php::{
     ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now,
     travelling,

@@ -2,7 +2,7 @@
 
 use svc_types::{TaskRejection, WatchMode};
 
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::script_spans::TraceSeat;
 
 /// Creates the completions that requests wait for, and runs tasks.
@@ -39,7 +39,7 @@ pub trait Runtime: 'static {
     /// # Errors
     ///
     /// A [`TaskRejection`] if it will not run.
-    fn dispatch(input: Parcel, requester: TaskRequester<'_>) -> Result<Self::Task, TaskRejection>;
+    fn dispatch(input: Payload, requester: TaskRequester<'_>) -> Result<Self::Task, TaskRejection>;
     /// Returns the number of the task.
     fn id(task: &Self::Task) -> u64;
     /// Returns the state of the task; does not change once it is settled.
@@ -76,9 +76,9 @@ pub enum TaskReading<'a> {
     /// Not settled.
     Open,
     /// The result.
-    Completed(&'a Parcel),
+    Completed(&'a Payload),
     /// The exception.
-    Failed(&'a Parcel),
+    Failed(&'a Payload),
     /// It has failed without a result, for this reason.
     Lost(&'a str),
     /// It was cancelled.

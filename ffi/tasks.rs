@@ -15,7 +15,7 @@ use crate::bindings::{
 };
 use crate::completion;
 use crate::host::WorkerRequest;
-use crate::parcel::Parcel;
+use crate::payload::Payload;
 use crate::request_handle::with_request;
 use crate::runtime::{Runtime, TaskReading, TaskRequester};
 use crate::view::{bytes, view};
@@ -75,7 +75,7 @@ unsafe extern "C" fn dispatch<R: Runtime>(
     bound: *mut u64,
 ) -> shim_dispatched {
     // SAFETY: C has passed the ownership of the payload.
-    let Some(input) = (unsafe { Parcel::of(input, pins_code) }) else {
+    let Some(input) = (unsafe { Payload::of(input, pins_code) }) else {
         return bindings::shim_dispatched_SHIM_TASK_OFF;
     };
     let dispatched = if request.is_null() {
@@ -124,16 +124,16 @@ unsafe extern "C" fn state<R: Runtime>(
 ) -> shim_task_state {
     // SAFETY: C holds it.
     let own = unsafe { handle::<R>(task) };
-    let (state, parcel, reason) = match guarded(TaskReading::Cancelled, || R::read(own)) {
+    let (state, payload, reason) = match guarded(TaskReading::Cancelled, || R::read(own)) {
         TaskReading::Open => (bindings::shim_task_state_SHIM_TASK_OPEN, None, ""),
-        TaskReading::Completed(parcel) => (bindings::shim_task_state_SHIM_TASK_COMPLETED, Some(parcel), ""),
-        TaskReading::Failed(parcel) => (bindings::shim_task_state_SHIM_TASK_FAILED, Some(parcel), ""),
+        TaskReading::Completed(payload) => (bindings::shim_task_state_SHIM_TASK_COMPLETED, Some(payload), ""),
+        TaskReading::Failed(payload) => (bindings::shim_task_state_SHIM_TASK_FAILED, Some(payload), ""),
         TaskReading::Lost(reason) => (bindings::shim_task_state_SHIM_TASK_LOST, None, reason),
         TaskReading::Cancelled => (bindings::shim_task_state_SHIM_TASK_CANCELLED, None, ""),
     };
-    if let Some(parcel) = parcel {
+    if let Some(payload) = payload {
         // SAFETY: an out parameter of C; the payload lives as long as the task, of which C holds a handle.
-        unsafe { *answer = parcel.raw.as_ptr() };
+        unsafe { *answer = payload.raw.as_ptr() };
     }
     // SAFETY: an out parameter of C, set to a text that lives as long as the task.
     unsafe { *why = view(reason.as_bytes()) };
@@ -242,7 +242,7 @@ fn with_task<T: Copy>(
 
 unsafe extern "C" fn input(request: *mut c_void) -> *const shim_parcel {
     with_task(request, std::ptr::null(), |task| {
-        task.input().map_or(std::ptr::null(), |parcel| parcel.raw.as_ptr().cast_const())
+        task.input().map_or(std::ptr::null(), |payload| payload.raw.as_ptr().cast_const())
     })
 }
 
@@ -252,7 +252,7 @@ unsafe extern "C" fn leave_cache(request: *mut c_void) {
 
 unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answer: *mut shim_parcel) {
     // SAFETY: C has passed the ownership of the payload.
-    let Some(answer) = (unsafe { Parcel::of(answer, false) }) else { return };
+    let Some(answer) = (unsafe { Payload::of(answer, false) }) else { return };
     // SAFETY: NULL, or C's struct, which is valid for this call.
     let thrown = unsafe { thrown.as_ref() };
     // SAFETY: as above.

@@ -14,7 +14,7 @@ use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
-use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
+use svc_ffi::{Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
 use crate::invocation::{RecordOrigin, write_log};
@@ -29,7 +29,7 @@ pub(crate) struct TaskInvocation {
     task: Arc<Task>,
     claim: Claim<Task>,
     /// The payload of the dispatch; kept to the end, because objects in it may be in use until then.
-    input: Option<Box<Parcel>>,
+    input: Option<Box<Payload>>,
     /// The last fatal message, which explains a missing result.
     last_words: String,
     /// The spans of the task, once it has created any.
@@ -41,7 +41,7 @@ impl TaskInvocation {
     /// Takes over a task that the thread has claimed.
     pub(crate) fn new(claim: Claim<Task>, thread_context: &Rc<ThreadContext>) -> Self {
         let task = Arc::clone(claim.job());
-        let input = task.take_input().and_then(|cargo| cargo.downcast::<Parcel>().ok());
+        let input = task.take_input().and_then(|payload| payload.downcast::<Payload>().ok());
         claim.run();
         let thread_context = Rc::clone(thread_context);
         Self { task, claim, input, last_words: String::new(), spans: None, thread_context }
@@ -75,7 +75,7 @@ impl WorkerRequest for TaskInvocation {
         Some(self.task.id())
     }
 
-    fn input(&self) -> Option<&Parcel> {
+    fn input(&self) -> Option<&Payload> {
         self.input.as_deref()
     }
 
@@ -85,7 +85,7 @@ impl WorkerRequest for TaskInvocation {
         }
     }
 
-    fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>) {
+    fn settle(&mut self, answer: Payload, thrown: Option<&[u8]>) {
         let outcome = match thrown {
             None => TaskOutcome::Completed(Box::new(TaskAnswer::Result(answer))),
             Some(what) => {

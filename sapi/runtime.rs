@@ -10,7 +10,7 @@ use svc_core::sync::completion::{Awaited, Completer, WakeSet, completion};
 use svc_core::tasks::{Task, TaskOrigin, TaskOutcome, TaskPool, TaskRejection, TaskWatch, WatchMode};
 use svc_core::trace::SpanContext;
 
-use svc_ffi::{Parcel, Runtime, TaskReading, TaskRequester, WAITER_GROUPS};
+use svc_ffi::{Payload, Runtime, TaskReading, TaskRequester, WAITER_GROUPS};
 
 use crate::task_answer::{DetachedTasks, TaskAnswer};
 
@@ -78,7 +78,7 @@ impl Runtime for ServerRuntime {
         TASKS.get().map_or(0, |tasks| tasks.bytes_max)
     }
 
-    fn dispatch(input: Parcel, requester: TaskRequester<'_>) -> Result<Arc<Task>, TaskRejection> {
+    fn dispatch(input: Payload, requester: TaskRequester<'_>) -> Result<Arc<Task>, TaskRejection> {
         let tasks = TASKS.get().ok_or(TaskRejection::NoThread)?;
         let request_id = String::from_utf8_lossy(requester.request_id);
         let trace = requester.seat.and_then(|seat| seat.downcast::<SpanContext>().ok()).map(|seat| *seat);
@@ -92,10 +92,10 @@ impl Runtime for ServerRuntime {
     fn read(task: &Arc<Task>) -> TaskReading<'_> {
         match task.outcome() {
             None => TaskReading::Open,
-            Some(TaskOutcome::Completed(cargo) | TaskOutcome::Failed(cargo)) => {
-                match cargo.downcast_ref::<TaskAnswer>() {
-                    Some(TaskAnswer::Result(parcel)) => TaskReading::Completed(parcel),
-                    Some(TaskAnswer::Thrown(parcel, _)) => TaskReading::Failed(parcel),
+            Some(TaskOutcome::Completed(payload) | TaskOutcome::Failed(payload)) => {
+                match payload.downcast_ref::<TaskAnswer>() {
+                    Some(TaskAnswer::Result(payload)) => TaskReading::Completed(payload),
+                    Some(TaskAnswer::Thrown(payload, _)) => TaskReading::Failed(payload),
                     Some(TaskAnswer::Lost(why)) => TaskReading::Lost(why),
                     None => TaskReading::Lost("its answer is unknown"),
                 }

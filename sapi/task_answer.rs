@@ -3,15 +3,15 @@
 use svc_core::observe::{Event, Log, WorkerEvent};
 use svc_core::tasks::{TaskEvents, TaskOutcome};
 
-use svc_ffi::Parcel;
+use svc_ffi::Payload;
 
 /// The result of a task.
 #[derive(Debug)]
 pub(crate) enum TaskAnswer {
     /// The return value of its function.
-    Result(Parcel),
+    Result(Payload),
     /// The exception, and its description for the log.
-    Thrown(Parcel, String),
+    Thrown(Payload, String),
     /// Why there is neither.
     Lost(String),
 }
@@ -25,7 +25,7 @@ impl TaskEvents for DetachedTasks {
         let why = match outcome {
             TaskOutcome::Completed(_) | TaskOutcome::Cancelled => return,
             TaskOutcome::Lost(why) => *why,
-            TaskOutcome::Failed(cargo) => match cargo.downcast_ref::<TaskAnswer>() {
+            TaskOutcome::Failed(payload) => match payload.downcast_ref::<TaskAnswer>() {
                 Some(TaskAnswer::Thrown(_, what) | TaskAnswer::Lost(what)) => what,
                 Some(TaskAnswer::Result(_)) | None => return,
             },

@@ -2,7 +2,7 @@
 //!
 //! Each task has exactly one outcome, even if several threads try to decide it, and each awaiter is notified. The
 //! number of tasks in flight is bounded; a dispatch beyond a limit is rejected immediately. The computation of a task
-//! and its payloads ([`Cargo`]) are opaque here. This module never blocks and logs nothing.
+//! and its payloads ([`Payload`]) are opaque here. This module never blocks and logs nothing.
 //!
 //! | file | content |
 //! |---|---|
@@ -27,7 +27,7 @@ mod task_watch;
 mod task_watcher;
 
 pub use bounds::TaskLimits;
-pub use outcome::{Cargo, TaskFate, TaskOutcome};
+pub use outcome::{Payload, TaskFate, TaskOutcome};
 pub use task::{Task, TaskOrigin};
 pub use task_books::{TaskBooks, TaskCounts};
 pub use task_events::TaskEvents;

@@ -3,15 +3,15 @@
 use std::any::Any;
 
 /// The payload of a task or of its result; opaque to the pool.
-pub type Cargo = Box<dyn Any + Send + Sync>;
+pub type Payload = Box<dyn Any + Send + Sync>;
 
 /// The outcome of a task, as its awaiters get it.
 #[derive(Debug)]
 pub enum TaskOutcome {
     /// The task has returned this result.
-    Completed(Cargo),
+    Completed(Payload),
     /// The task has failed with this error.
-    Failed(Cargo),
+    Failed(Payload),
     /// The task was not run to its end, for this reason; there is no payload.
     Lost(&'static str),
     /// The task was cancelled.

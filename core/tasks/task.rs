@@ -11,7 +11,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::trace::SpanContext;
 
-use super::outcome::{Cargo, TaskFate, TaskOutcome};
+use super::outcome::{Payload, TaskFate, TaskOutcome};
 use super::task_books::TaskBooks;
 use super::task_thread::TaskThread;
 use super::task_watcher::TaskWatcher;
@@ -81,7 +81,7 @@ struct TaskState {
     began: bool,
     is_detached: bool,
     is_stranded: bool,
-    input: Option<Cargo>,
+    input: Option<Payload>,
     thread: Option<Arc<dyn TaskThread>>,
     /// Watchers of the outcome.
     awaiting: Vec<TaskWatcher>,
@@ -100,7 +100,7 @@ enum TaskStage {
 struct Aftermath {
     awaiting: Vec<TaskWatcher>,
     /// The input of a task that will not run.
-    input: Option<Cargo>,
+    input: Option<Payload>,
     thread: Option<Arc<dyn TaskThread>>,
     is_queued: bool,
     is_detached: bool,
@@ -108,7 +108,7 @@ struct Aftermath {
 
 impl Task {
     /// Creates a task that `books` have admitted under the number `id`; the caller queues it.
-    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Cargo, books: &Arc<TaskBooks>) -> Self {
+    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Payload, books: &Arc<TaskBooks>) -> Self {
         let state = TaskState {
             stage: TaskStage::Queued,
             began: false,
@@ -145,7 +145,7 @@ impl Task {
     }
 
     /// Takes the input, once; for the worker that runs the task.
-    pub fn take_input(&self) -> Option<Cargo> {
+    pub fn take_input(&self) -> Option<Payload> {
         self.state.lock().input.take()
     }
 

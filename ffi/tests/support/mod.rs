@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::convert::Infallible;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, Parcel, PhpHead, PhpLog, PhpOutcome, PhpRequest, Runtime, TaskReading,
+    Host, Interpreter, Pairs, Payload, PhpHead, PhpLog, PhpOutcome, PhpRequest, Runtime, TaskReading,
     TaskRequester,
 };
 use svc_types::{TaskRejection, WatchMode};
@@ -36,7 +36,7 @@ impl Runtime for NoRuntime {
     fn bytes_max() -> u64 {
         0
     }
-    fn dispatch(_input: Parcel, _requester: TaskRequester<'_>) -> Result<Infallible, TaskRejection> {
+    fn dispatch(_input: Payload, _requester: TaskRequester<'_>) -> Result<Infallible, TaskRejection> {
         Err(TaskRejection::NoThread)
     }
     fn id(task: &Infallible) -> u64 {
