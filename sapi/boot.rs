@@ -254,10 +254,10 @@ mod executor {
 
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
-    use crate::invocation::{RecordOrigin, write_log};
     use crate::php::{self, PhpStartError};
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
+    use crate::running_request::{RecordOrigin, write_log};
     use crate::runtime::ServerRuntime;
     use crate::watch;
 

@@ -8,7 +8,7 @@ use svc_core::pool::BootFault;
 
 use svc_ffi::{LogSource, PhpLog};
 
-use crate::invocation::level;
+use crate::running_request::level;
 
 /// The messages of a booting script.
 #[derive(Debug, Default)]

@@ -28,8 +28,6 @@ pub mod help_pages;
 #[cfg(feature = "php")]
 mod ini_files;
 pub mod installation;
-#[cfg(feature = "php")]
-mod invocation;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;
@@ -57,6 +55,8 @@ mod response;
 #[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
 mod running_instance;
+#[cfg(feature = "php")]
+mod running_request;
 #[cfg(feature = "php")]
 mod running_task;
 #[cfg(feature = "php")]

@@ -12,7 +12,7 @@ use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 
 use crate::apm;
 use crate::installation::Installation;
-use crate::invocation::{RecordOrigin, write_log};
+use crate::running_request::{RecordOrigin, write_log};
 use crate::runtime::ServerRuntime;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the

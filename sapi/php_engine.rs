@@ -12,10 +12,10 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Interpreter, PhpFacts, PhpOutcome, Threads};
 
-use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::running_request::{RunningRequest, with_description};
 use crate::thread_waker::ThreadWaker;
 
 /// Creates workers that run PHP.
@@ -66,7 +66,7 @@ struct PhpWorker {
 }
 
 impl PhpWorker {
-    fn run(&mut self, exchange: &Exchange, call: &mut Invocation) -> PhpOutcome {
+    fn run(&mut self, exchange: &Exchange, call: &mut RunningRequest) -> PhpOutcome {
         let script = call.script();
         with_description(exchange, &script, |request| self.interpreter.run(request, call))
     }
@@ -78,7 +78,7 @@ impl Worker<Exchange> for PhpWorker {
     }
 
     fn serve(&mut self, exchange: &Arc<Exchange>) {
-        let mut call = Invocation::new(exchange, &self.thread_context);
+        let mut call = RunningRequest::new(exchange, &self.thread_context);
         let mut outcome = self.run(exchange, &mut call);
         // The script may have been replaced again by another deployment.
         for _ in 1..FILE_READ_TRIES {

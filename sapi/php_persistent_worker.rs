@@ -21,9 +21,9 @@ use svc_ffi::{
 
 use crate::boot_words::BootWords;
 use crate::cgi;
-use crate::invocation::{Invocation, RecordOrigin, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::running_request::{RecordOrigin, RunningRequest, with_description, write_log};
 use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
@@ -123,9 +123,9 @@ impl<'a> ScriptRun<'a> {
     }
 
     /// Records that the script has booted.
-    fn begin_serving(&mut self, visits: &WorkerRequests) {
+    fn begin_serving(&mut self, requests: &WorkerRequests) {
         self.has_served = true;
-        if visits.is_outsider() {
+        if requests.is_outsider() {
             self.context.stay_outside();
         }
         self.context.booted();
@@ -152,33 +152,35 @@ impl<'a> ScriptRun<'a> {
 
     fn begin(
         thread_context: &Rc<ThreadContext>,
-        visits: &mut WorkerRequests,
+        requests: &mut WorkerRequests,
         claim: Claim<Exchange>,
     ) -> RequestProgress {
         let exchange = Arc::clone(claim.job());
-        let call = Box::new(Invocation::of_claim(claim, thread_context));
-        with_description(&exchange, &exchange.request.script, |request| visits.begin(request, call))
+        let running = Box::new(RunningRequest::of_claim(claim, thread_context));
+        with_description(&exchange, &exchange.request.script, |request| requests.begin(request, running))
     }
 }
 
 impl svc_ffi::WorkerHost for ScriptRun<'_> {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
-        self.begin_serving(visits);
+    fn serve(&mut self, requests: &mut WorkerRequests) {
+        self.begin_serving(requests);
         let thread_context = self.thread_context;
-        self.serve_loop.run(visits, |_| {}, |visits, claim| Self::begin(thread_context, visits, claim));
+        self.serve_loop.run(requests, |_| {}, |requests, claim| Self::begin(thread_context, requests, claim));
     }
 
-    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
-        self.begin_serving(visits);
+    fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool {
+        self.begin_serving(requests);
         loop {
             if let Some(claim) = self.serve_loop.take() {
                 let exchange = Arc::clone(claim.job());
-                let call = Box::new(Invocation::of_claim(claim, self.thread_context));
-                with_description(&exchange, &exchange.request.script, |request| visits.here(request, call));
-                self.serve_loop.look_after(visits);
+                let running = Box::new(RunningRequest::of_claim(claim, self.thread_context));
+                with_description(&exchange, &exchange.request.script, |request| {
+                    requests.here(request, running)
+                });
+                self.serve_loop.look_after(requests);
                 return self.serve_loop.leaves().is_none();
             }
-            if !self.serve_loop.sleep(visits) {
+            if !self.serve_loop.sleep(requests) {
                 return false;
             }
         }

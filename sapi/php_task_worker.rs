@@ -24,9 +24,9 @@ use svc_ffi::{
 
 use crate::boot_words::BootWords;
 use crate::cgi;
-use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
-use crate::running_task::TaskInvocation;
+use crate::running_request::{RecordOrigin, write_log};
+use crate::running_task::RunningTask;
 use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
@@ -172,7 +172,7 @@ impl ThreadRun<'_> {
     fn begin(
         thread: &Arc<CancelledTasks>,
         thread_context: &Rc<ThreadContext>,
-        visits: &mut WorkerRequests,
+        requests: &mut WorkerRequests,
         claim: Claim<Task>,
     ) -> RequestProgress {
         let task = Arc::clone(claim.job());
@@ -182,7 +182,7 @@ impl ThreadRun<'_> {
             return RequestProgress::Ended;
         }
         let now = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        visits.begin(&request(claim.serial(), b"", now), Box::new(TaskInvocation::new(claim, thread_context)))
+        requests.begin(&request(claim.serial(), b"", now), Box::new(RunningTask::new(claim, thread_context)))
     }
 
     /// Returns why the thread has ended.
@@ -203,21 +203,22 @@ impl ThreadRun<'_> {
 }
 
 impl svc_ffi::WorkerHost for ThreadRun<'_> {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
+    fn serve(&mut self, requests: &mut WorkerRequests) {
         self.has_served = true;
-        if visits.is_outsider() {
+        if requests.is_outsider() {
             self.context.stay_outside();
         }
         self.context.booted();
         let (thread, thread_context) = (self.thread, self.thread_context);
-        let look = |visits: &mut WorkerRequests| {
+        let look = |requests: &mut WorkerRequests| {
             if thread.any.is_set() {
                 // Cleared first: a later cancellation sets it again.
                 thread.any.clear();
-                visits.wake_cancelled();
+                requests.wake_cancelled();
             }
         };
-        self.serve_loop.run(visits, look, |visits, claim| Self::begin(thread, thread_context, visits, claim));
+        self.serve_loop
+            .run(requests, look, |requests, claim| Self::begin(thread, thread_context, requests, claim));
     }
 
     fn serve_one(&mut self, _visits: &mut WorkerRequests) -> bool {

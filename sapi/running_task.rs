@@ -17,15 +17,15 @@ use svc_core::time;
 use svc_ffi::{Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
-use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
+use crate::running_request::{RecordOrigin, write_log};
 use crate::script_spans::OpenSpans;
 use crate::task_answer::TaskAnswer;
 use crate::variables::Variables;
 
 /// One task on its thread.
 #[derive(Debug)]
-pub(crate) struct TaskInvocation {
+pub(crate) struct RunningTask {
     task: Arc<Task>,
     claim: Claim<Task>,
     /// The payload of the dispatch; kept to the end, because objects in it may be in use until then.
@@ -37,7 +37,7 @@ pub(crate) struct TaskInvocation {
     thread_context: Rc<ThreadContext>,
 }
 
-impl TaskInvocation {
+impl RunningTask {
     /// Takes over a task that the thread has claimed.
     pub(crate) fn new(claim: Claim<Task>, thread_context: &Rc<ThreadContext>) -> Self {
         let task = Arc::clone(claim.job());
@@ -70,7 +70,7 @@ impl TaskInvocation {
     }
 }
 
-impl WorkerRequest for TaskInvocation {
+impl WorkerRequest for RunningTask {
     fn task(&self) -> Option<u64> {
         Some(self.task.id())
     }
@@ -128,7 +128,7 @@ impl WorkerRequest for TaskInvocation {
     }
 }
 
-impl Host for TaskInvocation {
+impl Host for RunningTask {
     fn write(&mut self, output: &[u8]) -> bool {
         if let Some(tasks) = &self.thread_context.shared.tasks {
             tasks.discard_output(output.len() as u64);

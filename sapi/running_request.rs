@@ -26,7 +26,7 @@ use crate::variables::Variables;
 
 /// One exchange being run by PHP.
 #[derive(Debug)]
-pub(crate) struct Invocation {
+pub(crate) struct RunningRequest {
     exchange: Arc<Exchange>,
     /// The script of the request, or the one found when its path was resolved again.
     script: Arc<Script>,
@@ -44,7 +44,7 @@ pub(crate) struct Invocation {
     thread_context: Rc<ThreadContext>,
 }
 
-impl Invocation {
+impl RunningRequest {
     /// Begins the reply of a claimed exchange.
     pub(crate) fn new(exchange: &Arc<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
         if let Some(span) = &exchange.request.span {
@@ -82,10 +82,10 @@ impl Invocation {
 
     /// Begins the reply of an exchange that a persistent worker has claimed.
     pub(crate) fn of_claim(claim: Claim<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
-        let mut call = Self::new(claim.job(), thread_context);
+        let mut running = Self::new(claim.job(), thread_context);
         claim.run();
-        call.claim = Some(claim);
-        call
+        running.claim = Some(claim);
+        running
     }
 
     /// Ends the reply according to how the script ended.
@@ -138,7 +138,7 @@ impl Invocation {
 pub(crate) fn with_description<T>(
     exchange: &Exchange,
     script: &Script,
-    tell: impl FnOnce(&PhpRequest<'_>) -> T,
+    run: impl FnOnce(&PhpRequest<'_>) -> T,
 ) -> T {
     let request = &exchange.request;
     let cookies = cgi::cookies(&request.head);
@@ -147,7 +147,7 @@ pub(crate) fn with_description<T>(
         path_info => Cow::Owned([&script.name[..], path_info].concat()),
     };
     let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    tell(&PhpRequest {
+    run(&PhpRequest {
         number: exchange.serial(),
         method: request.head.method().as_bytes(),
         uri: &uri,
@@ -168,7 +168,7 @@ pub(crate) fn with_description<T>(
     })
 }
 
-impl Host for Invocation {
+impl Host for RunningRequest {
     fn write(&mut self, output: &[u8]) -> bool {
         self.response.write(output)
     }
@@ -262,7 +262,7 @@ impl Host for Invocation {
     }
 }
 
-impl WorkerRequest for Invocation {
+impl WorkerRequest for RunningRequest {
     fn parks(&mut self) {
         if self.exchange.request.span.is_some() {
             self.park_watch.parks();
