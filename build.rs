@@ -28,11 +28,11 @@ fn main() {
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
     println!("cargo::rustc-env=SHIM_PHP_BINARY={}", php.binary);
-    tell_source(&php);
+    record_source(&php);
 }
 
 /// Where the PHP comes from, if it is a build of scripts/php-zts.sh.
-fn tell_source(php: &Php) {
+fn record_source(php: &Php) {
     let record = php.lib_dir.with_file_name(".source");
     let Ok(source) = fs::read_to_string(&record) else { return };
     println!("cargo::rerun-if-changed={}", record.display());

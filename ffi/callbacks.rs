@@ -260,7 +260,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
 }
 
 /// Reports a restart; a panic in the sink loses the report.
-pub(crate) fn tell(news: RestartNews) {
+pub(crate) fn report_restart(news: RestartNews) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
     }
@@ -277,7 +277,7 @@ unsafe extern "C" fn restart_wanted() {
 
 fn hear_of_restart() {
     if BARRIER.note_wanted() && !IS_SILENT.get() {
-        tell(RestartNews::Wanted);
+        report_restart(RestartNews::Wanted);
     }
 }
 
@@ -297,7 +297,7 @@ unsafe extern "C" fn worker_started(uses_cache: bool) {
 }
 
 unsafe extern "C" fn restart_done() {
-    tell(BARRIER.end_exclusive());
+    report_restart(BARRIER.end_exclusive());
 }
 
 #[cfg(test)]

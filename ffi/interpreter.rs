@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_request, shim_worker_info};
-use crate::callbacks::tell;
+use crate::callbacks::report_restart;
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{PhpOutcome, outcome_of};
@@ -111,7 +111,7 @@ impl Interpreter {
         let storage = std::mem::take(&mut self.storage);
         let mut request_handle = RequestHandle { role, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
-            tell(news);
+            report_restart(news);
         }
         let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();

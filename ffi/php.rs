@@ -259,7 +259,7 @@ impl Php {
     pub fn renew_code(&self) {
         // Inside the barrier, so that no request restarts OPcache before the barrier has recorded the restart.
         if let Some(news) = BARRIER.enter() {
-            callbacks::tell(news);
+            callbacks::report_restart(news);
         }
         callbacks::without_news(|| {
             // SAFETY: PHP has started, on this thread.

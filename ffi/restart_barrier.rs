@@ -94,7 +94,7 @@ struct BarrierState {
     /// Failed attempts since the last restart.
     vain: u32,
     /// The delay has been reported.
-    told: bool,
+    is_reported: bool,
 }
 
 impl BarrierState {
@@ -106,7 +106,7 @@ impl BarrierState {
             mode: Mode::Open,
             rest_until: None,
             vain: 0,
-            told: false,
+            is_reported: false,
         }
     }
 
@@ -172,13 +172,13 @@ impl BarrierState {
         self.mode = Mode::Open;
         self.is_wanted = false;
         self.rest_until = None;
-        self.told = false;
+        self.is_reported = false;
         RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
     }
 
     /// Returns true once after a delay, for the caller to report it.
     fn claim_news(&mut self) -> bool {
-        !std::mem::replace(&mut self.told, true)
+        !std::mem::replace(&mut self.is_reported, true)
     }
 }
 

@@ -210,7 +210,7 @@ fn install_plugins(
 #[cfg(feature = "php")]
 impl MainThread<'_> {
     /// Reports the progress of reloads to `svc reload`.
-    fn tell(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
+    fn report(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
         if let Some(report) = self.report {
             let needs_restart = server.shared().metrics.restart_required.is_set();
             report.note(ReportedReloads { reloads: reloads.clone(), needs_restart, is_stopping });
@@ -283,7 +283,7 @@ mod executor {
         }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
-            Err(PhpStartError::Directives(faults)) => return fail(&php::told(&faults), Exit::Misused),
+            Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),
             Err(PhpStartError::Php(error)) => {
                 return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
             }
@@ -363,7 +363,7 @@ mod executor {
             (main.read)();
             let reloads = server.reloads();
             let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
-            main.tell(server, &reloads, false);
+            main.report(server, &reloads, false);
             match signals::wait_up_to(pause) {
                 Some(Signal::Hangup) => server.reload(main.renew_code),
                 Some(Signal::Interrupt | Signal::Terminate) => break,
@@ -373,7 +373,7 @@ mod executor {
                 None => {}
             }
         }
-        main.tell(server, &server.reloads(), true);
+        main.report(server, &server.reloads(), true);
         let force = || {
             while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
             svc_ffi::exit_now(1);

@@ -11,7 +11,7 @@ mod activation;
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
-mod boot_words;
+mod boot_messages;
 #[cfg(feature = "php")]
 mod cgi;
 pub mod check;

@@ -109,7 +109,7 @@ pub(crate) enum PhpStartError {
 }
 
 /// Formats such errors, one a line.
-pub(crate) fn told(faults: &[String]) -> String {
+pub(crate) fn fault_lines(faults: &[String]) -> String {
     faults.iter().map(|fault| format!("cannot start PHP: {fault}\n")).collect()
 }
 
@@ -133,13 +133,18 @@ pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(Strin
 }
 
 /// Reports warnings about a running PHP. They apply for its lifetime.
-pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell: &mut dyn FnMut(&Event<'_>)) {
+pub(crate) fn report_warnings(
+    php: &Php,
+    config: &PhpConfig,
+    has_workers: bool,
+    report: &mut dyn FnMut(&Event<'_>),
+) {
     let facts = php.facts();
     if !facts.opcache_enabled {
-        tell(&Event::OpcacheOff);
+        report(&Event::OpcacheOff);
     }
     if !facts.umask_per_thread {
-        tell(&Event::UmaskShared);
+        report(&Event::UmaskShared);
     }
     let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
     for (name, value) in &config.ini {
@@ -150,12 +155,12 @@ pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell:
             None if php.has_directive(name) || LOADING.contains(&name.as_str()) => continue,
             None => "is not a directive of PHP or its extensions".to_owned(),
         };
-        tell(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
+        report(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
     }
     if has_workers {
         // An extension that wraps a library risks only a last error or a connection.
         for unfit in php.unfit_extensions().iter().filter(|unfit| !unfit.has_header) {
-            tell(&Event::ExtensionUnknown { extension: &unfit.extension });
+            report(&Event::ExtensionUnknown { extension: &unfit.extension });
         }
     }
 }
@@ -211,7 +216,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     }));
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
-    tell_about(&php, config, has_workers, &mut |event| log.emit(event));
+    report_warnings(&php, config, has_workers, &mut |event| log.emit(event));
     if !shared.config.background.runtime_hooks.is_empty() {
         for library in &php.libraries_out_of_reach() {
             log.emit(&Event::Hint(Hint::HooksOutOfReach { library }));

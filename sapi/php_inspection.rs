@@ -54,7 +54,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         return Err(errors);
     }
     let mut noticed = std::mem::take(&mut *warnings.lock());
-    php::tell_about(&php, &config.php, has_workers, &mut |event| {
+    php::report_warnings(&php, &config.php, has_workers, &mut |event| {
         noticed.push(match event {
             Event::Hint(Hint::IdleDirective { name, reason }) => format!("-d: {name:?} {reason}"),
             other => other.to_line(),

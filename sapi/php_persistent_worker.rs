@@ -19,7 +19,7 @@ use svc_ffi::{
     Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
 };
 
-use crate::boot_words::BootWords;
+use crate::boot_messages::BootMessages;
 use crate::cgi;
 use crate::probe::probe;
 use crate::response::ThreadContext;
@@ -97,7 +97,7 @@ struct ScriptRun<'a> {
     name: &'a str,
     script: &'a [u8],
     document_root: &'a [u8],
-    words: BootWords,
+    messages: BootMessages,
     has_served: bool,
     serve_loop: ServeLoop<'a, Exchange>,
 }
@@ -116,7 +116,7 @@ impl<'a> ScriptRun<'a> {
             name,
             script,
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
-            words: BootWords::default(),
+            messages: BootMessages::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         }
@@ -135,7 +135,7 @@ impl<'a> ScriptRun<'a> {
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
             return Departure::NotBooted(
-                self.words.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
+                self.messages.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
             );
         }
         if self.serve_loop.has_failed() {
@@ -200,7 +200,7 @@ impl Host for ScriptRun<'_> {
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         if !self.has_served {
-            self.words.note(record);
+            self.messages.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

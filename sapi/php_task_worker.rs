@@ -22,7 +22,7 @@ use svc_ffi::{
     Threads, WorkerInfo, WorkerRequests,
 };
 
-use crate::boot_words::BootWords;
+use crate::boot_messages::BootMessages;
 use crate::cgi;
 use crate::response::ThreadContext;
 use crate::running_request::{RecordOrigin, write_log};
@@ -129,7 +129,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
             context,
             thread_context: &self.thread_context,
             thread: &self.thread,
-            words: BootWords::default(),
+            messages: BootMessages::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         };
@@ -163,7 +163,7 @@ struct ThreadRun<'a> {
     context: &'a WorkerContext<Task>,
     thread_context: &'a Rc<ThreadContext>,
     thread: &'a Arc<CancelledTasks>,
-    words: BootWords,
+    messages: BootMessages,
     has_served: bool,
     serve_loop: ServeLoop<'a, Task>,
 }
@@ -188,7 +188,7 @@ impl ThreadRun<'_> {
     /// Returns why the thread has ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
-            return Departure::NotBooted(self.words.fault("ASYNC_ENTRY_FILE has not run to its end"));
+            return Departure::NotBooted(self.messages.fault("ASYNC_ENTRY_FILE has not run to its end"));
         }
         if self.serve_loop.has_failed() {
             return Departure::Lost("the engine panicked".to_owned());
@@ -221,7 +221,7 @@ impl svc_ffi::WorkerHost for ThreadRun<'_> {
             .run(requests, look, |requests, claim| Self::begin(thread, thread_context, requests, claim));
     }
 
-    fn serve_one(&mut self, _visits: &mut WorkerRequests) -> bool {
+    fn serve_one(&mut self, _requests: &mut WorkerRequests) -> bool {
         false
     }
 }
@@ -240,7 +240,7 @@ impl Host for ThreadRun<'_> {
 
     fn log(&mut self, record: &PhpLog<'_>) {
         if !self.has_served {
-            self.words.note(record);
+            self.messages.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

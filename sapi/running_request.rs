@@ -105,7 +105,7 @@ impl RunningRequest {
         let mut run = own.part(RequestPart::PhpRun, began, ended_at);
         if let Some(spans) = &mut self.spans {
             spans.end_all(ended_at);
-            spans.tell_run(&mut run);
+            spans.record_run(&mut run);
         }
         if !matches!(outcome, PhpOutcome::Complete | PhpOutcome::Aborted) {
             run.status = SpanStatus::Error(Cow::Borrowed(""));

@@ -31,7 +31,7 @@ pub(crate) struct RunningTask {
     /// The payload of the dispatch; kept to the end, because objects in it may be in use until then.
     input: Option<Box<Payload>>,
     /// The last fatal message, which explains a missing result.
-    last_words: String,
+    last_fatal: String,
     /// The spans of the task, once it has created any.
     spans: Option<OpenSpans>,
     thread_context: Rc<ThreadContext>,
@@ -44,7 +44,7 @@ impl RunningTask {
         let input = task.take_input().and_then(|payload| payload.downcast::<Payload>().ok());
         claim.run();
         let thread_context = Rc::clone(thread_context);
-        Self { task, claim, input, last_words: String::new(), spans: None, thread_context }
+        Self { task, claim, input, last_fatal: String::new(), spans: None, thread_context }
     }
 
     /// Returns the trace position of work in this span; 0 is the span that dispatched the task.
@@ -59,12 +59,12 @@ impl RunningTask {
         match outcome {
             PhpOutcome::Complete | PhpOutcome::Aborted => "the task has ended without a result".to_owned(),
             PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript
-                if self.last_words.is_empty() =>
+                if self.last_fatal.is_empty() =>
             {
                 "the task has ended by a fatal error".to_owned()
             }
             PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript => {
-                std::mem::take(&mut self.last_words)
+                std::mem::take(&mut self.last_fatal)
             }
         }
     }
@@ -148,7 +148,7 @@ impl Host for RunningTask {
 
     fn log(&mut self, record: &PhpLog<'_>) {
         if is_fatal(record.source) {
-            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+            self.last_fatal = String::from_utf8_lossy(record.message).into_owned();
         }
         let whose =
             RecordOrigin { request_id: Some(self.task.request_id()), traceparent: self.place(record.span) };

@@ -98,7 +98,7 @@ impl OpenSpans {
     }
 
     /// Adds the events and counts that belong to no other span to the span of the run.
-    pub(crate) fn tell_run(&mut self, run: &mut Span) {
+    pub(crate) fn record_run(&mut self, run: &mut Span) {
         let Some(recorder) = &mut self.recorder else { return };
         let limits = recorder.tracer.limits();
         for event in recorder.late.drain(..) {

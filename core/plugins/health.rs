@@ -128,13 +128,13 @@ impl HealthWatch {
 /// Detects changes of a plugin's health.
 #[derive(Debug)]
 pub(super) struct HealthNews {
-    told: PluginHealth,
+    reported: PluginHealth,
 }
 
 impl Default for HealthNews {
     /// Starts from `Ok`, so that a healthy plugin causes no change.
     fn default() -> Self {
-        Self { told: PluginHealth::Ok }
+        Self { reported: PluginHealth::Ok }
     }
 }
 
@@ -142,7 +142,7 @@ impl HealthNews {
     /// Takes the current health; returns the change, if any.
     pub(super) fn step(&mut self, now: Option<HealthReport>) -> Option<HealthChange> {
         let to = now?;
-        let from = std::mem::replace(&mut self.told, to.health);
+        let from = std::mem::replace(&mut self.reported, to.health);
         (from != to.health).then_some(HealthChange { from, to })
     }
 }

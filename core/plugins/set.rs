@@ -1,7 +1,7 @@
 //! All plugins of the server.
 //!
 //! ```text
-//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, tell──▶ ──end──▶ ended, or left behind
+//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, request_ended──▶ ──end──▶ ended, or left behind
 //!              └──error, or a stop signal──▶ ended, or left behind
 //! ```
 //!
@@ -191,7 +191,7 @@ impl PluginSet {
     pub fn request_ended(&self, facts: RequestFacts) {
         let facts = Arc::new(facts);
         for plugin in self.plugins().filter(|plugin| plugin.handle.wants_requests()) {
-            plugin.handle.inbox.tell(Arc::clone(&facts));
+            plugin.handle.inbox.push_facts(Arc::clone(&facts));
         }
     }
 

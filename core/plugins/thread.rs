@@ -63,8 +63,8 @@ impl PluginThread {
                 PluginWork::Answer(question) if is_started => self.answer(&question),
                 PluginWork::Answer(question) => self.hand_over(&question, PageOutcome::Late),
                 PluginWork::Round if is_started => self.ask_round(),
-                PluginWork::Tell(facts) if is_started => self.tell(&facts),
-                PluginWork::Round | PluginWork::Tell(_) => {}
+                PluginWork::RequestEnded(facts) if is_started => self.request_ended(&facts),
+                PluginWork::Round | PluginWork::RequestEnded(_) => {}
                 PluginWork::Stop => break,
             }
         }
@@ -158,7 +158,7 @@ impl PluginThread {
         }
     }
 
-    fn tell(&mut self, facts: &RequestFacts) {
+    fn request_ended(&mut self, facts: &RequestFacts) {
         self.call(PluginCall::RequestEnded, |plugin| plugin.request_ended(facts));
     }
 

@@ -51,7 +51,7 @@ pub struct Renewal {
     /// No restart begins before this time.
     rest_until: Option<Instant>,
     held_since: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The number of rolling restarts that may follow each other immediately: two renewals.
@@ -78,7 +78,7 @@ impl Renewal {
         if is_held {
             return self.hold(now);
         }
-        (self.held_since, self.is_told) = (None, false);
+        (self.held_since, self.is_reported) = (None, false);
         // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While the cache
         // has other users, that worker would boot as an outsider again; if those are requests, the next one renews it.
         let wants_restart = if is_stale {
@@ -103,8 +103,8 @@ impl Renewal {
     /// Handles a renewal that old workers delay.
     fn hold(&mut self, now: Instant) -> Option<RenewalStep> {
         let held_since = *self.held_since.get_or_insert(now);
-        let is_news = !self.is_told && now.saturating_duration_since(held_since) >= HELD_MIN;
-        self.is_told |= is_news;
+        let is_news = !self.is_reported && now.saturating_duration_since(held_since) >= HELD_MIN;
+        self.is_reported |= is_news;
         is_news.then_some(RenewalStep::Held)
     }
 

@@ -267,7 +267,7 @@ impl Task {
         drop(state);
         drop(unwanted);
         if let Some(watcher) = rest {
-            watcher.tell(self.has_completed());
+            watcher.report(self.has_completed());
         }
     }
 
@@ -298,14 +298,14 @@ impl Task {
         })
     }
 
-    fn carry_out(&self, aftermath: Aftermath, tell_thread: bool) {
+    fn carry_out(&self, aftermath: Aftermath, notifies_thread: bool) {
         let Aftermath { awaiting, input, thread, is_queued, is_detached } = aftermath;
         if is_queued {
             self.books.note_stale();
         }
         let has_completed = self.has_completed();
-        awaiting.into_iter().for_each(|watcher| watcher.tell(has_completed));
-        if let Some(thread) = thread.filter(|_| tell_thread) {
+        awaiting.into_iter().for_each(|watcher| watcher.report(has_completed));
+        if let Some(thread) = thread.filter(|_| notifies_thread) {
             thread.cancel(self.id);
         }
         if let Some(outcome) = self.outcome().filter(|_| is_detached) {
@@ -332,7 +332,7 @@ impl Task {
         let (input, thread) = (state.input.take(), state.thread.take());
         let seeing_off = std::mem::take(&mut state.seeing_off);
         drop(state);
-        seeing_off.into_iter().for_each(|watcher| watcher.tell(true));
+        seeing_off.into_iter().for_each(|watcher| watcher.report(true));
         drop((input, thread));
     }
 }

@@ -33,7 +33,7 @@ impl TaskWatchState {
 
     /// Returns the index of the task that ended the watch; `usize::MAX` if the watch ended with the last report.
     pub(super) fn winner(&self) -> usize {
-        // Acquire: pairs with the Release in `tell`.
+        // Acquire: pairs with the Release in `report`.
         self.winner.load(Ordering::Acquire)
     }
 }
@@ -52,7 +52,7 @@ impl TaskWatcher {
     }
 
     /// Reports that the task has an outcome, or has left. Must be called once.
-    pub(super) fn tell(self, has_completed: bool) {
+    pub(super) fn report(self, has_completed: bool) {
         let watch = &*self.watch;
         let ends = match watch.mode {
             WatchMode::All => !has_completed,

@@ -144,7 +144,7 @@ impl ScriptNotes {
 
     /// Merges the notes into the span. The server has precedence: the script cannot set an attribute that the server
     /// has set or that is in `own_keys`, and an error status stays.
-    pub fn tell(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
+    pub fn merge_into(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
         span.attributes.add_dropped(self.attributes.dropped());
         for entry in self.attributes.into_entries() {
             if own_keys.contains(&&*entry.key) || span.attributes.get(&entry.key).is_some() {
