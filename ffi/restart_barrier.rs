@@ -6,11 +6,11 @@
 //! scripts run uncached (OPcache has disabled itself until it restarts), and a later request tries again.
 //!
 //! A worker is inside while it starts up. Afterwards, it either uses the cache for its lifetime, and is not waited for
-//! here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider, which never
+//! here (the pool replaces workers), or, if it started up while a restart was wanted, it runs uncached: it never
 //! touches the cache and never delays a restart.
 //!
-//! A task that was dispatched from the cache is inside as well, until an outsider has copied its code or, on a thread
-//! that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside
+//! A task that was dispatched from the cache is inside as well, until an uncached worker has copied its code or, on a
+//! thread that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside
 //! the cache. So the number inside falls to zero however many tasks are dispatched, and a task is never held back
 //! unless its request is.
 //!
@@ -64,7 +64,7 @@ enum ThreadPlace {
     /// Its worker uses the cache for its lifetime.
     User,
     /// Its worker does not use the cache.
-    Outsider,
+    Uncached,
 }
 
 thread_local! {
@@ -231,7 +231,7 @@ impl Barrier {
                 state.users -= 1;
                 false
             }
-            ThreadPlace::Outsider => false,
+            ThreadPlace::Uncached => false,
         };
         drop(state);
         if look_again {
@@ -250,7 +250,7 @@ impl Barrier {
 
     /// Records that the calling thread's worker has started up; `uses_cache` holds for its lifetime.
     pub(crate) fn worker_started(&self, uses_cache: bool) {
-        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
+        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Uncached };
         PLACE.set(place);
         let look_again = self.lock().settle(place);
         if look_again {
@@ -259,8 +259,8 @@ impl Barrier {
     }
 
     /// Returns whether the calling thread's worker does not use the cache because the cache was waiting for a restart.
-    pub(crate) fn is_outsider(&self) -> bool {
-        PLACE.get() == ThreadPlace::Outsider
+    pub(crate) fn is_uncached(&self) -> bool {
+        PLACE.get() == ThreadPlace::Uncached
     }
 
     /// Records that a restart is wanted. Returns whether that is new.

@@ -125,8 +125,8 @@ impl<'a> ScriptRun<'a> {
     /// Records that the script has booted.
     fn begin_serving(&mut self, requests: &WorkerRequests) {
         self.has_served = true;
-        if requests.is_outsider() {
-            self.context.stay_outside();
+        if requests.is_uncached() {
+            self.context.run_uncached();
         }
         self.context.booted();
     }

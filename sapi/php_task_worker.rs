@@ -205,8 +205,8 @@ impl ThreadRun<'_> {
 impl svc_ffi::WorkerHost for ThreadRun<'_> {
     fn serve(&mut self, requests: &mut WorkerRequests) {
         self.has_served = true;
-        if requests.is_outsider() {
-            self.context.stay_outside();
+        if requests.is_uncached() {
+            self.context.run_uncached();
         }
         self.context.booted();
         let (thread, thread_context) = (self.thread, self.thread_context);

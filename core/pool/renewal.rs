@@ -2,7 +2,7 @@
 //!
 //! A worker uses the cache from its boot to its end, so a renewal must replace all workers. Since a replacement boots
 //! before an old worker leaves, the replacements cannot use the cache while an old worker lives. It therefore takes two
-//! rolling restarts: the first brings workers that are outsiders to the cache; the second, once the last user has gone,
+//! rolling restarts: the first brings workers that do not use the cache; the second, once the last user has gone,
 //! brings workers that use the new cache. The pool never stops serving. Old workers that linger delay only the second
 //! restart.
 //!
@@ -30,7 +30,7 @@ pub struct RenewalSample {
     /// The number of workers that serve, use the cache, and were not ordered to end.
     pub active_users: usize,
     /// The number of those that do not use the cache, because a renewal was wanted when they booted.
-    pub active_outsiders: usize,
+    pub active_uncached: usize,
 }
 
 /// The next step of a renewal.
@@ -72,7 +72,7 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache, active_users, active_outsiders } = sample;
+        let RenewalSample { cache, active_users, active_uncached } = sample;
         let OpcacheFacts { is_stale, users, is_occupied } = cache;
         let is_held = is_stale && users > 0 && active_users == 0;
         if is_held {
@@ -80,11 +80,11 @@ impl Renewal {
         }
         (self.held_since, self.is_reported) = (None, false);
         // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While the cache
-        // has other users, that worker would boot as an outsider again; if those are requests, the next one renews it.
+        // has other users, that worker would boot uncached again; if those are requests, the next one renews it.
         let wants_restart = if is_stale {
-            active_users > 0 || (active_outsiders > 0 && !is_occupied)
+            active_users > 0 || (active_uncached > 0 && !is_occupied)
         } else {
-            active_outsiders > 0
+            active_uncached > 0
         };
         (wants_restart && self.may_restart(now)).then(|| self.restart(now))
     }
@@ -133,15 +133,15 @@ impl Renewal {
 mod tests {
     use super::*;
 
-    /// A stale cache with this many lingering users, active users and active outsiders.
-    fn stale(lingering: usize, active_users: usize, active_outsiders: usize) -> RenewalSample {
+    /// A stale cache with this many lingering users, active users and active uncached workers.
+    fn stale(lingering: usize, active_users: usize, active_uncached: usize) -> RenewalSample {
         let cache = OpcacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_outsiders }
+        RenewalSample { cache, active_users, active_uncached }
     }
 
-    fn fresh(active_users: usize, active_outsiders: usize) -> RenewalSample {
+    fn fresh(active_users: usize, active_uncached: usize) -> RenewalSample {
         let cache = OpcacheFacts { is_stale: false, users: active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_outsiders }
+        RenewalSample { cache, active_users, active_uncached }
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn outsiders_wait_while_requests_use_the_cache() {
+    fn uncached_workers_wait_while_requests_use_the_cache() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(
             renewal.decide(occupied(stale(0, 2, 0)), now),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn outsiders_that_were_left_when_the_cache_was_renewed_by_chance_are_replaced() {
+    fn uncached_workers_that_were_left_when_the_cache_was_renewed_by_chance_are_replaced() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(fresh(1, 3), now), Some(RenewalStep::Restart));
     }

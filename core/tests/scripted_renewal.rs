@@ -68,7 +68,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
-        assert_eq!(site.client().get(place).text(), "outsider");
+        assert_eq!(site.client().get(place).text(), "uncached");
     }
     assert_eq!(site.ops("/readyz").status, 200);
     site.switches.open("a");
@@ -89,7 +89,7 @@ fn one_that_is_recycled_meanwhile_is_in_nobodys_way() {
     });
     for _ in 0..4 {
         assert_eq!(site.client().get("/recycle/error").text(), "recycled");
-        assert_eq!(site.client().get("/cache").text(), "outsider");
+        assert_eq!(site.client().get("/cache").text(), "uncached");
     }
     assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     site.switches.open("a");

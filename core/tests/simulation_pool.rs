@@ -289,11 +289,11 @@ impl Company {
         let sample = RenewalSample {
             cache: OpcacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
             active_users,
-            active_outsiders: self.active.len() - active_users,
+            active_uncached: self.active.len() - active_users,
         };
         match self.renewal.decide(sample, at) {
             Some(RenewalStep::Restart) => {
-                assert!(self.is_stale || sample.active_outsiders > 0, "for nothing: {sample:?}");
+                assert!(self.is_stale || sample.active_uncached > 0, "for nothing: {sample:?}");
                 (self.to_restart, self.restarts) = (self.active.len(), [&self.restarts[..], &[now]].concat());
             }
             Some(RenewalStep::Held) => {

@@ -82,7 +82,7 @@ impl PersistentWorker<Exchange> for ScriptedWorker {
         }
         self.uses_cache = self.board.cache.enter();
         if !self.uses_cache {
-            context.stay_outside();
+            context.run_uncached();
         }
         context.booted();
         let mut leaves_for = None;
@@ -145,7 +145,7 @@ impl ScriptedWorker {
         match act {
             "hello" => complete(claim.job(), 200, b"hello".to_vec()),
             "cache" => {
-                let place = if self.uses_cache { "user" } else { "outsider" };
+                let place = if self.uses_cache { "user" } else { "uncached" };
                 complete(claim.job(), 200, place.as_bytes().to_vec());
             }
             "slot" => complete(claim.job(), 200, self.slot.to_string().into_bytes()),
