@@ -10,7 +10,6 @@
 use std::path::PathBuf;
 
 mod activation;
-mod chapters;
 mod directive;
 mod entries;
 mod entry_file;
@@ -29,6 +28,7 @@ mod problem;
 mod raw;
 mod report;
 mod resolve;
+mod sections;
 mod service_manager;
 mod settings;
 pub mod spelling;
@@ -37,10 +37,6 @@ pub mod value;
 mod warning;
 
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
-pub use chapters::{
-    AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
-    PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
-};
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
 pub use listen_addr::ListenAddr;
@@ -48,6 +44,10 @@ pub use machine::Machine;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{PREFIX, RawConfig, ValueSource};
+pub use sections::{
+    AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
+    PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
+};
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
@@ -58,7 +58,7 @@ pub use warning::Warning;
 
 pub use svc_types::{Level, RuntimeHook};
 
-/// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
+/// The resolved settings of a process, created by [`Config::resolve`]: one field for each section of the reference page.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Addresses, files and threads.

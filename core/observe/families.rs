@@ -1,6 +1,6 @@
 //! The families of the exposition: one row per metric, with everything about it.
 //!
-//! A row contains: its constant, its kind, its name, the chapter of the reference page, the condition of its source;
+//! A row contains: its constant, its kind, its name, the section of the reference page, the condition of its source;
 //! the help of the exposition; the text of the reference page. Then `cell` is the cell that code counts in, a field
 //! of [`Metrics`], and `source` writes the series. Without a `source`, the cell writes them.
 //!
@@ -23,14 +23,14 @@ use crate::time::as_micros;
 use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell};
 use super::exporter::{Number, Series};
 use super::facts::ScrapeFacts;
-use super::family::{Condition, Family, MetricChapter, MetricKind};
+use super::family::{Condition, Family, MetricKind, MetricSection};
 use super::label::{CancelReason, StatusClass, TlsHandshake};
 
 /// Writes the series of a family.
 pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
 
 macro_rules! families {
-    ($($constant:ident: $kind:ident $name:literal in $chapter:ident $(if $condition:ident)?,
+    ($($constant:ident: $kind:ident $name:literal in $section:ident $(if $condition:ident)?,
         $help:literal,
         $meaning:literal
         $(, cell $cell:ident: $type:ty $(= $initial:expr)?)?
@@ -40,7 +40,7 @@ macro_rules! families {
             name: $name,
             kind: MetricKind::$kind,
             help: $help,
-            chapter: MetricChapter::$chapter,
+            section: MetricSection::$section,
             condition: or!([$(Condition::$condition)?] Condition::Always),
             meaning: $meaning,
         };)*

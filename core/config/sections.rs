@@ -1,4 +1,4 @@
-//! The settings by chapter, as on the reference page.
+//! The settings by section, as on the reference page.
 //!
 //! Code that needs the settings of one concern takes one of these structs and sees no others. Values are checked and
 //! resolved elsewhere.
