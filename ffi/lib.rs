@@ -56,7 +56,7 @@ pub use php::{
 pub use request::PhpRequest;
 pub use restart_barrier::RestartNews;
 pub use runtime::{Runtime, TaskReading, TaskRequester};
-pub use script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceSeat};
+pub use script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(

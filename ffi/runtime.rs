@@ -3,7 +3,7 @@
 use svc_types::{TaskRejection, WatchMode};
 
 use crate::payload::Payload;
-use crate::script_spans::TraceSeat;
+use crate::script_spans::TraceContext;
 
 /// Creates the completions that requests wait for, and runs tasks.
 ///
@@ -67,7 +67,7 @@ pub struct TaskRequester<'a> {
     /// Its ID in logs.
     pub request_id: &'a [u8],
     /// The span that it is in, if it is traced.
-    pub seat: Option<TraceSeat>,
+    pub trace: Option<TraceContext>,
 }
 
 /// The state of a task.

@@ -8,7 +8,7 @@ use std::any::Any;
 use svc_types::{AttributeValue, ClientCall, ClientEnd, SpanKind, SpanStatus};
 
 /// The position of a span in its trace, for a task that continues the trace. Opaque here.
-pub type TraceSeat = Box<dyn Any + Send + Sync>;
+pub type TraceContext = Box<dyn Any + Send + Sync>;
 
 /// An attribute that a script sets. Texts are raw bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,7 @@ pub trait ScriptSpans {
     /// Returns the `tracestate` to propagate with it; empty if there is none.
     fn tracestate(&self) -> &[u8];
     /// Returns the position of a span, for a task that continues the trace.
-    fn seat(&mut self, span: u64) -> Option<TraceSeat>;
+    fn context(&mut self, span: u64) -> Option<TraceContext>;
     /// Records an uncaught failure that has ended the script.
     fn fail(&mut self, failure: &ScriptFailure<'_>);
 }

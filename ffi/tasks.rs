@@ -83,8 +83,8 @@ unsafe extern "C" fn dispatch<R: Runtime>(
     } else {
         with_request(request, Err(TaskRejection::NoThread), |request_handle| {
             let host = request_handle.host();
-            let seat = host.spans().and_then(|spans| spans.seat(span));
-            R::dispatch(input, TaskRequester { request_id: host.request_id(), seat })
+            let trace = host.spans().and_then(|spans| spans.context(span));
+            R::dispatch(input, TaskRequester { request_id: host.request_id(), trace })
         })
     };
     let (rejection, reached) = match dispatched {

@@ -81,7 +81,8 @@ impl Runtime for ServerRuntime {
     fn dispatch(input: Payload, requester: TaskRequester<'_>) -> Result<Arc<Task>, TaskRejection> {
         let tasks = TASKS.get().ok_or(TaskRejection::NoThread)?;
         let request_id = String::from_utf8_lossy(requester.request_id);
-        let trace = requester.seat.and_then(|seat| seat.downcast::<SpanContext>().ok()).map(|seat| *seat);
+        let trace =
+            requester.trace.and_then(|trace| trace.downcast::<SpanContext>().ok()).map(|trace| *trace);
         tasks.pool.dispatch(Box::new(input), TaskOrigin { request_id: &request_id, trace })
     }
 

@@ -20,7 +20,7 @@ use svc_core::trace::{
 use crate::client_spans;
 use crate::span_text::{LISTED_TEXT_BYTES, attribute_bytes, text};
 
-use svc_ffi::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceSeat};
+use svc_ffi::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
 
 /// The spans of one request or task.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ impl ScriptSpans for OpenSpans {
         self.root.state.as_deref().unwrap_or_default().as_bytes()
     }
 
-    fn seat(&mut self, span: u64) -> Option<TraceSeat> {
+    fn context(&mut self, span: u64) -> Option<TraceContext> {
         let span_id = self.span_id(span);
         Some(Box::new(self.root.with_span(span_id)))
     }

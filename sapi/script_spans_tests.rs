@@ -102,7 +102,10 @@ fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
     spans.end(8, true);
     spans.end_all(time::now());
     assert_eq!(spans.traceparent(0), b"00-00000000000000000000000000000007-0000000000000008-00");
-    assert_eq!(spans.seat(0).and_then(|seat| seat.downcast::<SpanContext>().ok()).as_deref(), Some(&root));
+    assert_eq!(
+        spans.context(0).and_then(|context| context.downcast::<SpanContext>().ok()).as_deref(),
+        Some(&root)
+    );
     // A task of a trace that is not sampled, or on a server without export.
     assert_eq!(OpenSpans::of_task(root, None).begin(0, b"name", SpanKind::Internal), 0);
 }
