@@ -27,7 +27,7 @@ mod task_watch;
 mod task_watcher;
 
 pub use bounds::TaskLimits;
-pub use outcome::{Payload, TaskFate, TaskOutcome};
+pub use outcome::{Payload, TaskEnd, TaskOutcome};
 pub use task::{Task, TaskOrigin};
 pub use task_books::{TaskBooks, TaskCounts};
 pub use task_events::TaskEvents;

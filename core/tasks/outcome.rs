@@ -20,18 +20,18 @@ pub enum TaskOutcome {
 
 impl TaskOutcome {
     /// Returns how a task with this outcome is counted.
-    pub fn fate(&self) -> TaskFate {
+    pub fn end(&self) -> TaskEnd {
         match self {
-            Self::Completed(_) => TaskFate::Completed,
-            Self::Failed(_) | Self::Lost(_) => TaskFate::Failed,
-            Self::Cancelled => TaskFate::Cancelled,
+            Self::Completed(_) => TaskEnd::Completed,
+            Self::Failed(_) | Self::Lost(_) => TaskEnd::Failed,
+            Self::Cancelled => TaskEnd::Cancelled,
         }
     }
 }
 
 /// The outcome of a task, as it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskFate {
+pub enum TaskEnd {
     /// Its code has returned a result.
     Completed,
     /// Its code has failed, or was not run to its end.

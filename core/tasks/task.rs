@@ -11,7 +11,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::trace::SpanContext;
 
-use super::outcome::{Payload, TaskFate, TaskOutcome};
+use super::outcome::{Payload, TaskEnd, TaskOutcome};
 use super::task_books::TaskBooks;
 use super::task_thread::TaskThread;
 use super::task_watcher::TaskWatcher;
@@ -322,10 +322,10 @@ impl Task {
 
     /// Counts the task, and records that no part of it is left to run.
     pub(super) fn leave(&self) {
-        let end = self.outcome().map(TaskOutcome::fate);
+        let end = self.outcome().map(TaskOutcome::end);
         debug_assert!(end.is_some(), "it leaves without an outcome");
         // Counted first, so that a thread that sees that the task has left also finds it in the books.
-        self.books.leave(end.unwrap_or(TaskFate::Failed));
+        self.books.leave(end.unwrap_or(TaskEnd::Failed));
         let mut state = self.state.lock();
         debug_assert_ne!(state.stage, TaskStage::Left, "it leaves once");
         state.stage = TaskStage::Left;
