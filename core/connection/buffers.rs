@@ -5,13 +5,14 @@
 
 use std::time::Instant;
 
-use crate::http::{Fields, Version, encode};
+use crate::http::encode::{self, Framing, Persistence, ResponseHead};
+use crate::http::{Fields, Version};
 
-use super::command::Sent;
+use super::command::{Announced, Sent};
 use super::output::Output;
+use super::reply::Frame;
 use super::spares;
-use super::stream::Stream;
-use super::turn::{Carrier, CarrierProgress};
+use super::stream::{Carrier, Pause, Stream};
 
 /// Input and output.
 #[derive(Debug)]
@@ -33,8 +34,10 @@ pub(super) struct Buffers {
     is_blocked: bool,
     /// Something was written in this turn.
     is_flushed: bool,
-    /// Body bytes fed since the last `take_received`.
-    received: u64,
+    /// The connection closes after the current request.
+    is_closing: bool,
+    /// Body bytes received since the last `take_received`.
+    pub(super) received: u64,
 }
 
 impl Buffers {
@@ -52,15 +55,22 @@ impl Buffers {
             is_dry: false,
             is_blocked: false,
             is_flushed: false,
+            is_closing: false,
             received: 0,
         }
     }
 
     /// Begins a turn: forgets what the socket reported before.
-    pub(super) fn begin_turn(&mut self) {
+    pub(super) fn begin_turn(&mut self, is_closing: bool) {
+        self.is_closing = is_closing;
         self.is_dry = false;
         self.is_blocked = false;
         self.is_flushed = false;
+    }
+
+    /// Returns whether the connection closes after the current request.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing
     }
 
     /// Returns the input that has not been used.
@@ -158,11 +168,6 @@ impl Buffers {
     pub(super) fn unsent(&self) -> u64 {
         (self.output.len() + self.held_back) as u64
     }
-
-    /// Returns the body bytes fed since the last call.
-    pub(super) fn take_received(&mut self) -> u64 {
-        std::mem::take(&mut self.received)
-    }
 }
 
 impl<R> Carrier<R> for Buffers {
@@ -176,24 +181,24 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause> {
         if self.has_input() {
             let (used, body_bytes) = stream.take_body(&self.input, now);
             self.consume(used);
             self.received += body_bytes as u64;
-            return CarrierProgress::Moved;
+            return None;
         }
         if self.has_ended {
-            return CarrierProgress::Gone;
+            return Some(Pause::Lost);
         }
         if !self.is_dry {
-            return CarrierProgress::Read;
+            return Some(Pause::Read);
         }
         if stream.takes_continue() && stream.facts().version != Version::Http10 {
             self.output.append(|out| out.extend_from_slice(encode::CONTINUE));
             self.output_since = now;
         }
-        CarrierProgress::Blocked
+        Some(Pause::Blocked)
     }
 
     fn interim(&mut self, stream: &Stream<R>, status: u16, fields: &Fields) {
@@ -202,7 +207,30 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> CarrierProgress {
-        if self.is_blocked { CarrierProgress::Blocked } else { CarrierProgress::Transmit }
+    fn head(&mut self, stream: &mut Stream<R>, announced: Announced) {
+        let Announced { status, reason, fields, length, has_body, page, date } = announced;
+        let facts = stream.facts();
+        let framing = Framing::choose(status, length, facts.version, facts.head_only);
+        let keeps = facts.keep_alive && framing != Framing::UntilClose && !self.is_closing;
+        self.output.append(|out| {
+            let head = ResponseHead { status, reason: reason.as_deref(), fields: &fields };
+            let connection = if keeps { Persistence::Keep } else { Persistence::Close };
+            encode::encode_head(out, &head, framing, connection, facts.version, &date);
+        });
+        if !keeps {
+            stream.end_connection();
+        }
+        let frame = match framing {
+            _ if !has_body => Frame::Absent,
+            Framing::None => Frame::Absent,
+            Framing::Length(left) => Frame::Length { left },
+            Framing::Chunked => Frame::Chunked,
+            Framing::UntilClose => Frame::Bare,
+        };
+        stream.begin_body(frame, page);
+    }
+
+    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> Option<Pause> {
+        Some(if self.is_blocked { Pause::Blocked } else { Pause::Transmit })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use mio::event::Event;
 use mio::net::TcpStream;
 
-use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended};
+use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended, Input, Stream};
 use crate::http::BodyError;
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::observe::{Event as Record, TlsHandshake};
@@ -130,11 +130,11 @@ impl ClientConnection {
 
     /// Handles a notice that the worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
-        if self.connection.is_waiting(stream) {
+        match self.connection.stream(stream) {
             // The first parts always find room.
-            self.collect(stream);
-        } else {
-            self.connection.note_reply(stream);
+            Some(stream) if stream.is_waiting() => collect(stream),
+            Some(stream) => stream.note_reply(),
+            None => {}
         }
         self.advance_later(io)
     }
@@ -147,15 +147,19 @@ impl ClientConnection {
 
     /// Tries again to spool: there may be room now.
     pub(in crate::serve) fn retry_spool(&mut self, io: &mut Io, stream: u32) -> Fate {
-        self.connection.retry_spool(stream);
+        if let Some(stream) = self.connection.stream(stream) {
+            stream.retry_spool();
+        }
         self.advance(io)
     }
 
     /// Answers requests that wait for a worker, because no worker is left.
     pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
-            if self.connection.is_waiting(stream) {
-                self.decide(io, stream, |request, io| request.on_pool_gone(&io.pool));
+            if let Some(stream) = self.connection.stream(stream)
+                && stream.is_waiting()
+            {
+                decide(stream, io, |request, io| request.on_pool_gone(&io.pool));
             }
         }
         self.advance(io)
@@ -164,38 +168,24 @@ impl ClientConnection {
     /// Answers all requests because the drain deadline has passed, tries once to send the answers, and ends.
     pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
-            self.cut_off_stream(io, stream);
+            if let Some(stream) = self.connection.stream(stream) {
+                cut_off(stream, io);
+            }
         }
         // Slow clients get no more time.
         if self.advance(io) == Fate::Lives {
-            self.connection.abort();
+            self.connection.handle(Input::Abort, io.now);
             self.run(io);
         }
         Fate::Ended
-    }
-
-    fn cut_off_stream(&mut self, io: &mut Io, stream: u32) {
-        let Some(request) = self.connection.request(stream) else { return };
-        let exchange = request.exchange().cloned();
-        request.cut(&io.pool);
-        let mut stage = None;
-        if let Some(exchange) = exchange {
-            self.connection.collect(stream, |parts| {
-                let (was, share) = exchange.withdraw_collecting(parts);
-                stage = Some(was);
-                share
-            });
-        }
-        if !self.connection.has_reply(stream) {
-            self.decide(io, stream, |request, _| Some(request.cut_off(stage)));
-        }
     }
 
     /// Begins a turn: takes all steps that are possible now.
     pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
         self.is_in_line = false;
         let is_memory_tight = !io.shared.spool.has_memory_for(OUTPUT_BYTES_MAX as u64);
-        self.connection.begin_turn(io.shared.lifecycle.is_closing(), is_memory_tight);
+        let is_closing = io.shared.lifecycle.is_closing();
+        self.connection.handle(Input::Turn { is_closing, is_memory_tight }, io.now);
         self.wire.transport.set_memory_tight(is_memory_tight);
         self.run(io)
     }
@@ -264,12 +254,12 @@ impl ClientConnection {
         match got {
             Got::Bytes(count) => {
                 if let Some(protocol) = self.wire.transport.protocol() {
-                    self.connection.note_protocol(protocol);
+                    self.connection.handle(Input::Protocol(protocol), io.now);
                 }
-                self.connection.receive(&io.scratch[..count], io.now);
+                self.connection.handle(Input::Bytes(&io.scratch[..count]), io.now);
             }
-            Got::End => self.connection.end_input(),
-            Got::Nothing => self.connection.note_dry(),
+            Got::End => self.connection.handle(Input::End, io.now),
+            Got::Nothing => self.connection.handle(Input::WouldBlock, io.now),
         }
     }
 
@@ -292,86 +282,59 @@ impl ClientConnection {
     /// Carries out an order of a request.
     fn see_to(&mut self, io: &mut Io, stream: u32, ask: Ask) {
         let key = StreamKey { connection: self.key, stream };
+        let Some(stream) = self.connection.stream(stream) else { return };
         match ask {
             Ask::Announce { head, length, head_only } => {
-                if let Some(request) = self.connection.request(stream) {
-                    let announced = request.announce(io, head, length, head_only);
-                    self.connection.announce(stream, announced);
-                }
+                let announced = stream.request.announce(io, head, length, head_only);
+                stream.announce(announced);
             }
             Ask::AwaitSpoolRoom => io.starved.push(key),
-            Ask::BodyLate { is_starved } => self.refuse(io, stream, if is_starved { 503 } else { 408 }),
+            Ask::BodyLate { is_starved } => refuse(stream, io, if is_starved { 503 } else { 408 }),
             Ask::BodyRefused(error) => {
-                self.refuse(io, stream, if error == BodyError::TooLarge { 413 } else { 400 });
+                refuse(stream, io, if error == BodyError::TooLarge { 413 } else { 400 });
             }
-            Ask::Collect => self.collect(stream),
+            Ask::Collect => collect(stream),
             Ask::Offer { body, is_deserted } => {
-                self.decide(io, stream, |request, io| request.offer(io, body, is_deserted));
+                decide(stream, io, |request, io| request.offer(io, body, is_deserted));
             }
-            Ask::SendFile(head) => {
-                if let Some(request) = self.connection.request(stream) {
-                    request.order_file(io, head);
-                }
-            }
+            Ask::SendFile(head) => stream.request.order_file(io, head),
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
-                Some(bytes) => self.connection.sliced(stream, bytes),
+                Some(bytes) => stream.sliced(bytes),
                 None => io.disk.order(FileJob::Slice(source, offset, len), key),
             },
             Ask::Spool(file, bytes) => {
                 io.disk.order(FileJob::Append(io.shared.spool.clone(), file, bytes), key);
             }
-            Ask::WaitOver if self.connection.is_waiting(stream) => {
-                self.decide(io, stream, |request, io| request.on_wait_over(io));
+            Ask::WaitOver if stream.is_waiting() => {
+                decide(stream, io, |request, io| request.on_wait_over(io));
             }
             Ask::WaitOver => {}
         }
     }
 
-    /// Takes the parts of a reply that are ready.
-    fn collect(&mut self, stream: u32) {
-        let exchange = self.connection.request(stream).and_then(|request| request.exchange().cloned());
-        if let Some(exchange) = exchange {
-            self.connection.collect(stream, |parts| exchange.collect(parts));
-        }
-    }
-
     fn take_disk(&mut self, io: &mut Io, stream: u32, done: Done) {
+        if let Done::ReadAhead = done {
+            return self.connection.handle(Input::Cached, io.now);
+        }
+        let Some(stream) = self.connection.stream(stream) else { return };
         match done {
-            Done::Appended(file, buffer) => self.connection.spooled(stream, file, buffer, io.now),
+            Done::Appended(file, buffer) => stream.spooled(file, buffer, io.now),
             Done::Refused(file, bytes, error) => {
-                if !self.connection.spool_refused(stream, file, bytes, &error) {
-                    self.refuse(io, stream, 503);
+                if !stream.spool_refused(file, bytes, &error) {
+                    refuse(stream, io, 503);
                 }
             }
             // The request was answered in the meantime.
-            Done::Found(..) | Done::Named(_) if self.connection.has_reply(stream) => {}
+            Done::Found(..) | Done::Named(_) if stream.has_reply() => {}
             Done::Found(path, found) => {
-                self.decide(io, stream, |request, io| Some(request.found(io, &path, found)));
+                decide(stream, io, |request, io| Some(request.found(io, &path, found)));
             }
-            Done::Named(found) => self.decide(io, stream, |request, io| request.file_opened(io, found)),
-            Done::Slice(Ok(bytes)) => self.connection.sliced(stream, bytes),
-            Done::Slice(Err(_)) => self.connection.fail_reply(stream),
-            Done::Failed if self.connection.has_reply(stream) => self.connection.fail_reply(stream),
-            Done::Failed => self.refuse(io, stream, 500),
-            Done::ReadAhead => self.connection.note_warmed(),
-        }
-    }
-
-    /// Refuses a request before its body has been read.
-    fn refuse(&mut self, io: &Io, stream: u32, status: u16) {
-        self.connection.decide(stream, refusal(status), io.now);
-    }
-
-    /// Passes the decision that `choose` makes about a request to the connection.
-    fn decide(
-        &mut self,
-        io: &mut Io,
-        stream: u32,
-        choose: impl FnOnce(&mut RequestMeta, &mut Io) -> Option<Decision>,
-    ) {
-        let Some(request) = self.connection.request(stream) else { return };
-        if let Some(decision) = choose(request, io) {
-            self.connection.decide(stream, decision, io.now);
+            Done::Named(found) => decide(stream, io, |request, io| request.file_opened(io, found)),
+            Done::Slice(Ok(bytes)) => stream.sliced(bytes),
+            Done::Slice(Err(_)) => stream.fail_reply(),
+            Done::Failed if stream.has_reply() => stream.fail_reply(),
+            Done::Failed => refuse(stream, io, 500),
+            Done::ReadAhead => {}
         }
     }
 
@@ -386,7 +349,7 @@ impl ClientConnection {
         if self.deadline().is_none_or(|deadline| deadline > io.now) {
             return Fate::Lives;
         }
-        self.connection.handle_timeout(io.now);
+        self.connection.handle(Input::Timeout, io.now);
         self.advance(io)
     }
 
@@ -425,5 +388,45 @@ impl ClientConnection {
             io.again.push(self.key);
         }
         Fate::Lives
+    }
+}
+
+/// Passes the decision that `choose` makes about a request to its stream.
+fn decide(
+    stream: &mut Stream<RequestMeta>,
+    io: &mut Io,
+    choose: impl FnOnce(&mut RequestMeta, &mut Io) -> Option<Decision>,
+) {
+    if let Some(decision) = choose(&mut stream.request, io) {
+        stream.decide(decision, io.now);
+    }
+}
+
+/// Refuses a request before its body has been read.
+fn refuse(stream: &mut Stream<RequestMeta>, io: &Io, status: u16) {
+    stream.decide(refusal(status), io.now);
+}
+
+/// Takes the parts of a reply that are ready.
+fn collect(stream: &mut Stream<RequestMeta>) {
+    stream.collect(|request, parts| {
+        request.exchange().map_or_else(Share::default, |exchange| exchange.collect(parts))
+    });
+}
+
+/// Answers a request because the drain deadline has passed: with the parts of its reply that are ready, if there are any.
+fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
+    let mut stage = None;
+    stream.request.cut(&io.pool);
+    stream.collect(|request, parts| match request.exchange() {
+        Some(exchange) => {
+            let (was, share) = exchange.withdraw_collecting(parts);
+            stage = Some(was);
+            share
+        }
+        None => Share::default(),
+    });
+    if !stream.has_reply() {
+        decide(stream, io, |request, _| Some(request.cut_off(stage)));
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
-use crate::connection::Timers;
+use crate::connection::Deadlines;
 use crate::limits::POLL_EVENTS;
 use crate::sync::load_sharing::ThreadUse;
 use crate::sync::primitive::Arc;
@@ -34,7 +34,7 @@ pub(in crate::serve) struct Reactor {
     connections: Slab<ClientConnection>,
     /// Distinguishes the keys of connections that use the same slot of the slab.
     generation: u32,
-    timers: Timers,
+    deadlines: Deadlines,
     inbox: Arc<Inbox>,
     io: Io,
     /// The number of the thread.
@@ -74,7 +74,7 @@ impl Reactor {
             poll,
             connections: Slab::new(),
             generation: 0,
-            timers: Timers::default(),
+            deadlines: Deadlines::default(),
             inbox,
             index,
             crossing: Arc::clone(&crossing),
@@ -141,7 +141,7 @@ impl Reactor {
         if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        let next = self.timers.next().map(|at| at.saturating_duration_since(now));
+        let next = self.deadlines.next().map(|at| at.saturating_duration_since(now));
         if self.io.starved.is_empty() {
             return next;
         }
@@ -202,7 +202,7 @@ impl Reactor {
     /// Hands over the connection in `place` to another thread.
     fn hand_over(&mut self, place: usize, to: usize) {
         let mut connection = self.connections.remove(place);
-        self.timers.disarm(connection.key, &mut connection.armed);
+        self.deadlines.disarm(connection.key, &mut connection.armed);
         // If the socket stays with this poller, the other one cannot watch it and closes it.
         let _ = self.poll.registry().deregister(connection.socket());
         self.io.shared.metrics.io_handovers.incr();
@@ -225,11 +225,11 @@ impl Reactor {
                     return self.hand_over(place, to);
                 }
                 let deadline = connection.deadline();
-                self.timers.arm(key, &mut connection.armed, deadline);
+                self.deadlines.arm(key, &mut connection.armed, deadline);
             }
             Fate::Ended => {
                 connection.on_closed(&self.io);
-                self.timers.disarm(key, &mut connection.armed);
+                self.deadlines.disarm(key, &mut connection.armed);
                 self.connections.remove(place);
             }
         }
@@ -244,7 +244,7 @@ impl Reactor {
 
     /// Handles passed deadlines, connections that have more to do, and those that waited for room.
     fn catch_up(&mut self) {
-        while let Some(key) = self.timers.pop(self.io.now) {
+        while let Some(key) = self.deadlines.pop(self.io.now) {
             self.drive(key, ClientConnection::on_deadline);
         }
         for key in std::mem::take(&mut self.io.again) {

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
+use crate::connection::{Connection, Grant, Incoming, Input, Rejected, Rejection, Unreadable};
 use crate::http::{Head, MethodKind, RequestLine, Trace, Version, https_location};
 use crate::pool::{Origin, StreamKey};
 use crate::spool::Share;
@@ -29,8 +29,8 @@ pub(in crate::serve) fn start(
     incoming: Incoming,
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
-    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
-    let Some(memory) = memory(connection, &io.shared, &head) else { return };
+    let Some(permit) = permit(connection, io, needs_permit) else { return };
+    let Some(memory) = memory(connection, io, &head) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
     let Placed { trace, tracer } = place(io, ends, Some(&head));
@@ -57,16 +57,17 @@ pub(in crate::serve) fn start(
         if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
     let outlives_peer = meta.outlives_client(config.admission.abandoned_requests);
     let fits = connection.begin(meta, Grant { body_bytes_max, outlives_peer, permit }, io.now);
+    let Some(stream) = connection.stream(stream) else { return };
     let decision = if !fits {
         let answer = too_many.unwrap_or_else(|| Answer::plain(413));
         Some(answer.into_refusal())
     } else if let Some(answer) = too_many.or(by_method) {
         Some(answer.into_decision())
     } else {
-        connection.request(stream).and_then(|meta| meta.find(io))
+        stream.request.find(io)
     };
     if let Some(decision) = decision {
-        connection.decide(stream, decision, io.now);
+        stream.decide(decision, io.now);
     }
 }
 
@@ -79,48 +80,47 @@ pub(in crate::serve) fn start_unreadable(
     unreadable: Unreadable,
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
-    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
+    let Some(permit) = permit(connection, io, needs_permit) else { return };
     io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
     let meta = unread(io, key, ends, line, began);
-    connection.begin_unreadable(meta, permit, io.now);
+    // It has no body.
+    let _ = connection.begin(meta, Grant { permit, ..Grant::default() }, io.now);
     let answer = match error {
         Rejected::Head(error) => Answer::plain(error.status()),
         Rejected::Late => Answer::plain(408),
         Rejected::Misled => Answer::tls_expected(),
     };
-    connection.decide(stream, answer.into_decision(), io.now);
+    if let Some(stream) = connection.stream(stream) {
+        stream.decide(answer.into_decision(), io.now);
+    }
 }
 
 /// Acquires a permit for a request that needs one, or refuses the stream.
-fn permit(
-    connection: &mut Connection<RequestMeta>,
-    shared: &Shared,
-    is_needed: bool,
-) -> Option<Option<Permit>> {
+fn permit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: bool) -> Option<Option<Permit>> {
     if !is_needed {
         return Some(None);
     }
-    let permit = shared.stream_permits.try_acquire();
+    let permit = io.shared.stream_permits.try_acquire();
     if permit.is_none() {
-        shared.metrics.streams_refused.incr();
+        io.shared.metrics.streams_refused.incr();
         // The request has not been processed, so the client may retry it.
-        connection.refuse_stream();
+        connection.handle(Input::Refuse, io.now);
     }
     permit.map(Some)
 }
 
 /// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can
 /// make the server store a hundred times the bytes that it sends, while it withholds the bodies.
-fn memory(connection: &mut Connection<RequestMeta>, shared: &Shared, head: &Head) -> Option<Share> {
+fn memory(connection: &mut Connection<RequestMeta>, io: &Io, head: &Head) -> Option<Share> {
     let mut memory = Share::default();
     let bytes = head.memory_bytes() as u64;
     if head.version() != Version::Http2 {
         // An HTTP/1 head was not compressed, and its connection carries no other request.
-        memory.take(&shared.spool, bytes);
-    } else if !memory.try_take(&shared.spool, bytes) {
-        shared.metrics.streams_refused.incr();
-        connection.refuse_stream();
+        memory.take(&io.shared.spool, bytes);
+    } else if !memory.try_take(&io.shared.spool, bytes) {
+        io.shared.metrics.streams_refused.incr();
+        connection.handle(Input::Refuse, io.now);
         return None;
     }
     Some(memory)
