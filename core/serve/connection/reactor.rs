@@ -21,9 +21,9 @@ use super::client_connection::{ClientConnection, Fate};
 use super::crossing::{Crossing, Handover};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
+use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::inbox::{Inbox, Message};
-use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::io_thread::io::Io;
 use crate::serve::shared::Shared;
 
@@ -97,7 +97,7 @@ impl Reactor {
     }
 
     fn run(mut self) {
-        let _indispensable = Indispensable;
+        let _abort_on_panic = AbortOnPanic;
         let mut events = Events::with_capacity(POLL_EVENTS);
         // The thread was prepared before PHP started, which takes a while.
         self.io.now = time::now();

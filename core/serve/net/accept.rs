@@ -21,9 +21,9 @@ use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 
 use super::listener::{Ends, Listener};
+use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
 use crate::serve::io_thread::arrival::{Arrival, Door};
 use crate::serve::io_thread::inbox::{Inbox, Message};
-use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -127,7 +127,7 @@ impl Accepting {
     }
 
     fn run(mut self) {
-        let _indispensable = Indispensable;
+        let _abort_on_panic = AbortOnPanic;
         let mut events = Events::with_capacity(8);
         loop {
             // The phase is read before accepting, so that the last round includes every client that connected before
