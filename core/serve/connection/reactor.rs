@@ -18,7 +18,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::client_connection::{ClientConnection, Fate};
-use super::crossing::{Crossing, Handover};
+use super::migration::{Handover, Migration};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
@@ -39,7 +39,7 @@ pub(in crate::serve) struct Reactor {
     io: Io,
     /// The number of the thread.
     index: usize,
-    crossing: Arc<Crossing>,
+    migration: Arc<Migration>,
     handover: Handover,
     /// The total time during which the thread had something to do.
     awake: Duration,
@@ -67,7 +67,7 @@ impl Reactor {
         let count = shared.config.serving.io_workers.max(1);
         let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let inboxes = polls.iter().map(|poll| Inbox::new(poll, WAKE)).collect::<io::Result<Vec<_>>>()?;
-        let crossing = Crossing::new(&inboxes);
+        let migration = Migration::new(&inboxes);
         let now = time::now();
         let new = |(index, (poll, inbox))| Self {
             io: Io::new(Arc::clone(shared), Arc::clone(site), Arc::clone(disk), &inbox, now),
@@ -77,7 +77,7 @@ impl Reactor {
             deadlines: Deadlines::default(),
             inbox,
             index,
-            crossing: Arc::clone(&crossing),
+            migration: Arc::clone(&migration),
             handover: Handover::default(),
             awake: Duration::ZERO,
             use_due: now,
@@ -179,7 +179,7 @@ impl Reactor {
 
     /// Takes a connection that another thread has handed over.
     fn take_over(&mut self) {
-        let Some(connection) = self.crossing.take(self.index) else { return };
+        let Some(connection) = self.migration.take(self.index) else { return };
         let Some(key) = self.keep(connection) else { return };
         // It missed the broadcasts to all threads while it was in transfer.
         let act = if self.is_cut_off { ClientConnection::cut_off } else { ClientConnection::advance };
@@ -206,7 +206,7 @@ impl Reactor {
         // If the socket stays with this poller, the other one cannot watch it and closes it.
         let _ = self.poll.registry().deregister(connection.socket());
         self.io.shared.metrics.io_handovers.incr();
-        self.crossing.send(connection, to);
+        self.migration.send(connection, to);
     }
 
     /// Lets `act` use a connection, then arms its deadline or removes it. Does nothing if the connection is gone.
