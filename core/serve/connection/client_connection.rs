@@ -20,13 +20,12 @@ use crate::sync::primitive::Arc;
 
 use crate::serve::disk::file_job::{Done, FileJob};
 use crate::serve::disk::slices::slice_now;
-use crate::serve::io_thread::arrival::{Arrival, Door};
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind, NewConnection};
 use crate::serve::net::tls_stream::TlsStream;
 use crate::serve::net::transport::Transport;
 use crate::serve::net::wire::{Got, Wire};
 use crate::serve::request::answer::refusal;
-use crate::serve::request::endpoints::Endpoints;
 use crate::serve::request::meta::RequestMeta;
 use crate::serve::request::start::{start, start_unreadable};
 use crate::serve::shared::Shared;
@@ -41,7 +40,7 @@ pub(in crate::serve) struct ClientConnection {
     /// The last round of handovers that considered it.
     pub(super) handover_round: u32,
     wire: Wire,
-    ends: Arc<Endpoints>,
+    endpoints: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
     /// The share of the memory of all replies for the buffers of HTTP/2 and TLS.
     copied: Share,
@@ -83,17 +82,18 @@ impl ClientConnection {
     /// # Errors
     ///
     /// If the client has already disconnected, or the system has no randomness for a TLS session.
-    pub(in crate::serve) fn new(arrival: Arrival, io: &Io) -> std::io::Result<Self> {
-        let local = arrival.local.map_or_else(|| arrival.socket.local_addr(), Ok)?;
-        let (peer, door) = (arrival.peer, arrival.door);
-        let terms = io.shared.tls.as_ref().filter(|_| door == Door::Main);
-        let ends = Arc::new(Endpoints { peer, local, door, is_tls: terms.is_some(), tls: OnceLock::new() });
+    pub(in crate::serve) fn new(new: NewConnection, io: &Io) -> std::io::Result<Self> {
+        let local = new.local.map_or_else(|| new.socket.local_addr(), Ok)?;
+        let (peer, listener) = (new.peer, new.listener);
+        let terms = io.shared.tls.as_ref().filter(|_| listener == ListenerKind::Main);
+        let endpoints =
+            Arc::new(Endpoints { peer, local, listener, is_tls: terms.is_some(), tls: OnceLock::new() });
         let transport = match terms {
             Some(terms) => {
                 let session = terms.session().map_err(std::io::Error::other)?;
-                Transport::Tls(Box::new(TlsStream::new(arrival.socket, session)))
+                Transport::Tls(Box::new(TlsStream::new(new.socket, session)))
             }
-            None => Transport::Plain(arrival.socket),
+            None => Transport::Plain(new.socket),
         };
         let connection = Connection::new(Arc::clone(&io.terms), transport.can_send_files(), io.now);
         Ok(Self {
@@ -102,11 +102,11 @@ impl ClientConnection {
             handover_round: 0,
             wire: Wire::new(transport),
             connection,
-            ends,
+            endpoints,
             copied: Share::default(),
             is_in_line: false,
             _counted: CountedConnection::new(&io.shared),
-            _permit: arrival.permit,
+            _permit: new.permit,
         })
     }
 
@@ -226,9 +226,11 @@ impl ClientConnection {
                 }
                 Command::Read { looks_again } => self.read(io, looks_again),
                 Command::Rejected(rejection) => {
-                    RequestMeta::answered_unseen(io, self.key, &self.ends, rejection);
+                    RequestMeta::answered_unseen(io, self.key, &self.endpoints, rejection);
                 }
-                Command::Request(incoming) => start(&mut self.connection, io, self.key, &self.ends, incoming),
+                Command::Request(incoming) => {
+                    start(&mut self.connection, io, self.key, &self.endpoints, incoming)
+                }
                 Command::ShutDown { is_whole } => {
                     if is_whole {
                         self.wire.transport.send_close_notify();
@@ -238,7 +240,7 @@ impl ClientConnection {
                 Command::Stream(stream, ask) => self.see_to(io, stream, ask),
                 Command::Transmit => self.write(io),
                 Command::Unreadable(unreadable) => {
-                    start_unreadable(&mut self.connection, io, self.key, &self.ends, unreadable);
+                    start_unreadable(&mut self.connection, io, self.key, &self.endpoints, unreadable);
                 }
                 Command::Wait => return Fate::Lives,
                 // Other connections go first.
@@ -367,7 +369,7 @@ impl ClientConnection {
             TlsHandshake::Full | TlsHandshake::Resumed => {
                 if let Some(facts) = tls.facts() {
                     // Set only once: a connection has one handshake.
-                    let _ = self.ends.tls.set(Arc::new(facts));
+                    let _ = self.endpoints.tls.set(Arc::new(facts));
                 }
             }
             TlsHandshake::Failed | TlsHandshake::PlainHttp => {
@@ -376,7 +378,7 @@ impl ClientConnection {
                     (_, Some(error)) => error.to_string(),
                     (_, None) => "the connection was closed before the handshake was complete".to_owned(),
                 };
-                let client = self.ends.peer.ip().to_canonical();
+                let client = self.endpoints.peer.ip().to_canonical();
                 io.shared.log.emit(&Record::HandshakeFailed { client, error: &error });
             }
         }

@@ -22,9 +22,9 @@ use super::migration::{Handover, Migration};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
-use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::inbox::{Inbox, Message};
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::new_connection::NewConnection;
 use crate::serve::shared::Shared;
 
 /// An io thread. It has a poller and an inbox before it starts.
@@ -150,7 +150,7 @@ impl Reactor {
 
     fn receive(&mut self, message: Message) {
         match message {
-            Message::Arrival(arrival) => self.admit(arrival),
+            Message::NewConnection(new) => self.admit(new),
             Message::ReplyReady(key) => {
                 self.drive(key.connection, |connection, io| connection.on_reply_ready(io, key.stream));
             }
@@ -169,8 +169,8 @@ impl Reactor {
         }
     }
 
-    fn admit(&mut self, arrival: Arrival) {
-        let Ok(connection) = ClientConnection::new(arrival, &self.io) else { return };
+    fn admit(&mut self, new: NewConnection) {
+        let Ok(connection) = ClientConnection::new(new, &self.io) else { return };
         if let Some(key) = self.keep(connection) {
             // Data that has already arrived causes an event.
             self.drive(key, |_, _| Fate::Lives);

@@ -7,7 +7,7 @@
 //! | `named_file` | files that scripts name in their responses |
 //! | `server_span` | its record as a span |
 //! | `ending` | how it ends |
-//! | `client_context`, `endpoints` | the client; the two ends of the connection |
+//! | `client_context` | the client |
 //! | `answer` | responses that the server generates |
 
 pub(in crate::serve) mod answer;
@@ -15,7 +15,6 @@ pub(in crate::serve) mod books;
 pub(in crate::serve) mod client_context;
 pub(in crate::serve) mod dispatch;
 pub(in crate::serve) mod ending;
-pub(in crate::serve) mod endpoints;
 pub(in crate::serve) mod meta;
 pub(in crate::serve) mod named_file;
 pub(in crate::serve) mod respond;

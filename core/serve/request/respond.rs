@@ -80,7 +80,7 @@ impl RequestMeta {
             rules.apply(&path.path, fields, origin == Origin::Script);
         }
         if let Some(hsts) = &io.shared.config.tls.hsts
-            && self.ends.is_tls
+            && self.endpoints.is_tls
             && !fields.contains(b"strict-transport-security")
         {
             fields.push_own(b"Strict-Transport-Security", hsts.as_bytes());

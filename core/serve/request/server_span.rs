@@ -16,7 +16,7 @@ use crate::trace::{
 
 use super::ending::RequestOutcome;
 use super::meta::RequestMeta;
-use crate::serve::io_thread::arrival::Door;
+use crate::serve::io_thread::new_connection::ListenerKind;
 
 /// The end of a request, as its connection knows it.
 #[derive(Clone, Copy, Debug)]
@@ -149,15 +149,15 @@ impl RequestMeta {
                 let port = client.port.or(port).unwrap_or(if client.https { 443 } else { 80 });
                 (AttributeValue::lossy(name), port)
             }
-            None => (ip_text(self.ends.local.ip()).into(), self.ends.local.port()),
+            None => (ip_text(self.endpoints.local.ip()).into(), self.endpoints.local.port()),
         };
         told.say("server.address", address);
         told.say("server.port", port);
         told.say("client.address", ip_text(client.addr.ip()));
         // The peer of a Unix socket has no address; the loopback address is a substitute for scripts.
-        if self.ends.door != Door::Unix {
-            told.say("network.peer.address", ip_text(self.ends.peer.ip()));
-            told.say("network.peer.port", self.ends.peer.port());
+        if self.endpoints.listener != ListenerKind::Unix {
+            told.say("network.peer.address", ip_text(self.endpoints.peer.ip()));
+            told.say("network.peer.port", self.endpoints.peer.port());
         }
         let version = match self.version {
             Version::Http10 => "1.0",

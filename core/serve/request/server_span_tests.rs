@@ -7,9 +7,8 @@ use crate::http::{FreshIds, HeadReader, Parsed, RequestLine, Trace};
 use crate::observe::Metrics;
 use crate::policy::client::Client;
 use crate::pool::{Origin, StreamKey};
-use crate::serve::io_thread::arrival::Door;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 use crate::serve::request::client_context::ClientContext;
-use crate::serve::request::endpoints::Endpoints;
 use crate::sync::primitive::Arc;
 use crate::trace::{TraceSink, Tracer};
 
@@ -23,40 +22,47 @@ struct Scene {
 
 impl Scene {
     fn of(text: &str) -> Self {
-        Self::through(Door::Main, text)
+        Self::through(ListenerKind::Main, text)
     }
 
-    fn through(door: Door, text: &str) -> Self {
-        Self::new(door, |key, ends, context| {
+    fn through(listener: ListenerKind, text: &str) -> Self {
+        Self::new(listener, |key, endpoints, context| {
             let head = match HeadReader::default().read(text.as_bytes()) {
                 Ok(Parsed::Complete { head, .. }) => head,
                 other => panic!("not a head: {other:?}"),
             };
             let trace = Trace::of(&head, FRESH);
-            RequestMeta::new(key, ends, head, "a-name".into(), context(trace), time::now())
+            RequestMeta::new(key, endpoints, head, "a-name".into(), context(trace), time::now())
         })
     }
 
     fn unread(line: Option<RequestLine>) -> Self {
-        Self::new(Door::Main, |key, ends, context| {
-            RequestMeta::unread(key, ends, "a-name".into(), line, context(Trace::begin(FRESH)), time::now())
+        Self::new(ListenerKind::Main, |key, endpoints, context| {
+            RequestMeta::unread(
+                key,
+                endpoints,
+                "a-name".into(),
+                line,
+                context(Trace::begin(FRESH)),
+                time::now(),
+            )
         })
     }
 
     fn new(
-        door: Door,
+        listener: ListenerKind,
         make: impl FnOnce(StreamKey, &Arc<Endpoints>, &dyn Fn(Trace) -> ClientContext) -> RequestMeta,
     ) -> Self {
         let sink = TraceSink::new(8, 8, |_, buffer| buffer, || {});
         let tracer = Arc::new(Tracer::new(config(), Some(Arc::new(sink))));
         let peer = "192.0.2.7:4711".parse().unwrap();
         let local = "127.0.0.1:8080".parse().unwrap();
-        let ends = Arc::new(Endpoints { peer, local, door, is_tls: false, tls: OnceLock::new() });
+        let endpoints = Arc::new(Endpoints { peer, local, listener, is_tls: false, tls: OnceLock::new() });
         let context = |mut trace: Trace| {
             assert!(tracer.decide(&mut trace));
             ClientContext { client: Client::direct(peer, false), quota: None, trace: Some(trace) }
         };
-        let mut meta = make(StreamKey { connection: 0, stream: 0 }, &ends, &context);
+        let mut meta = make(StreamKey { connection: 0, stream: 0 }, &endpoints, &context);
         meta.open_span(&tracer);
         Self { meta, metrics: Metrics::new() }
     }
@@ -105,7 +111,7 @@ const ERROR: SpanStatus = SpanStatus::Error(Cow::Borrowed(""));
 
 #[test]
 fn the_peer_of_a_unix_socket_has_no_address() {
-    let scene = Scene::through(Door::Unix, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let scene = Scene::through(ListenerKind::Unix, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let span = scene.answered(200, Origin::Server).recorded(ResponseEnd::Whole);
     for key in ["network.peer.address", "network.peer.port"] {
         assert_eq!(said(&span, key), None, "{key}");

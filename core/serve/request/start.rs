@@ -14,10 +14,9 @@ use crate::trace::Tracer;
 
 use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
-use super::endpoints::Endpoints;
 use super::meta::RequestMeta;
-use crate::serve::io_thread::arrival::Door;
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 use crate::serve::shared::Shared;
 
 /// Starts a request whose head was read.
@@ -25,7 +24,7 @@ pub(in crate::serve) fn start(
     connection: &mut Connection<RequestMeta>,
     io: &mut Io,
     connection_key: u64,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     incoming: Incoming,
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
@@ -33,8 +32,8 @@ pub(in crate::serve) fn start(
     let Some(memory) = memory(connection, io, &head) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
-    let Placed { trace, tracer } = place(io, ends, Some(&head));
-    let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
+    let Placed { trace, tracer } = place(io, endpoints, Some(&head));
+    let client_context = ClientContext::of(&io.shared.policy, endpoints, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
         io.shared.metrics.rate_limited.incr();
@@ -42,12 +41,12 @@ pub(in crate::serve) fn start(
     let mut wishes = head.header_values("x-request-id");
     let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
     drop(wishes);
-    let by_method = match ends.door {
-        Door::Redirect => Some(redirect(&io.shared, &head)),
-        Door::Main | Door::Unix => answer_to_method(&head),
+    let by_method = match endpoints.listener {
+        ListenerKind::Redirect => Some(redirect(&io.shared, &head)),
+        ListenerKind::Main | ListenerKind::Unix => answer_to_method(&head),
     };
     let key = StreamKey { connection: connection_key, stream };
-    let mut meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
+    let mut meta = RequestMeta::new(key, endpoints, head, request_id, client_context, began);
     meta.memory = memory;
     if let Some(tracer) = &tracer {
         meta.open_span(tracer);
@@ -76,14 +75,14 @@ pub(in crate::serve) fn start_unreadable(
     connection: &mut Connection<RequestMeta>,
     io: &mut Io,
     connection_key: u64,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     unreadable: Unreadable,
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
     let Some(permit) = permit(connection, io, needs_permit) else { return };
     io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
-    let meta = unread(io, key, ends, line, began);
+    let meta = unread(io, key, endpoints, line, began);
     // It has no body.
     let _ = connection.begin(meta, Grant { permit, ..Grant::default() }, io.now);
     let answer = match error {
@@ -131,13 +130,13 @@ impl RequestMeta {
     pub(in crate::serve) fn answered_unseen(
         io: &mut Io,
         connection_key: u64,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         rejection: Rejection,
     ) {
         let Rejection { stream, status, began } = rejection;
         io.shared.metrics.requests_by_method.incr(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
-        let mut meta = unread(io, key, ends, None, began);
+        let mut meta = unread(io, key, endpoints, None, began);
         meta.ending.head_goes_out(status, Origin::Server, &io.shared.metrics);
         meta.finish(&io.shared, 0, true);
     }
@@ -147,13 +146,13 @@ impl RequestMeta {
 fn unread(
     io: &mut Io,
     key: StreamKey,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     line: Option<RequestLine>,
     began: Instant,
 ) -> RequestMeta {
-    let Placed { trace, tracer } = place(io, ends, None);
-    let context = ClientContext::unread(&io.shared.policy, ends, trace, io.now);
-    let mut meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
+    let Placed { trace, tracer } = place(io, endpoints, None);
+    let context = ClientContext::unread(&io.shared.policy, endpoints, trace, io.now);
+    let mut meta = RequestMeta::unread(key, endpoints, io.ids.name(None), line, context, began);
     if let Some(tracer) = &tracer {
         meta.open_span(tracer);
     }
@@ -169,13 +168,13 @@ struct Placed {
 
 /// Determines the trace of a request, and whether it is recorded. A request that cannot be read is part of a trace only
 /// if it may be recorded.
-fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
+fn place(io: &mut Io, endpoints: &Endpoints, head: Option<&Head>) -> Placed {
     let shared = &io.shared;
     if shared.tracer.is_none() && !(shared.config.logs.trace_context && head.is_some()) {
         return Placed { trace: None, tracer: None };
     }
     let is_read = shared.tracer.as_ref().is_none_or(|tracer| tracer.config().has_trace_context);
-    let believed = head.filter(|_| is_read && shared.policy.proxies.believes_traces(ends.peer.ip()));
+    let believed = head.filter(|_| is_read && shared.policy.proxies.believes_traces(endpoints.peer.ip()));
     let fresh = io.ids.for_trace();
     let mut trace = believed.map_or_else(|| Trace::begin(fresh), |head| Trace::of(head, fresh));
     let tracer = shared.tracer.as_ref().filter(|tracer| tracer.decide(&mut trace)).cloned();
