@@ -360,5 +360,5 @@ impl OpsPlace {
 }
 
 #[cfg(test)]
-#[path = "tick_tests.rs"]
+#[path = "control_thread_tests.rs"]
 mod tests;
