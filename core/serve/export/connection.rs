@@ -1,7 +1,7 @@
 //! A connection to the collector: its socket, a TLS session if there is one, and the protocol.
 //!
 //! Only name resolution blocks; bytes that arrived before the connection ended are read before it counts as lost. The
-//! link keeps no deadline, and only the poller reports when to continue.
+//! connection keeps no deadline, and only the poller reports when to continue.
 //!
 //! ```text
 //!   Connecting ──refused: the next address──▶ Connecting
@@ -24,7 +24,7 @@ use crate::sync::primitive::Arc;
 
 /// A connection to the collector.
 #[derive(Debug)]
-pub(in crate::serve) struct Link {
+pub(in crate::serve) struct Connection {
     socket: TcpStream,
     is_connected: bool,
     /// Further addresses of the collector.
@@ -34,7 +34,7 @@ pub(in crate::serve) struct Link {
     token: Token,
 }
 
-impl Link {
+impl Connection {
     /// Begins to connect. Waits for the resolution of the collector's name.
     pub(in crate::serve) fn open(
         config: &ExportConfig,
