@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 
 use crate::config::{BatchConfig, ExportConfig};
 use crate::limits::EXPORT_IDLE_MAX;
-use crate::otlp::{BatchEncoder, CollectorAnswer, Lost, PartialSuccess, Payload, Resource};
+use crate::otlp::{BatchEncoder, CollectorAnswer, ConnectionLost, PartialSuccess, Payload, Resource};
 use crate::sync::primitive::Arc;
 use crate::trace::{AfterAttempt, AttemptEnd, EncodedSpan, Export, ExportTimeouts};
 
@@ -82,7 +82,7 @@ impl OtlpClient {
         self.wait(until);
         // The collector may have closed the connection, or sent a PING.
         let Some((mut connection, since)) = self.idle.take() else { return };
-        if connection.pump(self.poll.registry()).is_ok() && connection.conversation().is_reusable() {
+        if connection.pump(self.poll.registry()).is_ok() && connection.exchange().is_reusable() {
             self.idle = Some((connection, since));
         }
     }
@@ -125,18 +125,18 @@ impl OtlpClient {
         payload: &Payload,
         export: &Export,
         stop: &dyn Fn() -> Option<Instant>,
-    ) -> Result<Option<CollectorAnswer>, Lost> {
+    ) -> Result<Option<CollectorAnswer>, ConnectionLost> {
         let mut connection = match self.take_idle() {
             Some(connection) => connection,
             None => self.connect()?,
         };
         let left = export.deadline().map(|deadline| deadline.saturating_duration_since(self.now()));
-        connection.conversation().begin(payload, left);
+        connection.exchange().begin(payload, left);
         loop {
             let pumped = connection.pump(self.poll.registry());
-            if let Some(answer) = connection.conversation().take_answer() {
+            if let Some(answer) = connection.exchange().take_answer() {
                 // A connection that lost a stream is not reused.
-                if pumped.is_ok() && answer.is_ok() && connection.conversation().is_reusable() {
+                if pumped.is_ok() && answer.is_ok() && connection.exchange().is_reusable() {
                     self.idle = Some((connection, self.now()));
                 }
                 // The system's error is more specific than the protocol's if a connection was lost.
@@ -158,13 +158,12 @@ impl OtlpClient {
     fn take_idle(&mut self) -> Option<Connection> {
         let (mut connection, since) = self.idle.take()?;
         let is_fresh = self.now().saturating_duration_since(since) <= EXPORT_IDLE_MAX;
-        let is_there = is_fresh
-            && connection.pump(self.poll.registry()).is_ok()
-            && connection.conversation().is_reusable();
+        let is_there =
+            is_fresh && connection.pump(self.poll.registry()).is_ok() && connection.exchange().is_reusable();
         is_there.then_some(connection)
     }
 
-    fn connect(&mut self) -> Result<Connection, Lost> {
+    fn connect(&mut self) -> Result<Connection, ConnectionLost> {
         let token = Token(self.next_token);
         self.next_token = self.next_token.wrapping_add(1).max(WAKER.0 + 1);
         Connection::open(&self.config, self.tls.as_ref(), self.poll.registry(), token)
