@@ -147,7 +147,7 @@ impl RequestMeta {
         if is_deserted {
             exchange.abandon();
         }
-        self.ending.await_pool(&io.shared.metrics);
+        self.outcome.await_pool(&io.shared.metrics);
         match io.pool.offer(exchange) {
             OfferOutcome::Queued => {}
             OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),

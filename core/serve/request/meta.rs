@@ -2,7 +2,7 @@
 //!
 //! Everything that the record needs is available until the request is recorded, wherever the head is by then. The
 //! state refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
-//! of its response, and `books` records it.
+//! of its response, and `accounting` records it.
 
 use std::time::{Instant, SystemTime};
 
@@ -17,7 +17,7 @@ use crate::time;
 use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
 use super::client_context::ClientContext;
-use super::ending::Ending;
+use super::outcome::RequestOutcome;
 use crate::serve::io_thread::new_connection::Endpoints;
 
 /// A request that is being served.
@@ -36,7 +36,7 @@ pub(in crate::serve) struct RequestMeta {
     /// The same, on the wall clock.
     pub(in crate::serve) received_at: SystemTime,
     /// How it ends.
-    pub(in crate::serve) ending: Ending,
+    pub(in crate::serve) outcome: RequestOutcome,
     /// Its place in the waiting set. The exchange may have been promoted since.
     pub(in crate::serve) ticket: Option<Ticket>,
     /// The rule that blocks its path.
@@ -117,7 +117,7 @@ impl RequestMeta {
             script: None,
             started,
             received_at: wall.checked_sub(age).unwrap_or(wall),
-            ending: Ending::default(),
+            outcome: RequestOutcome::default(),
             ticket: None,
             denial: None,
             coded: None,

@@ -68,7 +68,7 @@ impl Scene {
     }
 
     fn answered(mut self, status: u16, origin: Origin) -> Self {
-        self.meta.ending.head_goes_out(status, origin, &self.metrics);
+        self.meta.outcome.head_goes_out(status, origin, &self.metrics);
         self
     }
 
@@ -162,7 +162,7 @@ fn a_request_says_what_the_conventions_ask_for() {
 fn every_reason_for_a_refusal_is_named() {
     for reason in ShedReason::ALL {
         let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        scene.meta.ending.refuse(reason, false);
+        scene.meta.outcome.refuse(reason, false);
         let span = scene.answered(reason.status(), Origin::Server).recorded(ResponseEnd::Whole);
         assert_eq!(said(&span, "svc.shed_reason"), Some(&reason.as_str().into()));
         assert_eq!(said(&span, "error.type"), Some(&reason.status().to_string().into()));
@@ -173,7 +173,7 @@ fn every_reason_for_a_refusal_is_named() {
 #[test]
 fn a_client_that_left_before_the_head_leaves_no_status() {
     let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    scene.meta.ending.give_up(false, &scene.metrics);
+    scene.meta.outcome.give_up(false, &scene.metrics);
     let span = scene.recorded(ResponseEnd::Lost);
     assert_eq!(said(&span, "http.response.status_code"), None);
     assert_eq!((said(&span, "error.type"), &span.status), (Some(&"client_abort".into()), &ERROR));
@@ -188,7 +188,7 @@ fn a_response_that_breaks_off_is_an_error_with_its_status() {
     let broken = scene().recorded(ResponseEnd::BrokenOff);
     assert_eq!((said(&broken, "error.type"), &broken.status), (Some(&"incomplete_response".into()), &ERROR));
     let mut cut = scene();
-    cut.meta.ending.cut();
+    cut.meta.outcome.cut();
     assert_eq!(said(&cut.recorded(ResponseEnd::Lost), "error.type"), Some(&"shutdown".into()));
     let failed = scene();
     failed.meta.span.as_ref().unwrap().note(|notes| notes.exception = Some("LogicException".into()));
@@ -261,7 +261,7 @@ fn a_script_replaces_nothing_that_the_server_says() {
 fn all_that_the_server_says_is_its_own() {
     let text = "BREW /a?x=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: test/1\r\n\r\n";
     let mut refused = Scene::of(text);
-    refused.meta.ending.refuse(ShedReason::QueueFull, false);
+    refused.meta.outcome.refuse(ShedReason::QueueFull, false);
     for entry in &refused.answered(529, Origin::Server).recorded(ResponseEnd::Whole).attributes {
         let key = &*entry.key;
         assert!(OWN_KEYS.contains(&key) || key == "error.type", "{key} can be replaced");
