@@ -174,7 +174,7 @@ impl Owner {
         self.connection.handle(Input::Turn { is_closing, is_memory_tight }, self.now);
         let mut room = self.choices.room;
         for _ in 0..12 * HTTP2_STREAMS_MAX * LINK_STEPS_MAX {
-            self.peer.is_owed = self.held > 0;
+            self.peer.has_pending_tls_output = self.held > 0;
             match self.connection.poll_command(self.peer, self.now) {
                 Command::Close { .. } => return self.is_closed = true,
                 Command::Wait => {

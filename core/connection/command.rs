@@ -48,7 +48,7 @@ pub enum WireProtocol {
     /// HTTP/2, negotiated.
     Http2,
     /// Plain HTTP on a TLS port.
-    Misled,
+    PlainHttpOnTls,
 }
 
 /// The state of the peer's side of the socket.
@@ -61,13 +61,13 @@ pub struct Peer {
     /// It is gone in both directions.
     pub is_broken: bool,
     /// The transport has pending bytes for it, which it could not send earlier.
-    pub is_owed: bool,
+    pub has_pending_tls_output: bool,
 }
 
 impl Peer {
     /// Returns whether a read could return data or an end of stream.
     pub(super) fn is_worth_a_read(self) -> bool {
-        self.is_readable || self.is_broken || self.is_owed
+        self.is_readable || self.is_broken || self.has_pending_tls_output
     }
 
     /// Returns whether both directions are open.
@@ -170,7 +170,7 @@ pub enum Ask {
         /// The complete body.
         body: Body,
         /// The peer has gone already.
-        is_deserted: bool,
+        client_gone: bool,
     },
     /// Answer with the file named in the head: [`Decision::Answer`]. Until then, the current reply is on hold.
     SendFile(ReplyHead),
@@ -237,7 +237,7 @@ pub enum Rejected {
     /// Its head timed out.
     Late,
     /// Plain HTTP on a TLS port.
-    Misled,
+    PlainHttpOnTls,
 }
 
 /// A request that was answered without the owner.

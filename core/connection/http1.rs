@@ -265,8 +265,8 @@ impl<R> Http1<R> {
     /// Parses a head, and requests more input if it is incomplete.
     fn step_head(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
-        if has_begun && self.protocol == WireProtocol::Misled {
-            return self.refuse_at_next_step(Rejected::Misled);
+        if has_begun && self.protocol == WireProtocol::PlainHttpOnTls {
+            return self.refuse_at_next_step(Rejected::PlainHttpOnTls);
         }
         let may_upgrade = !self.has_served && self.protocol == WireProtocol::Unknown;
         let input = self.buffers.input();
@@ -350,13 +350,15 @@ impl<R> Http1<R> {
     /// Advances the current request.
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let Http1State::Serving(serving) = &mut self.state else { return None };
-        serving.stream.set_deserted(peer.is_closed || peer.is_broken);
+        serving.stream.set_client_gone(peer.is_closed || peer.is_broken);
         if let Some(unwanted) = serving.stream.take_unwanted() {
             serving.skip_body(unwanted, &mut self.buffers);
         }
         match serving.stream.advance(&mut self.buffers, &mut self.steps, now) {
             Pause::Ask(ask) => Some(Command::Stream(STREAM, ask)),
-            Pause::Blocked if self.buffers.wants_flush(peer.is_owed) => Some(Command::Transmit),
+            Pause::Blocked if self.buffers.wants_flush(peer.has_pending_tls_output) => {
+                Some(Command::Transmit)
+            }
             Pause::Blocked => Some(Command::Wait),
             Pause::End(end) if self.buffers.is_out() => Some(self.finish(peer, end, now)),
             Pause::End(_) if self.buffers.is_blocked() => Some(Command::Wait),

@@ -331,7 +331,7 @@ impl<R> Http2<R> {
     /// Returns whether the socket has accepted all output, and the transport holds none back.
     fn has_nothing_to_send(&self, peer: Peer) -> bool {
         let has_all = self.sent.is_some_and(|sent| sent.is_all && sent.held_back == 0);
-        has_all && !peer.is_owed && self.duplex.with_output(|output| output.is_empty())
+        has_all && !peer.has_pending_tls_output && self.duplex.with_output(|output| output.is_empty())
     }
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Http2TurnEnd {

@@ -273,7 +273,7 @@ impl<R> OpenStream<R> {
             if !self.stream.goes_on_alone() {
                 return StreamOutcome::Lost;
             }
-            self.stream.set_deserted(true);
+            self.stream.set_client_gone(true);
         }
         self.go_on(room, now)
     }

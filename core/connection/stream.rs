@@ -42,7 +42,7 @@ pub struct Stream<R> {
     /// Its head announces a body that is longer than granted.
     is_too_long: bool,
     /// The peer has closed the connection and is presumed not to read a later response.
-    is_deserted: bool,
+    client_gone: bool,
     /// It was refused before its body was read.
     is_cut_short: bool,
 }
@@ -170,7 +170,7 @@ impl<R> Stream<R> {
             unwanted: None,
             outlives_peer: grant.outlives_peer,
             is_too_long,
-            is_deserted: false,
+            client_gone: false,
             is_cut_short: false,
         }
     }
@@ -264,7 +264,7 @@ impl<R> Stream<R> {
                 *has_parts = false;
                 Some(Pause::Ask(Ask::Collect))
             }
-            StreamPhase::Waiting { .. } if self.is_deserted => Some(Pause::Lost),
+            StreamPhase::Waiting { .. } if self.client_gone => Some(Pause::Lost),
             StreamPhase::Routing(_) | StreamPhase::Waiting { .. } => Some(Pause::Blocked),
             StreamPhase::Replying(_) => self.step_reply(carrier, now),
         }
@@ -277,11 +277,11 @@ impl<R> Stream<R> {
             BodyStep::Disk => Some(Pause::Blocked),
             BodyStep::Nothing(body) => {
                 self.phase = StreamPhase::waiting();
-                let is_deserted = self.is_deserted;
-                if is_deserted && !self.outlives_peer {
+                let client_gone = self.client_gone;
+                if client_gone && !self.outlives_peer {
                     return Some(Pause::Lost);
                 }
-                Some(Pause::Ask(Ask::Offer { body, is_deserted }))
+                Some(Pause::Ask(Ask::Offer { body, client_gone }))
             }
             BodyStep::Room if std::mem::replace(&mut body.awaits_room, true) => Some(Pause::Blocked),
             BodyStep::Room => Some(Pause::Ask(Ask::AwaitSpoolRoom)),
@@ -308,7 +308,7 @@ impl<R> Stream<R> {
                 None
             }
             ReplyStep::Parts if reply.takes_more() => Some(Pause::Ask(Ask::Collect)),
-            ReplyStep::Parts if self.is_deserted => Some(Pause::Lost),
+            ReplyStep::Parts if self.client_gone => Some(Pause::Lost),
             ReplyStep::Parts => Some(Pause::Blocked),
             ReplyStep::Room => carrier.make_room(self, now),
             ReplyStep::Slice(source, offset, len) => Some(Pause::Ask(Ask::Slice(source, offset, len))),
@@ -352,8 +352,8 @@ impl<R> Stream<R> {
     }
 
     /// Sets whether the peer has closed the connection and is presumed not to read a later response.
-    pub(super) fn set_deserted(&mut self, is_deserted: bool) {
-        self.is_deserted = is_deserted;
+    pub(super) fn set_client_gone(&mut self, client_gone: bool) {
+        self.client_gone = client_gone;
     }
 
     /// Returns whether the request continues until it is offered although its peer has gone. If its body is incomplete,

@@ -8,7 +8,7 @@ fn waiting() -> Bench {
     let mut bench = Bench::new();
     bench.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     bench.decide(0, Decision::ReadBody);
-    assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { is_deserted: false, .. }))));
+    assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { client_gone: false, .. }))));
     let until = Some(bench.now + seconds(5));
     assert_eq!(bench.decide(0, Decision::Await { until }), Rest::Wait);
     assert_eq!(bench.connection.deadline(), until);

@@ -118,7 +118,7 @@ impl ClientConnection {
     /// Returns whether the connection has nothing under way, so that another thread can take it.
     pub(in crate::serve) fn is_at_rest(&self) -> bool {
         let peer = self.wire.peer();
-        let is_quiet = !(peer.is_readable || peer.is_closed || peer.is_broken || peer.is_owed);
+        let is_quiet = !(peer.is_readable || peer.is_closed || peer.is_broken || peer.has_pending_tls_output);
         is_quiet && !self.is_in_line && self.connection.is_at_rest()
     }
 
@@ -296,8 +296,8 @@ impl ClientConnection {
                 refuse(stream, io, if error == BodyError::TooLarge { 413 } else { 400 });
             }
             Ask::Collect => collect(stream),
-            Ask::Offer { body, is_deserted } => {
-                decide(stream, io, |request, io| request.offer(io, body, is_deserted));
+            Ask::Offer { body, client_gone } => {
+                decide(stream, io, |request, io| request.offer(io, body, client_gone));
             }
             Ask::SendFile(head) => stream.request.order_file(io, head),
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {

@@ -105,7 +105,7 @@ impl Client {
                 is_readable: !self.sent.is_empty() || self.has_half_closed,
                 is_closed: self.has_half_closed,
                 is_broken: false,
-                is_owed: false,
+                has_pending_tls_output: false,
             };
             let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
             self.stands = self.connection.poll(&self.responder, date, peer, self.now);

@@ -123,7 +123,7 @@ impl RequestMeta {
     }
 
     /// Offers the request to the pool.
-    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, is_deserted: bool) -> Option<Decision> {
+    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
         let script = self.script.take()?;
         let (head, request_id) = self.take_head()?;
         let ClientContext { client, trace, .. } = &self.client_context;
@@ -144,7 +144,7 @@ impl RequestMeta {
         let exchange = io.pool.exchange(request, self.key);
         let until = exchange.deadline;
         self.set_exchange(Arc::clone(&exchange));
-        if is_deserted {
+        if client_gone {
             exchange.abandon();
         }
         self.outcome.await_pool(&io.shared.metrics);
@@ -152,7 +152,7 @@ impl RequestMeta {
             OfferOutcome::Queued => {}
             OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),
             // If the client has left, the refusal is counted as its leaving.
-            OfferOutcome::Refused(_) if is_deserted => {}
+            OfferOutcome::Refused(_) if client_gone => {}
             OfferOutcome::Refused(reason) => return Some(self.shed(reason)),
         }
         Some(Decision::Await { until })

@@ -88,7 +88,7 @@ pub(in crate::serve) fn start_unreadable(
     let answer = match error {
         Rejected::Head(error) => Answer::plain(error.status()),
         Rejected::Late => Answer::plain(408),
-        Rejected::Misled => Answer::tls_expected(),
+        Rejected::PlainHttpOnTls => Answer::tls_expected(),
     };
     if let Some(stream) = connection.stream(stream) {
         stream.decide(answer.into_decision(), io.now);

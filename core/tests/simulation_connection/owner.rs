@@ -211,10 +211,10 @@ impl Owner {
                     })
                 });
             }
-            Ask::Offer { body, is_deserted } => {
+            Ask::Offer { body, client_gone } => {
                 check_body(&body, number, asked);
-                assert!(!is_deserted || asked.outlives, "{number} does not outlive its client");
-                if asked.answerer == Answerer::Shed && !is_deserted {
+                assert!(!client_gone || asked.outlives, "{number} does not outlive its client");
+                if asked.answerer == Answerer::Shed && !client_gone {
                     return self.answer(it, model, at, 503, now);
                 }
                 let until = asked.wait.map(|wait| now + wait);
