@@ -206,7 +206,7 @@ impl Owner {
                     let fits = self.connection.begin(self.requests.len() - 1, grant, self.now);
                     self.answer(incoming.stream, fits);
                 }
-                Command::Stream(stream, ask) => self.see_to(stream, ask),
+                Command::Stream(stream, ask) => self.handle_ask(stream, ask),
                 Command::Transmit => self.transmit(&mut room),
                 Command::Unreadable(unreadable) => {
                     let permit = unreadable.needs_permit.then(|| self.permits.try_acquire());
@@ -257,7 +257,7 @@ impl Owner {
         stream.decide(decision, self.now);
     }
 
-    fn see_to(&mut self, stream: u32, ask: Ask) {
+    fn handle_ask(&mut self, stream: u32, ask: Ask) {
         let now = self.now;
         let stream = self.connection.stream(stream).expect("it is being served");
         match ask {

@@ -29,7 +29,7 @@ pub(super) struct Buffers {
     /// The peer has closed its sending side.
     has_ended: bool,
     /// A read would block, as seen in this turn.
-    is_dry: bool,
+    would_block: bool,
     /// A write would block, as seen in this turn.
     is_blocked: bool,
     /// Something was written in this turn.
@@ -52,7 +52,7 @@ impl Buffers {
             held_back: 0,
             is_held_back: false,
             has_ended: false,
-            is_dry: false,
+            would_block: false,
             is_blocked: false,
             is_flushed: false,
             is_closing: false,
@@ -63,7 +63,7 @@ impl Buffers {
     /// Begins a turn: forgets what the socket reported before.
     pub(super) fn begin_turn(&mut self, is_closing: bool) {
         self.is_closing = is_closing;
-        self.is_dry = false;
+        self.would_block = false;
         self.is_blocked = false;
         self.is_flushed = false;
     }
@@ -115,13 +115,13 @@ impl Buffers {
     }
 
     /// Records that a read would block.
-    pub(super) fn note_dry(&mut self) {
-        self.is_dry = true;
+    pub(super) fn note_would_block(&mut self) {
+        self.would_block = true;
     }
 
     /// Returns whether a read would block.
-    pub(super) fn is_dry(&self) -> bool {
-        self.is_dry
+    pub(super) fn would_block(&self) -> bool {
+        self.would_block
     }
 
     /// Records a write.
@@ -192,7 +192,7 @@ impl<R> Carrier<R> for Buffers {
         if self.has_ended {
             return Some(Pause::Lost);
         }
-        if !self.is_dry {
+        if !self.would_block {
             return Some(Pause::Read);
         }
         if stream.takes_continue() && stream.facts().version != Version::Http10 {

@@ -128,7 +128,7 @@ impl<R> Http1<R> {
                 self.buffers.begin_turn(is_closing);
             }
             Input::Refuse => debug_assert!(false, "refused for lack of a permit, which it does not need"),
-            Input::WouldBlock => self.buffers.note_dry(),
+            Input::WouldBlock => self.buffers.note_would_block(),
         }
         false
     }
@@ -247,7 +247,7 @@ impl<R> Http1<R> {
             Http1State::Serving(_) => self.step_serving(peer, now),
             Http1State::Skipping(_) => self.step_skipping(now),
             Http1State::Lingering(lingering) => {
-                Some(lingering.poll(self.buffers.has_ended(), self.buffers.is_dry()))
+                Some(lingering.poll(self.buffers.has_ended(), self.buffers.would_block()))
             }
             Http1State::Aborting(_) => self.step_aborting(),
             Http1State::Refusing(error) => {
@@ -291,7 +291,7 @@ impl<R> Http1<R> {
         if self.buffers.has_ended() {
             return self.end(true);
         }
-        if !self.buffers.is_dry() && (is_ending || peer.is_worth_a_read()) {
+        if !self.buffers.would_block() && (is_ending || peer.is_worth_a_read()) {
             return Some(Command::Read { looks_again: is_ending });
         }
         if is_ending && (self.has_served || now >= self.since + FIRST_BYTE_GRACE) {
@@ -325,7 +325,7 @@ impl<R> Http1<R> {
         if !self.buffers.has_input() {
             return match () {
                 () if self.buffers.has_ended() => self.end(true),
-                () if self.buffers.is_dry() => Some(Command::Wait),
+                () if self.buffers.would_block() => Some(Command::Wait),
                 () => Some(Command::Read { looks_again: false }),
             };
         }

@@ -237,7 +237,7 @@ impl ClientConnection {
                     }
                     self.wire.transport.shut_down();
                 }
-                Command::Stream(stream, ask) => self.see_to(io, stream, ask),
+                Command::Stream(stream, ask) => self.handle_ask(io, stream, ask),
                 Command::Transmit => self.write(io),
                 Command::Unreadable(unreadable) => {
                     start_unreadable(&mut self.connection, io, self.key, &self.endpoints, unreadable);
@@ -282,7 +282,7 @@ impl ClientConnection {
     }
 
     /// Carries out an order of a request.
-    fn see_to(&mut self, io: &mut Io, stream: u32, ask: Ask) {
+    fn handle_ask(&mut self, io: &mut Io, stream: u32, ask: Ask) {
         let key = StreamKey { connection: self.key, stream };
         let Some(stream) = self.connection.stream(stream) else { return };
         match ask {

@@ -172,7 +172,7 @@ impl Owner {
     }
 
     /// Handles the needs of a request.
-    pub(crate) fn see_to(
+    pub(crate) fn handle_ask(
         &mut self,
         it: &mut Machine,
         model: &mut Model,

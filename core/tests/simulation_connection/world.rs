@@ -181,7 +181,7 @@ impl World {
             Command::Request(incoming) => self.start(incoming),
             Command::ShutDown { .. } => self.wire.is_shut = true,
             Command::Stream(stream, ask) => {
-                self.owner.see_to(
+                self.owner.handle_ask(
                     &mut self.machine,
                     &mut self.model,
                     &self.plan,
