@@ -200,7 +200,7 @@ impl Owner {
                     self.requests.push((what, None));
                     let grant = Grant {
                         body_bytes_max: self.choices.body_bytes_max,
-                        outlives_peer: self.choices.answerer == 3,
+                        outlives_client: self.choices.answerer == 3,
                         permit: permit.flatten(),
                     };
                     let fits = self.connection.begin(self.requests.len() - 1, grant, self.now);

@@ -257,7 +257,7 @@ pub struct Grant {
     /// The maximum body length.
     pub body_bytes_max: u64,
     /// Offer it even if its peer has gone, provided that its body is complete.
-    pub outlives_peer: bool,
+    pub outlives_client: bool,
     /// Its permit, if it needs one; released with the last part of the request that the connection holds.
     pub permit: Option<Permit>,
 }

@@ -147,7 +147,7 @@ impl Bench {
                 Command::Rejected(_) | Command::ShutDown { .. } => {}
                 Command::Request(Incoming { stream, .. }) => {
                     let grant =
-                        Grant { body_bytes_max: self.body_bytes_max, outlives_peer: false, permit: None };
+                        Grant { body_bytes_max: self.body_bytes_max, outlives_client: false, permit: None };
                     assert!(self.connection.begin(stream, grant, self.now));
                 }
                 Command::Stream(stream, Ask::Announce { head, length, head_only }) => {

@@ -229,7 +229,7 @@ impl<R> Http1<R> {
     /// Returns the next command.
     pub(super) fn poll(&mut self, peer: Peer, now: Instant) -> Command {
         self.ended = None;
-        if peer.is_broken && !self.goes_on_alone() {
+        if peer.is_broken && !self.continues_without_client() {
             self.abort();
         }
         while let Some(left) = self.steps.checked_sub(1) {
@@ -429,8 +429,8 @@ impl<R> Http1<R> {
     }
 
     /// Returns whether the request continues until it is offered although its peer has gone.
-    fn goes_on_alone(&self) -> bool {
-        matches!(&self.state, Http1State::Serving(serving) if serving.stream.goes_on_alone())
+    fn continues_without_client(&self) -> bool {
+        matches!(&self.state, Http1State::Serving(serving) if serving.stream.continues_without_client())
     }
 
     /// Returns the timers of the current wait; none while waiting for the owner.

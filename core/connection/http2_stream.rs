@@ -270,7 +270,7 @@ impl<R> OpenStream<R> {
             }
         }
         if self.transfer.is_reset() {
-            if !self.stream.goes_on_alone() {
+            if !self.stream.continues_without_client() {
                 return StreamOutcome::Lost;
             }
             self.stream.set_client_gone(true);

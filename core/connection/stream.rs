@@ -38,7 +38,7 @@ pub struct Stream<R> {
     interruption: Option<Interruption>,
     unwanted: Option<Unwanted>,
     /// It is offered even if its peer has gone.
-    outlives_peer: bool,
+    outlives_client: bool,
     /// Its head announces a body that is longer than granted.
     is_too_long: bool,
     /// The peer has closed the connection and is presumed not to read a later response.
@@ -168,7 +168,7 @@ impl<R> Stream<R> {
             since: now,
             interruption: None,
             unwanted: None,
-            outlives_peer: grant.outlives_peer,
+            outlives_client: grant.outlives_client,
             is_too_long,
             client_gone: false,
             is_cut_short: false,
@@ -278,7 +278,7 @@ impl<R> Stream<R> {
             BodyStep::Nothing(body) => {
                 self.phase = StreamPhase::waiting();
                 let client_gone = self.client_gone;
-                if client_gone && !self.outlives_peer {
+                if client_gone && !self.outlives_client {
                     return Some(Pause::Lost);
                 }
                 Some(Pause::Ask(Ask::Offer { body, client_gone }))
@@ -358,8 +358,8 @@ impl<R> Stream<R> {
 
     /// Returns whether the request continues until it is offered although its peer has gone. If its body is incomplete,
     /// the missing bytes end it.
-    pub(super) fn goes_on_alone(&self) -> bool {
-        matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_peer
+    pub(super) fn continues_without_client(&self) -> bool {
+        matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_client
     }
 
     /// Takes the file and the buffer back after a piece of the body was written.

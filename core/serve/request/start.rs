@@ -54,8 +54,8 @@ pub(in crate::serve) fn start(
     let config = &io.shared.config;
     let body_bytes_max =
         if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
-    let outlives_peer = meta.outlives_client(config.admission.abandoned_requests);
-    let fits = connection.begin(meta, Grant { body_bytes_max, outlives_peer, permit }, io.now);
+    let outlives_client = meta.outlives_client(config.admission.abandoned_requests);
+    let fits = connection.begin(meta, Grant { body_bytes_max, outlives_client, permit }, io.now);
     let Some(stream) = connection.stream(stream) else { return };
     let decision = if !fits {
         let answer = too_many.unwrap_or_else(|| Answer::plain(413));

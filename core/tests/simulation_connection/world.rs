@@ -245,8 +245,11 @@ impl World {
         }
         self.model.begin(number, stream);
         let asked = &self.plan.requests[number];
-        let grant =
-            Grant { body_bytes_max: asked.granted, outlives_peer: asked.outlives, permit: permit.flatten() };
+        let grant = Grant {
+            body_bytes_max: asked.granted,
+            outlives_client: asked.outlives,
+            permit: permit.flatten(),
+        };
         let fits = self.machine.begin(number, grant, self.now);
         self.owner.start(&mut self.machine, &mut self.model, &self.plan, (stream, number), fits, self.now);
     }
