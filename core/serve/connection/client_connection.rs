@@ -69,11 +69,11 @@ impl Drop for CountedConnection {
 
 /// The state of a connection after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Fate {
+pub(in crate::serve) enum ConnectionState {
     /// It has ended and must be dropped.
     Ended,
     /// It continues.
-    Lives,
+    Open,
 }
 
 impl ClientConnection {
@@ -123,13 +123,13 @@ impl ClientConnection {
     }
 
     /// Handles an event of the poller.
-    pub(in crate::serve) fn on_event(&mut self, io: &mut Io, event: &Event) -> Fate {
+    pub(in crate::serve) fn on_event(&mut self, io: &mut Io, event: &Event) -> ConnectionState {
         self.wire.note(event);
         self.advance(io)
     }
 
     /// Handles a notice that the worker of the stream has parts of the reply.
-    pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
+    pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> ConnectionState {
         match self.connection.stream(stream) {
             // The first parts always find room.
             Some(stream) if stream.is_waiting() => collect(stream),
@@ -140,13 +140,13 @@ impl ClientConnection {
     }
 
     /// Handles the result of a job that a file thread has finished for the stream.
-    pub(in crate::serve) fn on_disk(&mut self, io: &mut Io, stream: u32, done: Done) -> Fate {
+    pub(in crate::serve) fn on_disk(&mut self, io: &mut Io, stream: u32, done: Done) -> ConnectionState {
         self.take_disk(io, stream, done);
         self.advance_later(io)
     }
 
     /// Tries again to spool: there may be room now.
-    pub(in crate::serve) fn retry_spool(&mut self, io: &mut Io, stream: u32) -> Fate {
+    pub(in crate::serve) fn retry_spool(&mut self, io: &mut Io, stream: u32) -> ConnectionState {
         if let Some(stream) = self.connection.stream(stream) {
             stream.retry_spool();
         }
@@ -154,7 +154,7 @@ impl ClientConnection {
     }
 
     /// Answers requests that wait for a worker, because no worker is left.
-    pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
+    pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> ConnectionState {
         for stream in self.connection.streams() {
             if let Some(stream) = self.connection.stream(stream)
                 && stream.is_waiting()
@@ -166,22 +166,22 @@ impl ClientConnection {
     }
 
     /// Answers all requests because the drain deadline has passed, tries once to send the answers, and ends.
-    pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> Fate {
+    pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> ConnectionState {
         for stream in self.connection.streams() {
             if let Some(stream) = self.connection.stream(stream) {
                 cut_off(stream, io);
             }
         }
         // Slow clients get no more time.
-        if self.advance(io) == Fate::Lives {
+        if self.advance(io) == ConnectionState::Open {
             self.connection.handle(Input::Abort, io.now);
             self.run(io);
         }
-        Fate::Ended
+        ConnectionState::Ended
     }
 
     /// Begins a turn: takes all steps that are possible now.
-    pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
+    pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> ConnectionState {
         self.is_in_line = false;
         let is_memory_tight = !io.shared.spool.has_memory_for(OUTPUT_BYTES_MAX as u64);
         let is_closing = io.shared.lifecycle.is_closing();
@@ -192,30 +192,30 @@ impl ClientConnection {
 
     /// Advances now, or at the end of the io thread's present turn if that combines the output of several streams into
     /// one write.
-    fn advance_later(&mut self, io: &mut Io) -> Fate {
+    fn advance_later(&mut self, io: &mut Io) -> ConnectionState {
         if self.connection.is_multiplexed() { self.line_up(io) } else { self.advance(io) }
     }
 
-    fn run(&mut self, io: &mut Io) -> Fate {
-        let fate = self.carry_out(io);
+    fn run(&mut self, io: &mut Io) -> ConnectionState {
+        let state = self.carry_out(io);
         let received = self.connection.take_received();
         if received > 0 {
             io.shared.metrics.request_bytes.add(received);
         }
         let copied = self.connection.copied_bytes() + self.wire.transport.held_back() as u64;
         self.copied.set(&io.shared.spool, copied);
-        fate
+        state
     }
 
     /// Carries out commands until the connection waits or ends.
-    fn carry_out(&mut self, io: &mut Io) -> Fate {
+    fn carry_out(&mut self, io: &mut Io) -> ConnectionState {
         loop {
             match self.connection.poll_command(self.wire.peer(), io.now) {
                 Command::Close { is_whole } => {
                     if is_whole {
                         self.wire.transport.send_close_notify();
                     }
-                    return Fate::Ended;
+                    return ConnectionState::Ended;
                 }
                 Command::Ended(Ended { sent_bytes, is_lost, is_whole, .. }) => {
                     match self.connection.ended() {
@@ -242,7 +242,7 @@ impl ClientConnection {
                 Command::Unreadable(unreadable) => {
                     start_unreadable(&mut self.connection, io, self.key, &self.endpoints, unreadable);
                 }
-                Command::Wait => return Fate::Lives,
+                Command::Wait => return ConnectionState::Open,
                 // Other connections go first.
                 Command::Yield => return self.line_up(io),
             }
@@ -346,10 +346,10 @@ impl ClientConnection {
     }
 
     /// Handles its entry among the deadlines, which has fired; the deadline itself may have moved since.
-    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Fate {
+    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> ConnectionState {
         self.armed.fired();
         if self.deadline().is_none_or(|deadline| deadline > io.now) {
-            return Fate::Lives;
+            return ConnectionState::Open;
         }
         self.connection.handle(Input::Timeout, io.now);
         self.advance(io)
@@ -385,11 +385,11 @@ impl ClientConnection {
     }
 
     /// Continues at the end of the present turn, so that the output of other streams goes out in the same write.
-    fn line_up(&mut self, io: &mut Io) -> Fate {
+    fn line_up(&mut self, io: &mut Io) -> ConnectionState {
         if !std::mem::replace(&mut self.is_in_line, true) {
             io.again.push(self.key);
         }
-        Fate::Lives
+        ConnectionState::Open
     }
 }
 

@@ -17,7 +17,7 @@ use crate::sync::load_sharing::ThreadUse;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::client_connection::{ClientConnection, Fate};
+use super::client_connection::{ClientConnection, ConnectionState};
 use super::migration::{Handover, Migration};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
@@ -173,7 +173,7 @@ impl Reactor {
         let Ok(connection) = ClientConnection::new(new, &self.io) else { return };
         if let Some(key) = self.keep(connection) {
             // Data that has already arrived causes an event.
-            self.drive(key, |_, _| Fate::Lives);
+            self.drive(key, |_, _| ConnectionState::Open);
         }
     }
 
@@ -210,14 +210,14 @@ impl Reactor {
     }
 
     /// Lets `act` use a connection, then arms its deadline or removes it. Does nothing if the connection is gone.
-    fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> Fate) {
+    fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> ConnectionState) {
         let place = place_of(key);
         let Some(connection) = self.connections.get_mut(place).filter(|connection| connection.key == key)
         else {
             return;
         };
         match act(connection, &mut self.io) {
-            Fate::Lives => {
+            ConnectionState::Open => {
                 if self.handover.is_pending()
                     && connection.is_at_rest()
                     && let Some(to) = self.handover.goes(&mut connection.handover_round)
@@ -227,7 +227,7 @@ impl Reactor {
                 let deadline = connection.deadline();
                 self.deadlines.arm(key, &mut connection.armed, deadline);
             }
-            Fate::Ended => {
+            ConnectionState::Ended => {
                 connection.on_closed(&self.io);
                 self.deadlines.disarm(key, &mut connection.armed);
                 self.connections.remove(place);
@@ -235,7 +235,7 @@ impl Reactor {
         }
     }
 
-    fn drive_all(&mut self, mut act: impl FnMut(&mut ClientConnection, &mut Io) -> Fate) {
+    fn drive_all(&mut self, mut act: impl FnMut(&mut ClientConnection, &mut Io) -> ConnectionState) {
         let keys: Vec<u64> = self.connections.iter().map(|(_, connection)| connection.key).collect();
         for key in keys {
             self.drive(key, &mut act);
