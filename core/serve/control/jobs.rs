@@ -18,7 +18,7 @@ use super::schedule::PeriodicJob;
 use super::service_manager_job::ServiceManagerJob;
 use super::supervisor::{Supervision, TaskSupervision};
 use super::thread_handles::ThreadHandles;
-use crate::serve::disk::file_job::Chore;
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -76,7 +76,7 @@ impl PeriodicJob for SweepJob {
         let ThreadHandles { shared, disk, site, .. } = &*self.handles;
         if now >= self.due && shared.lifecycle.phase() != Phase::Starting {
             self.due = now + STATIC_SWEEP_PAUSE;
-            disk.order_chore(Chore::Sweep(Arc::clone(site)));
+            disk.order_background(BackgroundJob::Sweep(Arc::clone(site)));
         }
     }
 
@@ -107,7 +107,7 @@ impl PeriodicJob for MemoryJob {
             && let Some(resident) = ProcessFacts::read_resident()
             && self.peak.tick(MemoryReading { resident, held })
         {
-            disk.order_chore(Chore::FreeUnused(free_unused));
+            disk.order_background(BackgroundJob::FreeUnused(free_unused));
         }
     }
 

@@ -18,7 +18,7 @@ use crate::sync::primitive::Arc;
 use super::answer::{Answer, PAGE_TYPE, page};
 use super::client_context::ClientContext;
 use super::meta::RequestMeta;
-use crate::serve::disk::file_job::Chore;
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Handler;
@@ -105,7 +105,7 @@ impl RequestMeta {
         is_refused: bool,
     ) -> Decision {
         if let Some(coding) = shown.order {
-            io.disk.order_chore(Chore::Code(Arc::clone(&ready.asset), coding));
+            io.disk.order_background(BackgroundJob::Code(Arc::clone(&ready.asset), coding));
         }
         let mut head = ReplyHead { fields: shown.fields, content_length: shown.length, ..head };
         if is_refused {
