@@ -16,7 +16,7 @@ use super::keys::KEYS;
 use super::listen_addr::ListenAddr;
 use super::machine::Machine;
 use super::problem::{ConfigError, Fault, Problem};
-use super::raw::{PREFIX, RawConfig, Stranger, ValueSource};
+use super::raw::{PREFIX, RawConfig, UnknownVariable, ValueSource};
 use super::settings::{Setting, Settings};
 use super::value::Value;
 use super::warning::Warning;
@@ -122,7 +122,7 @@ impl Resolver {
     }
 
     fn notice_strangers(&mut self, raw: &RawConfig) {
-        for Stranger { variable, place, meant } in raw.strangers() {
+        for UnknownVariable { variable, place, meant } in raw.unknown_variables() {
             let is_prefixed = variable.starts_with(PREFIX);
             let meant = meant.filter(|key| is_prefixed || self.is_looked_at(key));
             if !is_prefixed && meant.is_none() {

@@ -1,6 +1,6 @@
 //! Tests the retry rules with a collector that follows a script.
 //!
-//! The collector controls the clock, and its next action wakes the courier, so the speed of the machine does not matter.
+//! The collector controls the clock, and its next action wakes the client, so the speed of the machine does not matter.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -109,7 +109,7 @@ impl Act {
             Act::Hang => {
                 read_request(&mut socket, &mut received, protocol);
                 time.pass(2 * TIMEOUT);
-                // The beginning of an answer wakes the courier, which may close the connection without reading it.
+                // The beginning of an answer wakes the client, which may close the connection without reading it.
                 let _ = socket.write_all(b"HTTP");
                 let _ = socket.read_to_end(&mut Vec::new());
             }
@@ -188,7 +188,7 @@ fn config(protocol: ExportProtocol, addr: SocketAddr) -> ExportConfig {
     }
 }
 
-fn courier(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -> Courier {
+fn client(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -> OtlpClient {
     let batch = BatchConfig {
         schedule_delay: Duration::ZERO,
         export_timeout: Some(3 * TIMEOUT),
@@ -196,7 +196,7 @@ fn courier(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -
         batch_spans_max: 8,
     };
     let clock = time.clone();
-    Courier::new(config, &batch, tls, Poll::new().unwrap(), Resource::default(), move || clock.now())
+    OtlpClient::new(config, &batch, tls, Poll::new().unwrap(), Resource::default(), move || clock.now())
 }
 
 fn spans(protocol: ExportProtocol) -> Vec<EncodedSpan> {
@@ -205,17 +205,17 @@ fn spans(protocol: ExportProtocol) -> Vec<EncodedSpan> {
     vec![EncodedSpan::of(&span, span_format(protocol))]
 }
 
-fn deliver(courier: &mut Courier) -> Delivery {
-    courier.deliver(&spans(courier.config.protocol), &|| None)
+fn deliver(client: &mut OtlpClient) -> Delivery {
+    client.deliver(&spans(client.config.protocol), &|| None)
 }
 
 /// Exports one batch to a collector with these acts.
 fn export(acts: &[Act], protocol: ExportProtocol) -> Delivery {
     let time = Time::new();
     let collector = Collector::start(acts, protocol, &time);
-    let mut courier = courier(&config(protocol, collector.addr), None, &time);
-    let delivery = deliver(&mut courier);
-    drop(courier);
+    let mut client = client(&config(protocol, collector.addr), None, &time);
+    let delivery = deliver(&mut client);
+    drop(client);
     let received = collector.thread.join().unwrap();
     assert_eq!(received.len(), acts.len(), "each act was played");
     delivery
@@ -297,12 +297,12 @@ fn a_refused_connection_is_tried_again_once() {
     let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = SocketAddr::try_from(getsockname(&held).unwrap()).unwrap();
-    let delivery = deliver(&mut courier(&config(ExportProtocol::HttpJson, addr), None, &Time::new()));
+    let delivery = deliver(&mut client(&config(ExportProtocol::HttpJson, addr), None, &Time::new()));
     assert!(is_like(&delivery, false, true), "{delivery:?}");
     assert!(delivery.result.unwrap_err().contains("refused"));
     let mut nameless = config(ExportProtocol::HttpJson, addr);
     nameless.endpoint.host = "collector.invalid".to_owned();
-    let delivery = deliver(&mut courier(&nameless, None, &Time::new()));
+    let delivery = deliver(&mut client(&nameless, None, &Time::new()));
     assert!(delivery.result.unwrap_err().contains("cannot resolve \"collector.invalid\""));
 }
 
@@ -320,12 +320,12 @@ fn what_a_collector_says_is_told() {
 fn a_connection_is_kept_while_it_is_fresh() {
     let time = Time::new();
     let collector = Collector::start(&[OK, OK], ExportProtocol::HttpProtobuf, &time);
-    let mut courier = courier(&config(ExportProtocol::HttpProtobuf, collector.addr), None, &time);
+    let mut client = client(&config(ExportProtocol::HttpProtobuf, collector.addr), None, &time);
     for pause in [Duration::ZERO, EXPORT_IDLE_MAX, EXPORT_IDLE_MAX + MILLISECOND] {
         time.pass(pause);
-        assert!(is_like(&deliver(&mut courier), true, false));
+        assert!(is_like(&deliver(&mut client), true, false));
     }
-    drop(courier);
+    drop(client);
     let received = collector.thread.join().unwrap();
     let requests = received.iter().map(|bytes| bytes.windows(5).filter(|bytes| bytes == b"POST ").count());
     assert_eq!(requests.collect::<Vec<_>>(), [2, 1]);
@@ -344,13 +344,13 @@ fn an_idle_connection_that_was_closed_costs_no_attempt() {
             socket.write_all(ONCE).unwrap();
         }
     });
-    let mut courier = courier(&config(ExportProtocol::HttpProtobuf, addr), None, &time);
-    assert!(is_like(&deliver(&mut courier), true, false));
+    let mut client = client(&config(ExportProtocol::HttpProtobuf, addr), None, &time);
+    assert!(is_like(&deliver(&mut client), true, false));
     // The collector closes the connection, which ends the sleep.
-    while courier.idle.is_some() {
-        courier.sleep(None);
+    while client.idle.is_some() {
+        client.sleep(None);
     }
-    assert!(is_like(&deliver(&mut courier), true, false));
+    assert!(is_like(&deliver(&mut client), true, false));
     collector.join().unwrap();
 }
 
@@ -358,9 +358,9 @@ fn an_idle_connection_that_was_closed_costs_no_attempt() {
 fn whoever_stops_it_sets_the_time() {
     let time = Time::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut courier =
-        courier(&config(ExportProtocol::HttpProtobuf, listener.local_addr().unwrap()), None, &time);
+    let mut client =
+        client(&config(ExportProtocol::HttpProtobuf, listener.local_addr().unwrap()), None, &time);
     let now = time.now();
-    let delivery = courier.deliver(&spans(ExportProtocol::HttpProtobuf), &|| Some(now));
+    let delivery = client.deliver(&spans(ExportProtocol::HttpProtobuf), &|| Some(now));
     assert_eq!(delivery, Delivery { result: Err("timed out".to_owned()), is_retried: false });
 }

@@ -11,14 +11,14 @@ use std::time::Duration;
 use crate::config::{ExportConfig, ExportProtocol};
 
 use super::answer::CollectorAnswer;
+use super::connection_lost::ConnectionLost;
 use super::grpc::Grpc;
 use super::http1::Http1Conversation;
-use super::lost::Lost;
 use super::payload::Payload;
 
 /// A connection to a collector.
 #[derive(Debug)]
-pub struct Conversation(Inner);
+pub struct Exchange(Inner);
 
 #[derive(Debug)]
 enum Inner {
@@ -35,7 +35,7 @@ macro_rules! either {
     };
 }
 
-impl Conversation {
+impl Exchange {
     /// Creates the state of a new connection.
     pub fn new(config: &ExportConfig) -> Self {
         Self(match config.protocol {
@@ -70,7 +70,7 @@ impl Conversation {
     }
 
     /// Returns the response, once.
-    pub fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
+    pub fn take_answer(&mut self) -> Option<Result<CollectorAnswer, ConnectionLost>> {
         either!(self, connection => connection.take_answer())
     }
 

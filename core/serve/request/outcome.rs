@@ -1,4 +1,4 @@
-//! How a request ends, and the counts of each ending.
+//! How a request ends, and the counts of each outcome.
 //!
 //! A request ends once: when the head of its response is sent, or when the request is given up before that. The first of
 //! these events decides, and later ones change nothing: once its head is sent, a request counts as answered, even if its
@@ -14,7 +14,7 @@
 //!                           CutOff     503, never sent
 //! ```
 //!
-//! Each request leaves [`Open`](Ending::is_open) exactly once. Refused, cancelled and dropped therefore exclude each
+//! Each request leaves [`Open`](RequestOutcome::is_open) exactly once. Refused, cancelled and dropped therefore exclude each
 //! other, and the status class, the access record, the reason and the gauge of pending requests agree. Nothing else
 //! counts how a request ended. Workers account for themselves (busy, age, fibers, duration), and the class, the bytes and
 //! the duration are recorded with the last write.
@@ -25,14 +25,14 @@ use crate::pool::Origin;
 
 /// How one request ends.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Ending {
+pub(in crate::serve) struct RequestOutcome {
     /// Why the server answers instead of a worker.
     verdict: Option<Verdict>,
     /// Whether the drain ends it: giving it up does not mean that its client left.
     is_cut: bool,
     /// Whether it is counted as a pending request for PHP.
     is_pending: bool,
-    decided: Option<(RequestOutcome, u16)>,
+    decided: Option<(Outcome, u16)>,
 }
 
 /// Why the server answers in place of a worker.
@@ -44,7 +44,7 @@ enum Verdict {
 
 /// How a request ended; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum RequestOutcome {
+pub(in crate::serve) enum Outcome {
     Answered,
     CutOff,
     Dropped,
@@ -58,7 +58,7 @@ const CLIENT_CLOSED_REQUEST: u16 = 499;
 /// The status of a request that the drain cut off.
 const SERVICE_UNAVAILABLE: u16 = 503;
 
-impl Ending {
+impl RequestOutcome {
     /// Returns whether no head has been sent and the request has not been given up.
     pub(in crate::serve) fn is_open(&self) -> bool {
         self.decided.is_none()
@@ -100,13 +100,11 @@ impl Ending {
     /// Decides the outcome, because a head made by `origin` is sent.
     pub(in crate::serve) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
         let outcome = match (self.verdict, origin) {
-            (Some(Verdict::Refused { reason, was_wasted }), _) => {
-                RequestOutcome::Refused { reason, was_wasted }
-            }
-            (Some(Verdict::CutOff), _) => RequestOutcome::CutOff,
-            (None, Origin::TimeLimit) => RequestOutcome::TimedOut,
-            (None, Origin::WorkerLost) => RequestOutcome::Dropped,
-            (None, Origin::Script | Origin::Server | Origin::Fatal) => RequestOutcome::Answered,
+            (Some(Verdict::Refused { reason, was_wasted }), _) => Outcome::Refused { reason, was_wasted },
+            (Some(Verdict::CutOff), _) => Outcome::CutOff,
+            (None, Origin::TimeLimit) => Outcome::TimedOut,
+            (None, Origin::WorkerLost) => Outcome::Dropped,
+            (None, Origin::Script | Origin::Server | Origin::Fatal) => Outcome::Answered,
         };
         self.decide(outcome, status, metrics);
     }
@@ -115,13 +113,13 @@ impl Ending {
     /// sent.
     pub(in crate::serve) fn give_up(&mut self, was_taken: bool, metrics: &Metrics) {
         if self.is_cut {
-            self.decide(RequestOutcome::CutOff, SERVICE_UNAVAILABLE, metrics);
+            self.decide(Outcome::CutOff, SERVICE_UNAVAILABLE, metrics);
         } else {
-            self.decide(RequestOutcome::Left { was_taken }, CLIENT_CLOSED_REQUEST, metrics);
+            self.decide(Outcome::Left { was_taken }, CLIENT_CLOSED_REQUEST, metrics);
         }
     }
 
-    fn decide(&mut self, outcome: RequestOutcome, status: u16, metrics: &Metrics) {
+    fn decide(&mut self, outcome: Outcome, status: u16, metrics: &Metrics) {
         if !self.is_open() {
             return;
         }
@@ -130,33 +128,33 @@ impl Ending {
             metrics.pending_requests.leave();
         }
         match outcome {
-            RequestOutcome::Answered => {}
-            RequestOutcome::CutOff => metrics.cancelled.incr(CancelReason::Shutdown),
-            RequestOutcome::Dropped => metrics.dropped.incr(),
-            RequestOutcome::Left { was_taken } => {
+            Outcome::Answered => {}
+            Outcome::CutOff => metrics.cancelled.incr(CancelReason::Shutdown),
+            Outcome::Dropped => metrics.dropped.incr(),
+            Outcome::Left { was_taken } => {
                 metrics.cancelled.incr(CancelReason::ClientAbort);
                 if was_taken {
                     metrics.work_abandoned();
                 }
             }
-            RequestOutcome::Refused { reason, was_wasted } => {
+            Outcome::Refused { reason, was_wasted } => {
                 if was_wasted {
                     metrics.wait_wasted.incr();
                 }
                 metrics.refused.incr(reason);
             }
-            RequestOutcome::TimedOut => metrics.cancelled.incr(CancelReason::Timeout),
+            Outcome::TimedOut => metrics.cancelled.incr(CancelReason::Timeout),
         }
     }
 
     /// Returns the status under which the request is recorded, once it has ended.
     pub(in crate::serve) fn status(&self) -> u16 {
-        debug_assert!(!self.is_open(), "the books are closed on a request that has not ended");
+        debug_assert!(!self.is_open(), "a request is recorded that has not ended");
         self.decided.map_or(CLIENT_CLOSED_REQUEST, |(_, status)| status)
     }
 
     /// Returns how the request ended, once it has.
-    pub(in crate::serve) fn outcome(&self) -> Option<RequestOutcome> {
+    pub(in crate::serve) fn decided(&self) -> Option<Outcome> {
         self.decided.map(|(outcome, _)| outcome)
     }
 
@@ -168,7 +166,7 @@ impl Ending {
     /// Returns why the request was not admitted, if it was refused.
     pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
         match self.decided {
-            Some((RequestOutcome::Refused { reason, .. }, _)) => Some(reason),
+            Some((Outcome::Refused { reason, .. }, _)) => Some(reason),
             _ => None,
         }
     }
@@ -193,11 +191,11 @@ mod tests {
         ]
     }
 
-    fn offered() -> (Ending, Metrics) {
-        let (mut ending, metrics) = (Ending::default(), Metrics::new());
-        ending.await_pool(&metrics);
+    fn offered() -> (RequestOutcome, Metrics) {
+        let (mut outcome, metrics) = (RequestOutcome::default(), Metrics::new());
+        outcome.await_pool(&metrics);
         assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0]);
-        (ending, metrics)
+        (outcome, metrics)
     }
 
     #[test]
@@ -209,66 +207,66 @@ mod tests {
             (Origin::TimeLimit, [0, 0, 1, 0, 0, 0, 0, 0]),
             (Origin::WorkerLost, [0, 0, 0, 0, 0, 0, 1, 0]),
         ] {
-            let (mut ending, metrics) = offered();
-            ending.head_goes_out(504, origin, &metrics);
-            assert_eq!((counted(&metrics), ending.status()), (expected, 504), "{origin:?}");
+            let (mut outcome, metrics) = offered();
+            outcome.head_goes_out(504, origin, &metrics);
+            assert_eq!((counted(&metrics), outcome.status()), (expected, 504), "{origin:?}");
         }
     }
 
     #[test]
     fn a_verdict_decides_whoever_made_the_head() {
-        let (mut ending, metrics) = offered();
-        ending.refuse(ShedReason::WaitTimeout, true);
+        let (mut outcome, metrics) = offered();
+        outcome.refuse(ShedReason::WaitTimeout, true);
         assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0], "nothing has gone out");
-        ending.head_goes_out(529, Origin::Server, &metrics);
+        outcome.head_goes_out(529, Origin::Server, &metrics);
         assert_eq!(counted(&metrics), [0, 0, 0, 0, 1, 1, 0, 0]);
-        assert_eq!((ending.status(), ending.shed_reason()), (529, Some(ShedReason::WaitTimeout)));
-        let (mut ending, metrics) = offered();
-        ending.cut_off();
-        ending.head_goes_out(503, Origin::Server, &metrics);
-        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
+        assert_eq!((outcome.status(), outcome.shed_reason()), (529, Some(ShedReason::WaitTimeout)));
+        let (mut outcome, metrics) = offered();
+        outcome.cut_off();
+        outcome.head_goes_out(503, Origin::Server, &metrics);
+        assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
     }
 
     #[test]
     fn a_client_that_has_gone_before_the_head_is_499_whatever_was_to_come() {
         for was_refused in [false, true] {
             for was_taken in [false, true] {
-                let (mut ending, metrics) = offered();
+                let (mut outcome, metrics) = offered();
                 if was_refused {
-                    ending.refuse(ShedReason::QueueFull, false);
+                    outcome.refuse(ShedReason::QueueFull, false);
                 }
-                ending.give_up(was_taken, &metrics);
+                outcome.give_up(was_taken, &metrics);
                 assert_eq!(counted(&metrics), [0, 1, 0, 0, 0, 0, 0, u64::from(was_taken)]);
-                assert_eq!((ending.status(), ending.shed_reason()), (499, None));
+                assert_eq!((outcome.status(), outcome.shed_reason()), (499, None));
             }
         }
     }
 
     #[test]
     fn what_the_drain_cuts_before_its_head_is_503_and_no_client_s_doing() {
-        let (mut ending, metrics) = offered();
-        ending.cut();
-        assert!(!ending.is_up_to_client());
-        ending.give_up(true, &metrics);
-        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
+        let (mut outcome, metrics) = offered();
+        outcome.cut();
+        assert!(!outcome.is_up_to_client());
+        outcome.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
     }
 
     #[test]
     fn an_answer_that_the_drain_finds_ready_is_counted_as_what_it_is_and_once() {
-        let (mut ending, metrics) = offered();
-        ending.cut();
-        ending.head_goes_out(504, Origin::TimeLimit, &metrics);
-        ending.give_up(true, &metrics);
-        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 1, 0, 0, 0, 0, 0], 504));
+        let (mut outcome, metrics) = offered();
+        outcome.cut();
+        outcome.head_goes_out(504, Origin::TimeLimit, &metrics);
+        outcome.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 1, 0, 0, 0, 0, 0], 504));
     }
 
     #[test]
     fn after_the_head_nothing_counts() {
-        let (mut ending, metrics) = offered();
-        ending.head_goes_out(200, Origin::Script, &metrics);
-        assert!(!ending.is_open() && !ending.is_up_to_client());
-        ending.cut();
-        ending.give_up(true, &metrics);
-        assert_eq!((counted(&metrics), ending.status()), ([0; 8], 200));
+        let (mut outcome, metrics) = offered();
+        outcome.head_goes_out(200, Origin::Script, &metrics);
+        assert!(!outcome.is_open() && !outcome.is_up_to_client());
+        outcome.cut();
+        outcome.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), outcome.status()), ([0; 8], 200));
     }
 }

@@ -22,7 +22,7 @@ use crate::serve::shared::Shared;
 /// The state that the threads share, and their inboxes. It is complete before any of them runs: messages to a thread wait
 /// until it has started.
 #[derive(Debug)]
-pub(in crate::serve) struct Machinery {
+pub(in crate::serve) struct ThreadHandles {
     pub(in crate::serve) shared: Arc<Shared>,
     /// The inboxes of the I/O threads.
     pub(in crate::serve) inboxes: Vec<Arc<Inbox>>,
@@ -33,7 +33,7 @@ pub(in crate::serve) struct Machinery {
     pub(in crate::serve) service_manager: ServiceManager,
 }
 
-impl Machinery {
+impl ThreadHandles {
     /// Sends a message to every I/O thread.
     pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
         for inbox in &self.inboxes {
@@ -121,7 +121,7 @@ impl Machinery {
 }
 
 /// Ends the background tasks.
-impl Machinery {
+impl ThreadHandles {
     fn has_requesters(&self) -> bool {
         self.shared.backend.workers().is_some_and(|workers| workers.unfinished() > 0)
     }

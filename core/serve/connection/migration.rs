@@ -10,27 +10,27 @@ use crate::sync::primitive::{Arc, SegQueue};
 
 /// The connections in transfer, by destination thread.
 #[derive(Debug)]
-pub(in crate::serve) struct Crossing {
-    lanes: Box<[SegQueue<ClientConnection>]>,
+pub(in crate::serve) struct Migration {
+    queues: Box<[SegQueue<ClientConnection>]>,
     inboxes: Box<[Arc<Inbox>]>,
 }
 
-impl Crossing {
+impl Migration {
     /// Connects the threads that read `inboxes`.
     pub(in crate::serve) fn new(inboxes: &[Arc<Inbox>]) -> Arc<Self> {
-        let lanes = inboxes.iter().map(|_| SegQueue::new()).collect();
-        Arc::new(Self { lanes, inboxes: inboxes.into() })
+        let queues = inboxes.iter().map(|_| SegQueue::new()).collect();
+        Arc::new(Self { queues, inboxes: inboxes.into() })
     }
 
     /// Sends a connection, which must not be registered with a poller, to thread `to`.
     pub(in crate::serve) fn send(&self, connection: ClientConnection, to: usize) {
-        self.lanes[to].push(connection);
+        self.queues[to].push(connection);
         self.inboxes[to].send(Message::HandedOver);
     }
 
     /// Takes a connection that was sent to `thread`; each [`Message::HandedOver`] announces one.
     pub(in crate::serve) fn take(&self, thread: usize) -> Option<ClientConnection> {
-        self.lanes[thread].pop()
+        self.queues[thread].pop()
     }
 }
 

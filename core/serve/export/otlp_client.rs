@@ -1,7 +1,7 @@
 //! Delivers one batch after another to the collector: the attempts of an export, and their deadlines.
 //!
 //! A connection is kept between exports, and reused only if it was idle for a short time and the collector has not
-//! closed it, so that a stale connection costs no attempt. The courier decides nothing about retries and logs nothing;
+//! closed it, so that a stale connection costs no attempt. The client decides nothing about retries and logs nothing;
 //! it returns the answer.
 
 use std::io;
@@ -12,14 +12,14 @@ use rustls::ClientConfig;
 
 use crate::config::{BatchConfig, ExportConfig};
 use crate::limits::EXPORT_IDLE_MAX;
-use crate::otlp::{BatchEncoder, CollectorAnswer, Lost, PartialSuccess, Payload, Resource};
+use crate::otlp::{BatchEncoder, CollectorAnswer, ConnectionLost, PartialSuccess, Payload, Resource};
 use crate::sync::primitive::Arc;
 use crate::trace::{AfterAttempt, AttemptEnd, EncodedSpan, Export, ExportTimeouts};
 
-use super::link::Link;
+use super::connection::Connection;
 
 /// Delivers batches to the collector.
-pub(in crate::serve) struct Courier {
+pub(in crate::serve) struct OtlpClient {
     config: ExportConfig,
     timeouts: ExportTimeouts,
     encoder: BatchEncoder,
@@ -27,7 +27,7 @@ pub(in crate::serve) struct Courier {
     poll: Poll,
     events: Events,
     /// The connection of the last export, and the time at which that export ended.
-    idle: Option<(Link, Instant)>,
+    idle: Option<(Connection, Instant)>,
     next_token: usize,
     clock: Box<dyn Fn() -> Instant + Send>,
 }
@@ -44,8 +44,8 @@ pub(in crate::serve) struct Delivery {
 /// The token of the waker.
 const WAKER: Token = Token(0);
 
-impl Courier {
-    /// Creates a courier. `clock` returns the time.
+impl OtlpClient {
+    /// Creates a client. `clock` returns the time.
     pub(in crate::serve) fn new(
         config: &ExportConfig,
         batch: &BatchConfig,
@@ -81,9 +81,9 @@ impl Courier {
     pub(in crate::serve) fn sleep(&mut self, until: Option<Instant>) {
         self.wait(until);
         // The collector may have closed the connection, or sent a PING.
-        let Some((mut link, since)) = self.idle.take() else { return };
-        if link.pump(self.poll.registry()).is_ok() && link.conversation().is_reusable() {
-            self.idle = Some((link, since));
+        let Some((mut connection, since)) = self.idle.take() else { return };
+        if connection.pump(self.poll.registry()).is_ok() && connection.exchange().is_reusable() {
+            self.idle = Some((connection, since));
         }
     }
 
@@ -125,19 +125,19 @@ impl Courier {
         payload: &Payload,
         export: &Export,
         stop: &dyn Fn() -> Option<Instant>,
-    ) -> Result<Option<CollectorAnswer>, Lost> {
-        let mut link = match self.take_idle() {
-            Some(link) => link,
+    ) -> Result<Option<CollectorAnswer>, ConnectionLost> {
+        let mut connection = match self.take_idle() {
+            Some(connection) => connection,
             None => self.connect()?,
         };
         let left = export.deadline().map(|deadline| deadline.saturating_duration_since(self.now()));
-        link.conversation().begin(payload, left);
+        connection.exchange().begin(payload, left);
         loop {
-            let pumped = link.pump(self.poll.registry());
-            if let Some(answer) = link.conversation().take_answer() {
+            let pumped = connection.pump(self.poll.registry());
+            if let Some(answer) = connection.exchange().take_answer() {
                 // A connection that lost a stream is not reused.
-                if pumped.is_ok() && answer.is_ok() && link.conversation().is_reusable() {
-                    self.idle = Some((link, self.now()));
+                if pumped.is_ok() && answer.is_ok() && connection.exchange().is_reusable() {
+                    self.idle = Some((connection, self.now()));
                 }
                 // The system's error is more specific than the protocol's if a connection was lost.
                 return match (answer, pumped) {
@@ -155,18 +155,18 @@ impl Courier {
     }
 
     /// Returns the connection of the last export if it is certainly usable.
-    fn take_idle(&mut self) -> Option<Link> {
-        let (mut link, since) = self.idle.take()?;
+    fn take_idle(&mut self) -> Option<Connection> {
+        let (mut connection, since) = self.idle.take()?;
         let is_fresh = self.now().saturating_duration_since(since) <= EXPORT_IDLE_MAX;
         let is_there =
-            is_fresh && link.pump(self.poll.registry()).is_ok() && link.conversation().is_reusable();
-        is_there.then_some(link)
+            is_fresh && connection.pump(self.poll.registry()).is_ok() && connection.exchange().is_reusable();
+        is_there.then_some(connection)
     }
 
-    fn connect(&mut self) -> Result<Link, Lost> {
+    fn connect(&mut self) -> Result<Connection, ConnectionLost> {
         let token = Token(self.next_token);
         self.next_token = self.next_token.wrapping_add(1).max(WAKER.0 + 1);
-        Link::open(&self.config, self.tls.as_ref(), self.poll.registry(), token)
+        Connection::open(&self.config, self.tls.as_ref(), self.poll.registry(), token)
     }
 
     /// Waits for an event. Spurious wake-ups are harmless.
@@ -182,5 +182,5 @@ impl Courier {
 const EVENTS_MAX: usize = 16;
 
 #[cfg(test)]
-#[path = "courier_tests.rs"]
+#[path = "otlp_client_tests.rs"]
 mod tests;

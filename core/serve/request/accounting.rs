@@ -1,7 +1,7 @@
 //! The end of a request: the answer when its client leaves, its wait is over or the server stops, and its record.
 //!
 //! Each request is recorded exactly once, with the status that its client received or would have received. Nothing is
-//! sent here, and how a request ends is decided by its [`Ending`](super::ending::Ending).
+//! sent here, and how a request ends is decided by its [`RequestOutcome`](super::outcome::RequestOutcome).
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ impl RequestMeta {
     /// `sent_bytes` of the body.
     pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
-        self.ending.give_up(was_taken, &io.shared.metrics);
+        self.outcome.give_up(was_taken, &io.shared.metrics);
         self.record(&io.shared, sent_bytes, ResponseEnd::Lost);
     }
 
@@ -39,7 +39,7 @@ impl RequestMeta {
     /// Withdraws the exchange, including the parts that were not collected; a request that outlives its client stays in
     /// the queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
-        let has_left = self.ending.is_up_to_client();
+        let has_left = self.outcome.is_up_to_client();
         let runs_on = has_left && self.outlives_client(io.shared.config.admission.abandoned_requests);
         let Some(exchange) = self.exchange() else { return false };
         let stage = if runs_on {
@@ -66,7 +66,7 @@ impl RequestMeta {
     /// Notes that the drain deadline has passed: no worker answers from now on. The connection tries once to send the
     /// answer.
     pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
-        self.ending.cut();
+        self.outcome.cut();
         if self.exchange().is_some() {
             pool.leave(self.ticket.take());
         }
@@ -77,7 +77,7 @@ impl RequestMeta {
         if let Some(ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) = stage {
             return self.shed(ShedReason::ShuttingDown);
         }
-        self.ending.cut_off();
+        self.outcome.cut_off();
         refusal(503)
     }
 
@@ -114,13 +114,13 @@ impl RequestMeta {
     }
 
     fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) -> Decision {
-        self.ending.refuse(reason, was_wasted);
+        self.outcome.refuse(reason, was_wasted);
         Answer::plain(reason.status()).into_decision()
     }
 
     fn record(&self, shared: &Shared, body_bytes: u64, response: ResponseEnd) {
         let duration = time::now().saturating_duration_since(self.started);
-        let status = self.ending.status();
+        let status = self.outcome.status();
         shared.metrics.answered(status, body_bytes, duration);
         if let Some((before, after)) = self.coding().filter(|_| self.is_coded) {
             shared.metrics.coding_ended(before, after);
@@ -156,7 +156,7 @@ impl RequestMeta {
             protocol: self.version.as_str(),
             request_id: self.request_id(),
             trace: self.client_context.trace.as_ref(),
-            shed_reason: self.ending.shed_reason().map(ShedReason::as_str),
+            shed_reason: self.outcome.shed_reason().map(ShedReason::as_str),
             denied_by: self.denial.map(Denial::as_str),
         }
     }

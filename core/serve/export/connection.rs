@@ -1,7 +1,7 @@
 //! A connection to the collector: its socket, a TLS session if there is one, and the protocol.
 //!
 //! Only name resolution blocks; bytes that arrived before the connection ended are read before it counts as lost. The
-//! link keeps no deadline, and only the poller reports when to continue.
+//! connection keeps no deadline, and only the poller reports when to continue.
 //!
 //! ```text
 //!   Connecting ──refused: the next address──▶ Connecting
@@ -19,29 +19,29 @@ use rustls::{ClientConfig, ClientConnection};
 
 use crate::config::ExportConfig;
 use crate::descriptor;
-use crate::otlp::{Conversation, Lost};
+use crate::otlp::{ConnectionLost, Exchange};
 use crate::sync::primitive::Arc;
 
 /// A connection to the collector.
 #[derive(Debug)]
-pub(in crate::serve) struct Link {
+pub(in crate::serve) struct Connection {
     socket: TcpStream,
     is_connected: bool,
     /// Further addresses of the collector.
     addresses: VecDeque<SocketAddr>,
     session: Option<Box<ClientConnection>>,
-    conversation: Conversation,
+    exchange: Exchange,
     token: Token,
 }
 
-impl Link {
+impl Connection {
     /// Begins to connect. Waits for the resolution of the collector's name.
     pub(in crate::serve) fn open(
         config: &ExportConfig,
         tls: Option<&Arc<ClientConfig>>,
         registry: &Registry,
         token: Token,
-    ) -> Result<Self, Lost> {
+    ) -> Result<Self, ConnectionLost> {
         let endpoint = &config.endpoint;
         let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
         let mut addresses: VecDeque<SocketAddr> =
@@ -59,17 +59,17 @@ impl Link {
             }
         };
         let socket = connect(&mut addresses, registry, token)?;
-        let conversation = Conversation::new(config);
-        Ok(Self { socket, is_connected: false, addresses, session, conversation, token })
+        let exchange = Exchange::new(config);
+        Ok(Self { socket, is_connected: false, addresses, session, exchange, token })
     }
 
     /// Returns the protocol state.
-    pub(in crate::serve) fn conversation(&mut self) -> &mut Conversation {
-        &mut self.conversation
+    pub(in crate::serve) fn exchange(&mut self) -> &mut Exchange {
+        &mut self.exchange
     }
 
     /// Sends and receives as much as is possible now.
-    pub(in crate::serve) fn pump(&mut self, registry: &Registry) -> Result<(), Lost> {
+    pub(in crate::serve) fn pump(&mut self, registry: &Registry) -> Result<(), ConnectionLost> {
         if !self.is_connected && !self.connected(registry)? {
             return Ok(());
         }
@@ -77,14 +77,14 @@ impl Link {
         if let Err(error) = sent {
             // The collector's last bytes before it closed the connection may be an answer.
             let _ = self.receive();
-            self.conversation.end();
+            self.exchange.end();
             return Err(lost(error.to_string()));
         }
         Ok(())
     }
 
     /// Returns whether the connection is established; tries the next address if it was refused.
-    fn connected(&mut self, registry: &Registry) -> Result<bool, Lost> {
+    fn connected(&mut self, registry: &Registry) -> Result<bool, ConnectionLost> {
         let failure = self.socket.take_error().ok().flatten();
         match failure {
             None => match self.socket.peer_addr() {
@@ -112,7 +112,7 @@ impl Link {
         loop {
             match self.socket.read(&mut buffer) {
                 Ok(0) => {
-                    self.conversation.end();
+                    self.exchange.end();
                     return Ok(());
                 }
                 Ok(count) => self.take_in(&buffer[..count])?,
@@ -125,7 +125,7 @@ impl Link {
 
     fn take_in(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let Some(session) = &mut self.session else {
-            self.conversation.receive(bytes);
+            self.exchange.receive(bytes);
             return Ok(());
         };
         let mut plain = [0; READ_BYTES];
@@ -139,10 +139,10 @@ impl Link {
             loop {
                 match session.reader().read(&mut plain) {
                     Ok(0) => {
-                        self.conversation.end();
+                        self.exchange.end();
                         return Ok(());
                     }
-                    Ok(count) => self.conversation.receive(&plain[..count]),
+                    Ok(count) => self.exchange.receive(&plain[..count]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }
@@ -152,7 +152,7 @@ impl Link {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        let output = self.conversation.output();
+        let output = self.exchange.output();
         match &mut self.session {
             None => {
                 let sent = write_all(output.len(), |at| self.socket.write(&output[at..]));
@@ -194,7 +194,7 @@ fn connect(
     addresses: &mut VecDeque<SocketAddr>,
     registry: &Registry,
     token: Token,
-) -> Result<TcpStream, Lost> {
+) -> Result<TcpStream, ConnectionLost> {
     let mut failure = None;
     while let Some(address) = addresses.pop_front() {
         let begun = TcpStream::connect(address).map(descriptor::move_up).and_then(|mut socket| {
@@ -209,8 +209,8 @@ fn connect(
     Err(lost(failure.map_or_else(|| "the collector has no address".to_owned(), |error| error.to_string())))
 }
 
-fn lost(reason: String) -> Lost {
-    Lost { reason: reason.into() }
+fn lost(reason: String) -> ConnectionLost {
+    ConnectionLost { reason: reason.into() }
 }
 
 const READ_BYTES: usize = 16 * 1024;

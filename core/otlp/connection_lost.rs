@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 /// The connection was lost before a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct ConnectionLost {
     /// The cause.
     pub reason: Cow<'static, str>,
 }
 
-impl Lost {
+impl ConnectionLost {
     /// Returns the loss of a connection that the collector closed without a response.
     pub fn closed() -> Self {
         Self { reason: "the connection was closed without an answer".into() }

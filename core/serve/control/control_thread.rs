@@ -15,7 +15,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
 
-use crate::connection::ConnectionTerms;
+use crate::connection::{ConnectionTerms, Input};
 use crate::descriptor;
 use crate::http::DateCache;
 use crate::limits::{OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
@@ -28,7 +28,7 @@ use crate::time::{self, Clock};
 use super::schedule::{PeriodicJob, Schedule};
 use crate::serve::net::transport::Transport;
 use crate::serve::net::wire::{Got, Wire};
-use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
+use crate::serve::ops::connection::{OpsConnection, OpsStep, TURN, terms};
 use crate::serve::ops::facts::OpsFacts;
 use crate::serve::ops::port::OpsResponder;
 use crate::serve::ops::reserve::{Reserve, is_out_of_descriptors};
@@ -328,7 +328,7 @@ enum TurnEnd {
 impl OpsPlace {
     /// Reads, answers and writes until the socket is empty, or the turn is over.
     fn take_turn(&mut self, responder: &OpsResponder<OpsFacts>, date: [u8; 29], now: Instant) -> TurnEnd {
-        self.connection.begin_turn();
+        self.connection.handle(TURN, now);
         for _ in 0..OPS_STEPS_PER_TURN {
             match self.connection.poll(responder, date, self.wire.peer(), now) {
                 OpsStep::Close => return TurnEnd::Close,
@@ -344,11 +344,12 @@ impl OpsPlace {
 
     fn read(&mut self, now: Instant) {
         let mut bytes = [0; 4096];
-        match self.wire.read(&mut bytes) {
-            Got::Bytes(count) => self.connection.receive(&bytes[..count], now),
-            Got::End => self.connection.end_input(),
-            Got::Nothing => self.connection.note_dry(),
-        }
+        let input = match self.wire.read(&mut bytes) {
+            Got::Bytes(count) => Input::Bytes(&bytes[..count]),
+            Got::End => Input::End,
+            Got::Nothing => Input::WouldBlock,
+        };
+        self.connection.handle(input, now);
     }
 
     fn write(&mut self, now: Instant) {
@@ -359,5 +360,5 @@ impl OpsPlace {
 }
 
 #[cfg(test)]
-#[path = "tick_tests.rs"]
+#[path = "control_thread_tests.rs"]
 mod tests;
