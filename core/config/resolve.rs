@@ -11,7 +11,7 @@ use super::directive;
 use super::entry_file::EntryFile;
 use super::files::{default_root, directory, readable_file};
 use super::id::Id;
-use super::key::{Chapter, Exposure, Initial, Key};
+use super::key::{Exposure, Initial, Key, Section};
 use super::keys::KEYS;
 use super::listen_addr::ListenAddr;
 use super::machine::Machine;
@@ -105,7 +105,7 @@ impl Resolver {
                     Ok(value) => (setting.value, setting.source) = (value, source),
                     Err(fault) if key.is_lenient && source.is_shared() => {
                         let problem = problem(key, Some(text), fault);
-                        if key.chapter == Chapter::Tracing {
+                        if key.section == Section::Tracing {
                             self.ignored.push(problem);
                         } else {
                             self.warnings.push(Warning::Ignored(problem));
@@ -136,7 +136,7 @@ impl Resolver {
 
     /// Returns whether the setting is evaluated. An application may use the variables of tracing while svc does not.
     fn is_looked_at(&self, key: &Key) -> bool {
-        key.chapter != Chapter::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
+        key.section != Section::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
     }
 
     fn tracing(&mut self) -> Option<TraceConfig> {

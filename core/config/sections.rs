@@ -1,4 +1,4 @@
-//! The settings by chapter, as on the reference page.
+//! The settings by section, as on the reference page.
 //!
 //! Code that needs the settings of one concern takes one of these structs and sees no others. Values are checked and
 //! resolved elsewhere.
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::hooks;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
@@ -346,7 +347,7 @@ pub struct BackgroundConfig {
 impl BackgroundConfig {
     /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings, plugin_settings: &PluginSettings) -> Self {
-        let hooks = RuntimeHook::named(&settings.list(Id::RuntimeHooks));
+        let hooks = hooks::named(&settings.list(Id::RuntimeHooks));
         let has_fibers = settings.text(Id::Executor) != Some("stub")
             && (settings.boolean(Id::WorkerModeEnabled) || settings.count(Id::AsyncWorkers) > 0);
         Self {

@@ -8,16 +8,16 @@ use svc_core::pool::BootFault;
 
 use svc_ffi::{LogSource, PhpLog};
 
-use crate::invocation::level;
+use crate::running_request::level;
 
 /// The messages of a booting script.
 #[derive(Debug, Default)]
-pub(crate) struct BootWords {
+pub(crate) struct BootMessages {
     fatal: Option<BootFault>,
     last: String,
 }
 
-impl BootWords {
+impl BootMessages {
     /// Records a message.
     pub(crate) fn note(&mut self, record: &PhpLog<'_>) {
         let message = String::from_utf8_lossy(record.message);
@@ -32,11 +32,11 @@ impl BootWords {
         self.last = message.into_owned();
     }
 
-    /// Returns the reason; `unsaid` describes the failure as the server sees it.
-    pub(crate) fn fault(self, unsaid: &str) -> BootFault {
+    /// Returns the reason; `otherwise` describes the failure as the server sees it.
+    pub(crate) fn fault(self, otherwise: &str) -> BootFault {
         self.fatal.unwrap_or_else(|| match &*self.last {
-            "" => unsaid.to_owned().into(),
-            last => format!("{unsaid}; its last message: {last}").into(),
+            "" => otherwise.to_owned().into(),
+            last => format!("{otherwise}; its last message: {last}").into(),
         })
     }
 }
@@ -51,7 +51,7 @@ fn without_trace<'a>(message: &'a str, file: &str, line: u32) -> &'a str {
 mod tests {
     use super::*;
 
-    fn said(words: &mut BootWords, source: LogSource, message: &str) {
+    fn said(words: &mut BootMessages, source: LogSource, message: &str) {
         let (message, file) = (message.as_bytes(), &b"/app/a.php"[..]);
         words.note(&PhpLog { source, message, context: b"", file, line: 3, span: 0 });
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_exception_is_the_reason_and_not_what_is_said_around_it() {
-        let mut words = BootWords::default();
+        let mut words = BootMessages::default();
         said(&mut words, WARNING, "before");
         said(&mut words, FATAL, "Uncaught Error: boom in /app/a.php:3\nStack trace:\n#0 {main}\n  thrown");
         said(&mut words, WARNING, "after");
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_script_that_just_ends_is_quoted() {
-        assert_eq!(BootWords::default().fault("it ended").to_string(), "it ended");
-        let mut words = BootWords::default();
+        assert_eq!(BootMessages::default().fault("it ended").to_string(), "it ended");
+        let mut words = BootMessages::default();
         said(&mut words, LogSource::Message(3), "first");
         said(&mut words, WARNING, "last");
         assert_eq!(words.fault("it ended").to_string(), "it ended; its last message: last");

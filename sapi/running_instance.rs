@@ -18,23 +18,23 @@ use crate::pid_file::RunningServer;
 
 /// The running server, as far as known.
 #[derive(Debug)]
-pub(crate) struct Occupant {
+pub(crate) struct RunningInstance {
     pid: Option<Pid>,
     /// The addresses that it listens on.
-    places: Vec<String>,
+    addresses: Vec<String>,
 }
 
-impl Occupant {
+impl RunningInstance {
     /// Looks for the running server.
     pub(crate) fn find(config: &Config) -> Self {
         let pid = config.serving.pid_file.clone();
         let pid = pid.and_then(|path| RunningServer::find(Some(path)).ok()).map(|(_, pid)| pid);
-        let places = config.operations.addr.and_then(|addr| places(addr, &report(addr).ok()?));
-        Self { pid, places: places.unwrap_or_default() }
+        let addresses = config.operations.addr.and_then(|addr| addresses(addr, &report(addr).ok()?));
+        Self { pid, addresses: addresses.unwrap_or_default() }
     }
 
     /// Returns why this port is expected to be taken, if it is.
-    pub(crate) fn excuse(&self, error: &PortError) -> Option<String> {
+    pub(crate) fn explain(&self, error: &PortError) -> Option<String> {
         let PortError::Bind { variable, addr, error } = error else { return None };
         if error.kind() != io::ErrorKind::AddrInUse {
             return None;
@@ -45,8 +45,8 @@ impl Occupant {
                 "{variable}: {addr} is in use; the server of PID_FILE runs (process {pid})"
             ));
         }
-        let is_its = self.places.iter().any(|place| is_same_port(place, addr));
-        is_its.then(|| format!("{variable}: {addr} is in use by the server that answers at INTERNAL_ADDR"))
+        let is_own = self.addresses.iter().any(|own| is_same_port(own, addr));
+        is_own.then(|| format!("{variable}: {addr} is in use by the server that answers at INTERNAL_ADDR"))
     }
 }
 
@@ -57,7 +57,7 @@ fn is_same_port(one: &str, other: &str) -> bool {
 }
 
 /// Returns the addresses in a configuration report; `None` if it is not a report of svc.
-fn places(ops: SocketAddr, report: &Value) -> Option<Vec<String>> {
+fn addresses(ops: SocketAddr, report: &Value) -> Option<Vec<String>> {
     let main = report.get("listen_addr")?.as_str()?.split(',');
     let redirect = report.get("redirect_addr")?.as_str()?;
     Some(main.chain([redirect]).map(str::to_owned).chain([ops.to_string()]).collect())
@@ -95,26 +95,26 @@ mod tests {
     }
 
     #[test]
-    fn only_its_own_ports_are_excused() {
+    fn only_its_own_ports_are_explained() {
         let report = serde_json::json!({ "listen_addr": "0.0.0.0:80,unix:/run/a.sock", "redirect_addr": "" });
         let ops = SocketAddr::from(([127, 0, 0, 1], 9090));
-        let found = Occupant { pid: None, places: places(ops, &report).unwrap() };
+        let found = RunningInstance { pid: None, addresses: addresses(ops, &report).unwrap() };
         for addr in ["0.0.0.0:80", "127.0.0.1:80", "unix:/run/a.sock", "127.0.0.1:9090"] {
-            assert!(found.excuse(&in_use(addr)).is_some(), "{addr}");
+            assert!(found.explain(&in_use(addr)).is_some(), "{addr}");
         }
         for addr in ["0.0.0.0:81", "unix:/run/b.sock"] {
-            assert!(found.excuse(&in_use(addr)).is_none(), "{addr}");
+            assert!(found.explain(&in_use(addr)).is_none(), "{addr}");
         }
         let denied = io::ErrorKind::PermissionDenied.into();
         let denied =
             PortError::Bind { variable: "LISTEN_ADDR", addr: "0.0.0.0:80".to_owned(), error: denied };
-        assert!(found.excuse(&denied).is_none());
-        assert!(places(ops, &serde_json::json!({ "status": "ok" })).is_none());
+        assert!(found.explain(&denied).is_none());
+        assert!(addresses(ops, &serde_json::json!({ "status": "ok" })).is_none());
     }
 
     #[test]
-    fn nobody_holds_nothing() {
-        let found = Occupant { pid: None, places: Vec::new() };
-        assert!(found.excuse(&in_use("0.0.0.0:80")).is_none());
+    fn without_a_running_instance_nothing_is_explained() {
+        let found = RunningInstance { pid: None, addresses: Vec::new() };
+        assert!(found.explain(&in_use("0.0.0.0:80")).is_none());
     }
 }

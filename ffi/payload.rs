@@ -1,4 +1,4 @@
-//! Payloads that are passed between threads.
+//! Payloads that threads pass to each other.
 
 use std::ptr::NonNull;
 
@@ -7,18 +7,18 @@ use crate::restart_barrier::{BARRIER, CachePin};
 
 /// A payload packed by one thread for another: a task with its arguments, or its result.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct Payload {
     pub(crate) raw: NonNull<shim_parcel>,
     /// Set if its code is in OPcache's memory, which must not be reset meanwhile.
     pin: Option<CachePin>,
 }
 
 // SAFETY: a block of bytes that is immutable once it is packed, and may be freed on any thread.
-unsafe impl Send for Parcel {}
+unsafe impl Send for Payload {}
 // SAFETY: as above.
-unsafe impl Sync for Parcel {}
+unsafe impl Sync for Payload {}
 
-impl Parcel {
+impl Payload {
     /// # Safety
     ///
     /// `raw` is NULL or made by C, which no longer uses it.
@@ -33,7 +33,7 @@ impl Parcel {
     }
 }
 
-impl Drop for Parcel {
+impl Drop for Payload {
     fn drop(&mut self) {
         // SAFETY: owned; C's function may be called on any thread.
         unsafe { bindings::shim_parcel_free(self.raw.as_ptr()) };

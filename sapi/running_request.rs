@@ -8,26 +8,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use svc_core::config::RuntimeHook;
 use svc_core::http::{Traceparent, Version, ip_text};
-use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+use svc_core::observe::{Event, HookObstacle, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange, Script};
 use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans,
-    WorkerRequest,
+    Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans, WorkerRequest,
 };
 
 use crate::cgi;
-use crate::hooks;
 use crate::response::{Response, ThreadContext};
 use crate::script_spans::{OpenSpans, ParkWatch};
 use crate::variables::Variables;
 
 /// One exchange being run by PHP.
 #[derive(Debug)]
-pub(crate) struct Invocation {
+pub(crate) struct RunningRequest {
     exchange: Arc<Exchange>,
     /// The script of the request, or the one found when its path was resolved again.
     script: Arc<Script>,
@@ -45,7 +44,7 @@ pub(crate) struct Invocation {
     thread_context: Rc<ThreadContext>,
 }
 
-impl Invocation {
+impl RunningRequest {
     /// Begins the reply of a claimed exchange.
     pub(crate) fn new(exchange: &Arc<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
         if let Some(span) = &exchange.request.span {
@@ -83,10 +82,10 @@ impl Invocation {
 
     /// Begins the reply of an exchange that a persistent worker has claimed.
     pub(crate) fn of_claim(claim: Claim<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
-        let mut call = Self::new(claim.job(), thread_context);
+        let mut running = Self::new(claim.job(), thread_context);
         claim.run();
-        call.claim = Some(claim);
-        call
+        running.claim = Some(claim);
+        running
     }
 
     /// Ends the reply according to how the script ended.
@@ -106,7 +105,7 @@ impl Invocation {
         let mut run = own.part(RequestPart::PhpRun, began, ended_at);
         if let Some(spans) = &mut self.spans {
             spans.end_all(ended_at);
-            spans.tell_run(&mut run);
+            spans.record_run(&mut run);
         }
         if !matches!(outcome, PhpOutcome::Complete | PhpOutcome::Aborted) {
             run.status = SpanStatus::Error(Cow::Borrowed(""));
@@ -139,7 +138,7 @@ impl Invocation {
 pub(crate) fn with_description<T>(
     exchange: &Exchange,
     script: &Script,
-    tell: impl FnOnce(&PhpRequest<'_>) -> T,
+    run: impl FnOnce(&PhpRequest<'_>) -> T,
 ) -> T {
     let request = &exchange.request;
     let cookies = cgi::cookies(&request.head);
@@ -148,7 +147,7 @@ pub(crate) fn with_description<T>(
         path_info => Cow::Owned([&script.name[..], path_info].concat()),
     };
     let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    tell(&PhpRequest {
+    run(&PhpRequest {
         number: exchange.serial(),
         method: request.head.method().as_bytes(),
         uri: &uri,
@@ -169,7 +168,7 @@ pub(crate) fn with_description<T>(
     })
 }
 
-impl Host for Invocation {
+impl Host for RunningRequest {
     fn write(&mut self, output: &[u8]) -> bool {
         self.response.write(output)
     }
@@ -263,7 +262,7 @@ impl Host for Invocation {
     }
 }
 
-impl WorkerRequest for Invocation {
+impl WorkerRequest for RunningRequest {
     fn parks(&mut self) {
         if self.exchange.request.span.is_some() {
             self.park_watch.parks();
@@ -283,8 +282,8 @@ impl WorkerRequest for Invocation {
         }
     }
 
-    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
-        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    fn blocks(&mut self, hook: RuntimeHook, obstacle: HookObstacle) {
+        self.thread_context.shared.metrics.hook_blocked.incr(hook, obstacle);
     }
 
     fn waited_for_connection(&mut self, wait: Duration) {
