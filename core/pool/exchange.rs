@@ -59,7 +59,7 @@ pub struct Exchange {
     waited_us: AtomicU64,
     client_left: AtomicBool,
     /// Whether a worker runs it although its client disconnected before.
-    runs_for_nobody: AtomicBool,
+    is_detached: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
     /// Whether its worker broke off the reply.
@@ -89,7 +89,7 @@ impl Exchange {
             key,
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
-            runs_for_nobody: AtomicBool::new(false),
+            is_detached: AtomicBool::new(false),
             serial: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
             coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
@@ -119,14 +119,14 @@ impl Exchange {
         }
         if self.state.claim().map_err(|_| Gone)? == ExchangeStage::Orphaned {
             // Relaxed: only its worker reads it.
-            self.runs_for_nobody.store(true, Ordering::Relaxed);
+            self.is_detached.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Returns whether a worker runs it although its client disconnected before.
-    pub fn runs_for_nobody(&self) -> bool {
-        self.runs_for_nobody.load(Ordering::Relaxed)
+    pub fn is_detached(&self) -> bool {
+        self.is_detached.load(Ordering::Relaxed)
     }
 
     /// Returns whether it still waits for a worker after its client has disconnected.

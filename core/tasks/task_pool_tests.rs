@@ -1,10 +1,7 @@
 //! Hundreds of random histories of a pool without threads: the test claims, settles and drops tasks like threads do,
 //! and checks the result against a small model after each step. A failure prints its seed, which replays the history.
 
-#[path = "../tests/support/dice.rs"]
-mod dice;
-
-use dice::Dice;
+use svc_testing::dice::Dice;
 
 use super::*;
 use crate::pool::Job;
