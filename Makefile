@@ -109,7 +109,7 @@ conformance: build ## run PHP's own tests against the server; docs/conformance.m
 
 # The other targets use the first PHP that fits; these series are built and tested separately.
 versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in $(wordlist 2,9,$(shell cat scripts/php-series)); do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
 	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 

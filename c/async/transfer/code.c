@@ -12,7 +12,7 @@
 #include "async/transfer/code_walk.h"
 #include "async/transfer/exceptions.h"
 #include "async/transfer/shared_code.h"
-#include "php/opcache/cache.h"
+#include "php/opcache/opcache.h"
 
 #include <zend_closures.h>
 

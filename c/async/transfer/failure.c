@@ -4,7 +4,7 @@
  * transfer, so that one that cannot cross leaves nothing behind. */
 #include "async/transfer/exceptions.h"
 #include "async/transfer/failure.h"
-#include "php/engine/exception.h"
+#include "php/engine/engine.h"
 
 #include <zend_smart_str.h>
 

@@ -3,7 +3,7 @@
 #define SVC_SHIM_STACK_H
 
 #include "compat.h"
-#include "php/bailout/overflow.h"
+#include "php/bailout/bailout.h"
 
 #include <zend_call_stack.h>
 

@@ -30,7 +30,7 @@ fn take_all(inbox: &PluginInbox) -> Taken {
         match inbox.next(&mut turn) {
             PluginWork::Start => taken.starts += 1,
             PluginWork::Round => taken.rounds += 1,
-            PluginWork::Tell(facts) => taken.facts.push(facts.response_bytes),
+            PluginWork::RequestEnded(facts) => taken.facts.push(facts.response_bytes),
             PluginWork::Answer(question) => {
                 question.answer(PageOutcome::Failed);
                 taken.questions += 1;
@@ -52,9 +52,9 @@ fn facts_of_two_threads_are_told_or_counted() {
         let plugin = thread_of(&inbox);
         let other = {
             let inbox = Arc::clone(&inbox);
-            thread::spawn(move || (1..=2).for_each(|number| inbox.tell(facts(number))))
+            thread::spawn(move || (1..=2).for_each(|number| inbox.push_facts(facts(number))))
         };
-        inbox.tell(facts(3));
+        inbox.push_facts(facts(3));
         other.join().unwrap();
         inbox.close();
         let taken = plugin.join().unwrap();
@@ -75,7 +75,7 @@ fn what_comes_before_the_end_is_taken_before_it() {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || {
                 inbox.start();
-                inbox.tell(facts(1));
+                inbox.push_facts(facts(1));
                 inbox.close();
             })
         };
@@ -88,7 +88,7 @@ fn what_comes_before_the_end_is_taken_before_it() {
 #[test]
 fn each_kind_of_work_wakes_the_thread() {
     let orders: [fn(&PluginInbox); 3] =
-        [PluginInbox::start, PluginInbox::order_round, |inbox| inbox.tell(facts(1))];
+        [PluginInbox::start, PluginInbox::order_round, |inbox| inbox.push_facts(facts(1))];
     for order in orders {
         explore(3, move || {
             let inbox = Arc::new(PluginInbox::new());
@@ -116,12 +116,12 @@ fn a_round_that_is_ordered_while_another_begins_is_asked() {
         };
         inbox.order_round();
         other.join().unwrap();
-        inbox.tell(facts(1));
+        inbox.push_facts(facts(1));
         // Both orders may have arrived in one round; then only the facts are left.
         let first = inbox.next(&mut PluginTurn::default());
-        assert!(matches!(first, PluginWork::Round | PluginWork::Tell(_)));
+        assert!(matches!(first, PluginWork::Round | PluginWork::RequestEnded(_)));
         if matches!(first, PluginWork::Round) {
-            assert!(matches!(inbox.next(&mut PluginTurn::default()), PluginWork::Tell(_)));
+            assert!(matches!(inbox.next(&mut PluginTurn::default()), PluginWork::RequestEnded(_)));
         }
     });
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::{Closed, End, Mailbox, Part, ReplyBatch};
+use svc_core::pool::{Closed, End, Mailbox, Part, ReaderNotice, ReplyBatch};
 use svc_core::spool::Spool;
 use svc_core::sync::batch_queue::{BatchQueue, Enqueued};
 use svc_core::sync::completion::{WakeSet, completion};
@@ -407,7 +407,7 @@ fn two_workers_cannot_claim_one_exchange() {
     });
 }
 
-fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
+fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<ReaderNotice, Closed> {
     mailbox.deliver(&mut ReplyBatch::of(bytes))
 }
 
@@ -456,8 +456,8 @@ fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
         let writer = {
             let (mailbox, told) = (Arc::clone(&mailbox), Arc::clone(&told));
             thread::spawn(move || {
-                let tells = [put_data(&mailbox, vec![1]), mailbox.put(Part::End(End::Complete))];
-                tells.iter().filter(|tell| tell.unwrap()).for_each(|_| told.incr());
+                let notices = [put_data(&mailbox, vec![1]), mailbox.put(Part::End(End::Complete))];
+                notices.iter().filter(|notice| **notice == Ok(ReaderNotice::Due)).for_each(|_| told.incr());
             })
         };
         let mut parts = VecDeque::new();

@@ -1,6 +1,6 @@
 //! Renewal of a cache that persistent workers share, while they serve.
 
-use svc_core::pool::SharedCacheFacts;
+use svc_core::pool::OpcacheFacts;
 
 use crate::support::Site;
 use svc_testing::client::{Client, eventually};
@@ -28,13 +28,13 @@ fn spoil(site: &Site) {
     site.shared().backend.workers().unwrap().call_supervisor();
 }
 
-fn facts(site: &Site) -> SharedCacheFacts {
+fn facts(site: &Site) -> OpcacheFacts {
     site.switches.cache.facts().unwrap()
 }
 
 fn until_renewed(site: &Site, workers: usize) {
     eventually("all use the new one", || {
-        facts(site) == SharedCacheFacts { users: workers, ..SharedCacheFacts::default() }
+        facts(site) == OpcacheFacts { users: workers, ..OpcacheFacts::default() }
             && site.shared().pool_facts().lingering == 0
             && site.shared().pool_facts().current == workers
     });
@@ -61,10 +61,10 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     let mut waiting = parked(&site, "a");
     spoil(&site);
     eventually("it is told", || site.log().contains("waiting for old PHP workers to end"));
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
+    assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
-        assert_eq!(site.client().get(place).text(), "outsider");
+        assert_eq!(site.client().get(place).text(), "uncached");
     }
     assert_eq!(site.ops("/readyz").status, 200);
     site.switches.open("a");
@@ -85,9 +85,9 @@ fn one_that_is_recycled_meanwhile_is_in_nobodys_way() {
     });
     for _ in 0..4 {
         assert_eq!(site.client().get("/recycle/error").text(), "recycled");
-        assert_eq!(site.client().get("/cache").text(), "outsider");
+        assert_eq!(site.client().get("/cache").text(), "uncached");
     }
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
+    assert_eq!(facts(&site), OpcacheFacts { is_stale: true, users: 1, is_occupied: false });
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     until_renewed(&site, 2);

@@ -59,7 +59,7 @@ impl Scene {
     }
 
     fn dispatch(&self, act: TaskAct) -> Arc<Task> {
-        self.pool.dispatch(act.cargo(), "request".into()).unwrap()
+        self.pool.dispatch(act.payload(), "request".into()).unwrap()
     }
 
     /// Returns a task that has begun.
@@ -70,7 +70,7 @@ impl Scene {
     }
 
     fn rejected(&self) -> TaskRejection {
-        self.pool.dispatch(TaskAct::Return(0).cargo(), "request".into()).unwrap_err()
+        self.pool.dispatch(TaskAct::Return(0).payload(), "request".into()).unwrap_err()
     }
 
     /// Waits for the outcome like a thread that awaits a task.
@@ -100,8 +100,8 @@ impl Scene {
     }
 
     fn result(&self, task: &Task) -> u32 {
-        let TaskOutcome::Completed(cargo) = self.awaited(task) else { panic!("{task:?}") };
-        *cargo.downcast_ref().unwrap()
+        let TaskOutcome::Completed(payload) = self.awaited(task) else { panic!("{task:?}") };
+        *payload.downcast_ref().unwrap()
     }
 
     fn until(&self, condition: impl Fn() -> bool) {

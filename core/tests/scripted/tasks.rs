@@ -19,7 +19,7 @@ fn pool(site: &Site) -> Arc<TaskPool> {
 }
 
 fn dispatch(site: &Site, act: TaskAct) -> Arc<Task> {
-    pool(site).dispatch(act.cargo(), "request".into()).unwrap()
+    pool(site).dispatch(act.payload(), "request".into()).unwrap()
 }
 
 /// Returns a task that has begun.
@@ -98,7 +98,7 @@ fn threads_that_do_not_boot_are_told_of_and_health_is_not_theirs() {
     let line = log.lines().find(|line| line.contains("async worker failed to boot")).unwrap();
     assert!(line.contains(r#""level":"WARN""#) && line.contains(r#""retry_ms":100"#), "{line}");
     eventually("none is left", || pool(&site).workers().unwrap().taking() == 0);
-    let rejected = pool(&site).dispatch(TaskAct::Return(1).cargo(), "request".into());
+    let rejected = pool(&site).dispatch(TaskAct::Return(1).payload(), "request".into());
     assert_eq!(rejected.unwrap_err(), TaskRejection::NoThread);
     assert_eq!((site.ops("/health").status, site.ops("/readyz").status), (200, 200));
     assert_eq!(site.client().get("/hello").status, 200);
@@ -123,7 +123,7 @@ fn a_drain_lets_tasks_end_and_requests_dispatch_more() {
         assert!(site.wait(), "threads are left");
         let counts = pool(&site).counts();
         assert_eq!((counts.completed, counts.in_flight()), (2, 0), "{another:?}");
-        let late = pool(&site).dispatch(TaskAct::Return(1).cargo(), "request".into());
+        let late = pool(&site).dispatch(TaskAct::Return(1).payload(), "request".into());
         assert_eq!((late.unwrap_err(), counts.rejected), (TaskRejection::Closed, 0));
     }
 }

@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use svc_core::pool::{
-    Backoff, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling, ScalingSample,
-    SharedCacheFacts, SpawnLimit,
+    Backoff, IdleWorker, OpcacheFacts, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling,
+    ScalingSample, SpawnLimit,
 };
 use svc_core::time;
 
@@ -283,13 +283,13 @@ impl Company {
         }
         let active_users = self.active.iter().filter(|uses| **uses).count();
         let sample = RenewalSample {
-            cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
+            cache: OpcacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
             active_users,
-            active_outsiders: self.active.len() - active_users,
+            active_uncached: self.active.len() - active_users,
         };
         match self.renewal.decide(sample, at) {
             Some(RenewalStep::Restart) => {
-                assert!(self.is_stale || sample.active_outsiders > 0, "for nothing: {sample:?}");
+                assert!(self.is_stale || sample.active_uncached > 0, "for nothing: {sample:?}");
                 (self.to_restart, self.restarts) = (self.active.len(), [&self.restarts[..], &[now]].concat());
             }
             Some(RenewalStep::Held) => {

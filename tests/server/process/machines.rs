@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::docs;
+
 /// Commands that the scripts use on every machine.
 const EVERYWHERE: [&str; 25] = [
     "awk", "bash", "cat", "cut", "date", "dirname", "env", "find", "flock", "getent", "grep", "head", "id",
@@ -175,8 +177,9 @@ fn systems_without_an_archive_of_debian_are_told_where_sources_go() {
     let said = machine.complaint("scripts/php-zts.sh", &[]);
     let cache = machine.dir.path().join(".cache/svc");
     let how = format!(
-        "php-zts: no archive configured on this machine has sources of PHP 8.3 to 8.5; unpack a release as \
+        "php-zts: no archive configured on this machine has sources of PHP {}; unpack a release as \
          {}/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build",
+        docs::php_series(),
         cache.display()
     );
     assert_eq!(said.lines().last(), Some(&how[..]), "{said}");

@@ -21,6 +21,21 @@ fn page(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
 }
 
+/// Returns the series of PHP that svc supports, as a range.
+pub(crate) fn php_series() -> String {
+    let text = page("scripts/php-series");
+    let mut series: Vec<_> = text.split_whitespace().collect();
+    series.sort_unstable();
+    format!("{} to {}", series[0], series[series.len() - 1])
+}
+
+#[test]
+fn the_pages_about_php_name_the_series_that_are_supported() {
+    let (readme, php) = (page("README.md"), page("docs/php.md"));
+    assert!(readme.contains(&format!("thread-safe PHP, version {}", php_series())));
+    assert!(php.contains(&format!("thread-safe (ZTS) PHP {} with a shared libphp", php_series())));
+}
+
 /// Returns the lines outside code examples.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;

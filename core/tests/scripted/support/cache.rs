@@ -1,6 +1,6 @@
 //! A cache that persistent workers share and that can be renewed only while it is unused.
 
-use svc_core::pool::SharedCacheFacts;
+use svc_core::pool::OpcacheFacts;
 use svc_core::sync::lock::ShortLock;
 
 /// The cache; it does not exist before its first use.
@@ -10,7 +10,7 @@ pub(crate) struct Cache(ShortLock<CacheState>);
 #[derive(Debug, Default)]
 struct CacheState {
     exists: bool,
-    facts: SharedCacheFacts,
+    facts: OpcacheFacts,
     renewals: u64,
 }
 
@@ -37,7 +37,7 @@ impl Cache {
         self.0.lock().facts.users -= 1;
     }
 
-    pub(crate) fn facts(&self) -> Option<SharedCacheFacts> {
+    pub(crate) fn facts(&self) -> Option<OpcacheFacts> {
         let state = self.0.lock();
         state.exists.then_some(state.facts)
     }

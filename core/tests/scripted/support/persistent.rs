@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Exchange, PersistentWorker, RecycleReason, SharedCacheFacts,
-    Started, WorkerContext, WorkerStartError,
+    Claim, Departure, Directive, Engine, Exchange, OpcacheFacts, PersistentWorker, RecycleReason, Started,
+    WorkerContext, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -27,7 +27,7 @@ impl Engine<Exchange> for PersistentWorkers {
         })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
+    fn cache(&self) -> Option<OpcacheFacts> {
         self.0.cache.facts()
     }
 }
@@ -82,7 +82,7 @@ impl PersistentWorker<Exchange> for ScriptedWorker {
         }
         self.uses_cache = self.board.cache.enter();
         if !self.uses_cache {
-            context.stay_outside();
+            context.run_uncached();
         }
         context.booted();
         let mut leaves_for = None;
@@ -145,7 +145,7 @@ impl ScriptedWorker {
         match act {
             "hello" => complete(claim.job(), 200, b"hello".to_vec()),
             "cache" => {
-                let place = if self.uses_cache { "user" } else { "outsider" };
+                let place = if self.uses_cache { "user" } else { "uncached" };
                 complete(claim.job(), 200, place.as_bytes().to_vec());
             }
             "slot" => complete(claim.job(), 200, self.slot.to_string().into_bytes()),

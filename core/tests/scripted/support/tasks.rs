@@ -10,7 +10,7 @@ use svc_core::sync::counter::Flag;
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::sync::lock::ShortLock;
-use svc_core::tasks::{Cargo, Task, TaskOutcome, TaskThread};
+use svc_core::tasks::{Payload, Task, TaskOutcome, TaskThread};
 
 /// The action of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) enum TaskAct {
 }
 
 impl TaskAct {
-    pub(crate) fn cargo(self) -> Cargo {
+    pub(crate) fn payload(self) -> Payload {
         Box::new(self)
     }
 }

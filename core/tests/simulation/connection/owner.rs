@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use svc_core::connection::{Ask, Connection, Decision, Reply, Source};
+use svc_core::connection::{Ask, Connection, Decision, Input, Reply, Source, Stream};
 use svc_core::http::BodyError;
 use svc_core::limits::{BODY_MEMORY_MAX, READ_BYTES};
 
@@ -15,6 +15,18 @@ use super::plan::{Answerer, Dice, Plan, REPLIED, bytes};
 use super::supply::{announced, check_body, file_pieces, head, parts, slice};
 
 pub(crate) type Machine = Connection<usize>;
+
+/// Lets `act` handle a request, if it is still served.
+pub(crate) fn visit(it: &mut Machine, stream: u32, act: impl FnOnce(&mut Stream<usize>)) {
+    if let Some(stream) = it.stream(stream) {
+        act(stream);
+    }
+}
+
+/// Returns the number of a request, if it is still served.
+pub(crate) fn number_of(it: &mut Machine, stream: u32) -> Option<usize> {
+    it.stream(stream).map(|stream| stream.request)
+}
 
 /// A pending job of the owner.
 #[derive(Debug)]
@@ -123,7 +135,7 @@ impl Owner {
                 ))
             }
         };
-        it.decide(stream, decision, now);
+        visit(it, stream, |it| it.decide(decision, now));
     }
 
     /// Responds with an error, and discards the rest of the body.
@@ -136,7 +148,7 @@ impl Owner {
         now: Instant,
     ) {
         let reply = self.short(model, at.1, status);
-        it.decide(at.0, Decision::Refuse(reply), now);
+        visit(it, at.0, |it| it.decide(Decision::Refuse(reply), now));
     }
 
     /// Responds with an error.
@@ -149,7 +161,7 @@ impl Owner {
         now: Instant,
     ) {
         let reply = self.short(model, at.1, status);
-        it.decide(at.0, Decision::Answer(reply), now);
+        visit(it, at.0, |it| it.decide(Decision::Answer(reply), now));
     }
 
     fn short(&mut self, model: &mut Model, number: usize, status: u16) -> Reply {
@@ -160,7 +172,7 @@ impl Owner {
     }
 
     /// Handles the needs of a request.
-    pub(crate) fn see_to(
+    pub(crate) fn handle_ask(
         &mut self,
         it: &mut Machine,
         model: &mut Model,
@@ -169,13 +181,14 @@ impl Owner {
         dice: &mut Dice,
         now: Instant,
     ) {
-        let number = *it.request(stream).unwrap_or_else(|| panic!("{ask:?} for a request that is not there"));
+        let number =
+            number_of(it, stream).unwrap_or_else(|| panic!("{ask:?} for a request that is not there"));
         let (asked, at) = (&plan.requests[number], (stream, number));
         match ask {
             Ask::Announce { head, length, head_only } => {
                 let announced = announced(asked, head, length, head_only, number);
                 model.announce(number, &announced, head_only);
-                it.announce(stream, announced);
+                visit(it, stream, |it| it.announce(announced));
             }
             Ask::AwaitSpoolRoom => self.jobs.push(Job::Retry(stream)),
             Ask::BodyLate { is_starved } => {
@@ -191,15 +204,17 @@ impl Owner {
             Ask::Collect => {
                 let Some(worker) = self.workers.get_mut(&number) else { return };
                 worker.is_noted = false;
-                it.collect(stream, |parts| {
-                    parts.extend(worker.mailbox.drain(..));
-                    std::mem::take(&mut worker.share)
+                visit(it, stream, |it| {
+                    it.collect(|_, parts| {
+                        parts.extend(worker.mailbox.drain(..));
+                        std::mem::take(&mut worker.share)
+                    })
                 });
             }
-            Ask::Offer { body, is_deserted } => {
+            Ask::Offer { body, client_gone } => {
                 check_body(&body, number, asked);
-                assert!(!is_deserted || asked.outlives, "{number} does not outlive its client");
-                if asked.answerer == Answerer::Shed && !is_deserted {
+                assert!(!client_gone || asked.outlives, "{number} does not outlive its client");
+                if asked.answerer == Answerer::Shed && !client_gone {
                     return self.answer(it, model, at, 503, now);
                 }
                 let until = asked.wait.map(|wait| now + wait);
@@ -209,7 +224,7 @@ impl Owner {
                     (asked.supplied(), asked.is_broken);
                 self.waits.insert(number, (stream, until));
                 self.jobs.push(Job::Work(stream, number));
-                it.decide(stream, Decision::Await { until }, now);
+                visit(it, stream, |it| it.decide(Decision::Await { until }, now));
             }
             Ask::SendFile(head) => panic!("no reply names a file: {head:?}"),
             Ask::Slice(source, offset, len) => {
@@ -217,7 +232,7 @@ impl Owner {
                 let is_now = matches!(source, Source::File(_)) && dice.one_in(2);
                 if is_now && !self.disk_fails {
                     let bytes = slice(&source, offset, len);
-                    return it.sliced(stream, bytes);
+                    return visit(it, stream, |it| it.sliced(bytes));
                 }
                 self.jobs.push(Job::Slice(stream, number, source, offset, len));
             }
@@ -234,7 +249,7 @@ impl Owner {
                 // A worker may have taken it by now.
                 let Some((_, until)) = self.waits.remove(&number) else { return };
                 assert!(until.is_some_and(|until| until <= now), "the wait of {number} is over too early");
-                if it.is_waiting(stream) && dice.one_in(2) {
+                if it.stream(stream).is_some_and(|it| it.is_waiting()) && dice.one_in(2) {
                     self.answer(it, model, at, 529, now);
                 }
             }
@@ -254,13 +269,15 @@ impl Owner {
             return false;
         }
         match self.jobs.swap_remove(dice.index(self.jobs.len())) {
-            Job::Warm => it.note_warmed(),
+            Job::Warm => it.handle(Input::Cached, now),
             Job::Retry(stream) => {
                 self.room += dice.below(40_000);
-                it.retry_spool(stream);
+                visit(it, stream, Stream::retry_spool);
             }
             Job::Find(stream, number) => {
-                if it.request(stream) == Some(&mut { number }) && !it.has_reply(stream) {
+                if number_of(it, stream) == Some(number)
+                    && !it.stream(stream).is_some_and(|it| it.has_reply())
+                {
                     self.decide(it, model, plan, (stream, number), now);
                 }
             }
@@ -269,24 +286,24 @@ impl Owner {
                 self.append(it, model, (stream, file, bytes), dice, now);
             }
             Job::Slice(stream, number, source, offset, len) => {
-                if it.request(stream) != Some(&mut { number }) {
+                if number_of(it, stream) != Some(number) {
                     return true;
                 }
                 if self.disk_fails && dice.one_in(4) {
                     model.records[number].is_broken = true;
                     if dice.one_in(2) {
-                        it.fail_reply(stream);
+                        visit(it, stream, Stream::fail_reply);
                     } else {
-                        it.sliced(stream, Vec::new());
+                        visit(it, stream, |it| it.sliced(Vec::new()));
                     }
                 } else {
                     let len = if dice.one_in(4) { 1 + dice.index(len) } else { len };
-                    it.sliced(stream, slice(&source, offset, len));
+                    visit(it, stream, |it| it.sliced(slice(&source, offset, len)));
                 }
             }
             Job::Note(stream, number) => {
                 if self.workers.contains_key(&number) {
-                    it.note_reply(stream);
+                    visit(it, stream, Stream::note_reply);
                 }
             }
             Job::Work(stream, number) => self.give(model, stream, number, dice),
@@ -319,11 +336,12 @@ impl Owner {
         match appended {
             Ok(file) => {
                 bytes.truncate(dice.index(bytes.len() + 1));
-                it.spooled(stream, file, bytes, now);
+                visit(it, stream, |it| it.spooled(file, bytes, now));
             }
             Err((file, error)) => {
-                let number = it.request(stream).copied();
-                if !it.spool_refused(stream, file, bytes, &error)
+                let number = number_of(it, stream);
+                let may_retry = |it: &mut Stream<_>| it.spool_refused(file, bytes, &error);
+                if !it.stream(stream).is_none_or(may_retry)
                     && let Some(number) = number
                 {
                     self.refuse(it, model, (stream, number), 503, now);
@@ -359,20 +377,22 @@ impl Owner {
     /// Answers all open requests after the drain deadline.
     pub(crate) fn cut_off(&mut self, it: &mut Machine, model: &mut Model, now: Instant) {
         for stream in it.streams() {
-            let Some(number) = it.request(stream).copied() else { continue };
+            let Some(number) = number_of(it, stream) else { continue };
             if let Some(worker) = self.workers.remove(&number) {
                 model.records[number].is_broken |= !worker.rest.is_empty();
-                it.collect(stream, |parts| {
-                    let is_cut = !worker.rest.is_empty();
-                    parts.extend(worker.mailbox);
-                    if is_cut && !parts.is_empty() {
-                        parts.push_back(Part::End(End::Broken));
-                    }
-                    worker.share
+                visit(it, stream, |it| {
+                    it.collect(|_, parts| {
+                        let is_cut = !worker.rest.is_empty();
+                        parts.extend(worker.mailbox);
+                        if is_cut && !parts.is_empty() {
+                            parts.push_back(Part::End(End::Broken));
+                        }
+                        worker.share
+                    })
                 });
             }
             self.waits.remove(&number);
-            if !it.has_reply(stream) {
+            if !it.stream(stream).is_some_and(|it| it.has_reply()) {
                 self.answer(it, model, (stream, number), 503, now);
             }
         }
@@ -381,8 +401,8 @@ impl Owner {
     /// Answers the requests that wait for a worker after the last worker was lost.
     pub(crate) fn lose_pool(&mut self, it: &mut Machine, model: &mut Model, now: Instant) {
         for stream in it.streams() {
-            let Some(number) = it.request(stream).copied() else { continue };
-            if it.is_waiting(stream) && self.waits.contains_key(&number) {
+            let Some(number) = number_of(it, stream) else { continue };
+            if it.stream(stream).is_some_and(|it| it.is_waiting()) && self.waits.contains_key(&number) {
                 self.answer(it, model, (stream, number), 503, now);
             }
         }

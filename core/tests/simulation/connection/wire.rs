@@ -57,7 +57,7 @@ impl Wire {
             is_readable: self.is_readable,
             is_closed: self.is_closed,
             is_broken: self.is_broken,
-            is_owed: !self.held.is_empty(),
+            has_pending_tls_output: !self.held.is_empty(),
         }
     }
 

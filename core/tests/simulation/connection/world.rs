@@ -6,7 +6,7 @@ mod history;
 use std::sync::Arc;
 use std::time::Instant;
 
-use svc_core::connection::{Command, Connection, Grant, Incoming, Rejected, Unreadable};
+use svc_core::connection::{Command, Connection, Grant, Incoming, Input, Rejected, Unreadable};
 use svc_core::limits::{HTTP2_STREAMS_MAX, LINK_STEPS_MAX, OUTPUT_BYTES_MAX, SEND_FILE_BYTES};
 use svc_core::sync::permits::Permits;
 use svc_core::time;
@@ -121,7 +121,7 @@ impl World {
         }
         self.is_in_line = false;
         let is_memory_tight = self.dice.one_in(8);
-        self.machine.begin_turn(self.is_closing, is_memory_tight);
+        self.machine.handle(Input::Turn { is_closing: self.is_closing, is_memory_tight }, self.now);
         let mut commands = 0;
         loop {
             let command = self.machine.poll_command(self.wire.peer(), self.now);
@@ -161,7 +161,7 @@ impl World {
             Command::Read { looks_again } => {
                 // A request cut off while a piece is being spooled gets its response, and the rest of its body is
                 // discarded.
-                let is_answered = self.machine.request(0).is_none() || self.machine.has_reply(0);
+                let is_answered = self.machine.stream(0).is_none_or(|stream| stream.has_reply());
                 assert!(
                     self.plan.is_http2 || is_answered || self.owner.spooling == 0,
                     "it reads on while a piece of a body is on its way to the disk"
@@ -169,10 +169,10 @@ impl World {
                 match self.wire.read(looks_again) {
                     Got::Bytes(bytes) => {
                         self.has_moved = true;
-                        self.machine.receive(&bytes, now);
+                        self.machine.handle(Input::Bytes(&bytes), now);
                     }
-                    Got::End => self.machine.end_input(),
-                    Got::Nothing => self.machine.note_dry(),
+                    Got::End => self.machine.handle(Input::End, now),
+                    Got::Nothing => self.machine.handle(Input::WouldBlock, now),
                 }
                 self.see_taken();
                 self.check_input();
@@ -181,7 +181,7 @@ impl World {
             Command::Request(incoming) => self.start(incoming),
             Command::ShutDown { .. } => self.wire.is_shut = true,
             Command::Stream(stream, ask) => {
-                self.owner.see_to(
+                self.owner.handle_ask(
                     &mut self.machine,
                     &mut self.model,
                     &self.plan,
@@ -241,12 +241,15 @@ impl World {
         let permit = needs_permit.then(|| self.permits.try_acquire());
         if let Some(None) = permit {
             self.model.records[number].is_refused = true;
-            return self.machine.refuse_stream();
+            return self.machine.handle(Input::Refuse, self.now);
         }
         self.model.begin(number, stream);
         let asked = &self.plan.requests[number];
-        let grant =
-            Grant { body_bytes_max: asked.granted, outlives_peer: asked.outlives, permit: permit.flatten() };
+        let grant = Grant {
+            body_bytes_max: asked.granted,
+            outlives_client: asked.outlives,
+            permit: permit.flatten(),
+        };
         let fits = self.machine.begin(number, grant, self.now);
         self.owner.start(&mut self.machine, &mut self.model, &self.plan, (stream, number), fits, self.now);
     }
@@ -263,11 +266,11 @@ impl World {
         );
         self.model.begin(number, unreadable.stream);
         self.model.records[number].is_unreadable = true;
-        self.machine.begin_unreadable(number, None, self.now);
+        assert!(self.machine.begin(number, Grant::default(), self.now));
         let at = (unreadable.stream, number);
         if self.plan.is_http2 {
             // The preface has not arrived, and this client would not understand the error.
-            return self.machine.abort();
+            return self.machine.handle(Input::Abort, self.now);
         }
         self.owner.answer(&mut self.machine, &mut self.model, at, if is_late { 408 } else { 400 }, self.now);
     }

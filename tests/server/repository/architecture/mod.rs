@@ -83,7 +83,7 @@ fn imports_of_the_core_go_down() {
 #[test]
 fn reserved_words_stay_at_home() {
     let mut broken = Vec::new();
-    for (path, code) in sources(&["core", "sapi", "ffi", "plugin", "examples/plugin-rust"]) {
+    for (path, code) in sources(&["types", "core", "sapi", "ffi", "plugin", "examples/plugin-rust"]) {
         if !path.starts_with("core/tests/") {
             broken.extend(strayed_words(&path, &code));
         }
@@ -92,15 +92,30 @@ fn reserved_words_stay_at_home() {
 }
 
 #[test]
-fn the_core_and_the_interpreter_never_meet() {
+fn the_core_and_the_interpreter_share_types_only() {
     let manifest = |crate_dir: &str| fs::read_to_string(root().join(crate_dir).join("Cargo.toml")).unwrap();
-    let manifest_of_core = manifest("core");
-    let (normal, _) = manifest_of_core.split_once("[dev-dependencies]").unwrap();
-    assert!(!normal.contains("path = \".."), "the core depends on no other crate of the house");
-    assert!(!manifest("ffi").contains("svc-core"), "ffi depends on no other crate of the house");
+    for crate_dir in ["core", "ffi"] {
+        let manifest = manifest(crate_dir);
+        let normal = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+        let others: Vec<_> = own_crates(normal).into_iter().skip(1).collect();
+        assert_eq!(others, ["svc-types"], "{crate_dir} depends on other crates of the house");
+    }
+    assert!(!manifest("types").contains("dependencies]"), "svc-types depends on something");
     for (path, code) in sources(&["ffi"]) {
         assert!(!has_word(&code, "svc_core"), "{path}: ffi names the core");
     }
+}
+
+/// The crates of the house that a manifest names, its own name first.
+fn own_crates(manifest: &str) -> Vec<&str> {
+    let names = manifest.split(|c: char| c != '-' && !is_word(c)).filter(|word| word.starts_with("svc-"));
+    let mut found: Vec<&str> = Vec::new();
+    names.for_each(|name| {
+        if !found.contains(&name) {
+            found.push(name)
+        }
+    });
+    found
 }
 
 #[test]
@@ -120,7 +135,7 @@ fn no_async_runtime_comes_in() {
 
 #[test]
 fn unsafe_code_is_forbidden_where_it_has_no_home() {
-    for library in ["core/lib.rs", "sapi/lib.rs", "sapi/main.rs"] {
+    for library in ["core/lib.rs", "sapi/lib.rs", "sapi/main.rs", "types/lib.rs"] {
         let code = code_of(&fs::read_to_string(root().join(library)).unwrap());
         assert!(code.contains("#![forbid(unsafe_code)]"), "{library}");
     }
@@ -128,7 +143,9 @@ fn unsafe_code_is_forbidden_where_it_has_no_home() {
 
 #[test]
 fn no_crate_unwraps_in_passing() {
-    for crate_root in ["core/lib.rs", "ffi/lib.rs", "plugin/lib.rs", "sapi/lib.rs", "sapi/main.rs"] {
+    for crate_root in
+        ["core/lib.rs", "ffi/lib.rs", "plugin/lib.rs", "sapi/lib.rs", "sapi/main.rs", "types/lib.rs"]
+    {
         let code = code_of(&fs::read_to_string(root().join(crate_root)).unwrap());
         assert!(code.contains("#![deny(clippy::expect_used, clippy::unwrap_used)]"), "{crate_root}");
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use svc_core::connection::{Command, Connection, Ended};
+use svc_core::connection::{Command, Connection, Ended, Input};
 use svc_core::limits::{HEAD_BYTES_MAX, READ_BYTES};
 
 use super::super::model::Seen;
@@ -147,8 +147,9 @@ impl World {
         for _ in 0..5 {
             self.call_stale();
         }
-        self.machine.handle_timeout(self.now + Duration::from_secs(1000));
-        self.machine.begin_turn(self.dice.one_in(2), self.dice.one_in(2));
+        self.machine.handle(Input::Timeout, self.now + Duration::from_secs(1000));
+        let (is_closing, is_memory_tight) = (self.dice.one_in(2), self.dice.one_in(2));
+        self.machine.handle(Input::Turn { is_closing, is_memory_tight }, self.now);
         assert!(
             matches!(self.machine.poll_command(self.wire.peer(), self.now), Command::Close { .. }),
             "it does more after its end"

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use svc_core::connection::{Input, Stream};
+
+use super::super::owner::{number_of, visit};
 use super::super::plan::Ending;
 use super::{Client, World};
 
@@ -48,7 +51,7 @@ impl World {
             }
             2 => {
                 self.model.is_excused = true;
-                self.machine.abort();
+                self.machine.handle(Input::Abort, self.now);
                 self.turn();
             }
             3 => {
@@ -56,7 +59,7 @@ impl World {
                 self.is_closing = true;
                 self.owner.cut_off(&mut self.machine, &mut self.model, self.now);
                 self.turn();
-                self.machine.abort();
+                self.machine.handle(Input::Abort, self.now);
                 self.turn();
             }
             4 => {
@@ -148,7 +151,7 @@ impl World {
             assert!(deadline <= self.now);
         }
         if self.dice.one_in(2) || deadline.is_some_and(|deadline| deadline <= self.now) {
-            self.machine.handle_timeout(self.now);
+            self.machine.handle(Input::Timeout, self.now);
             self.turn();
         }
     }
@@ -160,25 +163,21 @@ impl World {
             1 => u32::MAX,
             _ => 2 * self.dice.below(14) as u32 + 1,
         };
-        let number = self.machine.request(stream).copied();
+        let number = number_of(&mut self.machine, stream);
         if number.is_some() && self.plan.is_http2 {
             // The stream exists, so the call would not be stale.
             return;
         }
         match self.dice.below(8) {
-            0 => self.machine.note_reply(stream),
-            1 => self.machine.retry_spool(stream),
-            2 => self.machine.note_warmed(),
-            3 if number.is_none() => self.machine.sliced(stream, b"stale".to_vec()),
-            4 if number.is_none() => self.machine.fail_reply(stream),
-            5 => self.machine.handle_timeout(self.now - Duration::from_millis(1)),
-            6 if number.is_none() => self.machine.collect(stream, |_| panic!("collected for nobody")),
+            0 => visit(&mut self.machine, stream, Stream::note_reply),
+            1 => visit(&mut self.machine, stream, Stream::retry_spool),
+            2 => self.machine.handle(Input::Cached, self.now),
+            3 => self.machine.handle(Input::Timeout, self.now - Duration::from_millis(1)),
+            4 => visit(&mut self.machine, stream, |stream| {
+                let _ = (stream.has_reply(), stream.is_waiting());
+            }),
             _ => {
-                let _ = (
-                    self.machine.has_reply(stream),
-                    self.machine.is_waiting(stream),
-                    self.machine.deadline(),
-                );
+                let _ = self.machine.deadline();
             }
         }
         if self.dice.one_in(2) {
@@ -191,7 +190,7 @@ impl World {
         match self.plan.ending {
             Ending::Peace => self.make_peace(),
             Ending::Silence => {}
-            Ending::Abort => self.machine.abort(),
+            Ending::Abort => self.machine.handle(Input::Abort, self.now),
             Ending::Loss => self.wire.is_broken = true,
         }
         self.model.is_excused = true;
@@ -206,7 +205,7 @@ impl World {
             }
             let Some(deadline) = self.machine.deadline() else { panic!("nothing ends it: {:?}", self.model) };
             self.now = self.now.max(deadline);
-            self.machine.handle_timeout(self.now);
+            self.machine.handle(Input::Timeout, self.now);
             self.turn();
         }
         panic!("no deadline ends it: {:?}", self.machine);
