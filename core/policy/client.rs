@@ -57,7 +57,7 @@ impl TrustedProxies {
     }
 
     /// Returns whether to trust the trace context of this peer: a trusted proxy, or any peer if no proxy is configured.
-    pub fn believes_traces(&self, address: IpAddr) -> bool {
+    pub fn trusts_traces_of(&self, address: IpAddr) -> bool {
         self.0.is_empty() || self.trusts(address)
     }
 

@@ -88,38 +88,39 @@ impl RequestMeta {
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
         let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
-        let shown = represent(&ready.asset, head, || io.ids.fresh());
-        let status = shown.status;
+        let representation = represent(&ready.asset, head, || io.ids.new_id());
+        let status = representation.status;
         let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
-        self.send_shown(io, ready, shown, head, status >= 400)
+        self.send_representation(io, ready, representation, head, status >= 400)
     }
 
-    /// Answers with `head`, and with the fields and the body of `shown`, unless `is_refused`: then with the page of
+    /// Answers with `head`, and with the fields and the body of `representation`, unless `is_refused`: then with the page of
     /// the error.
-    pub(in crate::serve) fn send_shown(
+    pub(in crate::serve) fn send_representation(
         &mut self,
         io: &mut Io,
         ready: &Ready,
-        shown: Representation,
+        representation: Representation,
         head: ReplyHead,
         is_refused: bool,
     ) -> Decision {
-        if let Some(coding) = shown.order {
+        if let Some(coding) = representation.order {
             io.disk.order_background(BackgroundJob::Code(Arc::clone(&ready.asset), coding));
         }
-        let mut head = ReplyHead { fields: shown.fields, content_length: shown.length, ..head };
+        let mut head =
+            ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(shown.status)));
+            return Decision::Answer(Reply::whole(head, page(representation.status)));
         }
-        self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
+        self.coded = representation.coded.map(|coded| (coded.before, coded.after));
+        let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hits.incr();
         } else {
             io.shared.metrics.static_misses.incr();
         }
-        Decision::Answer(Reply::pieces(head, shown.body, &io.shared.spool))
+        Decision::Answer(Reply::pieces(head, representation.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.

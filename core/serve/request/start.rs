@@ -38,9 +38,9 @@ pub(in crate::serve) fn start(
     if too_many.is_some() {
         io.shared.metrics.rate_limited.incr();
     }
-    let mut wishes = head.header_values("x-request-id");
-    let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
-    drop(wishes);
+    let mut requested_ids = head.header_values("x-request-id");
+    let request_id = io.ids.name(requested_ids.next().filter(|_| requested_ids.next().is_none()));
+    drop(requested_ids);
     let by_method = match endpoints.listener {
         ListenerKind::Redirect => Some(redirect(&io.shared, &head)),
         ListenerKind::Main | ListenerKind::Unix => answer_to_method(&head),
@@ -174,9 +174,10 @@ fn place(io: &mut Io, endpoints: &Endpoints, head: Option<&Head>) -> Placed {
         return Placed { trace: None, tracer: None };
     }
     let is_read = shared.tracer.as_ref().is_none_or(|tracer| tracer.config().has_trace_context);
-    let believed = head.filter(|_| is_read && shared.policy.proxies.believes_traces(endpoints.peer.ip()));
-    let fresh = io.ids.for_trace();
-    let mut trace = believed.map_or_else(|| Trace::begin(fresh), |head| Trace::of(head, fresh));
+    let trusted_head =
+        head.filter(|_| is_read && shared.policy.proxies.trusts_traces_of(endpoints.peer.ip()));
+    let new_ids = io.ids.for_trace();
+    let mut trace = trusted_head.map_or_else(|| Trace::begin(new_ids), |head| Trace::of(head, new_ids));
     let tracer = shared.tracer.as_ref().filter(|tracer| tracer.decide(&mut trace)).cloned();
     Placed { trace: Some(trace), tracer }
 }
