@@ -412,7 +412,7 @@ fn refuse(stream: &mut Stream<RequestMeta>, io: &Io, status: u16) {
 /// Takes the parts of a reply that are ready.
 fn collect(stream: &mut Stream<RequestMeta>) {
     stream.collect(|request, parts| {
-        request.exchange().map_or_else(Share::default, |exchange| exchange.collect(parts))
+        request.exchange.as_ref().map_or_else(Share::default, |exchange| exchange.collect(parts))
     });
 }
 
@@ -420,7 +420,7 @@ fn collect(stream: &mut Stream<RequestMeta>) {
 fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
     let mut stage = None;
     stream.request.cut(&io.pool);
-    stream.collect(|request, parts| match request.exchange() {
+    stream.collect(|request, parts| match &request.exchange {
         Some(exchange) => {
             let (was, share) = exchange.withdraw_collecting(parts);
             stage = Some(was);
