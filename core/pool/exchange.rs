@@ -15,7 +15,7 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::time;
 
 use super::job::{Job, NotClaimed};
-use super::mailbox::{End, Mailbox, Origin, Part, ReplyBatch, ReplyHead};
+use super::mailbox::{End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead};
 use super::request::CompleteRequest;
 
 /// Identifies the stream of a reply to the io thread that waits for it.
@@ -246,15 +246,17 @@ impl Exchange {
     /// broken end otherwise. Returns false if no answer is due, or another thread is sending it.
     pub fn overrun(&self) -> bool {
         // Under the mailbox's lock, so that a thread that sees it as overdue also finds the answer.
-        let tell = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
+        let notice = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
             ExchangeStage::Running => {
                 let head = bare_head(504, Origin::TimeLimit);
                 Some(ReplyBatch::default().after(head).before(End::Complete))
             }
             _ => Some(ReplyBatch::default().before(End::Broken)),
         });
-        self.tell(tell == Some(true));
-        tell.is_some()
+        if let Some(notice) = notice {
+            self.give(notice);
+        }
+        notice.is_some()
     }
 
     /// Takes all parts of the reply that are ready, with their share of the memory of all replies. Called by the io
@@ -345,23 +347,21 @@ impl Exchange {
     }
 
     fn put(&self, part: Part) -> Result<(), Gone> {
-        let tell = self.reply.put(part).map_err(|_| Gone)?;
-        self.tell(tell);
+        self.give(self.reply.put(part).map_err(|_| Gone)?);
         Ok(())
     }
 
     fn deliver(&self, mut delivery: ReplyBatch) -> Result<(), Gone> {
         loop {
-            let tell = self.reply.deliver(&mut delivery).map_err(|_| Gone)?;
-            self.tell(tell);
+            self.give(self.reply.deliver(&mut delivery).map_err(|_| Gone)?);
             if delivery.is_done() {
                 return Ok(());
             }
         }
     }
 
-    fn tell(&self, tell: bool) {
-        if tell {
+    fn give(&self, notice: ReaderNotice) {
+        if notice == ReaderNotice::Due {
             self.notify.reply_ready(self.key);
         }
     }

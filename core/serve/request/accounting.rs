@@ -165,13 +165,13 @@ impl RequestMeta {
 /// Converts an access record to the facts for plugins.
 fn facts_of(access: &Access<'_>) -> RequestFacts {
     RequestFacts {
-        method: access.method.to_owned(),
-        path: access.path.to_vec(),
-        protocol: access.protocol.to_owned(),
-        client: access.client.to_string(),
-        request_id: access.request_id.to_owned(),
-        trace_id: access.trace.map(|trace| trace.trace_id().to_string()).unwrap_or_default(),
-        shed_reason: access.shed_reason.unwrap_or_default().to_owned(),
+        method: access.method.into(),
+        path: access.path.into(),
+        protocol: access.protocol.into(),
+        client: access.client.to_string().into(),
+        request_id: access.request_id.into(),
+        trace_id: access.trace.map(|trace| trace.trace_id().to_string().into()).unwrap_or_default(),
+        shed_reason: access.shed_reason.unwrap_or_default().into(),
         status: access.status,
         response_bytes: access.bytes,
         duration: access.duration,

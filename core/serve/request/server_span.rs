@@ -111,7 +111,7 @@ impl RequestMeta {
         let notes = own.take_notes();
         self.tell_own(&mut told, notes.worker_id, notes.parked);
         self.tell_end(&mut told, end, notes.exception.as_deref());
-        notes.tell(&mut span, limits, &OWN_KEYS);
+        notes.merge_into(&mut span, limits, &OWN_KEYS);
         span
     }
 
