@@ -16,9 +16,11 @@
 #include "sapi/frankenphp.h"
 #include "sapi/tasks_end.h"
 #include "state/superglobals.h"
-#include "transfer/code.h"
+#include "transfer/marks.h"
+#include "transfer/sources.h"
 
 bool shim_superglobals_hidden;
+bool shim_has_tasks;
 
 static char name_known_to_opcache[] = "fpm-fcgi";
 
@@ -32,6 +34,10 @@ static PHP_MINIT_FUNCTION(svc)
         shim_superglobals_hide();
     }
     shim_missing_script_install();
+    /* Before OPcache preloads files. */
+    if (shim_has_tasks && !shim_marks_install()) {
+        return FAILURE;
+    }
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
@@ -88,7 +94,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);
-    shim_code_end();
+    shim_sources_free();
     shim_connections_stop();
     shim_apm_forget();
     return SUCCESS;

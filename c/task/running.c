@@ -59,7 +59,7 @@ static void free_call(task_call *call)
         efree(call->arguments);
     }
     zval_ptr_dtor(&call->result);
-    zval_ptr_dtor(&call->closure);
+    shim_code_release(&call->closure);
 }
 
 static void invoke(task_call *call)

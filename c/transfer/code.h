@@ -9,13 +9,12 @@
 /* Packs the identity of the closure's function, the class that it was written in, and the variables that it captures.
  * Returns false if a TransferException is thrown. May run script code, like shim_pack_value(). */
 bool shim_pack_code(shim_packer *packer, zend_object *closure);
-/* Whether the result of shim_pack_code() points into OPcache's memory: OPcache must not restart before it is unpacked,
- * nor while the closure exists. */
+/* Whether the function is in OPcache's memory: if OPcache restarts before the function is unpacked, and the file has
+ * changed, it is lost. */
 bool shim_code_is_shared(zend_object *closure);
-/* Makes the closure. Returns false if an exception is thrown; no code of the function has run then. May run script code
- * (autoloaders, and the code that shim_unpack_value() runs). */
+/* Makes the closure; release it with shim_code_release(). Returns false if an exception is thrown; no code of the
+ * function has run then. May run script code (autoloaders, and the code that shim_unpack_value() runs). */
 bool shim_unpack_code(shim_unpacker *unpacker, zval *closure);
-/* Call when the request of this thread has ended, and with it all closures. */
-void shim_code_end(void);
+void shim_code_release(zval *closure);
 
 #endif
