@@ -97,7 +97,7 @@ impl StartupFaults {
 /// The beginnings of such messages, after PHP's prefix.
 const FAULTS: [&str; 2] = ["Unable to load dynamic library", "Failed loading "];
 
-/// The prefix of messages about malformed ini files (c/sapi/ini_errors.c).
+/// The prefix of messages about malformed ini files (c/php/sapi/ini_errors.c).
 const MALFORMED: &str = "malformed directives: ";
 
 /// Why PHP cannot start for the server.

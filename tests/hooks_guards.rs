@@ -335,9 +335,9 @@ fn a_request_that_is_deeper_than_frames_are_looked_at_blocks() {
     assert_eq!(series(&page, "svc_hook_blocked_total{hook=\"sleep\",reason=\"marks\"}"), 1.0);
 }
 
-/// Returns the names in the table of `c/engine/marking.c`.
+/// Returns the names in the table of `c/worker/engine/marking.c`.
 fn marking() -> Vec<String> {
-    let table = include_str!("../c/engine/marking.c");
+    let table = include_str!("../c/worker/engine/marking.c");
     let rows = table.lines().filter_map(|line| line.trim().strip_prefix('{')?.strip_suffix("},"));
     let names = rows.flat_map(|row| {
         let (class, names) = row.split_once(", ").unwrap();

@@ -7,7 +7,7 @@ use crate::support::Svc;
 use crate::support::client::Response;
 
 /// The functions that the server registers beside those of its extension.
-const DECLARATIONS: &str = include_str!("../c/sapi/functions.c");
+const DECLARATIONS: &str = include_str!("../c/php/sapi/functions.c");
 
 const GENERATOR: &str = include_str!("php/stubs.php");
 

@@ -2,7 +2,7 @@
  *
  * Arguments are checked whether a span is recorded or not: an invalid one fails everywhere, not only in requests that
  * are traced. */
-#include "context/host.h"
+#include "php/context/host.h"
 #include "trace/attributes.h"
 
 /* Returns the type of a scalar; false if the value is not a scalar. */

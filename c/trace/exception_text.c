@@ -2,8 +2,8 @@
  *
  * They may be reported because PHP has no memory left, so nothing here is allocated from the request's memory, and no
  * script code runs. */
-#include "context/host.h"
-#include "engine/exception.h"
+#include "php/context/host.h"
+#include "php/engine/exception.h"
 #include "trace/exception_text.h"
 
 /* The host truncates longer texts. */

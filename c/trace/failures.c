@@ -1,11 +1,11 @@
 /* Events of a request's span that end its script: uncaught exceptions and fatal errors. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/host.h"
-#include "engine/uncaught.h"
-#include "jump/guard.h"
+#include "php/context/context.h"
+#include "php/context/host.h"
+#include "php/engine/uncaught.h"
 #include "trace/exception_text.h"
 #include "trace/failures.h"
+#include "worker/bailout/guard.h"
 
 #include <ctype.h>
 

@@ -1,8 +1,8 @@
 /* The functions of the namespace Svc\Trace. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/current_span.h"
-#include "context/host.h"
+#include "php/context/context.h"
+#include "php/context/current_span.h"
+#include "php/context/host.h"
 #include "trace/attributes.h"
 #include "trace/functions.h"
 #include "trace/span_object.h"

@@ -3,7 +3,7 @@
  * A fiber that a script creates begins in the span in which it is started, and the spans that it enters afterwards are
  * its own. A request begins without a span. */
 #include "compat.h"
-#include "context/current_span.h"
+#include "php/context/current_span.h"
 #include "trace/span_fibers.h"
 
 /* The slot in which the contexts of suspended fibers keep their span. */

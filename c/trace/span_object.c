@@ -4,9 +4,9 @@
  * with another number have no effect. An object may therefore be kept, even by another request, and no part of the span
  * leaks with it. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/host.h"
-#include "engine/sealed.h"
+#include "php/context/context.h"
+#include "php/context/host.h"
+#include "php/engine/sealed.h"
 #include "trace/attributes.h"
 #include "trace/exception_text.h"
 #include "trace/span_object.h"
