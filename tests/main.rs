@@ -94,6 +94,7 @@ mod async_cancel;
 mod async_circles;
 mod async_docs;
 mod async_failures;
+mod async_files;
 mod async_functions;
 mod async_isolation;
 mod async_life;

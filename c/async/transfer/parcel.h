@@ -34,14 +34,21 @@ typedef enum shim_tag {
     SHIM_TAG_EMPTY_ARRAY,
     /* A case of an enum: two strings without tags. */
     SHIM_TAG_CASE,
-    /* An object in PHP's own format: see async/transfer/object_text.c. */
+    /* The name of the class; keys and values, like those of SHIM_TAG_HASH, up to SHIM_TAG_END. */
     SHIM_TAG_OBJECT,
+    SHIM_TAG_END,
+    /* An object in a format of its class: the name of the class, length, bytes. */
+    SHIM_TAG_CUSTOM,
+    /* An object that its class has serialized as null. */
+    SHIM_TAG_LOST,
+    /* An object that has occurred before: its number. */
+    SHIM_TAG_AGAIN,
+    /* Inside objects: a reference and its value, and the number of a reference that has occurred before. */
+    SHIM_TAG_REFERENCE,
+    SHIM_TAG_SAME,
     /* Between values. */
     SHIM_TAG_NUMBER,
     SHIM_TAG_BYTES,
 } shim_tag;
-
-/* Guard bytes after an object's text: PHP's unserializer reads on while it finds digits. */
-enum { SHIM_OBJECT_GUARD = 2 };
 
 #endif

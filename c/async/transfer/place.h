@@ -26,12 +26,11 @@ typedef struct shim_place {
     const HashTable *array;
 } shim_place;
 
-/* Throws a TransferException with the place and the reason. An exception that is already thrown becomes its previous. */
-void shim_place_refuse(const shim_place *place, const char *why);
+/* Throws a TransferException with the place and the reason. An exception that is already thrown becomes its previous.
+ * Returns false. */
+bool shim_place_refuse(const shim_place *place, const char *why);
 /* Throws likewise, but names only the caller's value, without the position inside it. */
-void shim_place_refuse_whole(const shim_place *place, const char *why);
-/* Throws likewise for a value that does not fit. Returns false. */
-bool shim_place_refuse_size(const shim_place *place, size_t bytes_max);
+bool shim_place_refuse_whole(const shim_place *place, const char *why);
 /* Whether the array is already being packed, further out. */
 bool shim_place_is_within(const shim_place *place, const HashTable *array);
 

@@ -148,7 +148,7 @@ static void compile(source *source, compiler *compiler, zend_file_handle *file, 
 {
     HashTable functions, *const real_functions = CG(function_table), *const real_classes = CG(class_table);
     zend_arena *const real_arena = CG(arena);
-    const uint32_t real_options = CG(compiler_options);
+    const uint32_t real_options = CG(compiler_options), real_counter = CG(rtd_key_counter);
     const int reporting = EG(error_reporting);
     const zval handler = EG(user_error_handler);
     volatile bool is_jump = false;
@@ -159,6 +159,8 @@ static void compile(source *source, compiler *compiler, zend_file_handle *file, 
     CG(class_table) = &source->classes;
     CG(arena) = source->arena;
     CG(compiler_options) |= options;
+    /* The names of classes that are declared at run time contain it, and are interned: they are to be the same again. */
+    CG(rtd_key_counter) = 0;
     zend_try {
         source->main = compiler(file, ZEND_INCLUDE);
     } zend_catch {
@@ -169,6 +171,7 @@ static void compile(source *source, compiler *compiler, zend_file_handle *file, 
     CG(class_table) = real_classes;
     CG(arena) = real_arena;
     CG(compiler_options) = real_options;
+    CG(rtd_key_counter) = real_counter;
     EG(error_reporting) = reporting;
     EG(user_error_handler) = handler;
     restore_class_caches(&source->classes);

@@ -10,9 +10,9 @@
 /* Reserved for the calls at the end of a recursion, where PHP does not keep a reserve of its own. */
 enum { SHIM_STACK_RESERVE = 64 * 1024 };
 
-/* Returns the stack space that a recursion may still use: up to the point where PHP stops scripts, or, if that is
- * disabled (zend.max_allowed_stack_size), up to the end. */
-static inline size_t shim_stack_left(void)
+/* Whether a recursion must not go deeper: PHP would stop a script here, or, if that is disabled
+ * (zend.max_allowed_stack_size), the stack ends soon. */
+static inline bool shim_stack_is_short(void)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     uintptr_t limit = 0;
@@ -22,19 +22,7 @@ static inline size_t shim_stack_left(void)
     if (UNEXPECTED(limit == 0)) {
         limit = (uintptr_t)shim_overflow_end() + SHIM_STACK_RESERVE;
     }
-    return here > limit ? here - limit : 0;
-}
-
-/* Whether a recursion must not go deeper. */
-static inline bool shim_stack_is_short(void)
-{
-    return UNEXPECTED(shim_stack_left() == 0);
-}
-
-/* Returns how many levels of a recursion in PHP's own code fit, at this number of bytes each. */
-static inline size_t shim_stack_levels(size_t bytes)
-{
-    return shim_stack_left() / bytes;
+    return UNEXPECTED(here <= limit);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): the functions that scripts call to wait. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/libc/clock.h"
 #include "worker/request/waiting.h"
+#include "worker/stack/cancel.h"
 #include "worker/stack/fiber.h"
 #include "worker/stack/park.h"
 #include "worker/stack/timeout.h"
@@ -25,7 +25,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
     int64_t deadline = shim_deadline_after(seconds);
     const shim_woken_by woken = shim_park_until(deadline, SHIM_WAITS_FOR_TIME);
     if (woken == SHIM_WOKEN_BY_CANCEL) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
         RETURN_THROWS();
     }
     if (woken != SHIM_NEVER_PARKED) {
@@ -78,7 +78,7 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     shim_watch watch = {.descriptor = descriptor, .events = events};
     const shim_woken_by woken = shim_park(&(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline}).by;
     if (woken == SHIM_WOKEN_BY_CANCEL) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
         RETURN_THROWS();
     }
     if (woken != SHIM_NEVER_PARKED) {

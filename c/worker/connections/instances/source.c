@@ -1,5 +1,4 @@
 /* The pool of instances behind an object that has one for each request. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "worker/connections/busy.h"
 #include "worker/connections/instances/source.h"
@@ -16,7 +15,7 @@ static const char *reason(shim_turn turn)
 static bool throw_unserved(const shim_source *source, shim_turn turn)
 {
     if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
     } else if (turn == SHIM_TURN_REFUSED) {
         zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
                                                source->places.max, ZSTR_VAL(source->class->name));
