@@ -3,53 +3,25 @@
  * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
  * that thread. */
 #include "compat.h"
-#include "php/bailout/overflow.h"
-#include "php/context/host.h"
-#include "php/engine/deep.h"
-#include "php/engine/exception.h"
-#include "php/engine/execution_timer.h"
-#include "php/engine/interrupt.h"
-#include "php/engine/lost_pages.h"
-#include "php/engine/uncaught.h"
-#include "php/files/locks.h"
-#include "php/files/paths.h"
-#include "php/libc/environment.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
-#include "php/libc/own_signals.h"
-#include "php/libc/syscall_elision.h"
-#include "php/libc/umask.h"
-#include "php/opcache/cache.h"
-#include "php/process/children.h"
-#include "php/process/programs.h"
-#include "php/request/missing_script.h"
-#include "php/request/server_variables.h"
-#include "php/sapi/errors.h"
-#include "php/sapi/extension.h"
-#include "php/sapi/functions.h"
-#include "php/sapi/ini_errors.h"
-#include "php/sapi/overrides.h"
-#include "php/sapi/sapi_module.h"
-#include "php/sapi/stream_guard.h"
+#include "php/opcache/opcache.h"
+#include "php/process/process.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
 #include "shim.h"
 #include "trace/apm/apm.h"
-#include "trace/failures.h"
-#include "trace/span_fibers.h"
-#include "trace/span_object.h"
-#include "worker/connections/following.h"
-#include "worker/connections/instances/own_instances.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/engine/collector.h"
-#include "worker/engine/loading.h"
-#include "worker/engine/marking.h"
-#include "worker/engine/stacks.h"
+#include "trace/trace.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
 #include "worker/hooks/hooks.h"
-#include "worker/hooks/sleeps.h"
-#include "worker/stack/fiber_class.h"
-#include "worker/stack/guards.h"
-#include "worker/stack/left_fibers.h"
-#include "worker/stack/park.h"
-#include "worker/state/input.h"
-#include "worker/state/modules.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -116,7 +88,7 @@ const char *shim_startup(const shim_options *options)
         return "out of memory";
     }
     if (shim_libc_hidden() != NULL) {
-        return "the executable does not export its replacements of libc functions (c/libc/libc_names.h)";
+        return "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)";
     }
     silence_stdio();
     if (!shim_deep_install()) {

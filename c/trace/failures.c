@@ -1,11 +1,9 @@
 /* Events of a request's span that end its script: uncaught exceptions and fatal errors. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/uncaught.h"
-#include "trace/exception_text.h"
-#include "trace/failures.h"
-#include "worker/bailout/guard.h"
+#include "php/engine/engine.h"
+#include "trace/trace.h"
+#include "worker/bailout/bailout.h"
 
 #include <ctype.h>
 

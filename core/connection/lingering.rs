@@ -6,8 +6,8 @@
 
 use crate::limits::LINGER_BYTES_MAX;
 
-use super::body_reader::BodyReader;
 use super::command::Command;
+use super::stream::BodyReader;
 
 /// The input after the last response.
 #[derive(Debug)]
@@ -36,13 +36,13 @@ impl Lingering {
         taken.map_or(0, |(_, body_bytes)| body_bytes as u64)
     }
 
-    /// Returns the next command; with `is_dry`, a read would block.
-    pub(super) fn poll(&mut self, has_ended: bool, is_dry: bool) -> Command {
+    /// Returns the next command; with `would_block`, a read would block.
+    pub(super) fn poll(&mut self, has_ended: bool, would_block: bool) -> Command {
         let is_whole = self.is_whole;
         match () {
             () if !std::mem::replace(&mut self.is_shut, true) => Command::ShutDown { is_whole },
             () if has_ended || self.bytes > LINGER_BYTES_MAX => Command::Close { is_whole },
-            () if is_dry => Command::Wait,
+            () if would_block => Command::Wait,
             () => Command::Read { looks_again: false },
         }
     }

@@ -57,14 +57,13 @@ mod worker_event;
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use facts::{
-    BootFailure, CertificateFacts, OpcacheReading, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts,
-    TraceFacts,
+    BootFailure, CertificateFacts, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts, TraceFacts,
 };
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::{Hint, INI_FILE_CHANGED};
 pub use history::{History, Latency, Sample, Window};
-pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
+pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use opcache::OpcacheBook;
 pub use plugin_event::PluginEvent;
@@ -72,3 +71,5 @@ pub use status::StatusFacts;
 pub use trace_event::TraceEvent;
 pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;
+
+pub use svc_types::{HookObstacle, OpcacheMemory};

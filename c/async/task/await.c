@@ -2,18 +2,13 @@
  *
  * The host watches all tasks of a wait and completes one completion, so that a wait for a thousand tasks is a wait for
  * one event. A request of worker mode and a task park; a request of classic mode blocks its thread. */
-#include "async/task/answer.h"
-#include "async/task/await.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
-#include "async/transfer/unpacker.h"
+#include "async/task/task.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/libc/clock.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/park.h"
+#include "php/libc/libc.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 static shim_awaited throw_unable(const char *why)
 {

@@ -6,11 +6,12 @@
  *
  * Invariants. The list holds a handle of each task that is not settled and not detached, and of each stranded task; it
  * may also hold handles of other tasks. Its memory does not belong to the request: it survives a bailout. */
-#include "async/task/owned_tasks.h"
+#include "async/task/task.h"
 #include "compat.h"
-#include "php/context/host.h"
-#include "php/libc/clock.h"
-#include "worker/stack/park.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/libc/libc.h"
+#include "worker/stack/stack.h"
 
 #include <stdlib.h>
 
@@ -67,7 +68,8 @@ void shim_owned_tasks_cancel(shim_owned_tasks *tasks)
     }
 }
 
-bool shim_owned_tasks_hold(const shim_owned_tasks *tasks)
+/* Whether the end of the request waits for any of the tasks. */
+static bool holds_request(const shim_owned_tasks *tasks)
 {
     size_t i = 0;
     while (i < tasks->count && !shim_host.task.is_owned(tasks->list[i])) {
@@ -117,4 +119,51 @@ void shim_owned_tasks_lose(shim_owned_tasks *tasks)
 {
     shim_owned_tasks_cancel(tasks);
     give_back(tasks);
+}
+
+/* ---- the end of a request of classic mode ---- */
+
+/* The tasks of a request of classic mode, when it ends; those of worker mode are in worker/request/ending.c.
+ *
+ * PHP has called the shutdown functions and destructors, and has flushed the output. If a task is stranded, its request
+ * waits; the client has its response before the wait, and the session is available to other requests. The request's
+ * other resources are freed after the wait. */
+
+static void release_session(void)
+{
+    zend_try {
+        if (shim_session_is_active()) {
+            zval name, nothing;
+            ZVAL_STRING(&name, "session_write_close");
+            ZVAL_UNDEF(&nothing);
+            (void)call_user_function(NULL, NULL, &name, &nothing, 0, NULL);
+            zval_ptr_dtor(&nothing);
+            zval_ptr_dtor(&name);
+        }
+    } zend_end_try();
+}
+
+static void end_response(shim_context *context)
+{
+    zend_try {
+        (void)sapi_send_headers();
+    } zend_end_try();
+    if (context->host != NULL) {
+        shim_host.worker.ended(context->host, shim_outcome_of(context));
+        context->finished = true;
+    }
+}
+
+void shim_tasks_end(void)
+{
+    shim_context *context = shim_current;
+    if (context == NULL || context->is_boot || context->owner != NULL || context->tasks.is_over) {
+        return;
+    }
+    shim_owned_tasks_cancel(&context->tasks);
+    if (holds_request(&context->tasks)) {
+        release_session();
+        end_response(context);
+    }
+    shim_owned_tasks_end(&context->tasks);
 }

@@ -2,21 +2,15 @@
  *
  * Invariants. A task is settled here if its function returns or throws; in all other cases (a fatal error, the loss of
  * its thread), the host settles it. An exception of the function is the task's answer and is not reported elsewhere. */
-#include "async/task/answer.h"
-#include "async/task/running.h"
-#include "async/transfer/code.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
-#include "async/transfer/packer.h"
-#include "async/transfer/unpacker.h"
+#include "async/task/task.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/interrupt.h"
-#include "php/libc/clock.h"
-#include "php/opcache/cache.h"
-#include "worker/request/run.h"
-#include "worker/stack/cancel.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "php/opcache/opcache.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
 
 /* The time that a cancelled task may continue before it is unwound. */
 #define GRACE_NS INT64_C(1000000000)

@@ -2,10 +2,10 @@
  *
  * The object owns one handle of the task, and its answer once that has been requested: an answer is unpacked once, so
  * that all awaiting code receives the same object. */
-#include "async/task/task_object.h"
+#include "async/task/task.h"
 #include "compat.h"
-#include "php/context/host.h"
-#include "php/engine/sealed.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
 
 zend_class_entry *shim_class_task;
 static zend_object_handlers handlers;

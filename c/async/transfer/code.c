@@ -3,10 +3,7 @@
  * A function belongs to its thread: its references are counted without atomics. It is sent as its file and its mark, by
  * which the other thread finds its own (async/transfer/sources.c). Functions of PHP itself, and static methods, are sent by
  * name. Classes are always found by name. */
-#include "async/transfer/code.h"
-#include "async/transfer/code_refusals.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/sources.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_closures.h>
 

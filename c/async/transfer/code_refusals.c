@@ -1,7 +1,6 @@
 /* Closures that cannot run as a task: because of the values that they hold, or because a thread that has not loaded
  * their file could not run them. */
-#include "async/transfer/code_refusals.h"
-#include "async/transfer/exceptions.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_closures.h>
 

@@ -2,9 +2,8 @@
  *
  * A failure is: class, message, code, trace, and whether a parcel with the object follows. The object is a separate
  * transfer, so that one that cannot cross leaves nothing behind. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
-#include "php/engine/exception.h"
+#include "async/transfer/transfer.h"
+#include "php/engine/engine.h"
 
 #include <zend_smart_str.h>
 

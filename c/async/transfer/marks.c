@@ -4,8 +4,8 @@
  * Two things do not depend on that: the text of the file, and the order in which the compiler begins the functions in
  * it. A mark consists of both. It is kept in op_array.reserved, which closures, traits and OPcache copy together with
  * the function. */
-#include "worker/engine/stacks.h"
-#include "async/transfer/marks.h"
+#include "async/transfer/transfer.h"
+#include "worker/engine/engine.h"
 
 #include <zend_compile.h>
 #include <zend_extensions.h>

@@ -7,10 +7,7 @@
  *
  * Objects are numbered as by PHP's serializer, whose state is lent to classes that serialize themselves (Serializable):
  * what they contain keeps its identity, too. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/packer.h"
-#include "async/transfer/script_texts.h"
-#include "async/transfer/stack.h"
+#include "async/transfer/transfer.h"
 
 #include <ext/standard/php_incomplete_class.h>
 #include <zend_closures.h>

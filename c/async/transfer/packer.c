@@ -1,7 +1,5 @@
 /* One transfer on its way out: values, and numbers and bytes between them. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/packer.h"
-#include "async/transfer/stack.h"
+#include "async/transfer/transfer.h"
 
 void shim_packer_begin(shim_packer *packer, size_t bytes_max)
 {

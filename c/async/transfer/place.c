@@ -1,6 +1,5 @@
 /* The position of a value within the packed data, for the messages of refusals. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/place.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_smart_str.h>
 

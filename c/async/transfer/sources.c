@@ -6,8 +6,8 @@
  * without regard to what is declared: the code then looks up all names when it runs.
  *
  * Files are kept, because a function that is made anew for each task would begin with a cold run-time cache. */
-#include "php/opcache/cache.h"
-#include "async/transfer/sources.h"
+#include "async/transfer/transfer.h"
+#include "php/opcache/opcache.h"
 
 #include <zend_compile.h>
 #include <zend_language_scanner.h>

@@ -1,8 +1,5 @@
 /* Objects on the receiving side: made like by unserialize(), but never without their class. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/script_texts.h"
-#include "async/transfer/stack.h"
-#include "async/transfer/unpacker.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_enum.h>
 #include <zend_interfaces.h>

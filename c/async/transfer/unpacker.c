@@ -1,8 +1,6 @@
 /* One transfer on its way in. Whatever the bytes are, nothing outside of them is read, and no more memory is allocated
  * than they can fill. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/stack.h"
-#include "async/transfer/unpacker.h"
+#include "async/transfer/transfer.h"
 
 void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes)
 {

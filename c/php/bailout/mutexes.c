@@ -9,7 +9,7 @@
  * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. What has no mutex
  * (php/engine/mysqlnd_statistics.c) counts as one that is always free. */
 #include "compat.h"
-#include "php/bailout/mutexes.h"
+#include "php/bailout/bailout.h"
 #include "php/libc/libc.h"
 
 DECLARE_LIBC(tsrm_mutex_lock);

@@ -8,11 +8,9 @@
  *
  * Promises: a fault that is not at the end of the thread's current stack is passed on to the previous handler. */
 #include "compat.h"
-#include "php/bailout/after_jump.h"
-#include "php/bailout/overflow.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/libc/own_signals.h"
+#include "php/libc/libc.h"
 #include "shim.h"
 
 #include <dlfcn.h>

@@ -1,9 +1,11 @@
-/* The request that runs on the current thread, if any. */
-#ifndef SVC_SHIM_CONTEXT_H
-#define SVC_SHIM_CONTEXT_H
+/* Who runs on the current thread, and for whom: the request, its host, the worker. */
+#ifndef SVC_PHP_CONTEXT_H
+#define SVC_PHP_CONTEXT_H
 
 #include "compat.h"
 #include "shim.h"
+
+/* ---- The request that runs on the current thread, if any (context.c) ---- */
 
 /* The tasks of a request. */
 typedef struct shim_owned_tasks {
@@ -49,7 +51,7 @@ typedef struct shim_context {
     bool refused;
     /* zend_error_cb saw an error that ends the script. */
     bool fatal;
-    /* The file of its script is missing, and no code has run (php/request/missing_script.c). */
+    /* The file of its script is missing, and no code has run (php/request/script.c). */
     bool lacks_script;
     /* The execution timer has fired. */
     volatile bool timed_out;
@@ -99,5 +101,63 @@ shim_outcome shim_outcome_of(const shim_context *context);
 
 /* Whether this process was forked by a request (php/process/children.c). */
 extern bool shim_is_child;
+
+/* 0 if the script has begun no span. Each fiber has its own value (trace/span_object.c). */
+extern __thread uint64_t shim_current_span;
+
+typedef struct shim_worker {
+    /* The host of the boot request; NULL if this thread is not a worker. */
+    void *host;
+    shim_context *boot;
+    /* Whether the thread serves tasks. */
+    bool is_for_tasks;
+    /* The boot script has called serve(): requests may begin. */
+    bool serving;
+    /* Whether it serves all requests without returning to the script in between. */
+    bool is_looping;
+    /* Whether a request has ended by a bailout. Its remains are not freed until the boot request ends. */
+    bool tainted;
+    /* Whether a connection that the script refers to had to be closed, and does not open again. */
+    bool has_lost_connection;
+    bool exit_scheduled;
+    /* Whether the script has learned that the worker serves no more requests. */
+    bool over;
+    char exit_reason[16];
+    shim_worker_info info;
+    uint64_t requests;
+    /* The number of requests that have begun and not ended. */
+    unsigned carried;
+} shim_worker;
+extern __thread shim_worker shim_own_worker;
+
+/* The strings of a request for PHP, which requires them to be NUL-terminated and outside the request's own memory. One
+ * block, reused for each request. */
+typedef struct shim_strings {
+    char *bytes;
+    size_t size;
+} shim_strings;
+
+/* The script and its working directory. */
+typedef struct shim_files {
+    const char *script;
+    /* NULL: the directory of SG(request_info).path_translated. */
+    const char *folder;
+} shim_files;
+
+/* Fills SG(request_info). Returns false if out of memory. */
+bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files);
+
+/* ---- The host that embeds PHP, and the calls to it (host.c) ---- */
+
+extern shim_callbacks shim_host;
+/* Installs the host's callbacks; entries that are left out get a default. */
+void shim_host_listen(const shim_callbacks *callbacks);
+/* Call in a forked child, which has no host except for its log. */
+void shim_host_forget(void (*log)(void *request, const shim_log *record));
+
+static inline shim_view shim_view_of(const char *bytes, size_t length)
+{
+    return (shim_view){.bytes = bytes, .length = length};
+}
 
 #endif

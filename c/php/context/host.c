@@ -1,6 +1,6 @@
 /* The host that embeds PHP: it receives output, describes requests and writes the log. */
 #include "compat.h"
-#include "php/context/host.h"
+#include "php/context/context.h"
 #include "shim.h"
 
 shim_callbacks shim_host;

@@ -11,7 +11,7 @@
  * this state is on a stack: a bailout may skip the outermost call, which is detected when a value is freed from above
  * its position. */
 #include "compat.h"
-#include "php/engine/deep.h"
+#include "php/engine/engine.h"
 
 #include <dlfcn.h>
 

@@ -5,7 +5,7 @@
  * in C without a bound: no time limit interrupts it. The executable's definition of the function that does so therefore
  * precedes that of libphp. */
 #include "compat.h"
-#include "php/engine/exception.h"
+#include "php/engine/engine.h"
 
 #include <dlfcn.h>
 

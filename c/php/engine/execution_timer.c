@@ -15,8 +15,7 @@
  * OWED and KERNEL in other ways, and only the watcher leaves MOVING, after one system call. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/execution_timer.h"
-#include "php/libc/clock.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 
 #include <sched.h>

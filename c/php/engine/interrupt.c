@@ -5,10 +5,8 @@
  *
  * Promises: asking has no effect on the script. Other users of the interrupt are called too, and may throw. */
 #include "compat.h"
-#include "php/engine/execution_timer.h"
-#include "php/engine/interrupt.h"
-#include "php/engine/lost_pages.h"
-#include "php/libc/own_signals.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
 #include "shim.h"
 
 #include <string.h>

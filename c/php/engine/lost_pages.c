@@ -1,8 +1,8 @@
 /* Pages of mapped files that another process or request has truncated.
  *
  * A thread that reads a page of a mapped file beyond the end of the file receives SIGBUS, which ends the process.
- * php/libc/mapping.c prevents libraries from mapping files where they do not depend on it. The other mappings may still
- * lose a page: a font, a database of an extension, the index of SQLite's write-ahead log, truncated by a request or by
+ * Libraries are kept from mapping files where they do not depend on it (at the end of this file). The other mappings may
+ * still lose a page: a font, a database of an extension, the index of SQLite's write-ahead log, truncated by a request or by
  * another program. The handler lets the access succeed: the file of a mapping that is shared for writing is extended
  * again, so that all processes that share it see the same contents; any other mapping gets empty pages from there to
  * its end. The library's results are not trustworthy then, so the request ends with a fatal error as soon as the call
@@ -12,12 +12,14 @@
  * memory, a mapping of code, memory without a file, or a shared file without an open descriptor. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/lost_pages.h"
-#include "php/libc/own_signals.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -177,4 +179,55 @@ void shim_lost_pages_install(void)
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGBUS, &action, &others);
+}
+
+/* ---- mappings of PHP ---- */
+
+/* Files that are mapped into memory: a replacement of mmap().
+ *
+ * A process that reads a page of a mapped file beyond its present end receives SIGBUS. Under php-fpm, a file that one
+ * request truncates while another one reads it costs one process; here, it would cost all requests. PHP maps the plain
+ * files that readfile(), fpassthru(), copy() and similar functions read, and SQLite maps databases (PRAGMA mmap_size):
+ * both fall back to reading if the system cannot map them, so the call always fails for them. Mappings without such a
+ * fallback remain (SQLite's index of a write-ahead log, fonts, databases of extensions); php/engine/lost_pages.c replaces
+ * their lost pages. */
+
+/* Whether code at this address belongs to a library that reads a file if it cannot map it. */
+static bool can_read_instead(const void *caller)
+{
+    static const char *const libraries[] = {"libphp", "libsqlite3"};
+    Dl_info info;
+    if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) {
+        return false;
+    }
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *name = slash != NULL ? slash + 1 : info.dli_fname;
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        if (strncmp(name, libraries[i], strlen(libraries[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void *map(void *address, size_t length, int protection, int flags, int descriptor, off_t offset, const void *caller)
+{
+    /* Mappings for writing or for code have no fallback. */
+    const bool is_reader = descriptor >= 0 && (flags & MAP_ANONYMOUS) == 0 && (protection & (PROT_WRITE | PROT_EXEC)) == 0;
+    if (is_reader && shim_current != NULL && can_read_instead(caller)) {
+        errno = ENODEV;
+        return MAP_FAILED;
+    }
+    /* Not through libc: the dynamic linker and the allocator map memory before a name can be looked up. */
+    return (void *)syscall(SYS_mmap, address, length, protection, flags, descriptor, offset);
+}
+
+void *mmap(void *address, size_t length, int protection, int flags, int descriptor, off_t offset)
+{
+    return map(address, length, protection, flags, descriptor, offset, __builtin_return_address(0));
+}
+
+void *mmap64(void *address, size_t length, int protection, int flags, int descriptor, off64_t offset)
+{
+    return map(address, length, protection, flags, descriptor, offset, __builtin_return_address(0));
 }

@@ -3,7 +3,7 @@
  * The heap belongs to the thread, and so does the limit that it enforces: the limit is set for the running request.
  * Memory that bailouts have left allocated belongs to no request, and is added to the limit. */
 #include "compat.h"
-#include "php/engine/memory_limit.h"
+#include "php/engine/engine.h"
 
 /* The memory that bailouts have left allocated on this thread since its worker booted. */
 static __thread size_t left_behind;

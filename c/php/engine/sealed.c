@@ -6,7 +6,7 @@
  * object_init_ex(), which refuses abstract classes. These classes are therefore flagged as abstract, and their objects
  * are created without that function: methods always find the state that svc has set. */
 #include "compat.h"
-#include "php/engine/sealed.h"
+#include "php/engine/engine.h"
 
 static zend_object *create_plain(zend_class_entry *class)
 {

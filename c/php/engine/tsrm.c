@@ -4,7 +4,7 @@
  * of them request it from TSRM while they start. The executable's definition of that function precedes that of libphp,
  * and records the module and the size of each request. */
 #include "compat.h"
-#include "php/engine/tsrm.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 
 #include <zend_virtual_cwd.h>

@@ -6,7 +6,7 @@
  * within the file of that function, and libphp may be linked so that such a call does not reach this definition: the
  * function that throws is therefore defined here, too. */
 #include "compat.h"
-#include "php/engine/uncaught.h"
+#include "php/engine/engine.h"
 
 #include <dlfcn.h>
 

@@ -4,12 +4,11 @@
  * (php/opcache/lock.c); waiting for a lock on any other file can park the request (locks.c). All other calls pass through
  * unchanged. */
 #include "compat.h"
-#include "php/files/locks.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
-#include "php/opcache/lock.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/watches.h"
+#include "php/opcache/opcache.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 #include <fcntl.h>
 #include <stdarg.h>

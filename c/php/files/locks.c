@@ -5,18 +5,13 @@
  * except for a lock held by a request of the same thread, which would never be released. Waiting for a lock ends at the
  * time limit of the request, even where the session extension would start waiting again. */
 #include "compat.h"
-#include "php/bailout/session.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/execution_timer.h"
-#include "php/files/locks.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/park.h"
-#include "worker/stack/ready.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
  * time; the PHP of php-fpm does not, since the path has just been resolved. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/files/paths.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
 
 #include <zend_virtual_cwd.h>

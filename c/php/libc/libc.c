@@ -6,7 +6,7 @@
  * RTLD_DEEPBIND. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/hooks/callers.h"
+#include "worker/hooks/hooks.h"
 
 #include <dlfcn.h>
 

@@ -53,14 +53,14 @@ SHIM_LIBC_NAME(virtual_unlink)
 SHIM_LIBC_NAME(virtual_utime)
 /* worker/hooks/connecting.c */
 SHIM_LIBC_NAME(connect)
-/* worker/hooks/hosts.c */
+/* worker/hooks/names.c */
 SHIM_LIBC_NAME(gethostbyname_r)
 /* worker/hooks/joining.c */
 SHIM_LIBC_NAME(pthread_join)
 /* worker/hooks/names.c */
 SHIM_LIBC_NAME(getaddrinfo)
 SHIM_LIBC_NAME(getnameinfo)
-/* worker/hooks/pauses.c */
+/* worker/hooks/sleeps.c */
 SHIM_LIBC_NAME(usleep)
 /* worker/hooks/pipes.c */
 SHIM_LIBC_NAME(__read_chk)
@@ -73,7 +73,7 @@ SHIM_LIBC_NAME(poll)
 SHIM_LIBC_NAME(ppoll)
 /* worker/hooks/records.c */
 SHIM_LIBC_NAME(res_nsearch)
-/* worker/hooks/selecting.c */
+/* worker/hooks/polling.c */
 SHIM_LIBC_NAME(pselect)
 SHIM_LIBC_NAME(select)
 /* worker/hooks/sockets.c */
@@ -94,7 +94,7 @@ SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
-/* php/bailout/request_shutdown.c */
+/* php/request/script.c */
 SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
 /* worker/bailout/transfers.c */
 SHIM_LIBC_NAME(curl_easy_cleanup)
@@ -130,7 +130,7 @@ SHIM_LIBC_NAME(unsetenv)
 SHIM_LIBC_NAME(dlopen)
 /* php/libc/locale.c */
 SHIM_LIBC_NAME(setlocale)
-/* php/libc/mapping.c */
+/* php/engine/lost_pages.c */
 SHIM_LIBC_NAME(mmap)
 SHIM_LIBC_NAME(mmap64)
 /* php/libc/own_signals.c */
@@ -143,7 +143,7 @@ SHIM_LIBC_NAME(getpid)
 SHIM_LIBC_NAME(pthread_sigmask)
 SHIM_LIBC_NAME(sigaction)
 SHIM_LIBC_NAME(sigprocmask)
-/* php/libc/umask.c */
+/* php/libc/attributes.c */
 SHIM_LIBC_NAME(umask)
 /* php/opcache/lock.c */
 SHIM_LIBC_NAME(memfd_create)
@@ -162,5 +162,5 @@ SHIM_LIBC_NAME(pclose)
 SHIM_LIBC_NAME(popen)
 SHIM_LIBC_NAME(posix_spawn)
 SHIM_LIBC_NAME(posix_spawnp)
-/* php/request/missing_script.c */
+/* php/request/script.c */
 SHIM_LIBC_NAME(zend_message_dispatcher)

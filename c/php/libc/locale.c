@@ -7,7 +7,6 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "php/libc/locale.h"
 
 #include <langinfo.h>
 #include <locale.h>

@@ -14,9 +14,7 @@
  * request, and so does the signal that ends it (context.h). */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/libc/clock.h"
 #include "php/libc/libc.h"
-#include "php/libc/own_signals.h"
 
 #include <errno.h>
 #include <sys/syscall.h>

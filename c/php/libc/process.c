@@ -1,10 +1,7 @@
 /* State that libc keeps for the process although each request needs its own: the environment, the locale, signals and
  * the priority of its thread. */
 #include "compat.h"
-#include "php/libc/attributes.h"
-#include "php/libc/environment.h"
-#include "php/libc/locale.h"
-#include "php/libc/process.h"
+#include "php/libc/libc.h"
 
 void shim_process_capture(void)
 {

@@ -7,8 +7,6 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "php/libc/own_signals.h"
-#include "php/libc/syscall_elision.h"
 
 #include <pthread.h>
 #include <signal.h>

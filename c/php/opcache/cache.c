@@ -11,14 +11,26 @@
  * OPcache installs no header for its struct. The struct is found through its directives, and the two relevant members
  * through operations that change them; a member that is not found is left alone. */
 #include "compat.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/engine/tsrm.h"
-#include "php/opcache/cache.h"
-#include "php/opcache/functions.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/opcache/opcache.h"
 #include "shim.h"
 
 #include <dlfcn.h>
+
+/* ---- OPcache's own functions ---- */
+
+zif_handler shim_opcache_function(const char *name)
+{
+    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+    const zend_function_entry *function = module != NULL ? module->functions : NULL;
+    while (function != NULL && function->fname != NULL && strcmp(function->fname, name) != 0) {
+        function++;
+    }
+    return function != NULL && function->fname != NULL ? function->handler : NULL;
+}
+
+/* ---- its state for a request ---- */
 
 /* Offsets from the beginning of the struct; 0 if unknown. */
 static size_t at_enabled;

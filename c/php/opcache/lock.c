@@ -11,10 +11,8 @@
  * this file first. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
 #include "php/libc/libc.h"
-#include "php/opcache/cache.h"
-#include "php/opcache/lock.h"
+#include "php/opcache/opcache.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

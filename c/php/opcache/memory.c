@@ -4,7 +4,7 @@
  * limit, exception or destructor. Its counters are in shared memory, where other threads change them meanwhile: each is
  * read atomically, but they are not a consistent snapshot. */
 #include "compat.h"
-#include "php/opcache/functions.h"
+#include "php/opcache/opcache.h"
 #include "shim.h"
 
 static uint64_t count_of(const zval *group, const char *name)

@@ -10,15 +10,9 @@
  * Between requests, fork() is refused: there is no script whose end would end the child. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/engine/execution_timer.h"
-#include "php/libc/descriptor_min.h"
-#include "php/libc/environment.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
-#include "php/libc/own_signals.h"
-#include "php/process/children.h"
-#include "php/process/own_children.h"
+#include "php/process/process.h"
 #include "shim.h"
 
 #include <errno.h>

@@ -9,9 +9,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "php/process/children_wait.h"
-#include "php/process/own_children.h"
-#include "worker/hooks/hooked_wait.h"
+#include "php/process/process.h"
 #include "worker/hooks/hooks.h"
 
 #include <errno.h>

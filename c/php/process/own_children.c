@@ -13,7 +13,7 @@
  * to the server. The system reuses an ID only after the status was received, so no entry stands for another process. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "php/process/own_children.h"
+#include "php/process/process.h"
 
 #include <errno.h>
 #include <pthread.h>

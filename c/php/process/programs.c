@@ -8,11 +8,8 @@
  * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/libc/environment.h"
 #include "php/libc/libc.h"
-#include "php/process/children_wait.h"
-#include "php/process/own_children.h"
-#include "php/process/programs.h"
+#include "php/process/process.h"
 #include "worker/hooks/hooks.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  * unblock the signal of PHP's time limit and that of an alarm for themselves. Signals that a request sends to its own
  * process do not arrive here (php/libc/own_signals.c). */
 #include "compat.h"
-#include "php/process/own_children.h"
+#include "php/process/process.h"
 #include "shim.h"
 
 #include <pthread.h>

@@ -6,9 +6,8 @@
  * method and, under the same name, a read-only property. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/sealed.h"
-#include "php/request/request_object.h"
+#include "php/engine/engine.h"
+#include "php/request/request.h"
 #include "shim.h"
 
 typedef enum part {

@@ -8,11 +8,9 @@
  * letters, digits and underscores. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/engine/tsrm.h"
-#include "php/libc/process_variables.h"
-#include "php/request/server_variables.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "php/request/request.h"
 #include "shim.h"
 
 #include <dlfcn.h>

@@ -4,20 +4,17 @@
  * extensions start. The SAPI module is therefore called `svc` (for php-svc.ini, PHP_SAPI and php_sapi_name()), has a
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
-#include "async/task/tasks_end.h"
-#include "async/transfer/marks.h"
-#include "async/transfer/sources.h"
+#include "async/task/task.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
-#include "main/classes.h"
-#include "php/bailout/after_jump.h"
-#include "php/bailout/session.h"
-#include "php/request/missing_script.h"
-#include "php/sapi/extension.h"
-#include "php/sapi/frankenphp.h"
+#include "main/main.h"
+#include "php/bailout/bailout.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
 #include "trace/apm/apm.h"
-#include "worker/connections/following.h"
-#include "worker/connections/instances/own_instances.h"
-#include "worker/state/superglobals.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/state/state.h"
 
 bool shim_superglobals_hidden;
 bool shim_has_tasks;

@@ -1,12 +1,10 @@
 /* PHP functions with replacements that use the host's knowledge. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/memory_limit.h"
-#include "php/libc/environment.h"
-#include "php/libc/umask.h"
-#include "php/request/server_variables.h"
-#include "php/sapi/overrides.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
 
 static zif_handler php_getenv_handler;
 static zif_handler php_connection_aborted_handler;

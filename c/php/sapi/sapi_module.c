@@ -1,16 +1,10 @@
 /* The SAPI module: passes PHP's calls for output, headers, body and variables on to the host. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/request/server_variables.h"
-#include "php/sapi/errors.h"
-#include "php/sapi/extension.h"
-#include "php/sapi/sapi_module.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
 #include "shim.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/park.h"
+#include "worker/stack/stack.h"
 
 static char own_name[] = "svc";
 

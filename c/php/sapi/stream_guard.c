@@ -4,12 +4,12 @@
  * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a
  * worker, another request may also be waiting for a lock while it holds the stream, or in the middle of reading it. */
 #include "compat.h"
-#include "php/files/locks.h"
-#include "php/request/missing_script.h"
-#include "php/sapi/stream_guard.h"
-#include "worker/connections/large_objects.h"
-#include "worker/stack/watches.h"
-#include "worker/state/streams.h"
+#include "php/files/files.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
+#include "worker/connections/connections.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
 
 #include <zend_llist.h>
 

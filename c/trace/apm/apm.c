@@ -1,13 +1,5 @@
 /* The plugin `apm`. */
 #include "trace/apm/apm.h"
-#include "trace/apm/curl_calls.h"
-#include "trace/apm/curl_headers.h"
-#include "trace/apm/http_streams.h"
-#include "trace/apm/mysqli_calls.h"
-#include "trace/apm/observed.h"
-#include "trace/apm/pdo_calls.h"
-#include "trace/apm/pgsql_calls.h"
-#include "trace/apm/store_calls.h"
 
 bool shim_apm_install(const shim_options *options, int place)
 {

@@ -2,9 +2,7 @@
  * transfer's result, and the trace among its header fields. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "trace/apm/curl_calls.h"
-#include "trace/apm/curl_headers.h"
-#include "trace/apm/observed.h"
+#include "trace/apm/apm.h"
 
 static bool passes_on;
 

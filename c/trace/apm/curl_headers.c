@@ -6,7 +6,7 @@
  *
  * A record is found by its object, and freed with it, like an entry of a WeakMap. */
 #include "compat.h"
-#include "trace/apm/curl_headers.h"
+#include "trace/apm/apm.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

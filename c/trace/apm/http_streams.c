@@ -6,10 +6,8 @@
  * copy with additional fields for the duration of the call. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "trace/apm/http_streams.h"
-#include "trace/apm/observed.h"
-#include "trace/apm/trace_fields.h"
-#include "worker/state/streams.h"
+#include "trace/apm/apm.h"
+#include "worker/state/state.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
 #include <ext/standard/php_string.h>

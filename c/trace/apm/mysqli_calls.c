@@ -1,7 +1,6 @@
 /* Calls of mysqli, by functions and methods. Its headers, and those of mysqlnd, declare connections and statements. */
 #include "compat.h"
-#include "trace/apm/mysqli_calls.h"
-#include "trace/apm/observed.h"
+#include "trace/apm/apm.h"
 
 #if __has_include(<ext/mysqli/php_mysqli_structs.h>) && __has_include(<ext/mysqlnd/mysqlnd.h>)
 #pragma GCC diagnostic push

@@ -1,8 +1,7 @@
 /* Calls of PDO, whose header for drivers declares connections and statements. A PHP without PDO may lack the header;
  * then there are no such calls. */
 #include "compat.h"
-#include "trace/apm/observed.h"
-#include "trace/apm/pdo_calls.h"
+#include "trace/apm/apm.h"
 
 #if __has_include(<ext/pdo/php_pdo_driver.h>)
 #pragma GCC diagnostic push

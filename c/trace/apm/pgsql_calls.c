@@ -6,8 +6,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "trace/apm/observed.h"
-#include "trace/apm/pgsql_calls.h"
+#include "trace/apm/apm.h"
 
 #include <dlfcn.h>
 

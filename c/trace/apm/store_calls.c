@@ -2,8 +2,7 @@
  *
  * Neither extension has headers. The server of a connection is read from its object, by methods that send nothing. */
 #include "compat.h"
-#include "trace/apm/observed.h"
-#include "trace/apm/store_calls.h"
+#include "trace/apm/apm.h"
 
 #include <ctype.h>
 

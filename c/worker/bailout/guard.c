@@ -6,22 +6,15 @@
  * tell the engine that it is shutting down, and the protection of the cycle collector. The state of extensions is
  * restored by after_jump.c. */
 #include "compat.h"
-#include "php/bailout/after_jump.h"
-#include "php/bailout/mutexes.h"
-#include "php/bailout/overflow.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
-#include "php/context/current_span.h"
-#include "php/context/own_worker.h"
-#include "php/engine/bottom.h"
-#include "php/engine/deep.h"
-#include "php/engine/memory_limit.h"
-#include "worker/bailout/guard.h"
-#include "worker/engine/collector.h"
-#include "worker/engine/loading.h"
+#include "php/engine/engine.h"
+#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
 
-shim_place shim_place_here(void)
+shim_checkpoint shim_checkpoint_here(void)
 {
-    return (shim_place){
+    return (shim_checkpoint){
         .descent = shim_descent_here(),
         .mutexes = shim_mutexes_held(),
         .frame = EG(current_execute_data),
@@ -38,7 +31,7 @@ shim_place shim_place_here(void)
 
 /* ---- after a bailout ---- */
 
-static void put_back(const shim_place *place)
+static void put_back(const shim_checkpoint *place)
 {
     shim_own_worker.tainted = true;
     if (shim_current != NULL) {
@@ -77,7 +70,7 @@ static void put_back(const shim_place *place)
     shim_memory_limit_after_jump();
 }
 
-bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
+bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argument)
 {
     volatile bool ended = false;
     zend_try {
@@ -104,7 +97,7 @@ bool shim_is_quiet(void)
 
 bool shim_quietly(void (*step)(void *), void *argument)
 {
-    const shim_place here = shim_place_here();
+    const shim_checkpoint here = shim_checkpoint_here();
     const bool was_quiet = is_quiet;
     /* Throwing changes the current frame: use this one instead of the script's, which is not involved. */
     zend_execute_data frame;

@@ -4,9 +4,8 @@
  * garbage collector would reach from it, breadth first. A library may refer to a whole application: after THINGS_MAX
  * objects and arrays, the rest keeps the joint owner. Runs no script code, and does not use PHP's allocator. */
 #include "compat.h"
-#include "worker/connections/apart.h"
-#include "worker/connections/connection.h"
-#include "worker/connections/owners/sockets.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
 
 #include <ext/standard/file.h>

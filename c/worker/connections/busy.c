@@ -1,12 +1,11 @@
 /* Waits of scripts for connections, and Svc\ConnectionBusyError. */
 #include "compat.h"
-#include "php/context/own_worker.h"
-#include "php/engine/execution_timer.h"
-#include "php/libc/clock.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/figures.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/connections/connections.h"
 #include "worker/hooks/hooks.h"
-#include "worker/stack/cancel.h"
+#include "worker/stack/stack.h"
 
 #include <sched.h>
 

@@ -7,14 +7,8 @@
  *
  * Objects that such a call returns belong to the connection. */
 #include "compat.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/rest.h"
-#include "worker/connections/stores.h"
-#include "worker/connections/tidying.h"
-#include "worker/connections/users.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 
 /* The slot for PHP's handler among the reserved ones of a function. */
 static int place = -1;

@@ -7,20 +7,8 @@
  * state stays: what SET, a temporary table or Redis's SELECT has changed stays changed for the next request. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/own_worker.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/cleaning.h"
-#include "worker/connections/connection.h"
-#include "worker/connections/figures.h"
-#include "worker/connections/libpq.h"
-#include "worker/connections/multi.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/owners/uses.h"
-#include "worker/connections/rest.h"
-#include "worker/connections/stores.h"
-#include "worker/connections/tidying.h"
-#include "worker/connections/users.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
 
 #include <ext/spl/spl_exceptions.h>
@@ -143,7 +131,7 @@ static bool was_interrupted(shim_connection *connection)
     return is_broken;
 }
 
-static void clean(shim_connection *connection, const shim_place *here)
+static void clean(shim_connection *connection, const shim_checkpoint *here)
 {
     cleaning one = {.connection = shim_connection_hold(connection)};
     const bool is_broken = was_interrupted(connection);
@@ -209,7 +197,7 @@ static void end_silence(shim_fiber *fiber, const silence *before)
     zend_set_timeout(EG(timeout_seconds), 1);
 }
 
-static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_place *here)
+static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_checkpoint *here)
 {
     shim_connection *connection = take_next(user);
     const bool has_persistent = shim_user_leave_persistent(user);
@@ -234,7 +222,7 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_plac
     end_silence(fiber, &before);
 }
 
-void shim_connections_end(shim_fiber *fiber, const shim_place *here)
+void shim_connections_end(shim_fiber *fiber, const shim_checkpoint *here)
 {
     if (!fiber->has_owned || shim_is_child) {
         return;
@@ -250,7 +238,7 @@ void shim_connections_end_own_stack(void)
     if (!shim_user_take_own_stack() || shim_is_child) {
         return;
     }
-    const shim_place here = shim_place_here();
+    const shim_checkpoint here = shim_checkpoint_here();
     clean_all(shim_user_of_own_stack(), NULL, &here);
     (void)shim_user_take_own_stack();
 }

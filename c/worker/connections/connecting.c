@@ -4,12 +4,7 @@
  * is new, but other requests have used the connection behind it. So it belongs to the joint owner, and the request has to
  * become that before PHP checks whether the connection is alive. */
 #include "compat.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/connecting.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/pdo.h"
-#include "worker/connections/users.h"
+#include "worker/connections/connections.h"
 #include "worker/hooks/hooks.h"
 
 /* PDO::ATTR_PERSISTENT. */

@@ -1,8 +1,7 @@
 /* Records of a thread's connections; see connection.h. */
 #include "compat.h"
-#include "worker/connections/connection.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/pdo.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 
 #include <stdlib.h>
 

@@ -1,19 +1,8 @@
 /* Followed classes and functions: those of the extensions that use databases, key-value stores and curl, and every class
  * that extends theirs. Without owners, only those on which a request can leave something open. */
 #include "compat.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/connecting.h"
-#include "worker/connections/connection.h"
-#include "worker/connections/following.h"
-#include "worker/connections/iterators.h"
-#include "worker/connections/large_objects.h"
-#include "worker/connections/multi.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/connections/owners/uses.h"
-#include "worker/connections/rest.h"
-#include "worker/connections/streams.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 
 /* Extensions all of whose functions use connections; the last one is followed only if connections have owners. */
 static const char *const modules[] = {"mysqli", "pgsql", "curl"};

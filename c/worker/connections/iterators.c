@@ -3,9 +3,7 @@
  * The class has a function that creates iterators, and these have a table of functions. Replaces both by versions that take
  * the connection first. */
 #include "compat.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/iterators.h"
-#include "worker/connections/objects.h"
+#include "worker/connections/connections.h"
 
 #include <pthread.h>
 

@@ -10,7 +10,7 @@
  * A script that calls pg_get_result() twice gets libpq's result: its loop has a time limit. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/connections/libpq.h"
+#include "worker/connections/connections.h"
 
 typedef struct pg_conn PGconn;
 typedef struct pg_result PGresult;

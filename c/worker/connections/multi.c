@@ -7,11 +7,8 @@
  * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
  * silently: it is aborted, and the library gets its message (worker/bailout/transfers.c). */
 #include "compat.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/multi.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/owners/sockets.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
 
 static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t number, shim_kind kind)

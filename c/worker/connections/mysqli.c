@@ -1,7 +1,7 @@
 /* The state of mysqli's objects, from the headers of mysqli and mysqlnd. Without these headers, a connection counts as one
  * in a transaction, which is rolled back. */
 #include "compat.h"
-#include "worker/connections/mysqli.h"
+#include "worker/connections/connections.h"
 
 #if __has_include(<ext/mysqli/php_mysqli_structs.h>) && __has_include(<ext/mysqlnd/mysqlnd.h>)
 #pragma GCC diagnostic push

@@ -9,11 +9,8 @@
  * object that is part of a cycle. An object that is freed without its destructor (a script's destructor has stored it
  * somewhere, or a fatal error has skipped it) waits for its turn while it is being freed. */
 #include "compat.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/objects.h"
-#include "worker/connections/options.h"
-#include "worker/connections/owners/uses.h"
-#include "worker/connections/users.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
 
 #include <pthread.h>

@@ -5,8 +5,8 @@
  * store, and setting an option sends nothing to the server: the options of the running request are therefore applied at the
  * beginning of its call. */
 #include "compat.h"
-#include "worker/connections/options.h"
-#include "worker/stack/fiber.h"
+#include "worker/connections/connections.h"
+#include "worker/stack/stack.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,7 @@
  * the connection of a statement is then unknown, and the statement counts as a connection that the boot script has
  * opened. */
 #include "compat.h"
-#include "worker/connections/mysqli.h"
-#include "worker/connections/pdo.h"
+#include "worker/connections/connections.h"
 
 #if __has_include(<ext/pdo/php_pdo_driver.h>)
 #pragma GCC diagnostic push

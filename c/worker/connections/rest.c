@@ -4,22 +4,14 @@
  * Anything invisible counts as under way: a connection of an unknown driver is at rest while it has no executed statement.
  *
  * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
- * find (statements.h). A connection with such state is lent only if the wait of its owner may depend on the borrower
- * (worker/connections/owners/turns.h). The figures of the owner's last statement are saved when a connection is lent (figures.h,
- * last_ids.h). */
+ * find (statements.c). A connection with such state is lent only if the wait of its owner may depend on the borrower
+ * (worker/connections/owners/turns.c). The figures of the owner's last statement are saved when a connection is lent
+ * (figures.c, figures.c). */
 #include "compat.h"
-#include "php/context/own_worker.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/figures.h"
-#include "worker/connections/last_ids.h"
-#include "worker/connections/mysqli.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/connections/pdo.h"
-#include "worker/connections/rest.h"
-#include "worker/connections/sqlite.h"
-#include "worker/connections/statements.h"
-#include "worker/stack/fiber.h"
+#include "php/context/context.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 #include <dlfcn.h>
 

@@ -4,8 +4,7 @@
  * functions are looked up in the SQLite library that PHP uses, whose interface is stable. Without them, the state of a
  * connection is unknown, and nothing on it is ended. */
 #include "compat.h"
-#include "worker/connections/pdo.h"
-#include "worker/connections/sqlite.h"
+#include "worker/connections/connections.h"
 
 #include <dlfcn.h>
 

@@ -7,7 +7,7 @@
  * A prepared statement takes effect when it is executed, possibly in a later request, so its object keeps its effects.
  * PgSql has no objects for prepared statements: the connection keeps the effects of all of them. */
 #include "compat.h"
-#include "worker/connections/statements.h"
+#include "worker/connections/connections.h"
 
 #include <ctype.h>
 #include <string.h>

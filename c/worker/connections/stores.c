@@ -4,11 +4,10 @@
  * block of commands, a watch, a subscription, requested values of Memcached that were not fetched.
  *
  * The database that a request selects applies to its calls only: a call uses the database that its request has selected, or
- * else the one from before any request selected another. The same holds for options while the request runs (options.h). A
+ * else the one from before any request selected another. The same holds for options while the request runs (options.c). A
  * request that has connected the store selects for all requests, as applications do that connect on first use. */
 #include "compat.h"
-#include "worker/connections/options.h"
-#include "worker/connections/stores.h"
+#include "worker/connections/connections.h"
 
 #include <stdlib.h>
 

@@ -1,27 +1,22 @@
 /* PHP's socket streams, as far as several requests can reach one: the boot script has opened it, or it is persistent. Also
  * streams of large objects, which belong to a connection.
  *
- * The safety net (worker/connections/owners/sockets.h) stops bytes where they pass through libc, which is too late here. A stream has a
- * buffer: the next request would read the response of an earlier one from it without a call to libc, and no request may use
- * it while another is filling it. And OpenSSL reads and writes a TLS stream itself. So a request takes the socket of a
- * stream before it uses the stream.
+ * The safety net (worker/connections/owners/sockets.c) stops bytes where they pass through libc, which is too late
+ * here. A stream has a buffer: the next request would read the response of an earlier one from it without a call to
+ * libc, and no request may use it while another is filling it. And OpenSSL reads and writes a TLS stream itself. So a
+ * request takes the socket of a stream before it uses the stream.
  *
  * PHP's functions wait before they check their arguments: if the stream is closed meanwhile, they report that. Other users
  * of a stream (SoapClient, SplFileObject) are stopped where streams read and write: the executable interposes those
  * functions of libphp. */
 #include "compat.h"
-#include "php/engine/execution_timer.h"
-#include "php/files/locks.h"
-#include "php/libc/clock.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
 #include "php/libc/libc.h"
-#include "worker/connections/busy.h"
-#include "worker/connections/calls.h"
-#include "worker/connections/large_objects.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/owners/uses.h"
-#include "worker/connections/streams.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
-#include "worker/stack/cancel.h"
+#include "worker/stack/stack.h"
 
 #include <main/php_network.h>
 

@@ -3,12 +3,8 @@
  * Where the extension's structs are public, they show what is open, and nothing is sent without need. Elsewhere, the
  * extension's functions are called: those of the class itself, even if a script's subclass overrides them. */
 #include "compat.h"
-#include "worker/connections/blobs.h"
-#include "worker/connections/mysqli.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/pdo.h"
-#include "worker/connections/sqlite.h"
-#include "worker/connections/tidying.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 
 /* ---- calls of an extension's functions ---- */
 

@@ -1,7 +1,7 @@
 /* Users of a connection; see users.h. */
 #include "compat.h"
-#include "php/context/own_worker.h"
-#include "worker/connections/users.h"
+#include "php/context/context.h"
+#include "worker/connections/connections.h"
 
 #include <stdlib.h>
 

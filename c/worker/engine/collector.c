@@ -18,10 +18,9 @@
  * Promises: no request is suspended while a collection runs. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/own_worker.h"
-#include "php/engine/memory_limit.h"
-#include "php/libc/clock.h"
-#include "worker/engine/collector.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/engine/engine.h"
 
 #include <zend_gc.h>
 

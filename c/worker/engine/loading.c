@@ -9,10 +9,8 @@
  * engine marks the constant meanwhile. Another request that found the mark would get an error: the constant refers to
  * itself. */
 #include "compat.h"
-#include "php/context/own_worker.h"
-#include "worker/engine/collector.h"
-#include "worker/engine/loading.h"
-#include "worker/engine/stacks.h"
+#include "php/context/context.h"
+#include "worker/engine/engine.h"
 
 #include <zend_compile.h>
 #include <zend_constants.h>

@@ -1,8 +1,8 @@
 /* Engine variables of a thread that belong to a stack; see stacks.h. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/deep.h"
-#include "worker/engine/stacks.h"
+#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
 
 #include <ext/standard/php_array.h>
 #include <zend_compile.h>

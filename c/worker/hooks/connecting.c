@@ -4,9 +4,8 @@
  * socket; it is non-blocking while the request waits in its fiber. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/connections/owners/sockets.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
-#include "worker/hooks/socket_wait.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,9 +10,8 @@
  * name resolution. Its locale is the process's; a call that depends on the request's locale passes it along. It shares the
  * working directory and the umask with the thread that started it, and creates no files. */
 #include "compat.h"
-#include "php/context/host.h"
+#include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "worker/hooks/helper_call.h"
 #include "worker/hooks/hooks.h"
 
 #include <errno.h>

@@ -9,10 +9,8 @@
  * counted. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "worker/hooks/callers.h"
 #include "worker/hooks/hooks.h"
-#include "worker/stack/fiber.h"
+#include "worker/stack/stack.h"
 
 static uint32_t in_effect;
 

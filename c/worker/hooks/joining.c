@@ -5,7 +5,6 @@
  * own timeouts. No event reports the end of a foreign thread, so the request polls for it, with pauses. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/hooks/hooked_wait.h"
 #include "worker/hooks/hooks.h"
 
 #include <errno.h>

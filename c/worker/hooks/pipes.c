@@ -2,11 +2,8 @@
  * go straight to libc. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/hooks/hooked_wait.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
-#include "worker/hooks/socket_wait.h"
-#include "worker/hooks/sockets.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -5,7 +5,6 @@
  * the caller's settings. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/hooks/helper_call.h"
 #include "worker/hooks/hooks.h"
 
 #include <arpa/nameser.h>

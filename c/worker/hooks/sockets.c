@@ -4,10 +4,8 @@
  * the request cannot wait without blocking its thread, libc makes the call, with the caller's flags. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/connections/owners/sockets.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
-#include "worker/hooks/socket_wait.h"
-#include "worker/hooks/sockets.h"
 
 #include <errno.h>
 #include <poll.h>

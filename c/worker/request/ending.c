@@ -13,34 +13,100 @@
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. The response is decided
  * before anything is freed. The time limit covers everything up to the last code of the script, and restarts after the
  * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
-#include "async/task/owned_tasks.h"
+#include "async/task/task.h"
 #include "compat.h"
-#include "php/bailout/after_jump.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/engine/memory_limit.h"
-#include "php/files/locks.h"
-#include "php/libc/process.h"
-#include "php/process/children.h"
-#include "php/process/own_children.h"
-#include "php/request/request_object.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
+#include "php/libc/libc.h"
+#include "php/process/process.h"
+#include "php/request/request.h"
 #include "shim.h"
-#include "worker/bailout/guard.h"
-#include "worker/connections/cleaning.h"
-#include "worker/connections/instances/own_instances.h"
-#include "worker/engine/stacks.h"
-#include "worker/request/ending.h"
-#include "worker/request/first_request_boot.h"
-#include "worker/request/step.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/left_fibers.h"
-#include "worker/state/executor.h"
-#include "worker/state/globals.h"
-#include "worker/state/ini.h"
-#include "worker/state/loops.h"
-#include "worker/state/modules.h"
-#include "worker/state/superglobals.h"
+#include "worker/bailout/bailout.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/engine/engine.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
+
+/* ---- a step ---- */
+
+/* A step of a request of worker mode: code that may run script code, and may end by a bailout or an exception.
+ *
+ * Promises: an uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
+ * log; exit() is not an exception. */
+
+static bool is_exit(const zend_object *exception)
+{
+    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
+}
+
+/* Calls the user's exception handler like zend_user_exception_handler(), which drops exceptions of the handler unless
+ * it is called at the bottom of the stack. A handler that does not return is not called again. */
+static void call_exception_handler(void)
+{
+    zend_object *exception = EG(exception);
+    zval argument, result, handler;
+    EG(exception) = NULL;
+    ZVAL_OBJ(&argument, exception);
+    ZVAL_COPY_VALUE(&handler, &EG(user_exception_handler));
+    zend_stack_push(&EG(user_exception_handlers), &handler);
+    ZVAL_UNDEF(&EG(user_exception_handler));
+    ZVAL_UNDEF(&result);
+    bool called = call_user_function(NULL, NULL, &handler, &result, 1, &argument) == SUCCESS;
+    zval_ptr_dtor(&result);
+    if (called) {
+        OBJ_RELEASE(exception);
+    } else {
+        EG(exception) = exception;
+    }
+    zval *before = zend_stack_top(&EG(user_exception_handlers));
+    if (EG(exception) == NULL && Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
+        ZVAL_COPY_VALUE(&EG(user_exception_handler), before);
+        zend_stack_del_top(&EG(user_exception_handlers));
+    }
+}
+
+/* Reports an uncaught exception to the script's handler or to the log; exit() is ignored. */
+static void report_exception(void)
+{
+    if (EG(exception) != NULL && !is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+        call_exception_handler();
+    }
+    if (EG(exception) == NULL) {
+        return;
+    }
+    if (is_exit(EG(exception))) {
+        if (shim_current != NULL) {
+            shim_current->exited = true;
+        }
+        zend_clear_exception();
+    } else {
+        (void)zend_exception_error(EG(exception), E_ERROR);
+    }
+}
+
+typedef struct call_of_step {
+    void (*step)(shim_fiber *);
+    shim_fiber *fiber;
+} call_of_step;
+
+static void call_step(void *argument)
+{
+    const call_of_step *call = argument;
+    call->step(call->fiber);
+    report_exception();
+}
+
+bool shim_step(const shim_checkpoint *here, void (*step)(shim_fiber *), shim_fiber *fiber)
+{
+    call_of_step call = {step, fiber};
+    return shim_guard(here, call_step, &call);
+}
+
+/* ---- the end ---- */
 
 /* ---- before the response is complete ---- */
 
@@ -57,11 +123,11 @@ static void call_shutdown_function(void *argument)
     SHIM_CALL_SHUTDOWN_FUNCTION(call->function, &result);
     zval_ptr_dtor(&result);
     call->goes_on = EG(exception) == NULL || !zend_is_unwind_exit(EG(exception));
-    shim_exception_report();
+    report_exception();
 }
 
 /* Calls each shutdown function, whatever happened in the previous ones; exit() skips the rest. */
-static void call_shutdown_functions(const shim_place *here)
+static void call_shutdown_functions(const shim_checkpoint *here)
 {
     /* A shutdown function may register another one, which is called too. */
     for (uint32_t i = 0; BG(user_shutdown_function_names) != NULL && i < BG(user_shutdown_function_names)->nNumUsed; i++) {
@@ -113,7 +179,7 @@ static void end_fiber(shim_fiber *fiber)
     shim_left_fiber_end(shim_left_fiber(fiber->context.serial));
 }
 
-static void end_fibers(shim_fiber *fiber, const shim_place *here)
+static void end_fibers(shim_fiber *fiber, const shim_checkpoint *here)
 {
     const uint64_t serial = fiber->context.serial;
     if (shim_stacks_of_scripts() == 0) {
@@ -166,7 +232,7 @@ static void after_jump(shim_fiber *fiber)
 }
 
 /* Resets the flags that a bailout has left set. */
-static void mend(shim_fiber *fiber, const shim_place *here)
+static void mend(shim_fiber *fiber, const shim_checkpoint *here)
 {
     if (fiber->context.fatal) {
         (void)shim_step(here, after_jump, fiber);
@@ -179,7 +245,7 @@ static bool is_of_own_loop(const shim_fiber *fiber)
     return !fiber->is_carried && fiber->context.owner != NULL;
 }
 
-static void answer(shim_fiber *fiber, const shim_place *here)
+static void answer(shim_fiber *fiber, const shim_checkpoint *here)
 {
     shim_context *context = &fiber->context;
     if (context->timed_out && context->fatal && !context->finished) {
@@ -240,7 +306,7 @@ static bool holds(const shim_fiber *fiber)
 }
 
 /* Frees the remains of a request that may have destructors. These run script code, which may leave further remains. */
-static void drop(shim_fiber *fiber, const shim_place *here)
+static void drop(shim_fiber *fiber, const shim_checkpoint *here)
 {
     for (int round = 0; holds(fiber) && round < DROPS_MAX; round++) {
         (void)shim_step(here, drop_once, fiber);
@@ -304,7 +370,7 @@ static void release_proxy(shim_fiber *fiber)
     OBJ_RELEASE(proxy);
 }
 
-static void release(shim_fiber *fiber, zend_object *proxy, const shim_place *here)
+static void release(shim_fiber *fiber, zend_object *proxy, const shim_checkpoint *here)
 {
     if (proxy != NULL) {
         fiber->ending_proxy = proxy;
@@ -314,7 +380,7 @@ static void release(shim_fiber *fiber, zend_object *proxy, const shim_place *her
 
 /* Called after the destructors of the request's other objects, which may use the instances, and while the request can
  * still park. Instances that their own destructors create anew are closed in a limited number of rounds. */
-static void end_instances(shim_fiber *fiber, const shim_place *here)
+static void end_instances(shim_fiber *fiber, const shim_checkpoint *here)
 {
     shim_context *context = &fiber->context;
     for (int round = 0; shim_own_instances_are_open(context); round++) {
@@ -328,7 +394,7 @@ static void end_instances(shim_fiber *fiber, const shim_place *here)
 }
 
 /* Called when nothing of the request is left on their connections. */
-static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
+static void hand_instances_on(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zend_object *proxy = NULL;
     while ((proxy = shim_own_instance_hand_on(&fiber->context)) != NULL) {
@@ -337,7 +403,7 @@ static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
     shim_own_instances_free(&fiber->context);
 }
 
-void shim_request_finish(shim_fiber *fiber, const shim_place *here)
+void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
 {
     answer(fiber, here);
     /* Destructors have a time limit of their own: the response may have taken long. */

@@ -5,8 +5,8 @@
  * its first request and has one after it, the script therefore inherits these settings from the request. Scripts that
  * booted earlier inherit nothing: changes by requests remain local to them. */
 #include "compat.h"
-#include "php/context/own_worker.h"
-#include "worker/request/first_request_boot.h"
+#include "php/context/context.h"
+#include "worker/request/request.h"
 
 static __thread struct {
     bool expected;

@@ -7,22 +7,13 @@
  * so the worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/current_span.h"
-#include "php/context/own_worker.h"
-#include "php/context/request_info.h"
-#include "php/opcache/cache.h"
-#include "worker/bailout/guard.h"
-#include "worker/connections/cleaning.h"
-#include "worker/engine/collector.h"
-#include "worker/engine/loading.h"
-#include "worker/request/ending.h"
-#include "worker/request/run.h"
-#include "worker/request/step.h"
-#include "worker/stack/fiber.h"
-#include "worker/state/executor.h"
-#include "worker/state/globals.h"
-#include "worker/state/modules.h"
-#include "worker/state/superglobals.h"
+#include "php/opcache/opcache.h"
+#include "worker/bailout/bailout.h"
+#include "worker/connections/connections.h"
+#include "worker/engine/engine.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
 
 __thread shim_request_handler shim_handler;
 void (*shim_run_task)(shim_fiber *fiber);
@@ -79,7 +70,7 @@ static void take_in(shim_fiber *fiber)
 }
 
 /* Sends PHP's messages about the request's form to the log. As before a normal script, no handler is called. */
-static bool take_in_unheard(shim_fiber *fiber, const shim_place *here)
+static bool take_in_unheard(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zval handler;
     ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
@@ -126,7 +117,7 @@ static void end_own_connections(shim_fiber *fiber)
     shim_connections_end_own_stack();
 }
 
-static bool serve_client(shim_fiber *fiber, const shim_place *here)
+static bool serve_client(shim_fiber *fiber, const shim_checkpoint *here)
 {
     return take_in_unheard(fiber, here) && shim_step(here, start_extensions, fiber) &&
            shim_step(here, fiber->context.is_task ? shim_run_task : call_handler, fiber);
@@ -146,7 +137,7 @@ void shim_request_run(shim_fiber *fiber)
     shim_loading_begin();
     shim_own_worker.carried++;
     shim_current_span = 0;
-    shim_place here = shim_place_here();
+    shim_checkpoint here = shim_checkpoint_here();
     zend_set_timeout(EG(timeout_seconds), 1);
     bool ended = shim_step(&here, begin, fiber);
     if (ended && fiber->context.request != NULL) {

@@ -1,11 +1,8 @@
 /* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): the functions that scripts call to wait. */
 #include "compat.h"
-#include "php/libc/clock.h"
-#include "worker/request/waiting.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/park.h"
-#include "worker/stack/timeout.h"
+#include "php/libc/libc.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,26 +2,18 @@
  *
  * The script runs as a regular PHP request and calls Svc\Worker::serve(). While it serves, the boot request is
  * suspended, and the host's loop begins requests (run.c), resumes waiting ones, and sleeps. */
-#include "async/task/owned_tasks.h"
+#include "async/task/task.h"
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/context/request_info.h"
-#include "php/engine/memory_limit.h"
-#include "php/files/locks.h"
-#include "php/request/server_variables.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
+#include "php/request/request.h"
 #include "shim.h"
-#include "worker/connections/cleaning.h"
-#include "worker/engine/collector.h"
-#include "worker/request/first_request_boot.h"
-#include "worker/request/run.h"
-#include "worker/request/worker.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/fiber.h"
-#include "worker/state/loops.h"
+#include "worker/connections/connections.h"
+#include "worker/engine/engine.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
 #include "worker/state/state.h"
-#include "worker/state/streams.h"
 
 /* The state of the boot request while the worker serves. */
 static __thread shim_request_state boot_state;

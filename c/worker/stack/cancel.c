@@ -5,11 +5,9 @@
  * instructions again. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/libc/clock.h"
+#include "php/libc/libc.h"
 #include "shim.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/ready.h"
+#include "worker/stack/stack.h"
 
 /* The parked tasks of this thread. */
 static __thread shim_fiber *parked;

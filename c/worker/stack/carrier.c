@@ -13,17 +13,11 @@
  * If the loop is lost, unfinished requests are returned to the host. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/context/own_worker.h"
-#include "php/engine/bottom.h"
+#include "php/engine/engine.h"
 #include "shim.h"
-#include "worker/bailout/guard.h"
-#include "worker/engine/collector.h"
-#include "worker/engine/loading.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/guards.h"
-#include "worker/stack/ready.h"
+#include "worker/bailout/bailout.h"
+#include "worker/engine/engine.h"
+#include "worker/stack/stack.h"
 #include "worker/state/state.h"
 
 /* Carriers without a request; the most recently returned one is reused first. */

@@ -1,7 +1,7 @@
 /* A request's fiber, apart from its stack. The host sees it as a request, which is returned when nothing of it is left. */
 #include "compat.h"
-#include "php/context/host.h"
-#include "worker/stack/fiber.h"
+#include "php/context/context.h"
+#include "worker/stack/stack.h"
 
 __thread shim_fiber *shim_running;
 
@@ -25,4 +25,45 @@ void shim_fiber_let_go(shim_fiber *fiber)
     if (owner != NULL) {
         shim_host.worker.freed(owner);
     }
+}
+
+/* ---- requests whose wait is over, in the order in which the waits ended ---- */
+
+static __thread struct {
+    shim_fiber *first;
+    shim_fiber *last;
+    size_t count;
+} ready;
+
+void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member)
+{
+    fiber->stop_waiting(fiber);
+    fiber->woken = (shim_woken){.by = by, .member = member};
+    fiber->phase = SHIM_PHASE_READY;
+    fiber->next = NULL;
+    if (ready.last != NULL) {
+        ready.last->next = fiber;
+    } else {
+        ready.first = fiber;
+    }
+    ready.last = fiber;
+    ready.count++;
+}
+
+shim_fiber *shim_ready_pop(void)
+{
+    shim_fiber *fiber = ready.first;
+    if (fiber != NULL) {
+        ready.first = fiber->next;
+        if (ready.first == NULL) {
+            ready.last = NULL;
+        }
+        ready.count--;
+    }
+    return fiber;
+}
+
+size_t shim_ready_count(void)
+{
+    return ready.count;
 }

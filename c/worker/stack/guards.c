@@ -19,9 +19,9 @@
  * exception is the most frequent case: json_encode() of an object that serializes itself and was reached through arrays
  * only. From the argument, a single path of marks then leads to that object, and the marks on it are lifted, too. */
 #include "compat.h"
-#include "php/engine/memory_limit.h"
-#include "worker/engine/marking.h"
-#include "worker/stack/guards.h"
+#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
+#include "worker/stack/stack.h"
 
 #include <stdlib.h>
 

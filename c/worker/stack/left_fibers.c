@@ -1,8 +1,7 @@
 /* Fibers of scripts that are suspended when their request ends; see left_fibers.h. */
 #include "compat.h"
-#include "worker/engine/function_set.h"
-#include "worker/engine/stacks.h"
-#include "worker/stack/left_fibers.h"
+#include "worker/engine/engine.h"
+#include "worker/stack/stack.h"
 
 /* Functions that only make a call, and keep their state in their own frame. */
 static const shim_function_names caller_names[] = {

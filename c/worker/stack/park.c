@@ -6,21 +6,10 @@
  * thread wakes up unless a wait is over. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/execution_timer.h"
-#include "php/libc/clock.h"
-#include "php/libc/descriptor_min.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 #include "shim.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/guards.h"
-#include "worker/stack/park.h"
-#include "worker/stack/ready.h"
-#include "worker/stack/timers.h"
-#include "worker/stack/waiters.h"
-#include "worker/stack/watches.h"
+#include "worker/stack/stack.h"
 #include "worker/state/state.h"
 
 #include <errno.h>

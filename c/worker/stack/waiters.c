@@ -9,11 +9,9 @@
  * There is a number for each waiting request: a request without one would have to block its thread, on which the task
  * that it waits for may be about to run. */
 #include "compat.h"
-#include "php/context/host.h"
+#include "php/context/context.h"
 #include "shim.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/ready.h"
-#include "worker/stack/waiters.h"
+#include "worker/stack/stack.h"
 
 #include <stdlib.h>
 

@@ -3,9 +3,7 @@
  * epoll has one entry per descriptor, whatever the number of requests that wait for it, with the union of their events.
  * It reports once, and is then armed again for the remaining requests. */
 #include "compat.h"
-#include "worker/stack/fiber.h"
-#include "worker/stack/ready.h"
-#include "worker/stack/watches.h"
+#include "worker/stack/stack.h"
 
 #include <errno.h>
 #include <poll.h>

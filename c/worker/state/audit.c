@@ -5,12 +5,10 @@
  * compare them with PHP's sources, member by member. Without the sources, their sizes and directives are compared: the
  * extension tells where the value of a directive is stored, and a struct that does not match is not moved. */
 #include "compat.h"
-#include "php/context/host.h"
-#include "php/engine/tsrm.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "shim.h"
-#include "worker/state/library_parts.h"
-#include "worker/state/modules.h"
-#include "worker/state/parts.h"
+#include "worker/state/state.h"
 
 /* Extensions whose state belongs to the thread: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {

@@ -2,7 +2,7 @@
  *
  * A request begins with the handlers that the boot script has installed, on its own stacks. */
 #include "compat.h"
-#include "worker/state/executor.h"
+#include "worker/state/state.h"
 
 #include <zend_gc.h>
 

@@ -9,11 +9,9 @@
  * changes or frees in place are left out of the snapshot, or copied for each request when it begins. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/engine/tsrm.h"
-#include "worker/bailout/guard.h"
-#include "worker/state/globals.h"
-#include "worker/state/input.h"
-#include "worker/state/streams.h"
+#include "php/engine/engine.h"
+#include "worker/bailout/bailout.h"
+#include "worker/state/state.h"
 
 #include <php_syslog.h>
 #include <zend_smart_str.h>

@@ -5,11 +5,11 @@
  * handler that writes its value to the place where it is used.
  *
  * Handlers are code of extensions: they allocate, warn about deprecated directives, and refuse values. They are
- * therefore called without any reporting (guard.h), and only where necessary: structs that move as a whole already
+ * therefore called without any reporting (guard.c), and only where necessary: structs that move as a whole already
  * contain the handlers' values. */
 #include "compat.h"
-#include "worker/bailout/guard.h"
-#include "worker/state/ini.h"
+#include "worker/bailout/bailout.h"
+#include "worker/state/state.h"
 
 /* A change by the boot script, with the previous value, which PHP restores when the boot request ends. */
 typedef struct boot_value {

@@ -3,8 +3,7 @@
  * The structs are declared here as the extensions define them. If the size differs in the running PHP, the struct stays
  * with the thread. Functions of libraries are looked up by name, so no library is needed at link time. */
 #include "compat.h"
-#include "worker/state/library_parts.h"
-#include "worker/state/streams.h"
+#include "worker/state/state.h"
 
 #include <dlfcn.h>
 #include <zend_smart_str.h>

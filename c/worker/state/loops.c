@@ -10,8 +10,8 @@
  * Invariant. While no request is active, the properties are as declared. A class is known at the latest when a request
  * waits or ends after using it for the first time, so no other request has changed a property that is not known. */
 #include "compat.h"
-#include "worker/engine/collector.h"
-#include "worker/state/loops.h"
+#include "worker/engine/engine.h"
+#include "worker/state/state.h"
 
 #include <stdlib.h>
 

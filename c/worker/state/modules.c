@@ -1,11 +1,36 @@
-/* The state of extensions for a request: moves the parts of their structs that the tables name (worker/state/part.h).
+/* The state of extensions for a request: moves the parts of their structs that the tables name (worker/state/state.h).
  *
  * An extension's struct is found through its module entry, so no extension is needed at link time. */
 #include "compat.h"
-#include "php/engine/tsrm.h"
-#include "worker/engine/stacks.h"
-#include "worker/state/modules.h"
-#include "worker/state/parts.h"
+#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
+#include "worker/state/state.h"
+
+/* ---- the tables of parts ---- */
+
+const shim_part *shim_part_at(size_t index)
+{
+    if (index < shim_library_parts_count) {
+        return &shim_library_parts[index];
+    }
+    index -= shim_library_parts_count;
+    return index < shim_own_parts_count ? &shim_own_parts[index] : NULL;
+}
+
+/* Whether PHP's directives confirm the declared layout of the struct. */
+static bool part_fits(const shim_part *part)
+{
+    for (int i = 0; i < SHIM_DIRECTIVES_MAX && part->directives[i].name != NULL; i++) {
+        const char *name = part->directives[i].name;
+        const zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+        if (entry != NULL && (size_t)(uintptr_t)entry->mh_arg1 != part->directives[i].offset) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the verbs ---- */
 
 static __thread struct {
     const shim_part *part;
@@ -32,7 +57,7 @@ static __thread size_t block_size;
 /* Returns the resource ID of the part's struct, or of the pointer to it; 0 if the struct is unknown. */
 static ts_rsrc_id find_id(const shim_part *part, const zend_module_entry *entry)
 {
-    if (!shim_part_fits(part)) {
+    if (!part_fits(part)) {
         return 0;
     }
     if (part->hidden) {

@@ -1,8 +1,8 @@
 /* The per-request parts of PHP's own extensions. Extensions whose structs belong to threads are listed in
  * worker/state/audit.c. */
 #include "compat.h"
-#include "php/bailout/session.h"
-#include "worker/state/own_parts.h"
+#include "php/bailout/bailout.h"
+#include "worker/state/state.h"
 
 #include <dlfcn.h>
 #include <ext/date/php_date.h>

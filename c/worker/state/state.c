@@ -5,17 +5,10 @@
  * request's. Some handlers write more than the directive's value (a new default_charset changes the current encoding of
  * mbstring), so the extensions' state is then reset again. */
 #include "compat.h"
-#include "php/engine/execution_timer.h"
-#include "php/engine/memory_limit.h"
-#include "php/libc/process.h"
-#include "worker/bailout/transfers.h"
-#include "worker/state/executor.h"
-#include "worker/state/globals.h"
-#include "worker/state/ini.h"
-#include "worker/state/loops.h"
-#include "worker/state/modules.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/bailout/bailout.h"
 #include "worker/state/state.h"
-#include "worker/state/superglobals.h"
 
 void shim_state_capture(void)
 {

@@ -106,7 +106,7 @@ impl Transport {
     pub(in crate::serve) fn protocol(&self) -> Option<WireProtocol> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(tls) if tls.is_plain() => Some(WireProtocol::Misled),
+            Self::Tls(tls) if tls.is_plain() => Some(WireProtocol::PlainHttpOnTls),
             Self::Tls(tls) if tls.agrees_on_http2() => Some(WireProtocol::Http2),
             // A client that has not negotiated a protocol speaks HTTP/1.
             Self::Tls(_) => Some(WireProtocol::Http1),

@@ -47,7 +47,7 @@ impl Wire {
             is_readable: self.is_readable,
             is_closed: self.is_peer_closed,
             is_broken: self.is_broken,
-            is_owed: self.transport.has_pending(),
+            has_pending_tls_output: self.transport.has_pending(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Everything that the record needs is available until the request is recorded, wherever the head is by then. The
 //! state refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
-//! of its response, and `books` records it.
+//! of its response, and `accounting` records it.
 
 use std::time::{Instant, SystemTime};
 
@@ -17,8 +17,8 @@ use crate::time;
 use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
 use super::client_context::ClientContext;
-use super::ending::Ending;
-use super::endpoints::Endpoints;
+use super::outcome::RequestOutcome;
+use crate::serve::io_thread::new_connection::Endpoints;
 
 /// A request that is being served.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(in crate::serve) struct RequestMeta {
     /// Identifies the request to other threads.
     pub(in crate::serve) key: StreamKey,
     /// The endpoints of its connection.
-    pub(in crate::serve) ends: Arc<Endpoints>,
+    pub(in crate::serve) endpoints: Arc<Endpoints>,
     /// The protocol of the response.
     pub(in crate::serve) version: Version,
     /// The script that handles it, from when it is found until the request is offered.
@@ -36,7 +36,7 @@ pub(in crate::serve) struct RequestMeta {
     /// The same, on the wall clock.
     pub(in crate::serve) received_at: SystemTime,
     /// How it ends.
-    pub(in crate::serve) ending: Ending,
+    pub(in crate::serve) outcome: RequestOutcome,
     /// Its place in the waiting set. The exchange may have been promoted since.
     pub(in crate::serve) ticket: Option<Ticket>,
     /// The rule that blocks its path.
@@ -75,20 +75,20 @@ impl RequestMeta {
     /// Creates the state of a request whose head was read.
     pub(in crate::serve) fn new(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         head: Head,
         request_id: String,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
         let version = head.version();
-        Self::of(key, ends, Subject::Head(head, request_id), client_context, version, began)
+        Self::of(key, endpoints, Subject::Head(head, request_id), client_context, version, began)
     }
 
     /// Creates the state of a request whose head cannot be read, except perhaps its first line.
     pub(in crate::serve) fn unread(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         request_id: String,
         line: Option<RequestLine>,
         client_context: ClientContext,
@@ -97,12 +97,12 @@ impl RequestMeta {
         // HTTP/2 numbers its streams from 1.
         let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
         let subject = Subject::Unread(request_id, line.map(Box::new));
-        Self::of(key, ends, subject, client_context, version, began)
+        Self::of(key, endpoints, subject, client_context, version, began)
     }
 
     fn of(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         subject: Subject,
         client_context: ClientContext,
         version: Version,
@@ -112,12 +112,12 @@ impl RequestMeta {
         let age = now.saturating_duration_since(started);
         Self {
             key,
-            ends: Arc::clone(ends),
+            endpoints: Arc::clone(endpoints),
             version,
             script: None,
             started,
             received_at: wall.checked_sub(age).unwrap_or(wall),
-            ending: Ending::default(),
+            outcome: RequestOutcome::default(),
             ticket: None,
             denial: None,
             coded: None,

@@ -14,9 +14,9 @@ use crate::trace::{
     SpanLink, SpanStatus, redact,
 };
 
-use super::ending::RequestOutcome;
 use super::meta::RequestMeta;
-use crate::serve::io_thread::arrival::Door;
+use super::outcome::Outcome;
+use crate::serve::io_thread::new_connection::ListenerKind;
 
 /// The end of a request, as its connection knows it.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl RequestMeta {
         let notes = own.take_notes();
         self.tell_own(&mut told, notes.worker_id, notes.parked);
         self.tell_end(&mut told, end, notes.exception.as_deref());
-        notes.tell(&mut span, limits, &OWN_KEYS);
+        notes.merge_into(&mut span, limits, &OWN_KEYS);
         span
     }
 
@@ -149,15 +149,15 @@ impl RequestMeta {
                 let port = client.port.or(port).unwrap_or(if client.https { 443 } else { 80 });
                 (AttributeValue::lossy(name), port)
             }
-            None => (ip_text(self.ends.local.ip()).into(), self.ends.local.port()),
+            None => (ip_text(self.endpoints.local.ip()).into(), self.endpoints.local.port()),
         };
         told.say("server.address", address);
         told.say("server.port", port);
         told.say("client.address", ip_text(client.addr.ip()));
         // The peer of a Unix socket has no address; the loopback address is a substitute for scripts.
-        if self.ends.door != Door::Unix {
-            told.say("network.peer.address", ip_text(self.ends.peer.ip()));
-            told.say("network.peer.port", self.ends.peer.port());
+        if self.endpoints.listener != ListenerKind::Unix {
+            told.say("network.peer.address", ip_text(self.endpoints.peer.ip()));
+            told.say("network.peer.port", self.endpoints.peer.port());
         }
         let version = match self.version {
             Version::Http10 => "1.0",
@@ -173,7 +173,7 @@ impl RequestMeta {
     /// Adds the attributes that only this server knows.
     fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
         told.say("svc.request_id", self.request_id().to_owned());
-        if let Some(reason) = self.ending.shed_reason() {
+        if let Some(reason) = self.outcome.shed_reason() {
             told.say("svc.shed_reason", reason.as_str());
         }
         if let Some(waited) = self.exchange().and_then(|exchange| exchange.waited()) {
@@ -190,8 +190,8 @@ impl RequestMeta {
         if let Some(bytes) = self.request_body_bytes() {
             told.say("http.request.body.size", bytes);
         }
-        let (status, outcome) = (self.ending.status(), self.ending.outcome());
-        let has_left = matches!(outcome, Some(RequestOutcome::Left { .. }));
+        let (status, outcome) = (self.outcome.status(), self.outcome.decided());
+        let has_left = matches!(outcome, Some(Outcome::Left { .. }));
         if !has_left {
             told.say("http.response.status_code", status);
             told.say("http.response.body.size", end.body_bytes);
@@ -210,7 +210,7 @@ impl RequestMeta {
     /// Returns why the response ended after its head and before its end.
     fn why_cut(&self, response: ResponseEnd) -> &'static str {
         let exchange = self.exchange();
-        if self.ending.is_cut() {
+        if self.outcome.is_cut() {
             "shutdown"
         } else if exchange.is_some_and(|exchange| exchange.is_overdue()) {
             "timeout"

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
+use crate::connection::{Connection, Grant, Incoming, Input, Rejected, Rejection, Unreadable};
 use crate::http::{Head, MethodKind, RequestLine, Trace, Version, https_location};
 use crate::pool::{Origin, StreamKey};
 use crate::spool::Share;
@@ -14,10 +14,9 @@ use crate::trace::Tracer;
 
 use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
-use super::endpoints::Endpoints;
 use super::meta::RequestMeta;
-use crate::serve::io_thread::arrival::Door;
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 use crate::serve::shared::Shared;
 
 /// Starts a request whose head was read.
@@ -25,29 +24,29 @@ pub(in crate::serve) fn start(
     connection: &mut Connection<RequestMeta>,
     io: &mut Io,
     connection_key: u64,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     incoming: Incoming,
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
-    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
-    let Some(memory) = memory(connection, &io.shared, &head) else { return };
+    let Some(permit) = permit(connection, io, needs_permit) else { return };
+    let Some(memory) = memory(connection, io, &head) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
-    let Placed { trace, tracer } = place(io, ends, Some(&head));
-    let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
+    let Placed { trace, tracer } = place(io, endpoints, Some(&head));
+    let client_context = ClientContext::of(&io.shared.policy, endpoints, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
         io.shared.metrics.rate_limited.incr();
     }
-    let mut wishes = head.header_values("x-request-id");
-    let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
-    drop(wishes);
-    let by_method = match ends.door {
-        Door::Redirect => Some(redirect(&io.shared, &head)),
-        Door::Main | Door::Unix => answer_to_method(&head),
+    let mut requested_ids = head.header_values("x-request-id");
+    let request_id = io.ids.name(requested_ids.next().filter(|_| requested_ids.next().is_none()));
+    drop(requested_ids);
+    let by_method = match endpoints.listener {
+        ListenerKind::Redirect => Some(redirect(&io.shared, &head)),
+        ListenerKind::Main | ListenerKind::Unix => answer_to_method(&head),
     };
     let key = StreamKey { connection: connection_key, stream };
-    let mut meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
+    let mut meta = RequestMeta::new(key, endpoints, head, request_id, client_context, began);
     meta.memory = memory;
     if let Some(tracer) = &tracer {
         meta.open_span(tracer);
@@ -55,18 +54,19 @@ pub(in crate::serve) fn start(
     let config = &io.shared.config;
     let body_bytes_max =
         if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
-    let outlives_peer = meta.outlives_client(config.admission.abandoned_requests);
-    let fits = connection.begin(meta, Grant { body_bytes_max, outlives_peer, permit }, io.now);
+    let outlives_client = meta.outlives_client(config.admission.abandoned_requests);
+    let fits = connection.begin(meta, Grant { body_bytes_max, outlives_client, permit }, io.now);
+    let Some(stream) = connection.stream(stream) else { return };
     let decision = if !fits {
         let answer = too_many.unwrap_or_else(|| Answer::plain(413));
         Some(answer.into_refusal())
     } else if let Some(answer) = too_many.or(by_method) {
         Some(answer.into_decision())
     } else {
-        connection.request(stream).and_then(|meta| meta.find(io))
+        stream.request.find(io)
     };
     if let Some(decision) = decision {
-        connection.decide(stream, decision, io.now);
+        stream.decide(decision, io.now);
     }
 }
 
@@ -75,52 +75,51 @@ pub(in crate::serve) fn start_unreadable(
     connection: &mut Connection<RequestMeta>,
     io: &mut Io,
     connection_key: u64,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     unreadable: Unreadable,
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
-    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
+    let Some(permit) = permit(connection, io, needs_permit) else { return };
     io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
-    let meta = unread(io, key, ends, line, began);
-    connection.begin_unreadable(meta, permit, io.now);
+    let meta = unread(io, key, endpoints, line, began);
+    // It has no body.
+    let _ = connection.begin(meta, Grant { permit, ..Grant::default() }, io.now);
     let answer = match error {
         Rejected::Head(error) => Answer::plain(error.status()),
         Rejected::Late => Answer::plain(408),
-        Rejected::Misled => Answer::tls_expected(),
+        Rejected::PlainHttpOnTls => Answer::tls_expected(),
     };
-    connection.decide(stream, answer.into_decision(), io.now);
+    if let Some(stream) = connection.stream(stream) {
+        stream.decide(answer.into_decision(), io.now);
+    }
 }
 
 /// Acquires a permit for a request that needs one, or refuses the stream.
-fn permit(
-    connection: &mut Connection<RequestMeta>,
-    shared: &Shared,
-    is_needed: bool,
-) -> Option<Option<Permit>> {
+fn permit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: bool) -> Option<Option<Permit>> {
     if !is_needed {
         return Some(None);
     }
-    let permit = shared.stream_permits.try_acquire();
+    let permit = io.shared.stream_permits.try_acquire();
     if permit.is_none() {
-        shared.metrics.streams_refused.incr();
+        io.shared.metrics.streams_refused.incr();
         // The request has not been processed, so the client may retry it.
-        connection.refuse_stream();
+        connection.handle(Input::Refuse, io.now);
     }
     permit.map(Some)
 }
 
 /// Counts a head in the memory of all replies, or refuses the stream. Through header compression, an HTTP/2 client can
 /// make the server store a hundred times the bytes that it sends, while it withholds the bodies.
-fn memory(connection: &mut Connection<RequestMeta>, shared: &Shared, head: &Head) -> Option<Share> {
+fn memory(connection: &mut Connection<RequestMeta>, io: &Io, head: &Head) -> Option<Share> {
     let mut memory = Share::default();
     let bytes = head.memory_bytes() as u64;
     if head.version() != Version::Http2 {
         // An HTTP/1 head was not compressed, and its connection carries no other request.
-        memory.take(&shared.spool, bytes);
-    } else if !memory.try_take(&shared.spool, bytes) {
-        shared.metrics.streams_refused.incr();
-        connection.refuse_stream();
+        memory.take(&io.shared.spool, bytes);
+    } else if !memory.try_take(&io.shared.spool, bytes) {
+        io.shared.metrics.streams_refused.incr();
+        connection.handle(Input::Refuse, io.now);
         return None;
     }
     Some(memory)
@@ -131,14 +130,14 @@ impl RequestMeta {
     pub(in crate::serve) fn answered_unseen(
         io: &mut Io,
         connection_key: u64,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         rejection: Rejection,
     ) {
         let Rejection { stream, status, began } = rejection;
         io.shared.metrics.requests_by_method.incr(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
-        let mut meta = unread(io, key, ends, None, began);
-        meta.ending.head_goes_out(status, Origin::Server, &io.shared.metrics);
+        let mut meta = unread(io, key, endpoints, None, began);
+        meta.outcome.head_goes_out(status, Origin::Server, &io.shared.metrics);
         meta.finish(&io.shared, 0, true);
     }
 }
@@ -147,13 +146,13 @@ impl RequestMeta {
 fn unread(
     io: &mut Io,
     key: StreamKey,
-    ends: &Arc<Endpoints>,
+    endpoints: &Arc<Endpoints>,
     line: Option<RequestLine>,
     began: Instant,
 ) -> RequestMeta {
-    let Placed { trace, tracer } = place(io, ends, None);
-    let context = ClientContext::unread(&io.shared.policy, ends, trace, io.now);
-    let mut meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
+    let Placed { trace, tracer } = place(io, endpoints, None);
+    let context = ClientContext::unread(&io.shared.policy, endpoints, trace, io.now);
+    let mut meta = RequestMeta::unread(key, endpoints, io.ids.name(None), line, context, began);
     if let Some(tracer) = &tracer {
         meta.open_span(tracer);
     }
@@ -169,15 +168,16 @@ struct Placed {
 
 /// Determines the trace of a request, and whether it is recorded. A request that cannot be read is part of a trace only
 /// if it may be recorded.
-fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
+fn place(io: &mut Io, endpoints: &Endpoints, head: Option<&Head>) -> Placed {
     let shared = &io.shared;
     if shared.tracer.is_none() && !(shared.config.logs.trace_context && head.is_some()) {
         return Placed { trace: None, tracer: None };
     }
     let is_read = shared.tracer.as_ref().is_none_or(|tracer| tracer.config().has_trace_context);
-    let believed = head.filter(|_| is_read && shared.policy.proxies.believes_traces(ends.peer.ip()));
-    let fresh = io.ids.for_trace();
-    let mut trace = believed.map_or_else(|| Trace::begin(fresh), |head| Trace::of(head, fresh));
+    let trusted_head =
+        head.filter(|_| is_read && shared.policy.proxies.trusts_traces_of(endpoints.peer.ip()));
+    let new_ids = io.ids.for_trace();
+    let mut trace = trusted_head.map_or_else(|| Trace::begin(new_ids), |head| Trace::of(head, new_ids));
     let tracer = shared.tracer.as_ref().filter(|tracer| tracer.decide(&mut trace)).cloned();
     Placed { trace: Some(trace), tracer }
 }

@@ -5,7 +5,7 @@
  * that handler. There it finds these: C functions with the signatures of the inherited methods, which call those on the
  * instance. */
 #include "compat.h"
-#include "worker/connections/instances/forwarding.h"
+#include "worker/connections/instances/instances.h"
 
 /* Creates a method in the memory of classes, where the engine keeps C methods that a PHP class inherits. */
 static zend_function *stand_in(const zend_function *method, zif_handler handler)

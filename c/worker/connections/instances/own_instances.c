@@ -15,15 +15,64 @@
  * request's connections have been cleaned. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/own_worker.h"
-#include "worker/connections/apart.h"
-#include "worker/connections/instances/own_instances.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/engine/collector.h"
-#include "worker/stack/fiber.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
+#include "worker/stack/stack.h"
 
 #include <ext/spl/spl_exceptions.h>
 #include <stdlib.h>
+
+/* ---- the pool of instances ---- */
+
+static const char *reason(shim_turn turn)
+{
+    return turn == SHIM_TURN_STUCK ? ", and the request cannot wait here"
+                                   : ", and the request has waited until its time limit";
+}
+
+static bool throw_unserved(const shim_source *source, shim_turn turn)
+{
+    if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
+        shim_throw_cancelled();
+    } else if (turn == SHIM_TURN_REFUSED) {
+        zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
+                                               source->places.max, ZSTR_VAL(source->class->name));
+        shim_busy_error_throw(ZSTR_VAL(message));
+        zend_string_release(message);
+    } else {
+        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", source->places.max,
+                                ZSTR_VAL(source->class->name), reason(turn));
+    }
+    return false;
+}
+
+/* Takes a place for an instance, and waits for it if necessary. Fills `instance` with an idle one, or with undefined if the
+ * caller has to create one. Returns false if it has thrown. */
+static bool take_from(shim_source *source, zval *instance)
+{
+    const shim_turn turn = shim_turn_take_place(&source->places);
+    if (turn != SHIM_TURN_HERE) {
+        return throw_unserved(source, turn);
+    }
+    ZVAL_UNDEF(instance);
+    if (source->idle_count > 0) {
+        ZVAL_COPY_VALUE(instance, &source->idle[--source->idle_count]);
+    }
+    return true;
+}
+
+/* Releases the place, with a reusable instance or undefined. Runs no script code. */
+static void give_back(shim_source *source, zval *instance)
+{
+    if (!Z_ISUNDEF_P(instance)) {
+        ZVAL_COPY_VALUE(&source->idle[source->idle_count++], instance);
+    }
+    shim_turn_give_place(&source->places);
+}
+
+/* ---- the instances of a request ---- */
 
 typedef enum phase {
     MAKING = 0,
@@ -154,7 +203,7 @@ static void withdraw(const zend_object *proxy)
     zval none;
     ZVAL_UNDEF(&none);
     *entry = shim_current->instances.list[--shim_current->instances.count];
-    shim_source_give_back(source, &none);
+    give_back(source, &none);
     OBJ_RELEASE(held);
 }
 
@@ -217,7 +266,7 @@ static zend_object *take(zend_object *proxy, shim_source *source)
         return NULL;
     }
     GC_ADDREF(proxy);
-    if (!shim_source_take(source, &instance)) {
+    if (!take_from(source, &instance)) {
         OBJ_RELEASE(proxy);
         return NULL;
     }
@@ -389,7 +438,7 @@ static zend_object *forget(shim_own_instances *own, ssize_t at)
     if (entry.phase == KEPT) {
         ZVAL_COPY_VALUE(&kept, &entry.instance);
     }
-    shim_source_give_back(entry.source, &kept);
+    give_back(entry.source, &kept);
     return entry.proxy;
 }
 

@@ -2,8 +2,7 @@
  *
  * The class of the object extends or implements `$class`, so that it passes wherever that type is required. */
 #include "compat.h"
-#include "worker/connections/instances/per_request.h"
-#include "worker/connections/instances/proxy.h"
+#include "worker/connections/instances/instances.h"
 
 #include <ext/spl/spl_exceptions.h>
 #include <zend_smart_str.h>

@@ -5,10 +5,7 @@
  * not called at once (a closure, a callable), and where the engine looks it up in the class, it is a method of the proxy,
  * which finds the instance when it runs (forwarding.c): so none is bound to the request that looked it up. */
 #include "compat.h"
-#include "worker/connections/instances/forwarding.h"
-#include "worker/connections/instances/own_instances.h"
-#include "worker/connections/instances/proxy.h"
-#include "worker/connections/instances/source.h"
+#include "worker/connections/instances/instances.h"
 
 #include <ext/spl/spl_array.h>
 #include <zend_vm_opcodes.h>

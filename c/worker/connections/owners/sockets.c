@@ -4,10 +4,8 @@
  * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; a socket that
  * several connections use, or a connection and other code, has a separate owner, whom all of them wait for. */
 #include "compat.h"
-#include "worker/connections/owners/sockets.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/connections/owners/uses.h"
-#include "worker/stack/fiber.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 #include <errno.h>
 #include <stdlib.h>

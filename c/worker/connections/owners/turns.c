@@ -1,15 +1,11 @@
-/* Turns; see turns.h for their states and invariants. */
+/* Turns; see owners.h for their states and invariants. */
 #include "compat.h"
 #include "php/context/context.h"
-#include "php/context/host.h"
-#include "php/engine/execution_timer.h"
-#include "php/libc/clock.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
 #include "worker/connections/owners/graph.h"
-#include "worker/connections/owners/turns.h"
-#include "worker/stack/cancel.h"
-#include "worker/stack/carrier.h"
-#include "worker/stack/park.h"
-#include "worker/stack/ready.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
 
 /* After this time, a request counts as overdue, and may borrow from an owner that waits for something outside of the
  * thread. With a time limit, half of the remaining time, if that is less. */
@@ -109,7 +105,8 @@ bool shim_turns_joint_is_unknown(void)
     return turns.is_joint_unknown;
 }
 
-bool shim_turn_is_here(const shim_owned *thing)
+/* Whether the running request owns it, alone or jointly. */
+static bool turn_is_here(const shim_owned *thing)
 {
     return shim_running != NULL && owner_of(thing) == shim_running;
 }
@@ -129,11 +126,6 @@ bool shim_turns_has_opened(const shim_fiber *fiber)
         thing = thing->next;
     }
     return thing != NULL;
-}
-
-bool shim_turns_are_joint(const shim_fiber *fiber)
-{
-    return turns.joint.owner == fiber;
 }
 
 void shim_turn_own(shim_owned *thing, shim_fiber *fiber)
@@ -526,7 +518,7 @@ static shim_turn wait_for(waiter *own)
 shim_turn shim_turn_take(shim_owned *thing)
 {
     waiter own = {.fiber = shim_running, .thing = thing};
-    const bool is_here = shim_turn_is_here(thing) || serve(&own);
+    const bool is_here = turn_is_here(thing) || serve(&own);
     const shim_turn turn = is_here ? SHIM_TURN_HERE : wait_for(&own);
     if (thing->is_unknown && is_joint(thing)) {
         turns.is_joint_unknown = true;

@@ -1,6 +1,6 @@
-/* Uses; see uses.h for their invariants. */
+/* Uses; see owners.h for their invariants. */
 #include "compat.h"
-#include "worker/connections/owners/uses.h"
+#include "worker/connections/owners/owners.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,7 @@
+//! Traces and their export.
+
+mod collector;
+mod exceptions;
+mod jaeger;
+mod php;
+mod requests;
