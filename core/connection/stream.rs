@@ -7,7 +7,7 @@
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
 //!      │                      └──Refuse───────────────│──────────────▶ │
-//!      └──Answer, Refuse────────────────────────────Answer───────────▶ │
+//!      └──Respond, Refuse───────────────────────────Respond──────────▶ │
 //! ```
 
 use std::collections::VecDeque;
@@ -205,7 +205,7 @@ impl<R> Stream<R> {
     pub fn decide(&mut self, decision: Decision, now: Instant) {
         self.interruption = None;
         match decision {
-            Decision::Answer(reply) => {
+            Decision::Respond(reply) => {
                 if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
                     std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
                     && !reader.is_read()
