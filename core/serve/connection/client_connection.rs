@@ -228,7 +228,7 @@ impl ClientConnection {
                     RequestMeta::answered_unseen(io, self.key, &self.endpoints, rejection);
                 }
                 Command::Request(incoming) => {
-                    start(&mut self.connection, io, self.key, &self.endpoints, incoming)
+                    start(&mut self.connection, io, self.key, &self.endpoints, incoming);
                 }
                 Command::ShutDown { is_whole } => {
                     if is_whole {
