@@ -1,8 +1,7 @@
 //! Types that the engine (`core`) and the bindings to PHP and to plugins (`ffi`) both use.
 //!
 //! Neither of the two depends on the other; both depend on this crate, so that a type that one passes to the other is
-//! defined once and needs no conversion. The crate depends on nothing, has no state, and only describes values: what to do
-//! with them is decided by the crates that use it.
+//! defined once and needs no conversion. The crate depends on nothing and has no state.
 //!
 //! | file | content |
 //! |---|---|
@@ -14,7 +13,7 @@
 //! | `span`, `attribute` | the kind, the status and the attributes of spans |
 //! | `client_call` | calls of databases, key-value stores and HTTP servers |
 //! | `plugin` | the callbacks of a plugin |
-//! | `plugin_answer` | what plugins answer, and why an answer is refused |
+//! | `plugin_answer` | answers of plugins, and refusals of them |
 //! | `request_facts` | a request that has ended, as plugins see it |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]

@@ -17,7 +17,7 @@ pub struct OpcacheMemory {
     pub misses: u64,
 }
 
-/// Who uses the cache, and whether it must restart.
+/// The users of the cache, and whether it must restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpcacheFacts {
     /// Whether a restart is wanted: the cache is full, or a script has reset it.

@@ -1,4 +1,4 @@
-//! What plugins answer, and why an answer is refused.
+//! Answers of plugins, and refusals of them.
 
 use std::fmt;
 

@@ -262,7 +262,7 @@ mod tests {
         element(entry.as_bytes())
     }
 
-    fn element(address: &str, port: Option<u16>) -> Hop {
+    fn known(address: &str, port: Option<u16>) -> Hop {
         Hop::Known(ForwardedElement {
             address: Some(address.parse().unwrap()),
             port,
@@ -272,11 +272,11 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_standard_are_understood() {
-        assert_eq!(hop("for=192.0.2.43"), element("192.0.2.43", None));
-        assert_eq!(hop(r#"For="[2001:db8:cafe::17]:4711""#), element("2001:db8:cafe::17", Some(4711)));
-        assert_eq!(hop(r#"for="[2001:db8:cafe::17]""#), element("2001:db8:cafe::17", None));
-        assert_eq!(hop(r#"for="192.0.2.43:47011""#), element("192.0.2.43", Some(47_011)));
-        assert_eq!(hop(r#"for="192.0.2.43:_port""#), element("192.0.2.43", None));
+        assert_eq!(hop("for=192.0.2.43"), known("192.0.2.43", None));
+        assert_eq!(hop(r#"For="[2001:db8:cafe::17]:4711""#), known("2001:db8:cafe::17", Some(4711)));
+        assert_eq!(hop(r#"for="[2001:db8:cafe::17]""#), known("2001:db8:cafe::17", None));
+        assert_eq!(hop(r#"for="192.0.2.43:47011""#), known("192.0.2.43", Some(47_011)));
+        assert_eq!(hop(r#"for="192.0.2.43:_port""#), known("192.0.2.43", None));
         let hidden = ForwardedElement { https: Some(false), ..ForwardedElement::default() };
         assert_eq!(hop("for=_gazonk;proto=http;by=203.0.113.43"), Hop::Known(hidden.clone()));
         assert_eq!(hop("for=unknown;proto=HTTP"), Hop::Known(hidden.clone()));
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn entries_come_from_the_right_across_lines() {
         let all = hops(&["for=1.1.1.1, for=2.2.2.2", "for=3.3.3.3"]);
-        assert_eq!(all, [element("3.3.3.3", None), element("2.2.2.2", None), element("1.1.1.1", None)]);
+        assert_eq!(all, [known("3.3.3.3", None), known("2.2.2.2", None), known("1.1.1.1", None)]);
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
             ["for=\"", "\"\"\"", "for=\"\\", "for=\"a, for=6.6.6.6", ",,", "\\", "for=\"x\\\"", "\\\""]
         {
             let all = hops(&[&format!(r#"{left}, for="[2001:db8::1]:9""#)]);
-            assert_eq!(all[0], element("2001:db8::1", Some(9)), "{left}");
+            assert_eq!(all[0], known("2001:db8::1", Some(9)), "{left}");
             assert!(all[1..].contains(&Hop::Unreadable), "{left}");
         }
     }
@@ -355,11 +355,11 @@ mod tests {
         assert_eq!(
             all,
             [
-                element("4.4.4.4", None),
-                element("2001:db8::3", Some(443)),
-                element("2001:db8::2", None),
-                element("2001:db8::1", None),
-                element("1.1.1.1", Some(80)),
+                known("4.4.4.4", None),
+                known("2001:db8::3", Some(443)),
+                known("2001:db8::2", None),
+                known("2001:db8::1", None),
+                known("1.1.1.1", Some(80)),
                 Hop::Unreadable,
             ]
         );

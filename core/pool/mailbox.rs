@@ -172,7 +172,6 @@ pub struct Closed;
 
 /// Whether the reader must be notified of parts that were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub enum ReaderNotice {
     /// The reader must be notified.
     Due,

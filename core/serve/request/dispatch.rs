@@ -88,7 +88,7 @@ impl RequestMeta {
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
         let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
-        let representation = represent(&ready.asset, head, || io.ids.new_id());
+        let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
         let status = representation.status;
         let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
         self.send_representation(io, ready, representation, head, status >= 400)
@@ -126,7 +126,7 @@ impl RequestMeta {
     /// Offers the request to the pool.
     pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
         let script = self.script.take()?;
-        let (head, request_id) = self.take_head()?;
+        let head = Arc::clone(self.head()?);
         let ClientContext { client, trace, .. } = &self.client_context;
         let request = CompleteRequest {
             head,
@@ -139,12 +139,12 @@ impl RequestMeta {
             asked: (client.host.clone(), client.port),
             trace: trace.clone(),
             span: self.span.clone(),
-            request_id,
+            request_id: Arc::clone(&self.request_id),
             received_at: self.received_at,
         };
         let exchange = io.pool.exchange(request, self.key);
         let until = exchange.deadline;
-        self.set_exchange(Arc::clone(&exchange));
+        self.exchange = Some(Arc::clone(&exchange));
         if client_gone {
             exchange.abandon();
         }

@@ -48,7 +48,7 @@ impl RequestMeta {
         let reason = match found {
             Ok(Named::File(ready)) => return Some(self.send_named(io, &ready, head)),
             Ok(Named::Refused { file, reason }) => {
-                let id = self.request_id();
+                let id = &self.request_id;
                 io.shared.log.emit(&Event::FileRefused { file: &file, reason, request_id: id });
                 404
             }
@@ -64,7 +64,8 @@ impl RequestMeta {
     fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ReplyHead) -> Decision {
         let Some(asked) = self.head() else { return Answer::plain(500).into_decision() };
         let fields = std::mem::take(&mut head.fields);
-        let representation = represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.new_id());
+        let representation =
+            represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.new_id().to_string());
         let is_refused = representation.status >= 400 && representation.status != head.status;
         if representation.status != head.status {
             (head.status, head.reason) = (representation.status, None);

@@ -52,7 +52,7 @@ impl RequestMeta {
             length = Some(0);
         }
         // A request ID contains only bytes that are valid in a field.
-        let _ = head.fields.set(b"X-Request-ID", self.request_id().as_bytes());
+        let _ = head.fields.set(b"X-Request-ID", self.request_id.as_bytes());
         self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");

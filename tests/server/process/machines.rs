@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::docs;
+use crate::repository::docs;
 
 /// Commands that the scripts use on every machine.
 const EVERYWHERE: [&str; 25] = [

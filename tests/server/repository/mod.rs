@@ -3,5 +3,5 @@
 mod architecture;
 mod benchmark;
 mod circles;
-mod docs;
+pub(crate) mod docs;
 mod stubs;
