@@ -274,7 +274,7 @@ mod tests {
 
     fn request(text: &str, script: Script, body: Body) -> CompleteRequest {
         CompleteRequest {
-            head: head(text),
+            head: head(text).into(),
             body,
             script: script.into(),
             client: "[::ffff:192.0.2.7]:4711".parse().unwrap(),

@@ -1,8 +1,8 @@
-//! HTTP/1 on one connection: parses requests and encodes responses.
+//! HTTP/1 on one connection (RFC 9112): reads requests, and delimits their responses.
 //!
-//! Requests are answered one after the other, in order. Pipelined requests stay unparsed, so their memory is bounded. A
-//! body is read only when it will be used, and `100 Continue` is sent only then; otherwise the client gets the refusal
-//! instead. The meaning of a request is up to the owner.
+//! Requests are answered one after the other, in order; a pipelined request stays unparsed until its turn, so that its
+//! memory is bounded. A body is read, and `100 Continue` is sent, only once the owner wants the body; a client that is
+//! refused gets the refusal instead.
 //!
 //! ```text
 //!   Head ──complete──▶ Arriving ──begin──▶ Serving ──kept──▶ Head, by way of Skipping if a body is left
@@ -33,7 +33,7 @@ use super::timers::{Timer, TimerTable};
 pub(super) struct Http1<R> {
     state: Http1State<R>,
     /// The request that ended last, until the next command.
-    ended: Option<Box<Serving<R>>>,
+    ended: Option<Box<Stream<R>>>,
     buffers: Buffers,
     reader: HeadReader,
     /// The protocol of the peer, as known to the transport.
@@ -46,13 +46,17 @@ pub(super) struct Http1<R> {
     since: Instant,
     /// The steps left in the current turn.
     steps: u32,
+    /// The peer may still be sending input of the current request.
+    has_unread: bool,
+    /// The unread rest of its body, if it is not needed and its end can be found.
+    leftover: Option<Box<BodyReader>>,
 }
 
 /// The state of the connection; see the diagram above.
 #[derive(Debug)]
 enum Http1State<R> {
     /// The request is lost; its end has not been reported.
-    Aborting(Box<Serving<R>>),
+    Aborting(Box<Stream<R>>),
     /// A head was read, or found to be malformed; its request has not begun.
     Arriving { facts: ResponseFacts, framing: BodyFraming, is_readable: bool },
     /// Reading a head, or idle between requests.
@@ -64,21 +68,9 @@ enum Http1State<R> {
     /// A head cannot be parsed; this has not been reported.
     Refusing(Rejected),
     /// A request is being served.
-    Serving(Box<Serving<R>>),
+    Serving(Box<Stream<R>>),
     /// Discarding the rest of a body that was not needed.
     Skipping(Box<Skipping>),
-}
-
-/// A request, and how the connection continues after it.
-#[derive(Debug)]
-struct Serving<R> {
-    stream: Stream<R>,
-    /// The peer may still be sending input of this request.
-    has_unread: bool,
-    /// The rest of its body, if the connection continues after it.
-    leftover: Option<BodyReader>,
-    /// The rest of its body, if the connection closes and the framing is known.
-    remnant: Option<BodyReader>,
 }
 
 /// A body that is discarded.
@@ -105,6 +97,8 @@ impl<R> Http1<R> {
             began: now,
             since: now,
             steps: 0,
+            has_unread: false,
+            leftover: None,
         }
     }
 
@@ -167,9 +161,9 @@ impl<R> Http1<R> {
                 self.since = now;
             }
             Http1State::Lingering(lingering) => return self.buffers.received += lingering.discard(bytes),
-            Http1State::Serving(serving) if !self.buffers.has_input() => {
+            Http1State::Serving(stream) if !self.buffers.has_input() => {
                 // Bypasses the input buffer, which keeps only what belongs to the next request.
-                let (used, body_bytes) = serving.stream.take_body(bytes, now);
+                let (used, body_bytes) = stream.take_body(bytes, now);
                 self.buffers.received += body_bytes as u64;
                 rest = &bytes[used..];
             }
@@ -187,8 +181,8 @@ impl<R> Http1<R> {
         let sent = write(&mut self.buffers.output)?;
         self.steps = self.steps.saturating_sub(self.buffers.output.take_effort());
         self.buffers.note_sent(sent, now);
-        if let Http1State::Serving(serving) = &mut self.state {
-            serving.stream.note_unsent(self.buffers.output.len());
+        if let Http1State::Serving(stream) = &mut self.state {
+            stream.note_unsent(self.buffers.output.len());
         }
         Ok(())
     }
@@ -201,7 +195,7 @@ impl<R> Http1<R> {
     /// Returns the request being served.
     pub(super) fn stream(&mut self) -> Option<&mut Stream<R>> {
         match &mut self.state {
-            Http1State::Serving(serving) => Some(&mut serving.stream),
+            Http1State::Serving(stream) => Some(stream),
             _ => None,
         }
     }
@@ -216,14 +210,14 @@ impl<R> Http1<R> {
         };
         let stream = Stream::new(request, facts, framing, grant, now);
         let fits = !stream.is_too_long();
-        let serving = Serving { stream, has_unread: !is_readable, leftover: None, remnant: None };
-        self.state = Http1State::Serving(Box::new(serving));
+        self.has_unread = !is_readable;
+        self.state = Http1State::Serving(Box::new(stream));
         fits
     }
 
     /// Returns the request that the last command reported as ended.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
-        self.ended.as_mut().map(|serving| &mut serving.stream.request)
+        self.ended.as_mut().map(|stream| &mut stream.request)
     }
 
     /// Returns the next command.
@@ -349,12 +343,13 @@ impl<R> Http1<R> {
 
     /// Advances the current request.
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
-        let Http1State::Serving(serving) = &mut self.state else { return None };
-        serving.stream.set_client_gone(peer.is_closed || peer.is_broken);
-        if let Some(unwanted) = serving.stream.take_unwanted() {
-            serving.skip_body(unwanted, &mut self.buffers);
+        let Http1State::Serving(stream) = &mut self.state else { return None };
+        stream.set_client_gone(peer.is_closed || peer.is_broken);
+        if let Some(unwanted) = stream.take_unwanted() {
+            self.skip_body(unwanted);
         }
-        match serving.stream.advance(&mut self.buffers, &mut self.steps, now) {
+        let Http1State::Serving(stream) = &mut self.state else { return None };
+        match stream.advance(&mut self.buffers, &mut self.steps, now) {
             Pause::Ask(ask) => Some(Command::Stream(STREAM, ask)),
             Pause::Blocked if self.buffers.wants_flush(peer.has_pending_tls_output) => {
                 Some(Command::Transmit)
@@ -375,41 +370,40 @@ impl<R> Http1<R> {
     /// Ends the request after its response, and closes the connection if necessary.
     fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command {
         let is_whole = end == End::Complete;
-        let Http1State::Serving(mut serving) =
-            std::mem::replace(&mut self.state, Http1State::Over { is_whole })
+        let Http1State::Serving(stream) = std::mem::replace(&mut self.state, Http1State::Over { is_whole })
         else {
             return Command::Wait;
         };
-        let (leftover, remnant) = (serving.leftover.take(), serving.remnant.take());
+        let leftover = self.leftover.take();
         self.since = now;
         if self.buffers.has_input() {
             // The next request was pipelined; it begins now.
             self.began = now;
         }
         self.has_served = true;
-        let may_send = serving.has_unread
-            || serving.stream.is_cut_short()
+        let may_send = self.has_unread
+            || stream.is_cut_short()
             || peer.is_readable
             || self.buffers.has_input()
             || leftover.is_some();
-        if serving.stream.facts().keep_alive && is_whole {
+        if stream.facts().keep_alive && is_whole {
             self.state = match leftover {
-                Some(reader) => Http1State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
+                Some(reader) => Http1State::Skipping(Box::new(Skipping { reader: *reader, bytes: 0 })),
                 None => Http1State::Head,
             };
         } else if may_send && (peer.is_readable || !peer.is_closed) {
-            self.state = Http1State::Lingering(Box::new(Lingering::new(is_whole, remnant)));
+            self.state = Http1State::Lingering(Box::new(Lingering::new(is_whole, leftover)));
         }
-        let sent_bytes = serving.stream.reply_bytes();
-        self.ended = Some(serving);
+        let sent_bytes = stream.reply_bytes();
+        self.ended = Some(stream);
         Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false, is_whole })
     }
 
     fn step_aborting(&mut self) -> Option<Command> {
         let over = Http1State::Over { is_whole: false };
-        let Http1State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
-        let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
-        self.ended = Some(serving);
+        let Http1State::Aborting(stream) = std::mem::replace(&mut self.state, over) else { return None };
+        let sent_bytes = stream.reply_bytes().saturating_sub(self.buffers.unsent());
+        self.ended = Some(stream);
         Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true, is_whole: false }))
     }
 
@@ -422,15 +416,15 @@ impl<R> Http1<R> {
     fn abort(&mut self) {
         let over = Http1State::Over { is_whole: false };
         self.state = match std::mem::replace(&mut self.state, over) {
-            Http1State::Serving(serving) => Http1State::Aborting(serving),
-            Http1State::Aborting(serving) => Http1State::Aborting(serving),
+            Http1State::Serving(stream) => Http1State::Aborting(stream),
+            Http1State::Aborting(stream) => Http1State::Aborting(stream),
             _ => Http1State::Over { is_whole: false },
         };
     }
 
     /// Returns whether the request continues until it is offered although its peer has gone.
     fn continues_without_client(&self) -> bool {
-        matches!(&self.state, Http1State::Serving(serving) if serving.stream.continues_without_client())
+        matches!(&self.state, Http1State::Serving(stream) if stream.continues_without_client())
     }
 
     /// Returns the timers of the current wait; none while waiting for the owner.
@@ -450,10 +444,10 @@ impl<R> Http1<R> {
             timers.set(Timer::Write, self.buffers.output_since() + terms.write_timeout);
         }
         match &self.state {
-            Http1State::Serving(serving) => {
+            Http1State::Serving(stream) => {
                 // Unread output, such as `100 Continue`, must not extend the wait for the reply: the peer may have sent
                 // its body without reading it.
-                if let Some((timer, at)) = serving.stream.timer(terms.body_timeout)
+                if let Some((timer, at)) = stream.timer(terms.body_timeout)
                     && (timer == Timer::Reply || !has_unread_output)
                 {
                     timers.set(timer, at);
@@ -492,7 +486,7 @@ impl<R> Http1<R> {
     fn on_timeout(&mut self, timer: Timer) {
         match (timer, &mut self.state) {
             (Timer::Exchange | Timer::Write, _) => self.abort(),
-            (Timer::Body | Timer::Reply, Http1State::Serving(serving)) => serving.stream.on_timeout(),
+            (Timer::Body | Timer::Reply, Http1State::Serving(stream)) => stream.on_timeout(),
             (Timer::Header, _) => self.state = Http1State::Refusing(Rejected::Late),
             (Timer::Linger, Http1State::Lingering(lingering)) => {
                 self.state = Http1State::Over { is_whole: lingering.is_whole };
@@ -500,24 +494,22 @@ impl<R> Http1<R> {
             _ => self.state = Http1State::Over { is_whole: true },
         }
     }
-}
 
-impl<R> Serving<R> {
     /// Discards the part of an unneeded body that is here. The rest is discarded after the response, unless it is
     /// uncertain whether the peer sends it; then the connection closes.
-    fn skip_body(&mut self, unwanted: Unwanted, buffers: &mut Buffers) {
+    fn skip_body(&mut self, unwanted: Unwanted) {
+        let Http1State::Serving(stream) = &mut self.state else { return };
         let mut reader = unwanted.reader;
-        let discarded = reader.discard(buffers.input());
-        if discarded.is_err() || (!reader.is_read() && unwanted.is_doubtful) {
-            self.stream.end_connection();
+        let discarded = reader.discard(self.buffers.input());
+        let is_read = reader.is_read();
+        if discarded.is_err() || (!is_read && unwanted.is_doubtful) {
+            stream.end_connection();
             self.has_unread = true;
-            self.remnant = discarded.is_ok().then_some(reader);
-        } else if !reader.is_read() {
-            self.leftover = Some(reader);
         }
         let Ok((used, body_bytes)) = discarded else { return };
-        buffers.consume(used);
-        buffers.received += body_bytes as u64;
+        self.leftover = (!is_read).then(|| Box::new(reader));
+        self.buffers.consume(used);
+        self.buffers.received += body_bytes as u64;
     }
 }
 

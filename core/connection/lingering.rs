@@ -19,20 +19,20 @@ pub(super) struct Lingering {
     /// The number of bytes discarded.
     bytes: u64,
     /// The body that the input belongs to, if known.
-    remnant: Option<BodyReader>,
+    rest: Option<Box<BodyReader>>,
 }
 
 impl Lingering {
-    /// Begins to linger; `remnant` is the body that the input continues, if any.
-    pub(super) fn new(is_whole: bool, remnant: Option<BodyReader>) -> Self {
-        Self { is_whole, is_shut: false, bytes: 0, remnant }
+    /// Begins to linger; `rest` is the body that the input continues, if any.
+    pub(super) fn new(is_whole: bool, rest: Option<Box<BodyReader>>) -> Self {
+        Self { is_whole, is_shut: false, bytes: 0, rest }
     }
 
     /// Discards input; returns the number of body bytes in it.
     pub(super) fn discard(&mut self, bytes: &[u8]) -> u64 {
         self.bytes += bytes.len() as u64;
-        let remnant = self.remnant.as_mut();
-        let taken = remnant.and_then(|remnant| remnant.discard(bytes).ok());
+        let rest = self.rest.as_mut();
+        let taken = rest.and_then(|rest| rest.discard(bytes).ok());
         taken.map_or(0, |(_, body_bytes)| body_bytes as u64)
     }
 

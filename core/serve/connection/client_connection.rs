@@ -23,10 +23,9 @@ use crate::serve::disk::slices::slice_now;
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind, NewConnection};
 use crate::serve::net::tls_stream::TlsStream;
-use crate::serve::net::transport::Transport;
-use crate::serve::net::wire::{Got, Wire};
-use crate::serve::request::answer::refusal;
+use crate::serve::net::transport::{Got, Transport};
 use crate::serve::request::meta::RequestMeta;
+use crate::serve::request::server_response::refusal;
 use crate::serve::request::start::{start, start_unreadable};
 use crate::serve::shared::Shared;
 
@@ -39,7 +38,7 @@ pub(in crate::serve) struct ClientConnection {
     pub(in crate::serve) armed: Armed,
     /// The last round of handovers that considered it.
     pub(super) handover_round: u32,
-    wire: Wire,
+    transport: Transport,
     endpoints: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
     /// The share of the memory of all replies for the buffers of HTTP/2 and TLS.
@@ -91,16 +90,16 @@ impl ClientConnection {
         let transport = match terms {
             Some(terms) => {
                 let session = terms.session().map_err(std::io::Error::other)?;
-                Transport::Tls(Box::new(TlsStream::new(new.socket, session)))
+                Transport::tls(TlsStream::new(new.socket, session))
             }
-            None => Transport::Plain(new.socket),
+            None => Transport::plain(new.socket),
         };
         let connection = Connection::new(Arc::clone(&io.terms), transport.can_send_files(), io.now);
         Ok(Self {
             key: 0,
             armed: Armed::default(),
             handover_round: 0,
-            wire: Wire::new(transport),
+            transport,
             connection,
             endpoints,
             copied: Share::default(),
@@ -112,19 +111,19 @@ impl ClientConnection {
 
     /// Returns the socket, for the poller.
     pub(in crate::serve) fn socket(&mut self) -> &mut TcpStream {
-        self.wire.transport.socket()
+        self.transport.socket()
     }
 
     /// Returns whether the connection has nothing under way, so that another thread can take it.
     pub(in crate::serve) fn is_at_rest(&self) -> bool {
-        let peer = self.wire.peer();
+        let peer = self.transport.peer();
         let is_quiet = !(peer.is_readable || peer.is_closed || peer.is_broken || peer.has_pending_tls_output);
         is_quiet && !self.is_in_line && self.connection.is_at_rest()
     }
 
     /// Handles an event of the poller.
     pub(in crate::serve) fn on_event(&mut self, io: &mut Io, event: &Event) -> ConnectionState {
-        self.wire.note(event);
+        self.transport.note(event);
         self.advance(io)
     }
 
@@ -186,7 +185,7 @@ impl ClientConnection {
         let is_memory_tight = !io.shared.spool.has_memory_for(OUTPUT_BYTES_MAX as u64);
         let is_closing = io.shared.lifecycle.is_closing();
         self.connection.handle(Input::Turn { is_closing, is_memory_tight }, io.now);
-        self.wire.transport.set_memory_tight(is_memory_tight);
+        self.transport.set_memory_tight(is_memory_tight);
         self.run(io)
     }
 
@@ -202,7 +201,7 @@ impl ClientConnection {
         if received > 0 {
             io.shared.metrics.request_bytes.add(received);
         }
-        let copied = self.connection.copied_bytes() + self.wire.transport.held_back() as u64;
+        let copied = self.connection.copied_bytes() + self.transport.held_back() as u64;
         self.copied.set(&io.shared.spool, copied);
         state
     }
@@ -210,10 +209,10 @@ impl ClientConnection {
     /// Carries out commands until the connection waits or ends.
     fn carry_out(&mut self, io: &mut Io) -> ConnectionState {
         loop {
-            match self.connection.poll_command(self.wire.peer(), io.now) {
+            match self.connection.poll_command(self.transport.peer(), io.now) {
                 Command::Close { is_whole } => {
                     if is_whole {
-                        self.wire.transport.send_close_notify();
+                        self.transport.send_close_notify();
                     }
                     return ConnectionState::Ended;
                 }
@@ -229,13 +228,13 @@ impl ClientConnection {
                     RequestMeta::answered_unseen(io, self.key, &self.endpoints, rejection);
                 }
                 Command::Request(incoming) => {
-                    start(&mut self.connection, io, self.key, &self.endpoints, incoming)
+                    start(&mut self.connection, io, self.key, &self.endpoints, incoming);
                 }
                 Command::ShutDown { is_whole } => {
                     if is_whole {
-                        self.wire.transport.send_close_notify();
+                        self.transport.send_close_notify();
                     }
-                    self.wire.transport.shut_down();
+                    self.transport.shut_down();
                 }
                 Command::Stream(stream, ask) => self.handle_ask(io, stream, ask),
                 Command::Transmit => self.write(io),
@@ -250,12 +249,12 @@ impl ClientConnection {
     }
 
     fn read(&mut self, io: &mut Io, looks_again: bool) {
-        self.wire.is_readable |= looks_again;
-        let got = self.wire.read(&mut io.scratch);
+        self.transport.is_readable |= looks_again;
+        let got = self.transport.read(&mut io.scratch);
         self.note_handshake(io, false);
         match got {
             Got::Bytes(count) => {
-                if let Some(protocol) = self.wire.transport.protocol() {
+                if let Some(protocol) = self.transport.protocol() {
                     self.connection.handle(Input::Protocol(protocol), io.now);
                 }
                 self.connection.handle(Input::Bytes(&io.scratch[..count]), io.now);
@@ -266,9 +265,9 @@ impl ClientConnection {
     }
 
     fn write(&mut self, io: &mut Io) {
-        let (wire, mut cold) = (&mut self.wire, None);
+        let (transport, mut cold) = (&mut self.transport, None);
         let result = self.connection.transmit(io.now, |output| {
-            let sent = wire.flush(output)?;
+            let sent = transport.flush(output)?;
             cold = output.take_cold();
             std::io::Result::Ok(sent)
         });
@@ -362,7 +361,7 @@ impl ClientConnection {
 
     /// Counts the handshake once it is over, and keeps the facts about the session for scripts.
     fn note_handshake(&mut self, io: &Io, is_last_look: bool) {
-        let Some(tls) = self.wire.transport.tls() else { return };
+        let Some(tls) = self.transport.session() else { return };
         let Some(outcome) = tls.take_handshake(is_last_look) else { return };
         io.shared.metrics.tls_handshakes.incr(outcome);
         match outcome {
@@ -412,7 +411,7 @@ fn refuse(stream: &mut Stream<RequestMeta>, io: &Io, status: u16) {
 /// Takes the parts of a reply that are ready.
 fn collect(stream: &mut Stream<RequestMeta>) {
     stream.collect(|request, parts| {
-        request.exchange().map_or_else(Share::default, |exchange| exchange.collect(parts))
+        request.exchange.as_ref().map_or_else(Share::default, |exchange| exchange.collect(parts))
     });
 }
 
@@ -420,7 +419,7 @@ fn collect(stream: &mut Stream<RequestMeta>) {
 fn cut_off(stream: &mut Stream<RequestMeta>, io: &mut Io) {
     let mut stage = None;
     stream.request.cut(&io.pool);
-    stream.collect(|request, parts| match request.exchange() {
+    stream.collect(|request, parts| match &request.exchange {
         Some(exchange) => {
             let (was, share) = exchange.withdraw_collecting(parts);
             stage = Some(was);

@@ -26,8 +26,7 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
 use super::schedule::{PeriodicJob, Schedule};
-use crate::serve::net::transport::Transport;
-use crate::serve::net::wire::{Got, Wire};
+use crate::serve::net::transport::{Got, Transport};
 use crate::serve::ops::connection::{OpsConnection, OpsStep, TURN, terms};
 use crate::serve::ops::facts::OpsFacts;
 use crate::serve::ops::port::OpsResponder;
@@ -193,7 +192,7 @@ struct OpsPort {
 }
 
 struct OpsPlace {
-    wire: Wire,
+    transport: Transport,
     connection: OpsConnection,
 }
 
@@ -283,10 +282,10 @@ impl OpsPort {
         let entry = self.places.vacant_entry();
         let key = entry.key();
         if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
-            let mut wire = Wire::new(Transport::Plain(socket));
+            let mut transport = Transport::plain(socket);
             // It is driven before its first event.
-            wire.is_readable = true;
-            entry.insert(OpsPlace { wire, connection });
+            transport.is_readable = true;
+            entry.insert(OpsPlace { transport, connection });
             self.drive(key, now);
         }
     }
@@ -294,7 +293,7 @@ impl OpsPort {
     /// Processes an event of a connection.
     fn on_event(&mut self, key: usize, event: &mio::event::Event, now: Instant) {
         if let Some(place) = self.places.get_mut(key) {
-            place.wire.note(event);
+            place.transport.note(event);
         }
         self.drive(key, now);
     }
@@ -330,10 +329,10 @@ impl OpsPlace {
     fn take_turn(&mut self, responder: &OpsResponder<OpsFacts>, date: [u8; 29], now: Instant) -> TurnEnd {
         self.connection.handle(TURN, now);
         for _ in 0..OPS_STEPS_PER_TURN {
-            match self.connection.poll(responder, date, self.wire.peer(), now) {
+            match self.connection.poll(responder, date, self.transport.peer(), now) {
                 OpsStep::Close => return TurnEnd::Close,
                 OpsStep::Read => self.read(now),
-                OpsStep::ShutDown => self.wire.transport.shut_down(),
+                OpsStep::ShutDown => self.transport.shut_down(),
                 OpsStep::Transmit => self.write(now),
                 OpsStep::Wait => return TurnEnd::Wait,
                 OpsStep::Yield => return TurnEnd::Yield,
@@ -344,7 +343,7 @@ impl OpsPlace {
 
     fn read(&mut self, now: Instant) {
         let mut bytes = [0; 4096];
-        let input = match self.wire.read(&mut bytes) {
+        let input = match self.transport.read(&mut bytes) {
             Got::Bytes(count) => Input::Bytes(&bytes[..count]),
             Got::End => Input::End,
             Got::Nothing => Input::WouldBlock,
@@ -353,8 +352,8 @@ impl OpsPlace {
     }
 
     fn write(&mut self, now: Instant) {
-        let wire = &mut self.wire;
-        let result = self.connection.transmit(now, |output| wire.flush(output));
+        let transport = &mut self.transport;
+        let result = self.connection.transmit(now, |output| transport.flush(output));
         drop(result);
     }
 }

@@ -6,6 +6,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::http::FreshIds;
+use crate::sync::primitive::Arc;
 
 /// The longest request ID accepted from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
@@ -25,9 +26,9 @@ impl RequestIds {
     }
 
     /// Returns the ID of a request whose client sent `requested` as its ID.
-    pub(in crate::serve) fn name(&mut self, requested: Option<&[u8]>) -> String {
+    pub(in crate::serve) fn name(&mut self, requested: Option<&[u8]>) -> Arc<str> {
         match requested.and_then(well_formed) {
-            Some(requested) => requested.to_owned(),
+            Some(requested) => requested.into(),
             None => self.new_id(),
         }
     }
@@ -39,11 +40,11 @@ impl RequestIds {
     }
 
     /// Generates an ID of 32 hexadecimal digits.
-    pub(in crate::serve) fn new_id(&mut self) -> String {
+    pub(in crate::serve) fn new_id(&mut self) -> Arc<str> {
         let (thread, mixed) = self.numbers();
         let digits = [hex_digits(thread), hex_digits(mixed)];
         // One allocation and one copy; pushing each digit would cost a request 500 instructions.
-        str::from_utf8(digits.as_flattened()).unwrap_or_default().to_owned()
+        str::from_utf8(digits.as_flattened()).unwrap_or_default().into()
     }
 
     /// Returns the thread's random number, and one that does not repeat on this thread.
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_well_formed_name_is_kept() {
-        assert_eq!(RequestIds::new().name(Some(b"Ab3.x:y-_")), "Ab3.x:y-_");
+        assert_eq!(&*RequestIds::new().name(Some(b"Ab3.x:y-_")), "Ab3.x:y-_");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The end of a request: the answer when its client leaves, its wait is over or the server stops, and its record.
+//! The end of a request: the response when its client leaves, its wait is over or the server stops, and its record.
 //!
 //! Each request is recorded exactly once, with the status that its client received or would have received. Nothing is
 //! sent here, and how a request ends is decided by its [`RequestOutcome`](super::outcome::RequestOutcome).
@@ -13,8 +13,8 @@ use crate::policy::deny::Denial;
 use crate::sync::exchange_state::ExchangeStage;
 use crate::time;
 
-use super::answer::{Answer, refusal};
 use super::meta::RequestMeta;
+use super::server_response::{ServerResponse, refusal};
 use super::server_span::{RecordedEnd, ResponseEnd};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::pool_client::PoolClient;
@@ -41,7 +41,7 @@ impl RequestMeta {
     fn call_off(&mut self, io: &Io) -> bool {
         let has_left = self.outcome.is_up_to_client();
         let runs_on = has_left && self.outlives_client(io.shared.config.admission.abandoned_requests);
-        let Some(exchange) = self.exchange() else { return false };
+        let Some(exchange) = &self.exchange else { return false };
         let stage = if runs_on {
             exchange.abandon()
         } else {
@@ -64,10 +64,10 @@ impl RequestMeta {
     }
 
     /// Notes that the drain deadline has passed: no worker answers from now on. The connection tries once to send the
-    /// answer.
+    /// response.
     pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
         self.outcome.cut();
-        if self.exchange().is_some() {
+        if self.exchange.is_some() {
             pool.leave(self.ticket.take());
         }
     }
@@ -98,7 +98,7 @@ impl RequestMeta {
 
     /// Withdraws a request that no worker has claimed; returns the stage it was in and when it was offered.
     fn take_unclaimed(&mut self, pool: &PoolClient) -> Option<(ExchangeStage, Instant)> {
-        let exchange = self.exchange()?;
+        let exchange = self.exchange.as_ref()?;
         let offered_at = exchange.offered_at;
         let stage = exchange.withdraw_unclaimed();
         if !matches!(stage, ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) {
@@ -115,7 +115,7 @@ impl RequestMeta {
 
     fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) -> Decision {
         self.outcome.refuse(reason, was_wasted);
-        Answer::plain(reason.status()).into_decision()
+        ServerResponse::plain(reason.status()).into_decision()
     }
 
     fn record(&self, shared: &Shared, body_bytes: u64, response: ResponseEnd) {
@@ -149,12 +149,12 @@ impl RequestMeta {
             status,
             bytes,
             duration,
-            queue_wait: self.exchange().and_then(|exchange| exchange.waited()),
+            queue_wait: self.exchange.as_ref().and_then(|exchange| exchange.waited()),
             client: self.client_context.client.addr.ip().to_canonical(),
             user_agent: head.and_then(|head| head.header("user-agent")),
             referer: head.and_then(|head| head.header("referer")),
             protocol: self.version.as_str(),
-            request_id: self.request_id(),
+            request_id: &self.request_id,
             trace: self.client_context.trace.as_ref(),
             shed_reason: self.outcome.shed_reason().map(ShedReason::as_str),
             denied_by: self.denial.map(Denial::as_str),

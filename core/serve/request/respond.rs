@@ -11,8 +11,8 @@ use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, ReplyHead};
 use crate::time;
 
-use super::answer::{PAGE_TYPE, page};
 use super::meta::RequestMeta;
+use super::server_response::{PAGE_TYPE, page};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Router;
 
@@ -52,7 +52,7 @@ impl RequestMeta {
             length = Some(0);
         }
         // A request ID contains only bytes that are valid in a field.
-        let _ = head.fields.set(b"X-Request-ID", self.request_id().as_bytes());
+        let _ = head.fields.set(b"X-Request-ID", self.request_id.as_bytes());
         self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");

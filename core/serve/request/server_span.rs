@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text};
+use crate::http::{FreshIds, MethodKind, Trace, Version, forwarded, ip_text};
 use crate::time;
 use crate::trace::{
     AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanContext, SpanId, SpanKind,
@@ -84,7 +84,7 @@ impl RequestMeta {
 
     /// Makes the span of the wait for a worker, which ends with the request at the latest.
     fn admission_wait(&self, own: &RequestSpan, ended_at: Instant) -> Option<Span> {
-        let exchange = self.exchange()?;
+        let exchange = self.exchange.as_ref()?;
         let until = exchange.waited().map_or(ended_at, |waited| exchange.offered_at + waited);
         Some(own.part(RequestPart::AdmissionWait, exchange.offered_at, until))
     }
@@ -142,7 +142,7 @@ impl RequestMeta {
 
     fn tell_addresses(&self, told: &mut ToldSpan<'_>) {
         let client = &self.client_context.client;
-        let host = client.host.as_deref().or_else(|| self.head().and_then(Head::host));
+        let host = client.host.as_deref().or_else(|| self.head().and_then(|head| head.host()));
         let (address, port) = match host.map(split_host) {
             // Without a port, the client used the default port of the scheme.
             Some((name, port)) => {
@@ -172,11 +172,11 @@ impl RequestMeta {
 
     /// Adds the attributes that only this server knows.
     fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
-        told.say("svc.request_id", self.request_id().to_owned());
+        told.say("svc.request_id", self.request_id.to_string());
         if let Some(reason) = self.outcome.shed_reason() {
             told.say("svc.shed_reason", reason.as_str());
         }
-        if let Some(waited) = self.exchange().and_then(|exchange| exchange.waited()) {
+        if let Some(waited) = self.exchange.as_ref().and_then(|exchange| exchange.waited()) {
             told.say("svc.queue_wait_us", time::as_micros(waited));
             told.say("svc.parked_us", time::as_micros(parked));
         }
@@ -209,7 +209,7 @@ impl RequestMeta {
 
     /// Returns why the response ended after its head and before its end.
     fn why_cut(&self, response: ResponseEnd) -> &'static str {
-        let exchange = self.exchange();
+        let exchange = self.exchange.as_ref();
         if self.outcome.is_cut() {
             "shutdown"
         } else if exchange.is_some_and(|exchange| exchange.is_overdue()) {
@@ -225,7 +225,7 @@ impl RequestMeta {
 
     /// Returns the length of the request's body, if it is known.
     fn request_body_bytes(&self) -> Option<u64> {
-        if let Some(exchange) = self.exchange() {
+        if let Some(exchange) = &self.exchange {
             return Some(exchange.request.body.len());
         }
         let head = self.head()?;

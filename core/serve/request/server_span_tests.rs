@@ -63,7 +63,7 @@ impl Scene {
             ClientContext { client: Client::direct(peer, false), quota: None, trace: Some(trace) }
         };
         let mut meta = make(StreamKey { connection: 0, stream: 0 }, &endpoints, &context);
-        meta.open_span(&tracer);
+        meta.open_span(Some(&tracer));
         Self { meta, metrics: Metrics::new() }
     }
 
