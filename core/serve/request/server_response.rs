@@ -1,7 +1,7 @@
-//! Responses that the server generates itself.
+//! Responses that the server generates: errors, redirects, refusals.
 //!
-//! They are short, plain text, and the same for all clients; a refusal on overload says so. They contain nothing from
-//! the request, so nothing needs escaping.
+//! They are short plain text and the same for all clients. They contain nothing from the request, so nothing needs
+//! escaping.
 
 use crate::connection::{Decision, Reply};
 use crate::http::{Fields, status};
@@ -15,27 +15,27 @@ const STUB_PAGE: &str = "<!doctype html>\n<title>svc</title>\n<p>svc is running 
 
 /// A complete response.
 #[derive(Debug)]
-pub(in crate::serve) struct Answer {
+pub(in crate::serve) struct ServerResponse {
     /// The status code.
     pub(in crate::serve) status: u16,
     fields: Fields,
     body: Vec<u8>,
 }
 
-impl Answer {
-    /// Makes the plain answer for `status`.
+impl ServerResponse {
+    /// Makes the plain response for `status`.
     pub(in crate::serve) fn plain(status: u16) -> Self {
-        let mut answer = Self { status, fields: Fields::new(), body: page(status) };
-        if !answer.body.is_empty() {
-            answer.fields.push_own(b"Content-Type", PAGE_TYPE);
+        let mut response = Self { status, fields: Fields::new(), body: page(status) };
+        if !response.body.is_empty() {
+            response.fields.push_own(b"Content-Type", PAGE_TYPE);
         }
         if matches!(status, 503 | 529) {
-            answer.fields.push_own(b"Retry-After", b"1");
+            response.fields.push_own(b"Retry-After", b"1");
         }
-        answer
+        response
     }
 
-    /// Adds fields to the answer.
+    /// Adds fields to the response.
     pub(in crate::serve) fn with(mut self, fields: &Fields) -> Self {
         for (name, value) in fields {
             // They were valid fields before.
@@ -44,58 +44,58 @@ impl Answer {
         self
     }
 
-    /// Makes the answer to a client that has exceeded its quota, with the number of seconds it must wait.
+    /// Makes the response to a client that has exceeded its quota, with the number of seconds it must wait.
     pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
-        let mut answer = Self::plain(429);
-        answer.fields.push_own(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
-        answer
+        let mut response = Self::plain(429);
+        response.fields.push_own(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
+        response
     }
 
-    /// Makes the answer to plain HTTP on a port that requires HTTPS.
+    /// Makes the response to plain HTTP on a port that requires HTTPS.
     pub(in crate::serve) fn tls_expected() -> Self {
-        let mut answer = Self::plain(400);
-        answer.body.extend_from_slice(b"This port requires HTTPS.\n");
-        answer
+        let mut response = Self::plain(400);
+        response.body.extend_from_slice(b"This port requires HTTPS.\n");
+        response
     }
 
-    /// Makes the answer to a method that the resource does not support.
+    /// Makes the response to a method that the resource does not support.
     pub(in crate::serve) fn not_allowed(methods: &[u8]) -> Self {
-        let mut answer = Self::plain(405);
-        answer.fields.push_own(b"Allow", methods);
-        answer
+        let mut response = Self::plain(405);
+        response.fields.push_own(b"Allow", methods);
+        response
     }
 
-    /// Makes the answer to `OPTIONS` for the server as a whole, or for a static file.
+    /// Makes the response to `OPTIONS` for the server as a whole, or for a static file.
     pub(in crate::serve) fn options(methods: &[u8]) -> Self {
-        let mut answer = Self::plain(204);
-        answer.fields.push_own(b"Allow", methods);
-        answer
+        let mut response = Self::plain(204);
+        response.fields.push_own(b"Allow", methods);
+        response
     }
 
     /// Makes a permanent redirect to `location`.
     pub(in crate::serve) fn moved(location: &[u8]) -> Self {
-        let mut answer = Self::plain(301);
-        answer.fields.push_own(b"Location", location);
-        answer
+        let mut response = Self::plain(301);
+        response.fields.push_own(b"Location", location);
+        response
     }
 
     /// Makes a permanent redirect to `location` that keeps the method.
     pub(in crate::serve) fn to_https(location: &[u8]) -> Self {
-        let mut answer = Self::plain(308);
-        answer.fields.push_own(b"Location", location);
-        answer
+        let mut response = Self::plain(308);
+        response.fields.push_own(b"Location", location);
+        response
     }
 
     /// Makes the page of the executor without PHP.
     pub(in crate::serve) fn stub() -> Self {
-        let mut answer = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };
-        answer.fields.push_own(b"Content-Type", b"text/html; charset=utf-8");
-        answer
+        let mut response = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };
+        response.fields.push_own(b"Content-Type", b"text/html; charset=utf-8");
+        response
     }
 
     /// Answers a request with it.
     pub(in crate::serve) fn into_decision(self) -> Decision {
-        Decision::Answer(self.into_reply())
+        Decision::Respond(self.into_reply())
     }
 
     /// Refuses a request with it: the connection ends with this response.
@@ -116,9 +116,9 @@ impl Answer {
     }
 }
 
-/// Refuses a request with the plain answer for `status`: the connection ends with this response.
+/// Refuses a request with the plain response for `status`: the connection ends with this response.
 pub(in crate::serve) fn refusal(status: u16) -> Decision {
-    Answer::plain(status).into_refusal()
+    ServerResponse::plain(status).into_refusal()
 }
 
 /// The type of [`page`].
@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_refusal_on_overload_says_so_and_when_to_come_back() {
-        let answer = Answer::plain(529);
-        assert_eq!(answer.body, b"Site is overloaded");
+        let response = ServerResponse::plain(529);
+        assert_eq!(response.body, b"Site is overloaded");
         assert_eq!(status::reason(529), "Site is overloaded");
-        assert_eq!(answer.fields.get(b"retry-after"), Some(&b"1"[..]));
+        assert_eq!(response.fields.get(b"retry-after"), Some(&b"1"[..]));
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! Observes the server's output on an HTTP/2 connection, and the part of it that the socket has accepted.
+//! Follows the frames that the server sends on an HTTP/2 connection, and how far the socket has accepted them.
 //!
-//! The library frames headers and bodies and does not report when. This watch finds the headers that the library sends
-//! by itself, and tells whether a body has reached the socket. It reports the headers of each stream, its body bytes as
-//! they are sent, and that its last frame has been sent, in this order. It keeps one entry per waiting frame, no bytes,
-//! and sends nothing.
+//! h2 frames heads and bodies, and reports neither the heads that it sends on its own, such as 431, nor when a body has
+//! reached the socket. For each stream, the watch reports its heads, its body bytes as they are sent, and its last frame,
+//! in this order. It keeps one entry for each pending frame, and no bytes.
 
 use std::collections::VecDeque;
 
@@ -11,7 +10,7 @@ use super::frame_heads::{DATA, FrameHead, FrameHeads, HEADERS, Met, RST_STREAM};
 
 /// Follows the bytes that the server sends.
 #[derive(Debug, Default)]
-pub struct AnswerWatch {
+pub struct ResponseWatch {
     heads: FrameHeads,
     /// The number of bytes seen, and how many of them have been sent.
     seen: u64,
@@ -52,7 +51,7 @@ struct PendingFrame {
     is_last: bool,
 }
 
-impl AnswerWatch {
+impl ResponseWatch {
     /// Processes bytes to be sent; `report` receives response headers and resets.
     pub fn see(&mut self, mut bytes: &[u8], mut report: impl FnMut(FirstWord)) {
         let all = self.seen + bytes.len() as u64;
@@ -131,7 +130,7 @@ mod tests {
     }
 
     /// Returns the parts that have been sent, added up by stream.
-    fn sent_but(watch: &mut AnswerWatch, left: usize) -> Vec<(u32, u64, bool)> {
+    fn sent_but(watch: &mut ResponseWatch, left: usize) -> Vec<(u32, u64, bool)> {
         let mut sums: Vec<(u32, u64, bool)> = Vec::new();
         watch.sent_but(left as u64, |departed| {
             match sums.iter_mut().find(|(stream, ..)| *stream == departed.stream) {
@@ -150,7 +149,7 @@ mod tests {
         let frames = [frame(4, 0, 0, 6), frame(HEADERS, END_HEADERS, 1, 9), frame(DATA, 1, 1, 200)];
         let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
         for piece in [1, 2, 7, 500] {
-            let (mut watch, mut reported) = (AnswerWatch::default(), Vec::new());
+            let (mut watch, mut reported) = (ResponseWatch::default(), Vec::new());
             bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| reported.push(word)));
             assert_eq!(reported, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
         }
@@ -167,7 +166,7 @@ mod tests {
         ];
         let bytes = frames.concat();
         for piece in [1, 3, 64, 500] {
-            let mut watch = AnswerWatch::default();
+            let mut watch = ResponseWatch::default();
             bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |_| {}));
             assert!(watch.has_said_all(1) && watch.has_said_all(3) && !watch.has_said_all(5));
             assert_eq!(sent_but(&mut watch, bytes.len()), []);
@@ -196,7 +195,7 @@ mod tests {
             frame(RST_STREAM, 0, 5, 4),
             frame(DATA, END_STREAM, 7, 0),
         ];
-        let mut watch = AnswerWatch::default();
+        let mut watch = ResponseWatch::default();
         watch.see(&frames.concat(), |_| {});
         let behind = |count: usize| frames[count..].iter().map(Vec::len).sum::<usize>();
         assert_eq!(sent_but(&mut watch, behind(1)), [(1, 0, true)]);
