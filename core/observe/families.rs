@@ -141,6 +141,10 @@ families! {
         "Duration of requests, from the first byte received to the last byte written, in microseconds.",
         "Duration of all requests, from the first byte of the header to the last write, including refused requests.",
         cell request_duration: Histogram = Histogram::new(&[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    SERVED_DURATION: Histogram "svc_served_duration_us" in Requests,
+        "Duration of the requests that were answered, without those refused or abandoned by their client, in microseconds.",
+        "The same for the requests that were answered: by a script, from a file, with a redirect, 304, 404, 500 or 504. Refusals (529, and 503 at a shutdown), 429 and 499 are not included: they take microseconds, and would make overload look like the fastest minute of the day.",
+        cell served_duration: Histogram = Histogram::new(&[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 10_000_000, 60_000_000]);
     ACTIVE_CONNECTIONS: Gauge "svc_active_connections" in Admission,
         "Number of open connections on the main port.",
         "Open connections on the main port. Connections that wait for a permit are not included.",

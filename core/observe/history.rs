@@ -19,6 +19,7 @@ pub struct Sample {
     responses: [u64; StatusClass::ALL.len()],
     overload_refusals: u64,
     request_duration: Snapshot,
+    served_duration: Snapshot,
     queue_wait: Snapshot,
     php_duration: Snapshot,
     cpu: Duration,
@@ -41,6 +42,8 @@ pub struct Window {
     pub overload_refusals: u64,
     /// The time from the first byte of a request to the last byte of its response.
     pub request_duration: Latency,
+    /// The same, of the requests that were answered and not refused.
+    pub served_duration: Latency,
     /// How long requests waited for a worker.
     pub queue_wait: Latency,
     /// How long PHP ran.
@@ -73,6 +76,7 @@ impl Sample {
             at,
             responses: StatusClass::ALL.map(|class| metrics.responses.value(class)),
             request_duration: metrics.request_duration.snapshot(),
+            served_duration: metrics.served_duration.snapshot(),
             php_duration: metrics.php_duration.snapshot(),
             queue_wait: metrics.queue_wait.snapshot(),
             overload_refusals: metrics.overload_refusals().sum(),
@@ -101,6 +105,7 @@ impl History {
             responses: std::array::from_fn(|one| last.responses[one].saturating_sub(first.responses[one])),
             overload_refusals: last.overload_refusals.saturating_sub(first.overload_refusals),
             request_duration: Latency::between(&first.request_duration, &last.request_duration),
+            served_duration: Latency::between(&first.served_duration, &last.served_duration),
             queue_wait: Latency::between(&first.queue_wait, &last.queue_wait),
             php_duration: Latency::between(&first.php_duration, &last.php_duration),
             cpu_seconds: last.cpu.saturating_sub(first.cpu).as_secs_f64(),
@@ -169,13 +174,16 @@ mod tests {
             history.note(Sample::read(&metrics, Duration::from_millis(500 * second), at));
             for _ in 0..second {
                 metrics.answered(200, 1, Duration::from_micros(300));
+                metrics.answered(529, 1, Duration::from_micros(20));
+                metrics.served(Duration::from_micros(300));
             }
         }
         let window = history.window().unwrap();
         assert_eq!((window.seconds, window.cpu_seconds), (10.0, 5.0));
         // The samples of the seconds 19 to 28.
-        assert_eq!((window.responses, window.request_duration.count), ([0, 235, 0, 0, 0], 235));
-        assert_eq!(window.request_duration.mean_us, 300);
+        assert_eq!((window.responses, window.request_duration.count), ([0, 235, 0, 0, 235], 470));
+        assert_eq!((window.request_duration.mean_us, window.served_duration.mean_us), (160, 300));
+        assert_eq!(window.served_duration.count, 235);
         assert_eq!(window.queue_wait, Latency::default());
     }
 

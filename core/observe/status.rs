@@ -167,6 +167,7 @@ impl StatusFacts<'_> {
             self.window.as_ref().map(|window| distribution(latency(window)))
         };
         json!({
+            "served": of(|window| window.served_duration),
             "request": of(|window| window.request_duration),
             "queue_wait": of(|window| window.queue_wait),
             "php": of(|window| window.php_duration),

@@ -121,6 +121,7 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
     for _ in 0..20 {
         metrics.requests_by_method.incr(crate::http::MethodKind::Get);
         metrics.answered(503, 1, Duration::from_micros(80));
+        metrics.served(Duration::from_micros(800));
         metrics.refused.incr(ShedReason::QueueFull);
         metrics.queue_waited(Duration::from_micros(40));
         metrics.php_ran(Duration::from_millis(3));
@@ -139,6 +140,7 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
     assert_eq!(report["latency"]["request"]["count"], 20);
     assert_eq!(report["latency"]["request"]["mean_us"], 80);
     assert_eq!(report["latency"]["request"]["p50_us"], 50);
+    assert_eq!(report["latency"]["served"]["mean_us"], 800);
     assert_eq!(report["latency"]["queue_wait"]["p99_us"], 49);
     assert_eq!(report["latency"]["php"]["mean_us"], 3000);
     assert_eq!(report["refusals"]["overload_per_second"], 10.0);

@@ -130,6 +130,7 @@ fn busy_metrics() -> Metrics {
     metrics.requests_by_method.incr(MethodKind::Get);
     metrics.requests_by_method.incr(MethodKind::Other);
     metrics.answered(200, 5, Duration::from_micros(100));
+    metrics.served(Duration::from_micros(100));
     metrics.answered(499, 0, Duration::from_secs(2));
     metrics.cancelled.incr(CancelReason::ClientAbort);
     metrics.refused.incr(ShedReason::QueueFull);
@@ -321,6 +322,11 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
         (
             "svc_request_duration_us",
             "100 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 +Inf",
+        ),
+        (
+            "svc_served_duration_us",
+            "100 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 2500000 10000000 60000000 \
+             +Inf",
         ),
         ("svc_queue_wait_us", "50 100 250 500 1000 2500 5000 10000 50000 100000 250000 500000 1000000 +Inf"),
         ("svc_worker_request_duration_us", "100 250 500 1000 2500 5000 10000 25000 50000 +Inf"),

@@ -148,10 +148,10 @@ function showTiles(s) {
   const failing = s.requests.responses_per_second['5xx'];
   tile('rate', perSecond(s.requests.per_second), `${perSecond(failing)} end with 5xx, ${count(s.requests.pending)} pending`,
     s.requests.per_second);
-  const all = s.latency.request, wait = s.latency.queue_wait;
+  const served = s.latency.served, wait = s.latency.queue_wait;
   const quantile = (of, name) => of && of.count ? span(of[name]) : NONE;
-  tile('latency', quantile(all, 'p99_us'), `median ${quantile(all, 'p50_us')}; wait for PHP ${quantile(wait, 'p50_us')}`,
-    all && all.p99_us);
+  tile('latency', quantile(served, 'p99_us'), `p50 ${quantile(served, 'p50_us')}; wait for PHP p50 ${quantile(wait, 'p50_us')}`,
+    served && served.p99_us);
   const pool = s.pool;
   tile('busy', pool ? `${count(pool.busy)} of ${count(pool.current)}` : 'no PHP',
     pool ? `${count(pool.idle)} idle, ${count(pool.lingering)} lingering, at most ${count(pool.max)}` : '', pool && pool.busy);
