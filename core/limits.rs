@@ -400,6 +400,15 @@ pub const EPISODE_TEXT_BYTES_MAX: usize = 240;
 /// The number of past seconds that the rates and latencies of `/status` cover.
 pub const STATUS_WINDOW_SECONDS: usize = 10;
 
+/// How many distinct errors of PHP `/status` lists.
+pub const PHP_ERRORS_KEPT: usize = 5;
+
+/// The maximum length of the text of such an error, in bytes.
+pub const PHP_ERROR_TEXT_MAX: usize = 500;
+
+/// The maximum length of a path that `/status` shows beside a worker, in bytes.
+pub const STATUS_PATH_MAX: usize = 200;
+
 /// How long a response of `/status` is cached for further viewers.
 pub const STATUS_KEPT_FOR: Duration = Duration::from_secs(1);
 

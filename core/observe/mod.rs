@@ -13,6 +13,7 @@
 //! | `exporter` | the interface to the formats of the metrics |
 //! | `exposition` | both text formats of the metrics |
 //! | `reference` | the tables of docs/metrics.md |
+//! | `php_errors` | the last distinct errors of PHP |
 //! | `process` | the kernel's facts about this process |
 //! | `processors` | the idle time of the processors |
 //! | `health` | probes and the health report |
@@ -41,6 +42,7 @@ mod label;
 mod log;
 mod metrics;
 mod opcache;
+mod php_errors;
 mod plugin_event;
 pub mod process;
 pub mod processors;
@@ -67,8 +69,9 @@ pub use history::{History, Latency, Sample, Window};
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use opcache::OpcacheBook;
+pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
 pub use plugin_event::PluginEvent;
-pub use status::StatusFacts;
+pub use status::{Occupant, StatusFacts};
 pub use trace_event::TraceEvent;
 pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;

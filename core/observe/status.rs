@@ -1,7 +1,8 @@
 //! The figures that matter at 3 a.m., as JSON: the answer of `/status`.
 //!
 //! A field never changes its name or its unit, and is always present: without a value, it is `null`. docs/operations.md
-//! describes each. It keeps no state and reads no clock; the only text from a client is the path of a stuck request.
+//! describes each. It keeps no state and reads no clock; the only text from a client is the method and the path of a request
+//! that a worker holds.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,9 +14,10 @@ use super::families::Metrics;
 use super::health::ProbeFacts;
 use super::history::{Latency, Window};
 use super::label::{CancelReason, StatusClass};
+use super::php_errors::{PhpErrorEntry, PhpErrorLevel};
 use super::timestamp::timestamp;
 use crate::admission::ShedReason;
-use crate::limits::REPLIES_MEMORY_MAX;
+use crate::limits::{REPLIES_MEMORY_MAX, STATUS_PATH_MAX};
 use crate::observe::health::HealthProbe;
 use crate::plugins::{PluginHealth, PluginReading};
 use crate::pool::{RecycleReason, STUCK_THRESHOLD, SlotPhase, SlotReading, StuckKind, WorkerOrder};
@@ -42,10 +44,27 @@ pub struct StatusFacts<'a> {
     pub boot_failure: Option<BootFailure>,
     /// The slots of the threads for background tasks.
     pub task_slots: Vec<SlotReading>,
+    /// The requests that hold busy workers.
+    pub occupants: Vec<Occupant>,
+    /// The last distinct errors of PHP, the latest first.
+    pub php_errors: Vec<PhpErrorEntry>,
     /// The last seconds; `None` in the first ones.
     pub window: Option<Window>,
     /// The last episodes, the latest first.
     pub episodes: Vec<EpisodeEntry>,
+}
+
+/// The oldest request of a busy worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Occupant {
+    /// The index of the worker's slot.
+    pub slot: usize,
+    /// The request's method.
+    pub method: String,
+    /// Its path as received, without the query.
+    pub path: Vec<u8>,
+    /// Its ID in logs.
+    pub request_id: String,
 }
 
 impl StatusFacts<'_> {
@@ -82,6 +101,12 @@ impl StatusFacts<'_> {
             "refusals": self.refusals(metrics),
             "pool": self.pool(metrics),
             "workers": self.workers(),
+            "php_errors": scrape.pool.map(|_| json!({
+                "by_level": by_name(PhpErrorLevel::ALL, |level| {
+                    (level.as_str(), metrics.php_errors.value(level).into())
+                }),
+                "last": self.php_errors.iter().map(php_error).collect::<Vec<_>>(),
+            })),
             "tasks": self.tasks(),
             "caches": self.caches(metrics),
             "memory": self.memory(),
@@ -207,7 +232,10 @@ impl StatusFacts<'_> {
 
     fn workers(&self) -> Vec<Value> {
         present(&self.scrape.slots)
-            .map(|slot| worker(slot, Duty::Requests, self.scrape.worker_mode))
+            .map(|slot| {
+                let occupant = self.occupants.iter().find(|occupant| occupant.slot == slot.slot);
+                worker(slot, Duty::Requests, self.scrape.worker_mode, occupant)
+            })
             .collect()
     }
 
@@ -222,7 +250,7 @@ impl StatusFacts<'_> {
             "stranded": tasks.stranded,
             "in_flight": tasks.in_flight,
             "in_flight_max": tasks.in_flight_limit,
-            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true)).collect::<Vec<_>>(),
+            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true, None)).collect::<Vec<_>>(),
         }))
     }
 
@@ -291,7 +319,7 @@ enum Duty {
     Tasks,
 }
 
-fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool) -> Value {
+fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, occupant: Option<&Occupant>) -> Value {
     let state = worker_state(slot, duty);
     let request_age = slot.oldest.map(|job| job.age);
     let state_age = match state {
@@ -305,6 +333,9 @@ fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool) -> Value {
         "state": state,
         "state_age_seconds": seconds(state_age),
         "request_age_seconds": request_age.map(seconds),
+        "method": occupant.map(|request| &request.method),
+        "path": occupant.map(|request| shown_path(&request.path)),
+        "request_id": occupant.map(|request| &request.request_id),
         "requests_in_flight": in_flight,
         "requests_handled": slot.handled,
         "uptime_seconds": slot.uptime.as_secs(),
@@ -329,6 +360,27 @@ fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
         SlotPhase::Serving if slot.fibers > 0 => "answered",
         SlotPhase::Serving => "idle",
     }
+}
+
+/// Returns a path as text, cut at [`STATUS_PATH_MAX`] bytes.
+fn shown_path(path: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(&path[..path.len().min(STATUS_PATH_MAX)]).into_owned();
+    if path.len() > STATUS_PATH_MAX {
+        text.push('…');
+    }
+    text
+}
+
+fn php_error(entry: &PhpErrorEntry) -> Value {
+    json!({
+        "level": entry.level.as_str(),
+        "message": entry.message,
+        "file": (!entry.file.is_empty()).then_some(&entry.file),
+        "line": (entry.line > 0).then_some(entry.line),
+        "count": entry.count,
+        "first_at": time(entry.first_at),
+        "last_at": time(entry.last_at),
+    })
 }
 
 fn boot_failure(failure: &BootFailure) -> Value {

@@ -8,7 +8,8 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheReading, ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
+    OpcacheReading, PhpErrorRaised, PhpErrors, ReloadFacts, Sample, StaticCacheReading, TaskFacts,
+    TraceFacts,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
@@ -79,6 +80,8 @@ fn facts() -> StatusFacts<'static> {
         waiting_max: 50,
         opcache_enabled: Some(true),
         boot_failure: None,
+        occupants: Vec::new(),
+        php_errors: Vec::new(),
         task_slots: Vec::new(),
         window: None,
         episodes: Vec::new(),
@@ -145,6 +148,37 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
     assert_eq!(report["latency"]["php"]["mean_us"], 3000);
     assert_eq!(report["refusals"]["overload_per_second"], 10.0);
     assert_eq!(report["process"]["cpus_busy"], 0.5);
+}
+
+#[test]
+fn a_busy_worker_has_its_request_beside_it() {
+    let path = [b"/caf\xe9/".as_slice(), &[b'x'; 300]].concat();
+    let occupant = Occupant { slot: 0, method: "PUT".into(), path, request_id: "abc".into() };
+    let report = report(&StatusFacts { occupants: vec![occupant], ..facts() });
+    let worker = &report["workers"][0];
+    assert_eq!((&worker["method"], &worker["request_id"]), (&"PUT".into(), &"abc".into()));
+    let shown = worker["path"].as_str().unwrap();
+    assert!(shown.starts_with("/caf\u{fffd}/xx") && shown.ends_with("x…") && shown.len() < 210, "{shown}");
+    assert_eq!(self::report(&facts())["workers"][0]["path"], Value::Null);
+}
+
+#[test]
+fn errors_of_php_are_counted_by_level_and_the_last_ones_have_a_place() {
+    let metrics = Metrics::new();
+    metrics.php_errors.incr(PhpErrorLevel::Uncaught);
+    let errors = PhpErrors::default();
+    let (level, message) = (PhpErrorLevel::Uncaught, b"Uncaught E: no\nStack trace:".as_slice());
+    errors.note(&PhpErrorRaised { level, message, file: b"/a.php", line: 7 }, at(1001));
+    errors.note(&PhpErrorRaised { level: PhpErrorLevel::CoreError, message, file: b"", line: 0 }, at(1000));
+    let seen = read(&StatusFacts { php_errors: errors.last(), ..facts() }, &metrics)["php_errors"].clone();
+    assert_eq!((&seen["by_level"]["uncaught"], &seen["by_level"]["warning"]), (&1.into(), &0.into()));
+    let when = "1970-01-01T00:16:41.000000Z";
+    assert_eq!(
+        seen["last"][0],
+        json!({ "level": "uncaught", "message": "Uncaught E: no", "file": "/a.php", "line": 7, "count": 1,
+                "first_at": when, "last_at": when })
+    );
+    assert_eq!((&seen["last"][1]["file"], &seen["last"][1]["line"]), (&Value::Null, &Value::Null));
 }
 
 #[test]

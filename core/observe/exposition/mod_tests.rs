@@ -13,7 +13,7 @@ use crate::observe::family::{Family, FamilyHead, MetricKind, MetricUnit};
 use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, OpcacheReading, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
+    CertificateFacts, OpcacheReading, PhpErrorLevel, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
 };
 use crate::plugins::{PluginFamily, PluginHealth, PluginMetricKind, PluginReading, PluginSample};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
@@ -529,6 +529,9 @@ fn distinct_metrics() -> Metrics {
     }
     for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
         times(50 + index, &|| metrics.workers_recycled.incr(reason));
+    }
+    for (index, level) in PhpErrorLevel::ALL.into_iter().enumerate() {
+        times(110 + index, &|| metrics.php_errors.incr(level));
     }
     let facts: [&dyn Fn(); 19] = [
         &|| metrics.wait_wasted.incr(),

@@ -9,8 +9,11 @@ use std::time::{Instant, SystemTime};
 use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts};
+use crate::observe::{
+    CertificateFacts, Health, Occupant, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts,
+};
 use crate::plugins::PluginAsked;
+use crate::pool::{Exchange, SlotReading, WorkerPool};
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
@@ -77,8 +80,10 @@ impl OpsFacts {
     fn status_facts(&self) -> StatusFacts<'_> {
         let shared = &self.shared;
         let tasks = shared.tasks.as_ref().and_then(|tasks| tasks.workers());
+        let scrape = self.scrape_facts();
+        let occupants = shared.backend.workers().map(|pool| occupants(pool, &scrape.slots));
         StatusFacts {
-            scrape: self.scrape_facts(),
+            scrape,
             probe: self.probe_facts(),
             phase: shared.lifecycle.phase().as_str(),
             at: time::wall(),
@@ -86,6 +91,8 @@ impl OpsFacts {
             waiting_max: shared.config.admission.queue_max_waiting,
             opcache_enabled: shared.opcache_enabled(),
             boot_failure: shared.boot_failure.lock().clone(),
+            occupants: occupants.unwrap_or_default(),
+            php_errors: shared.php_errors.last(),
             task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
             window: shared.history.lock().window(),
             episodes: shared.log.episodes(),
@@ -139,6 +146,21 @@ impl OpsSource for OpsFacts {
     fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
         self.shared.plugins.ask(name, path, query, now)
     }
+}
+
+/// Returns the oldest request of each busy worker.
+fn occupants(workers: &WorkerPool<Exchange>, slots: &[SlotReading]) -> Vec<Occupant> {
+    let occupant = |slot: &SlotReading| {
+        let exchange = workers.job(slot.slot, slot.oldest?.serial)?;
+        let request = &exchange.request;
+        Some(Occupant {
+            slot: slot.slot,
+            method: request.head.method().to_owned(),
+            path: request.head.path_and_query().0.to_vec(),
+            request_id: request.request_id.clone(),
+        })
+    };
+    slots.iter().filter_map(occupant).collect()
 }
 
 /// Reads the counts of the background tasks.
