@@ -232,6 +232,7 @@ mod trace_exceptions;
 mod trace_jaeger;
 mod trace_php;
 mod trace_requests;
+mod trace_routes;
 mod waiting;
 mod worker_bodies;
 mod worker_books;
