@@ -174,6 +174,7 @@ mod ops_alerts_php;
 mod ops_board;
 mod ops_caches;
 mod ops_page;
+mod ops_page_scenes;
 mod ops_php_errors;
 mod ops_port;
 mod ops_status;
