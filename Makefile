@@ -98,18 +98,18 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 	cargo test --test chaos programs_ -- --ignored --nocapture
 
 tasks: packages ## run TASKS (100000) background tasks of all shapes; scripts/sanitize.sh does it with other builds of PHP
-	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async_shapes:: --nocapture
+	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async::shapes:: --nocapture
 
 simulate: packages ## run random connections against a model for SECONDS (60); SEED replays a single one
 	@CONNECTION_SECONDS=$(SECONDS) CONNECTION_SEED=$(SEED) \
-	cargo test -p svc-core --test simulation_connection -- --nocapture
+	cargo test -p svc-core --test simulation -- connection:: --nocapture
 
 conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh
 
 # The other targets use the first PHP that fits; these series are built and tested separately.
 versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in $(wordlist 2,9,$(shell cat scripts/php-series)); do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
 	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
@@ -117,10 +117,10 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 	@scripts/sanitize.sh
 
 loom: packages ## check concurrent code against all interleavings (loom)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_helpers --test loom_plugins --test loom_pool --test loom_tasks
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
 
 jaeger: test-packages ## export traces to a Jaeger and read them back; builds it once, which takes some minutes
-	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace_jaeger::
+	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace::jaeger::
 
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
@@ -152,7 +152,7 @@ docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@mv docs/metrics.md.new docs/metrics.md
 
 pictures: test-packages ## regenerate the pictures in docs/images
-	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops_page_scenes::pictures_of_the_page
+	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops::page_scenes::pictures_of_the_page
 
 stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
 	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers

@@ -315,9 +315,6 @@ pub const PLUGIN_FAILED_AFTER: Duration = Duration::from_secs(60);
 /// The stack of a plugin's thread, in bytes: the usual size for C code.
 pub const PLUGIN_STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// The maximum length of a plugin's text about its health or an error, in bytes; longer ones are truncated.
-pub const PLUGIN_TEXT_BYTES_MAX: usize = 1024;
-
 /// The maximum length of a plugin's part of the configuration report, in bytes.
 pub const PLUGIN_CONFIG_BYTES_MAX: usize = 64 * 1024;
 

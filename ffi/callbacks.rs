@@ -17,11 +17,12 @@ use crate::bindings::{
 use crate::client_spans;
 use crate::completion;
 use crate::helper;
-use crate::hook::{Hook, Obstacle};
+use crate::hook::{hook_of, obstacle_of};
 use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::runtime::Runtime;
 use crate::spans;
 use crate::tasks;
 use crate::view::{bytes, view};
@@ -40,7 +41,7 @@ pub(crate) static ERROR_SINK: OnceLock<ErrorSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 
 /// Returns the table of callbacks, which C copies at startup.
-pub(crate) fn callbacks() -> shim_callbacks {
+pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
     shim_callbacks {
         size: size_of::<shim_callbacks>(),
         io: shim_io_callbacks {
@@ -72,11 +73,11 @@ pub(crate) fn callbacks() -> shim_callbacks {
             waited_for_connection: Some(waited_for_connection),
             resumes: Some(resumes),
         },
-        completion: completion::callbacks(),
+        completion: completion::callbacks::<R>(),
         helper: helper::callbacks(),
         span: spans::callbacks(),
         client: client_spans::callbacks(),
-        task: tasks::callbacks(),
+        task: tasks::callbacks::<R>(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
             done: Some(restart_done),
@@ -168,7 +169,7 @@ callbacks! {
         }
     };
     fn blocks(hook: shim_hook, obstacle: shim_obstacle) -> () = (), |request_handle| {
-        let named = Hook::of(hook).zip(Obstacle::of(obstacle));
+        let named = hook_of(hook).zip(obstacle_of(obstacle));
         if let Some(((hook, obstacle), worker_request)) = named.zip(request_handle.worker_request()) {
             worker_request.blocks(hook, obstacle);
         }
@@ -281,7 +282,7 @@ unsafe fn record_of<'a>(record: *const shim_log) -> PhpLog<'a> {
 }
 
 /// Reports a restart; a panic in the sink loses the report.
-pub(crate) fn tell(news: RestartNews) {
+pub(crate) fn report_restart(news: RestartNews) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
     }
@@ -298,7 +299,7 @@ unsafe extern "C" fn restart_wanted() {
 
 fn hear_of_restart() {
     if BARRIER.note_wanted() && !IS_SILENT.get() {
-        tell(RestartNews::Wanted);
+        report_restart(RestartNews::Wanted);
     }
 }
 
@@ -318,7 +319,7 @@ unsafe extern "C" fn worker_started(uses_cache: bool) {
 }
 
 unsafe extern "C" fn restart_done() {
-    tell(BARRIER.end_exclusive());
+    report_restart(BARRIER.end_exclusive());
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a php-config whose libphp svc can embed; builds that PHP once per machine if there is none.
 #
-# Requirements: PHP 8.3 to 8.5, thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
+# Requirements: a series in the file php-series (the first is preferred), thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
 # execution timers. Tried in order: $SVC_PHP_CONFIG (an error if it does not fit), php-config on PATH, the build
 # of an earlier run in the cache folder, a new build there.
 #
@@ -11,7 +11,7 @@
 #
 #   scripts/php-zts.sh                 path of the php-config
 #   scripts/php-zts.sh --update        the same, after a build if the archive has a newer PHP than the cache folder
-#   scripts/php-zts.sh --version 8.3   path of the php-config of a build of that series (8.3, 8.4 or 8.5)
+#   scripts/php-zts.sh --version 8.3   path of the php-config of a build of that series
 #   scripts/php-zts.sh --source        path of the sources of that PHP (PHP's own tests); fetched if they are not there
 #   scripts/php-zts.sh --debug         path of the php-config of a build with PHP's own assertions and leak reports
 #   scripts/php-zts.sh --asan          the same, and with AddressSanitizer in libphp
@@ -66,6 +66,12 @@ plain_flags=(
     --with-curl --with-external-pcre --with-openssl --with-zlib
 )
 
+read -ra supported <"$here/php-series"
+supported_range=$(printf '%s\n' "${supported[@]}" | sort -V | sed -n '1h;${x;G;s/\n/ to /p}')
+
+# Whether $1 is a supported series.
+is_supported() { case " ${supported[*]} " in *" $1 "*) ;; *) return 1 ;; esac }
+
 say() { printf 'php-zts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
@@ -76,7 +82,7 @@ case $verb in
 --asan) variant=-asan recipe=$plain_recipe ;;
 --version)
     variant=-series series=${2:-}
-    [[ $series =~ ^8\.[345]$ ]] || die "--version requires 8.3, 8.4 or 8.5"
+    is_supported "$series" || die "--version requires one of ${supported[*]}"
     ;;
 *) die "unknown option: $verb (see the comment at the top of $0)" ;;
 esac
@@ -87,7 +93,8 @@ misfit() {
     id=$("$config" --vernum 2>/dev/null) || { echo "it cannot be executed"; return; }
     include=$("$config" --include-dir)/main/php_config.h
     [ -r "$include" ] || { echo "its headers are missing ($include)"; return; }
-    ((id >= 80300 && id < 80600)) || { echo "it is PHP $("$config" --version), but svc requires 8.3 to 8.5"; return; }
+    is_supported "$((id / 10000)).$((id / 100 % 100))" ||
+        { echo "it is PHP $("$config" --version), but svc requires $supported_range"; return; }
     facts=$(cat "$include")
     grep -q '^#define ZTS 1' <<<"$facts" || { echo "it is not thread-safe (configure with --enable-zts)"; return; }
     ! grep -q '^#define ZEND_SIGNALS 1' <<<"$facts" || { echo "it has Zend signals (configure with --disable-zend-signals)"; return; }
@@ -134,7 +141,7 @@ newest_source() {
 
 # Does the same in the suites $2...; returns 1 if they contain nothing.
 in_suites() {
-    local have=$1 suite package version listed packages=(php8.4 php8.3 php8.5)
+    local have=$1 suite package version listed packages=("${supported[@]/#/php}")
     [ -z "$series" ] || packages=("php$series")
     shift
     for suite in "$@"; do
@@ -284,7 +291,7 @@ fetch_source() {
     fi
     # Without a network, the sources in the cache are used.
     kept_source '' || known_source "php$series" ||
-        die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
+        die "no archive configured on this machine has sources of PHP ${series:-$supported_range}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
 # Compiles and reports progress: a line per 100 compiled files.
@@ -385,7 +392,7 @@ update() {
     case $status in
     0) build_here "$source" ;;
     2) say "no version newer than PHP $have is available" && echo "$1" ;;
-    *) tail -n 20 "$apt_home/log" >&2 && die "no archive configured on this machine has sources of PHP 8.3 to 8.5" ;;
+    *) tail -n 20 "$apt_home/log" >&2 && die "no archive configured on this machine has sources of PHP $supported_range" ;;
     esac
 }
 

@@ -1,11 +1,7 @@
 /* The functions of the namespace Svc\Trace. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/current_span.h"
-#include "context/host.h"
-#include "trace/attributes.h"
-#include "trace/functions.h"
-#include "trace/span_object.h"
+#include "php/context/context.h"
+#include "trace/trace.h"
 
 /* Begins a span below the current one. Returns its number; 0 if it is not recorded. */
 static uint64_t begin(const zend_string *name, const shim_attributes *attributes, shim_span_kind kind)

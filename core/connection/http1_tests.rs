@@ -1,7 +1,7 @@
 //! One test for each arrow of the diagram, in order.
 
 use crate::connection::harness::{Bench, Rest, answer, file, seconds};
-use crate::connection::{Ask, Decision};
+use crate::connection::{Ask, Decision, Input};
 use crate::http::NamedFile;
 use crate::limits::{DISK_SLICE_BYTES, LINK_STEPS_MAX, STEP_BYTES};
 use crate::pool::{End, Origin, Part, ReplyHead};
@@ -105,7 +105,7 @@ fn aborting_counts_what_the_socket_has() {
     bench.decide(0, Decision::Answer(answer(&"x".repeat(1000))));
     bench.room = 300;
     bench.turn();
-    bench.connection.abort();
+    bench.handle(Input::Abort);
     assert_eq!(bench.turn(), Rest::Close { is_whole: false });
     let head = bench.text().find("\r\n\r\n").expect("a head") as u64 + 4;
     assert_eq!(ends(&bench), [(300 - head, true)]);
@@ -158,8 +158,8 @@ fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
     bench.asked.clear();
     bench.give(0, vec![Part::Head(head), Part::Data(b"own".to_vec()), Part::End(End::Complete)]);
     let Some((0, Ask::SendFile(head))) = bench.asked.pop() else { panic!("it asks for the file") };
-    assert!(head.file.is_some() && bench.text().is_empty() && !bench.connection.has_reply(0));
-    bench.connection.note_reply(0);
+    assert!(head.file.is_some() && bench.text().is_empty() && !bench.stream(0).has_reply());
+    bench.stream(0).note_reply();
     assert_eq!(bench.turn(), Rest::Wait, "nothing else is asked until it is there");
     bench.decide(0, Decision::Answer(answer("the file")));
     assert!(bench.text().ends_with("\r\n\r\nthe file"), "{}", bench.text());

@@ -2,7 +2,7 @@
 
 use super::{Arc, Http2};
 use crate::connection::harness::{Bench, Rest, answer, file, frame, greeting, request, seconds};
-use crate::connection::{Ask, Decision};
+use crate::connection::{Ask, Decision, Input};
 use crate::limits::{
     DISK_SLICE_BYTES, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX, STEP_BYTES,
 };
@@ -72,8 +72,7 @@ fn open_loses_what_its_peer_calls_off() {
     bench.decide(1, Decision::ReadBody);
     bench.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]));
     assert!(matches!(bench.ended[..], [ended] if ended.stream == 1 && ended.is_lost));
-    bench.decide(1, Decision::Answer(answer("late")));
-    assert_eq!(bench.ended.len(), 1, "what comes late changes nothing");
+    assert!(bench.connection.stream(1).is_none(), "a late decision finds no request");
 }
 
 #[test]
@@ -110,7 +109,7 @@ fn over_leads_to_lingering_where_the_peer_was_thrown_out() {
 
 #[test]
 fn nothing_is_left_of_a_connection_whose_streams_were_woken() {
-    let http2 = Http2::<u32>::new(&greeting(), crate::time::now());
+    let http2 = Http2::<u32>::new(&greeting(), false, crate::time::now());
     let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
     alarm.ring();
     drop(http2);
@@ -125,8 +124,8 @@ fn every_stream_ends_once_when_the_connection_is_aborted() {
     bench.send(&[request(1, "GET", true), request(3, "POST", false)].concat());
     bench.decide(3, Decision::ReadBody);
     assert!(!bench.asked.iter().any(|(_, ask)| matches!(ask, Ask::Offer { .. })));
-    bench.connection.abort();
-    bench.connection.abort();
+    bench.handle(Input::Abort);
+    bench.handle(Input::Abort);
     assert!(matches!(bench.turn(), Rest::Close { .. }));
     assert_eq!(
         bench.ended.iter().map(|ended| (ended.stream, ended.is_lost)).collect::<Vec<_>>(),
@@ -158,7 +157,7 @@ fn read_slices(bench: &mut Bench) -> usize {
     for (stream, ask) in asked {
         let Ask::Slice(_, _, len) = ask else { panic!("{ask:?}") };
         bytes += len;
-        bench.connection.sliced(stream, vec![0; len]);
+        bench.stream(stream).sliced(vec![0; len]);
         bench.turn();
     }
     bytes
@@ -325,7 +324,8 @@ fn spool_all(bench: &mut Bench) {
         let Ask::Spool(file, bytes) = ask else { continue };
         let spool = crate::spool::Spool::new(std::env::temp_dir(), u64::MAX);
         let file = file.unwrap_or_else(|| spool.create().expect("a file"));
-        bench.connection.spooled(stream, file, bytes, bench.now);
+        let now = bench.now;
+        bench.stream(stream).spooled(file, bytes, now);
         bench.turn();
     }
 }

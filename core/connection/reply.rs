@@ -14,6 +14,7 @@ use crate::pool::{End, Part, ReplyHead, SpooledPart};
 use crate::spool::{Share, Spool};
 use crate::sync::primitive::Arc;
 
+use super::command::Announced;
 use super::output::Output;
 use super::source::Source;
 
@@ -23,9 +24,13 @@ pub struct Reply {
     parts: VecDeque<Part>,
     /// The worker has parts that were not collected.
     has_more: bool,
+    /// The head of the response, until its protocol encodes it.
+    announced: Option<Announced>,
     frame: Frame,
     /// The file range being read.
     run: Option<Run>,
+    /// The last slice of it, until it is in the output.
+    slice: Option<Vec<u8>>,
     /// Body pieces between the last part and the end.
     tail: VecDeque<BodyPiece>,
     /// The share of the reply memory for bytes that are buffered or being read from disk.
@@ -83,13 +88,15 @@ impl AsRef<[u8]> for Lent {
 /// The next step of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyStep {
+    /// Encode the head of the response; then call [`Reply::begin_body`].
+    Announced(Announced),
     /// Wait for the disk.
     Disk,
     /// Replace the reply by one that sends the file named in this head.
     File(ReplyHead),
     /// Nothing: the reply has ended.
     End(End),
-    /// Encode the head, with the body's length if known; then call [`Reply::begin_body`].
+    /// Complete the head, with the body's length if known; then call [`Reply::announce`].
     Head(ReplyHead, Option<u64>),
     /// Encode an informational response.
     Interim(u16, Fields),
@@ -141,7 +148,7 @@ impl Reply {
 
     /// Returns whether a head is waiting to be encoded.
     pub(super) fn has_head(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Head(_)))
+        self.announced.is_some() || self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
     /// Returns whether parts are waiting to be processed.
@@ -159,6 +166,11 @@ impl Reply {
         self.frame = frame;
     }
 
+    /// Takes the head of the response.
+    pub(super) fn announce(&mut self, announced: Announced) {
+        self.announced = Some(announced);
+    }
+
     /// Lets `take` append parts; `take` returns their share of the reply memory.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         let share = take(&mut self.parts);
@@ -169,7 +181,8 @@ impl Reply {
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
         if self.share.bytes() > 0 {
             let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
-            self.share.keep((parts + self.reading.unwrap_or(0) + output_bytes) as u64);
+            let slice = self.reading.or(self.slice.as_ref().map(Vec::len)).unwrap_or(0);
+            self.share.keep((parts + slice + output_bytes) as u64);
         }
     }
 
@@ -190,6 +203,12 @@ impl Reply {
         loop {
             if let Some(end) = self.ended {
                 return ReplyStep::End(end);
+            }
+            if let Some(announced) = self.announced.take() {
+                return ReplyStep::Announced(announced);
+            }
+            if let Some(bytes) = self.slice.take() {
+                self.put(bytes, out);
             }
             if self.reading.is_some() {
                 return ReplyStep::Disk;
@@ -232,18 +251,18 @@ impl Reply {
     }
 
     /// Takes a slice; an empty one means that the source ended early.
-    pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
+    pub(super) fn sliced(&mut self, bytes: Vec<u8>) {
         self.reading = None;
         let Some(run) = &mut self.run else { return };
-        run.offset += bytes.len() as u64;
         if bytes.is_empty() {
             self.fail();
             return;
         }
+        run.offset += bytes.len() as u64;
         if run.offset >= run.end {
             self.run = None;
         }
-        self.put(bytes, out);
+        self.slice = Some(bytes);
     }
 
     /// Returns whether bytes of it are being read from a disk.
@@ -254,7 +273,7 @@ impl Reply {
     /// Breaks the reply off because its rest is not available.
     pub(super) fn fail(&mut self) {
         self.reading = None;
-        self.run = None;
+        (self.run, self.slice) = (None, None);
         self.tail.clear();
         self.parts.clear();
         self.ended = Some(End::Broken);
@@ -486,7 +505,7 @@ mod tests {
                 ReplyStep::Slice(_, offset, count) => {
                     sizes.push((offset, count));
                     assert!(matches!(reply.pump(&mut out), ReplyStep::Disk));
-                    reply.sliced(vec![b'x'; count], &mut out);
+                    reply.sliced(vec![b'x'; count]);
                 }
                 ReplyStep::Room => text.push_str(&written(&mut out)),
                 ReplyStep::End(end) => break assert_eq!(end, End::Complete),
@@ -540,13 +559,13 @@ mod tests {
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Bare);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, TIGHT_SLICE_BYTES)));
-        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES]);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
         assert_eq!(spool.memory_bytes(), held + TIGHT_SLICE_BYTES as u64);
         drop((out.take(usize::MAX), other));
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, _, DISK_SLICE_BYTES)));
         assert_eq!(spool.memory_bytes(), DISK_SLICE_BYTES as u64, "it is on its way");
-        reply.sliced(vec![b'x'; 100], &mut out);
+        reply.sliced(vec![b'x'; 100]);
         reply.pump(&mut out);
         reply.fail();
         reply.note_unsent(0);
@@ -572,10 +591,10 @@ mod tests {
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
         out.set_slice_room(1000);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, 1000)));
-        reply.sliced(vec![b'x'; 1000], &mut out);
+        reply.sliced(vec![b'x'; 1000]);
         out.set_slice_room(usize::MAX);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 1000, DISK_SLICE_BYTES)), "behind a head");
-        reply.sliced(vec![b'x'; DISK_SLICE_BYTES], &mut out);
+        reply.sliced(vec![b'x'; DISK_SLICE_BYTES]);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "behind what waits");
         assert!(memory.memory_bytes() > DISK_SLICE_BYTES as u64 - 4096, "it is counted");
         drop(out.take(usize::MAX));
@@ -595,7 +614,7 @@ mod tests {
                 panic!("{place}")
             };
             assert_eq!(offset, at);
-            reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+            reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES]);
             assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
             drop(out.take(usize::MAX));
         }
@@ -628,7 +647,7 @@ mod tests {
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 3, 7)));
-        reply.sliced(Vec::new(), &mut out);
+        reply.sliced(Vec::new());
         assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Broken)));
     }
 }

@@ -53,14 +53,14 @@ struct PendingFrame {
 }
 
 impl AnswerWatch {
-    /// Processes bytes to be sent; `tell` receives response headers and resets.
-    pub fn see(&mut self, mut bytes: &[u8], mut tell: impl FnMut(FirstWord)) {
+    /// Processes bytes to be sent; `report` receives response headers and resets.
+    pub fn see(&mut self, mut bytes: &[u8], mut report: impl FnMut(FirstWord)) {
         let all = self.seen + bytes.len() as u64;
         while let Some(met) = self.heads.next(&mut bytes) {
             let Met::Head(head) = met else { continue };
             match head.kind {
-                HEADERS => tell(FirstWord::Head(head.stream)),
-                RST_STREAM => tell(FirstWord::Reset(head.stream)),
+                HEADERS => report(FirstWord::Head(head.stream)),
+                RST_STREAM => report(FirstWord::Reset(head.stream)),
                 _ => {}
             }
             self.expect(head, all - bytes.len() as u64);
@@ -68,9 +68,9 @@ impl AnswerWatch {
         self.seen = all;
     }
 
-    /// Records that all but the last `left` bytes seen have been sent; `tell` receives the parts of each stream that
+    /// Records that all but the last `left` bytes seen have been sent; `report` receives the parts of each stream that
     /// have been sent.
-    pub fn sent_but(&mut self, left: u64, mut tell: impl FnMut(Departed)) {
+    pub fn sent_but(&mut self, left: u64, mut report: impl FnMut(Departed)) {
         // TLS adds records, so `left` can be larger than before.
         self.gone = self.gone.max(self.seen.saturating_sub(left));
         while let Some(frame) = self.waiting.front_mut() {
@@ -79,7 +79,7 @@ impl AnswerWatch {
             frame.body_bytes = unsent;
             let is_last = frame.is_last && frame.end <= self.gone;
             if departed > 0 || is_last {
-                tell(Departed { stream: frame.stream, body_bytes: departed, is_last });
+                report(Departed { stream: frame.stream, body_bytes: departed, is_last });
             }
             if frame.end > self.gone {
                 return;
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_however_their_bytes_are_cut() {
+    fn answers_are_reported_however_their_bytes_are_cut() {
         let frames = [frame(4, 0, 0, 6), frame(HEADERS, END_HEADERS, 1, 9), frame(DATA, 1, 1, 200)];
         let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
         for piece in [1, 2, 7, 500] {
-            let (mut watch, mut told) = (AnswerWatch::default(), Vec::new());
-            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| told.push(word)));
-            assert_eq!(told, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
+            let (mut watch, mut reported) = (AnswerWatch::default(), Vec::new());
+            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| reported.push(word)));
+            assert_eq!(reported, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use svc_types::OpcacheMemory;
+
 use crate::admission::GateFacts;
 use crate::plugins::PluginReading;
 use crate::pool::{BootFault, PoolFacts, SlotReading};
@@ -44,7 +46,7 @@ pub struct ScrapeFacts<'a> {
     /// The plugins.
     pub plugins: Vec<PluginReading>,
     /// OPcache; `None` if it is off, before PHP is up, and without PHP.
-    pub opcache: Option<OpcacheReading>,
+    pub opcache: Option<OpcacheMemory>,
     /// The cache of static files.
     pub static_cache: StaticCacheReading,
     /// Bytes of replies in memory.
@@ -80,23 +82,6 @@ pub struct TaskFacts {
     pub in_flight: Option<u64>,
     /// The maximum of `in_flight`.
     pub in_flight_limit: u64,
-}
-
-/// OPcache's report about its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpcacheReading {
-    /// Bytes in use.
-    pub used_bytes: u64,
-    /// Bytes that are free.
-    pub free_bytes: u64,
-    /// Bytes of scripts that have been replaced; a restart frees them.
-    pub wasted_bytes: u64,
-    /// Scripts in the cache.
-    pub scripts: u64,
-    /// Script loads served from the cache.
-    pub hits: u64,
-    /// Script loads that missed the cache.
-    pub misses: u64,
 }
 
 /// The fill level of the cache of static files.

@@ -1,6 +1,6 @@
 //! The families of the exposition: one row per metric, with everything about it.
 //!
-//! A row contains: its constant, its kind, its name, the chapter of the reference page, the condition of its source;
+//! A row contains: its constant, its kind, its name, the section of the reference page, the condition of its source;
 //! the help of the exposition; the text of the reference page. Then `cell` is the cell that code counts in, a field
 //! of [`Metrics`], and `source` writes the series. Without a `source`, the cell writes them.
 //!
@@ -9,8 +9,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use svc_types::{HookObstacle, RuntimeHook};
+
 use crate::admission::ShedReason;
-use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -22,15 +23,15 @@ use crate::time::as_micros;
 use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell};
 use super::exporter::{Number, Series};
 use super::facts::ScrapeFacts;
-use super::family::{Condition, Family, MetricChapter, MetricKind};
-use super::label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
+use super::family::{Condition, Family, MetricKind, MetricSection};
+use super::label::{CancelReason, StatusClass, TlsHandshake};
 use super::php_errors::PhpErrorLevel;
 
 /// Writes the series of a family.
 pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
 
 macro_rules! families {
-    ($($constant:ident: $kind:ident $name:literal in $chapter:ident $(if $condition:ident)?,
+    ($($constant:ident: $kind:ident $name:literal in $section:ident $(if $condition:ident)?,
         $help:literal,
         $meaning:literal
         $(, cell $cell:ident: $type:ty $(= $initial:expr)?)?
@@ -40,7 +41,7 @@ macro_rules! families {
             name: $name,
             kind: MetricKind::$kind,
             help: $help,
-            chapter: MetricChapter::$chapter,
+            section: MetricSection::$section,
             condition: or!([$(Condition::$condition)?] Condition::Always),
             meaning: $meaning,
         };)*
@@ -352,7 +353,7 @@ families! {
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
     HOOK_BLOCKED: Counter "svc_hook_blocked_total" in Workers if RuntimeHooks,
         "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
-        "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `marks`: a function that marks values against recursion ran, or a fiber of a script is suspended in one ([where](hooks.md#where-a-call-blocks)). `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
+        "Labels `hook`, a word of `RUNTIME_HOOKS`, and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `marks`: a function that marks values against recursion ran, or a fiber of a script is suspended in one ([where](hooks.md#where-a-call-blocks)). `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
         cell hook_blocked: CountersByTwo<RuntimeHook, HookObstacle, { RuntimeHook::ALL.len() }, { HookObstacle::ALL.len() }>;
     CONNECTION_WAIT: Histogram "svc_connection_wait_us" in Workers if RuntimeHooks,
         "Time requests and tasks waited for a connection that another one of their thread owned, in microseconds.",

@@ -63,14 +63,14 @@ mod worker_state;
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use facts::{
-    BootFailure, CertificateFacts, OpcacheReading, ReloadFacts, ReloadReading, ScrapeFacts,
-    StaticCacheReading, TaskFacts, TraceFacts,
+    BootFailure, CertificateFacts, ReloadFacts, ReloadReading, ScrapeFacts, StaticCacheReading, TaskFacts,
+    TraceFacts,
 };
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::{Hint, INI_FILE_CHANGED};
 pub use history::{History, Latency, Sample, TrendPoint, Usage, Window};
-pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
+pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use opcache::OpcacheBook;
 pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
@@ -79,3 +79,5 @@ pub use status_facts::{OldestRequest, StatusFacts};
 pub use trace_event::TraceEvent;
 pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;
+
+pub use svc_types::{HookObstacle, OpcacheMemory};

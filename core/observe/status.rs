@@ -294,7 +294,7 @@ fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: Option<&O
         "requests_handled": slot.handled,
         "uptime_seconds": slot.uptime.as_secs(),
         "memory_bytes": is_persistent.then_some(slot.heap_bytes),
-        "uses_opcache": !slot.is_outsider,
+        "uses_opcache": !slot.is_uncached,
         "stuck": by_name(StuckKind::ALL, |kind| (kind.as_str(), slot.stuck[kind as usize].into())),
     })
 }

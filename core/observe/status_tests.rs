@@ -8,7 +8,7 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheReading, PhpErrorRaised, PhpErrors, ReloadFacts, ReloadReading, Sample, StaticCacheReading,
+    OpcacheMemory, PhpErrorRaised, PhpErrors, ReloadFacts, ReloadReading, Sample, StaticCacheReading,
     TaskFacts, TraceFacts, Usage,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
@@ -50,7 +50,7 @@ fn facts() -> StatusFacts<'static> {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
-        opcache: Some(OpcacheReading {
+        opcache: Some(OpcacheMemory {
             used_bytes: 21,
             free_bytes: 22,
             wasted_bytes: 23,
@@ -246,7 +246,7 @@ fn the_pool_and_each_worker_have_a_state_and_an_age() {
         SlotReading { is_busy: true, oldest: held(2500, false), fibers: 3, ..serving(1) },
         SlotReading { is_busy: true, oldest: held(60_000, true), ..serving(2) },
         SlotReading { phase: SlotPhase::Booting, ..serving(3) },
-        SlotReading { leaving_for: Some(Duration::from_secs(4)), is_outsider: true, ..serving(4) },
+        SlotReading { leaving_for: Some(Duration::from_secs(4)), is_uncached: true, ..serving(4) },
         SlotReading { fibers: 256, ..serving(5) },
         SlotReading::default(),
     ];

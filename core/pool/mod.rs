@@ -56,10 +56,10 @@ pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerSta
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
-pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
+pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
 pub use relief::relieved;
-pub use renewal::{Renewal, RenewalSample, RenewalStep, SharedCacheFacts};
+pub use renewal::{Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
@@ -70,3 +70,5 @@ pub use stuck::{Finding, HeldJob, StuckKind};
 pub use supervisor::{Supervisor, SupervisorNews, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use workers::{PoolFacts, Probation, WorkerPool};
+
+pub use svc_types::OpcacheFacts;

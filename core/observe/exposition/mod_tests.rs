@@ -7,13 +7,14 @@ use crate::admission::{GateFacts, ShedReason};
 use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
+use crate::observe::HookObstacle;
 use crate::observe::exporter::{Distribution, Labels, Number};
 use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, FamilyHead, MetricKind, MetricUnit};
-use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
+use crate::observe::label::{CancelReason, TlsHandshake};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, OpcacheReading, PhpErrorLevel, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
+    CertificateFacts, OpcacheMemory, PhpErrorLevel, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
 };
 use crate::plugins::{PluginFamily, PluginHealth, PluginMetricKind, PluginReading, PluginSample};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
@@ -53,8 +54,8 @@ fn plugin_reading() -> PluginReading {
     }
 }
 
-const OPCACHE: OpcacheReading =
-    OpcacheReading { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
+const OPCACHE: OpcacheMemory =
+    OpcacheMemory { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
 
 fn facts() -> ScrapeFacts<'static> {
     ScrapeFacts {

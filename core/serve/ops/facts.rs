@@ -164,7 +164,7 @@ fn oldest_requests(workers: &WorkerPool<Exchange>, slots: &[SlotReading]) -> Vec
             slot: slot.slot,
             method: request.head.method().to_owned(),
             path: request.head.path_and_query().0.to_vec(),
-            request_id: request.request_id.clone(),
+            request_id: request.request_id.to_string(),
         })
     };
     slots.iter().filter_map(oldest).collect()

@@ -18,7 +18,7 @@ use crate::sync::primitive::Arc;
 use super::answer::{Answer, PAGE_TYPE, page};
 use super::client_context::ClientContext;
 use super::meta::RequestMeta;
-use crate::serve::disk::file_job::Chore;
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Handler;
@@ -88,71 +88,72 @@ impl RequestMeta {
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
         let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
-        let shown = represent(&ready.asset, head, || io.ids.fresh());
-        let status = shown.status;
+        let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
+        let status = representation.status;
         let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
-        self.send_shown(io, ready, shown, head, status >= 400)
+        self.send_representation(io, ready, representation, head, status >= 400)
     }
 
-    /// Answers with `head`, and with the fields and the body of `shown`, unless `is_refused`: then with the page of
+    /// Answers with `head`, and with the fields and the body of `representation`, unless `is_refused`: then with the page of
     /// the error.
-    pub(in crate::serve) fn send_shown(
+    pub(in crate::serve) fn send_representation(
         &mut self,
         io: &mut Io,
         ready: &Ready,
-        shown: Representation,
+        representation: Representation,
         head: ReplyHead,
         is_refused: bool,
     ) -> Decision {
-        if let Some(coding) = shown.order {
-            io.disk.order_chore(Chore::Code(Arc::clone(&ready.asset), coding));
+        if let Some(coding) = representation.order {
+            io.disk.order_background(BackgroundJob::Code(Arc::clone(&ready.asset), coding));
         }
-        let mut head = ReplyHead { fields: shown.fields, content_length: shown.length, ..head };
+        let mut head =
+            ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(shown.status)));
+            return Decision::Answer(Reply::whole(head, page(representation.status)));
         }
-        self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
+        self.coded = representation.coded.map(|coded| (coded.before, coded.after));
+        let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hits.incr();
         } else {
             io.shared.metrics.static_misses.incr();
         }
-        Decision::Answer(Reply::pieces(head, shown.body, &io.shared.spool))
+        Decision::Answer(Reply::pieces(head, representation.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.
-    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, is_deserted: bool) -> Option<Decision> {
+    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
         let script = self.script.take()?;
-        let (head, request_id) = self.take_head()?;
+        let head = Arc::clone(self.head()?);
         let ClientContext { client, trace, .. } = &self.client_context;
         let request = CompleteRequest {
             head,
             body,
             script,
             client: client.addr,
-            local: self.ends.local,
+            local: self.endpoints.local,
             https: client.https,
-            tls: self.ends.tls.get().cloned(),
+            tls: self.endpoints.tls.get().cloned(),
             asked: (client.host.clone(), client.port),
             trace: trace.clone(),
             span: self.span.clone(),
-            request_id,
+            request_id: Arc::clone(&self.request_id),
             received_at: self.received_at,
         };
         let exchange = io.pool.exchange(request, self.key);
         let until = exchange.deadline;
-        self.set_exchange(Arc::clone(&exchange));
-        if is_deserted {
+        self.exchange = Some(Arc::clone(&exchange));
+        if client_gone {
             exchange.abandon();
         }
-        self.ending.await_pool(&io.shared.metrics);
+        self.outcome.await_pool(&io.shared.metrics);
         match io.pool.offer(exchange) {
             OfferOutcome::Queued => {}
             OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),
             // If the client has left, the refusal is counted as its leaving.
-            OfferOutcome::Refused(_) if is_deserted => {}
+            OfferOutcome::Refused(_) if client_gone => {}
             OfferOutcome::Refused(reason) => return Some(self.shed(reason)),
         }
         Some(Decision::Await { until })

@@ -1,0 +1,9 @@
+//! The process on its machine: installation, start, reload, rights, end.
+
+mod deployments;
+mod install;
+mod kubernetes;
+mod lifecycle;
+mod machines;
+mod run_as;
+mod service_manager;
