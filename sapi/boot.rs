@@ -409,6 +409,7 @@ mod executor {
             log: Box::new(move |record| {
                 write_log(&log, record, RecordOrigin::default());
             }),
+            errors: Box::new(|_| {}),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

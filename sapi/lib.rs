@@ -34,6 +34,8 @@ mod php;
 pub mod php_command;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg(feature = "php")]
+mod php_errors;
 #[cfg_attr(not(feature = "php"), path = "no_php_inspection.rs")]
 mod php_inspection;
 #[cfg(feature = "php")]

@@ -111,6 +111,17 @@ pub struct ReloadFacts {
     pub succeeded_at: SystemTime,
 }
 
+/// The progress and the outcome of reloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadReading {
+    /// The number of reloads begun.
+    pub begun: u64,
+    /// The number of the last reload that has ended; equal to `begun` if none is under way.
+    pub ended: u64,
+    /// Why that reload failed; `None` if it succeeded.
+    pub error: Option<String>,
+}
+
 /// Why persistent workers do not boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootFailure {

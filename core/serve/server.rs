@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::config::ListenAddr;
 use crate::limits::THREAD_EXIT_GRACE;
-use crate::observe::{Event, PluginEvent};
+use crate::observe::{Event, PluginEvent, ReloadReading};
 use crate::plugins::PluginCall;
 use crate::pool::WorkerPool;
 use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::lifecycle::Phase;
-use super::reload_book::{ReloadPool, ReloadReading};
+use super::reload_book::ReloadPool;
 use super::shared::Shared;
 use crate::serve::control::control_thread::Control;
 use crate::serve::control::reload;

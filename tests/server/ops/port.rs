@@ -179,6 +179,7 @@ fn what_is_counted_is_what_happened() {
     assert_eq!(page.value("svc_requests_by_method_total", &[("method", "PUT")]), None);
     assert_eq!(total(&page, "svc_request_bytes_total"), 5.0);
     assert_eq!(total(&page, "svc_request_duration_us_count"), 7.0);
+    assert_eq!(total(&page, "svc_served_duration_us_count"), 7.0, "404 and redirects are answers too");
     assert_eq!(total(&page, "svc_pending_requests"), 0.0);
     assert_eq!(total(&page, "svc_busy_workers") + total(&page, "svc_workers_idle"), 2.0);
     assert_eq!(total(&page, "svc_workers_current"), 2.0);
