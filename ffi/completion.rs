@@ -14,8 +14,10 @@ use crate::runtime::Runtime;
 /// number divided by this; the waiters of a group are woken together.
 pub const WAITER_GROUPS: u32 = bindings::SHIM_WAITER_GROUPS;
 
-/// [`Runtime::take_woken`] of the server.
-static TAKE_WOKEN: OnceLock<fn(&mut dyn FnMut(u32))> = OnceLock::new();
+/// [`Runtime::take_woken`].
+type TakeWoken = fn(&mut dyn FnMut(u32));
+
+static TAKE_WOKEN: OnceLock<TakeWoken> = OnceLock::new();
 
 /// Sets the source of wake-ups; the first one wins.
 pub(crate) fn set_source<R: Runtime>() {

@@ -222,7 +222,7 @@ impl Owner {
                     self.requests.push((error, None));
                     let grant = Grant { permit: permit.flatten(), ..Grant::default() };
                     assert!(self.connection.begin(self.requests.len() - 1, grant, self.now));
-                    self.decide(unreadable.stream, Decision::Answer(page(400)));
+                    self.decide(unreadable.stream, Decision::Respond(page(400)));
                 }
             }
         }
@@ -245,7 +245,7 @@ impl Owner {
     fn answer(&mut self, stream: u32, fits: bool) {
         let decision = match self.choices.answerer {
             _ if !fits => Decision::Refuse(page(413)),
-            0 => Decision::Answer(page(200)),
+            0 => Decision::Respond(page(200)),
             1 => Decision::Refuse(page(403)),
             _ => Decision::ReadBody,
         };
@@ -280,7 +280,7 @@ impl Owner {
             Ask::Offer { body, .. } => {
                 assert!(body.len() <= self.choices.body_bytes_max, "a body is longer than granted");
                 if self.choices.answerer == 2 {
-                    return stream.decide(Decision::Answer(page(503)), now);
+                    return stream.decide(Decision::Respond(page(503)), now);
                 }
                 let until = Some(now + Duration::from_secs(1));
                 stream.decide(Decision::Await { until }, now);

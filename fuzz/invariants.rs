@@ -175,21 +175,22 @@ pub fn hops(bytes: &[u8]) -> String {
         let line = [bytes, b", ", near.as_bytes()].concat();
         let lines = vec![&line[..]];
         let nearest = if entry { forwarded(&lines).next() } else { x_forwarded_for(&lines).next() };
-        let Some(Hop::Told(told)) = nearest else { panic!("the nearest proxy is not understood") };
-        assert_eq!(told.address, Some([192, 0, 2, 7].into()));
-        assert_eq!(told.https, entry.then_some(true));
+        let Some(Hop::Known(element)) = nearest else { panic!("the nearest proxy is not understood") };
+        assert_eq!(element.address, Some([192, 0, 2, 7].into()));
+        assert_eq!(element.https, entry.then_some(true));
     }
     for hop in by_standard.iter().chain(&by_older) {
-        if let Hop::Told(told) = hop {
-            assert!(told.address.is_none_or(|address| address == address.to_canonical()));
+        if let Hop::Known(element) = hop {
+            assert!(element.address.is_none_or(|address| address == address.to_canonical()));
             assert!(
-                told.host
+                element
+                    .host
                     .as_ref()
                     .is_none_or(|host| !host.is_empty() && host.iter().all(u8::is_ascii_graphic))
             );
         }
     }
-    let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Told(_))).count();
+    let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Known(_))).count();
     format!("{}and{}", count(&by_standard), count(&by_older))
 }
 

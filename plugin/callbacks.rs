@@ -80,7 +80,7 @@ macro_rules! callbacks {
     ($(fn $name:ident($($argument:ident: $type:ty),*) |$state:ident| $body:expr;)*) => {
         /// The callbacks that a plugin has.
         #[derive(Clone, Copy, Debug, Default)]
-        #[expect(clippy::struct_excessive_bools, missing_docs, reason = "a set of names")]
+        #[expect(missing_docs, reason = "a set of names")]
         pub struct Offers {
             $(pub $name: bool,)*
         }

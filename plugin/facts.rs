@@ -15,8 +15,8 @@ macro_rules! fact {
 
 /// The value of a fact, read from the struct of svc.
 macro_rules! read {
-    // SAFETY: the texts are valid as long as the struct is.
     (Text, $field:expr) => {
+        // SAFETY: the texts are valid as long as the struct is.
         unsafe { $field.bytes() }
     };
     (Status, $field:expr) => {

@@ -94,7 +94,7 @@ impl Findings {
             let running_instance = RunningInstance::find(config);
             for error in unavailable {
                 match running_instance.explain(&error) {
-                    Some(explain) => self.warnings.push(explain),
+                    Some(explanation) => self.warnings.push(explanation),
                     None => self.errors.push(error.to_string()),
                 }
             }

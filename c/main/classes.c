@@ -1,6 +1,6 @@
 /* The classes and functions of the namespace Svc: their table, and the readers of a worker. */
 #include "async/task/task.h"
-#include "async/transfer/exceptions.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "main/main.h"
 #include "php/context/context.h"

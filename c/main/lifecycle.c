@@ -80,6 +80,7 @@ const char *shim_startup(const shim_options *options)
     }
     shim_host_listen(options->callbacks);
     shim_superglobals_hidden = !options->superglobals;
+    shim_has_tasks = options->boots;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;
     ini_overrides = strndup(options->ini_overrides.bytes ? options->ini_overrides.bytes : "", options->ini_overrides.length);

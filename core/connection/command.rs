@@ -77,7 +77,7 @@ impl Peer {
 }
 
 /// An event for [`Connection::handle`](super::Connection::handle).
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
     /// The connection is lost, or no longer wanted: all requests on it end.
     Abort,
@@ -134,7 +134,7 @@ pub enum Command {
     Stream(u32, Ask),
     /// Write the pending output: [`transmit`](super::Connection::transmit).
     Transmit,
-    /// Start a request that cannot be parsed, as in [`Request`](Self::Request), and [answer](Decision::Answer) it.
+    /// Start a request that cannot be parsed, as in [`Request`](Self::Request), and [answer](Decision::Respond) it.
     Unreadable(Unreadable),
     /// Wait for an event or the [deadline](super::Connection::deadline).
     Wait,
@@ -156,23 +156,23 @@ pub enum Ask {
     },
     /// Wait for room in the spool, then call [`retry_spool`](super::Stream::retry_spool).
     AwaitSpoolRoom,
-    /// Answer: the peer paused for too long while sending the body. Expects [`Decision::Refuse`].
+    /// Respond: the peer paused for too long while sending the body. Expects [`Decision::Refuse`].
     BodyLate {
         /// The spool had no room, which is not the peer's fault.
         is_starved: bool,
     },
-    /// Answer: the body is malformed or too long. Expects [`Decision::Refuse`].
+    /// Respond: the body is malformed or too long. Expects [`Decision::Refuse`].
     BodyRefused(BodyError),
     /// Take the available parts of the reply: [`collect`](super::Stream::collect).
     Collect,
-    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Answer`].
+    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Respond`].
     Offer {
         /// The complete body.
         body: Body,
         /// The peer has gone already.
         client_gone: bool,
     },
-    /// Answer with the file named in the head: [`Decision::Answer`]. Until then, the current reply is on hold.
+    /// Respond with the file named in the head: [`Decision::Respond`]. Until then, the current reply is on hold.
     SendFile(ReplyHead),
     /// Append these bytes to this file, or to a new one; then [`spooled`](super::Stream::spooled) or
     /// [`spool_refused`](super::Stream::spool_refused).
@@ -187,7 +187,7 @@ pub enum Ask {
 #[derive(Debug)]
 pub enum Decision {
     /// Send this reply. The unread rest of the body is discarded.
-    Answer(Reply),
+    Respond(Reply),
     /// Wait for the reply; its parts are announced by [`note_reply`](super::Stream::note_reply).
     Await {
         /// When to send [`Ask::WaitOver`].

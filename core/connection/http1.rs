@@ -1,8 +1,8 @@
-//! HTTP/1 on one connection: parses requests and encodes responses.
+//! HTTP/1 on one connection (RFC 9112): reads requests, and delimits their responses.
 //!
-//! Requests are answered one after the other, in order. Pipelined requests stay unparsed, so their memory is bounded. A
-//! body is read only when it will be used, and `100 Continue` is sent only then; otherwise the client gets the refusal
-//! instead. The meaning of a request is up to the owner.
+//! Requests are answered one after the other, in order; a pipelined request stays unparsed until its turn, so that its
+//! memory is bounded. A body is read, and `100 Continue` is sent, only once the owner wants the body; a client that is
+//! refused gets the refusal instead.
 //!
 //! ```text
 //!   Head ──complete──▶ Arriving ──begin──▶ Serving ──kept──▶ Head, by way of Skipping if a body is left

@@ -459,7 +459,7 @@ impl<R> Http2<R> {
             Some(Timer::Header) => self.throw_out(),
             // GOAWAY gets a grace period to arrive.
             Some(Timer::Idle) if matches!(self.stage, Http2Stage::Open(_)) && !self.is_leaving => {
-                self.leave(now)
+                self.leave(now);
             }
             Some(_) => self.abort(),
             None => {}

@@ -57,9 +57,9 @@ fn open_answers_streams_as_their_replies_come() {
     let mut bench = open();
     bench.send(&[request(1, "GET", true), request(3, "GET", true)].concat());
     frames(&mut bench);
-    bench.decide(3, Decision::Answer(answer("three")));
+    bench.decide(3, Decision::Respond(answer("three")));
     assert_eq!(frames(&mut bench), [(1, 3), (DATA, 3)]);
-    bench.decide(1, Decision::Answer(answer("one")));
+    bench.decide(1, Decision::Respond(answer("one")));
     assert_eq!(frames(&mut bench), [(1, 1), (DATA, 1)]);
     let ends: Vec<_> = bench.ended.iter().map(|it| (it.stream, it.sent_bytes, it.is_lost)).collect();
     assert_eq!(ends, [(3, 5, false), (1, 3, false)]);
@@ -90,7 +90,7 @@ fn open_leads_to_over_when_the_drain_is_done() {
     bench.send(&request(1, "GET", true));
     bench.is_closing = true;
     assert_eq!(bench.turn(), Rest::Wait);
-    bench.decide(1, Decision::Answer(answer("last")));
+    bench.decide(1, Decision::Respond(answer("last")));
     assert!(matches!(bench.ended[..], [ended] if !ended.is_lost));
     assert!(matches!(bench.send_end(), Rest::Close { .. }));
 }
@@ -145,7 +145,7 @@ fn asking_for_files(len: u64) -> Bench {
     frames(&mut bench);
     bench.room = 0;
     for id in ids {
-        bench.decide(id, Decision::Answer(file(len)));
+        bench.decide(id, Decision::Respond(file(len)));
     }
     bench
 }
@@ -234,7 +234,7 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
     bench.send(&request(1, "GET", true));
     bench.reads_at_once = true;
     let len = 16u64 << 20;
-    let mut rest = bench.decide(1, Decision::Answer(file(len)));
+    let mut rest = bench.decide(1, Decision::Respond(file(len)));
     let mut most = std::mem::take(&mut bench.taken).len();
     while rest == Rest::Yield {
         rest = bench.turn();
@@ -333,7 +333,7 @@ fn spool_all(bench: &mut Bench) {
 /// Answers the first stream. With no stream open, the window returns to its first size as soon as the client has
 /// acknowledged the previous settings.
 fn end_upload(bench: &mut Bench, client: &mut Uploader) {
-    bench.decide(1, Decision::Answer(answer("taken")));
+    bench.decide(1, Decision::Respond(answer("taken")));
     while client.initial != 256 << 10 {
         let answers = client.hear(bench, &mut 0);
         assert!(!answers.is_empty(), "a window of {} bytes", client.initial);

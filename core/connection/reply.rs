@@ -14,7 +14,6 @@ use crate::pool::{End, Part, ReplyHead, SpooledPart};
 use crate::spool::{Share, Spool};
 use crate::sync::primitive::Arc;
 
-use super::command::Announced;
 use super::output::Output;
 use super::source::Source;
 
@@ -24,8 +23,6 @@ pub struct Reply {
     parts: VecDeque<Part>,
     /// The worker has parts that were not collected.
     has_more: bool,
-    /// The head of the response, until its protocol encodes it.
-    announced: Option<Announced>,
     frame: Frame,
     /// The file range being read.
     run: Option<Run>,
@@ -88,15 +85,13 @@ impl AsRef<[u8]> for Lent {
 /// The next step of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyStep {
-    /// Encode the head of the response; then call [`Reply::begin_body`].
-    Announced(Announced),
     /// Wait for the disk.
     Disk,
     /// Replace the reply by one that sends the file named in this head.
     File(ReplyHead),
     /// Nothing: the reply has ended.
     End(End),
-    /// Complete the head, with the body's length if known; then call [`Reply::announce`].
+    /// Complete and encode the head, with the body's length if known; then call [`Reply::begin_body`].
     Head(ReplyHead, Option<u64>),
     /// Encode an informational response.
     Interim(u16, Fields),
@@ -148,7 +143,7 @@ impl Reply {
 
     /// Returns whether a head is waiting to be encoded.
     pub(super) fn has_head(&self) -> bool {
-        self.announced.is_some() || self.parts.iter().any(|part| matches!(part, Part::Head(_)))
+        self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
     /// Returns whether parts are waiting to be processed.
@@ -164,11 +159,6 @@ impl Reply {
     /// Sets the framing of the body, after the head was encoded.
     pub(super) fn begin_body(&mut self, frame: Frame) {
         self.frame = frame;
-    }
-
-    /// Takes the head of the response.
-    pub(super) fn announce(&mut self, announced: Announced) {
-        self.announced = Some(announced);
     }
 
     /// Lets `take` append parts; `take` returns their share of the reply memory.
@@ -203,9 +193,6 @@ impl Reply {
         loop {
             if let Some(end) = self.ended {
                 return ReplyStep::End(end);
-            }
-            if let Some(announced) = self.announced.take() {
-                return ReplyStep::Announced(announced);
             }
             if let Some(bytes) = self.slice.take() {
                 self.put(bytes, out);

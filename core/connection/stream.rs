@@ -7,7 +7,7 @@
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
 //!      │                      └──Refuse───────────────│──────────────▶ │
-//!      └──Answer, Refuse────────────────────────────Answer───────────▶ │
+//!      └──Respond, Refuse───────────────────────────Respond──────────▶ │
 //! ```
 
 use std::collections::VecDeque;
@@ -32,6 +32,8 @@ pub struct Stream<R> {
     pub request: R,
     facts: ResponseFacts,
     phase: StreamPhase,
+    /// The head of the response, until its protocol encodes it.
+    announced: Option<Announced>,
     /// Since when the stream has been waiting for the peer.
     since: Instant,
     /// An ask that precedes the next step.
@@ -165,6 +167,7 @@ impl<R> Stream<R> {
             request,
             facts,
             phase,
+            announced: None,
             since: now,
             interruption: None,
             unwanted: None,
@@ -203,9 +206,9 @@ impl<R> Stream<R> {
 
     /// Takes the owner's decision.
     pub fn decide(&mut self, decision: Decision, now: Instant) {
-        self.interruption = None;
+        (self.interruption, self.announced) = (None, None);
         match decision {
-            Decision::Answer(reply) => {
+            Decision::Respond(reply) => {
                 if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
                     std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
                     && !reader.is_read()
@@ -290,12 +293,11 @@ impl<R> Stream<R> {
     }
 
     fn step_reply(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+        if let Some(announced) = self.announced.take() {
+            carrier.head(self, announced);
+        }
         let StreamPhase::Replying(reply) = &mut self.phase else { return None };
         match reply.pump(carrier.output()) {
-            ReplyStep::Announced(announced) => {
-                carrier.head(self, announced);
-                None
-            }
             ReplyStep::Disk => Some(Pause::Blocked),
             ReplyStep::End(end) => Some(Pause::End(end)),
             ReplyStep::File(head) => Some(Pause::Ask(Ask::SendFile(head))),
@@ -414,14 +416,15 @@ impl<R> Stream<R> {
 
     /// Takes the head of the response, after [`Ask::Announce`].
     pub fn announce(&mut self, announced: Announced) {
-        if let StreamPhase::Replying(reply) = &mut self.phase {
-            reply.announce(announced);
+        if let StreamPhase::Replying(_) = self.phase {
+            self.announced = Some(announced);
         }
     }
 
     /// Returns whether the head of its response was sent, or is pending.
     pub fn has_reply(&self) -> bool {
-        matches!(&self.phase, StreamPhase::Replying(reply) if reply.has_begun() || reply.has_head())
+        let has_head = |reply: &Reply| reply.has_begun() || reply.has_head() || self.announced.is_some();
+        matches!(&self.phase, StreamPhase::Replying(reply) if has_head(reply))
     }
 
     /// Returns whether it was offered, and no part of its reply has arrived.

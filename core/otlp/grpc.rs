@@ -1,8 +1,8 @@
-//! Exports over gRPC, one at a time on a connection. HTTP/2 comes from a library that is polled by hand.
+//! Exports over gRPC: one unary call at a time on a connection. h2 does the framing and is polled without a runtime.
 //!
-//! A gRPC status is a response, and so is an HTTP status other than 200; a stream or a connection that ends earlier is
-//! lost. What the collector sends is bounded. Does not support concurrent calls, message streams and compressed
-//! responses.
+//! A gRPC status is the response of the collector, and so is an HTTP status other than 200. A stream or connection that
+//! ends before either is lost. The length of a response is bounded. Concurrent calls, streams of messages and compressed
+//! responses are not supported.
 
 use std::fmt;
 use std::future::Future;

@@ -14,12 +14,18 @@ use super::bindings::{
 };
 use super::text::{bytes, code, guarded, text_of};
 
+/// Writes a record of the plugin with this name.
+type PluginLog = Box<dyn Fn(&str, Level, &[u8]) + Send + Sync>;
+
+/// Returns the settings of the plugin with this name.
+type PluginSettings = Box<dyn Fn(&str) -> Vec<(String, Vec<u8>)> + Send + Sync>;
+
 /// Services of the server for all plugins. Called on any thread; must not block.
 pub struct PluginServices {
     /// Writes a log record of a plugin.
-    pub log: Box<dyn Fn(&str, Level, &[u8]) + Send + Sync>,
+    pub log: PluginLog,
     /// Returns the settings of a plugin: keys and values.
-    pub settings: Box<dyn Fn(&str) -> Vec<(String, Vec<u8>)> + Send + Sync>,
+    pub settings: PluginSettings,
 }
 
 /// The server as seen by one plugin; never freed.

@@ -1,8 +1,6 @@
 /* Svc\async(), and the functions and methods of the async pool: their parameters and results. */
 #include "async/task/task.h"
-#include "async/transfer/code.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/packer.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"

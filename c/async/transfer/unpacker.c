@@ -1,15 +1,10 @@
-/* One transfer on its way in.
- *
- * Promises: whatever the bytes are, nothing outside of them is read, and no more memory is allocated than they can
- * fill. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/object_reader.h"
-#include "async/transfer/stack.h"
-#include "async/transfer/unpacker.h"
+/* One transfer on its way in. Whatever the bytes are, nothing outside of them is read, and no more memory is allocated
+ * than they can fill. */
+#include "async/transfer/transfer.h"
 
 void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes)
 {
-    *unpacker = (shim_unpacker){.in = {.at = bytes.bytes, .end = bytes.bytes + bytes.length}};
+    *unpacker = (shim_unpacker){.at = bytes.bytes, .end = bytes.bytes + bytes.length};
 }
 
 void shim_unpacker_begin(shim_unpacker *unpacker, const shim_parcel *parcel)
@@ -17,24 +12,74 @@ void shim_unpacker_begin(shim_unpacker *unpacker, const shim_parcel *parcel)
     shim_unpacker_begin_view(unpacker, (shim_view){.bytes = parcel->bytes, .length = parcel->length});
 }
 
-/* ---- values ---- */
+void shim_parcel_free(shim_parcel *parcel)
+{
+    free(parcel);
+}
 
-static bool unpack(shim_unpacker *unpacker, zval *value);
+/* ---- bytes ---- */
+
+void shim_unpack_throw(void)
+{
+    shim_transfer_throw("The values of a task are damaged");
+}
+
+bool shim_get_varint(shim_unpacker *unpacker, uint64_t *number)
+{
+    *number = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        unsigned char byte;
+        if (!shim_get_byte(unpacker, &byte)) {
+            return false;
+        }
+        *number |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            return true;
+        }
+    }
+    return shim_unpack_fail();
+}
+
+bool shim_get_view(shim_unpacker *unpacker, shim_view *view)
+{
+    uint64_t length;
+    if (!shim_get_varint(unpacker, &length)) {
+        return false;
+    }
+    if (length > shim_left(unpacker)) {
+        return shim_unpack_fail();
+    }
+    *view = (shim_view){.bytes = unpacker->at, .length = (size_t)length};
+    unpacker->at += length;
+    return true;
+}
+
+/* ---- values ---- */
 
 static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *value);
 
-/* Reads the head of an array: each of its elements takes at least one byte. */
-static bool get_array_head(shim_unpacker *unpacker, zend_long *next, uint32_t *count)
+bool shim_get_key(shim_unpacker *unpacker, unsigned char tag, zend_string **name, zend_ulong *index)
 {
-    uint64_t number;
-    if (!shim_reader_get(&unpacker->in, next, sizeof(*next)) || !shim_reader_get_varint(&unpacker->in, &number)) {
-        return false;
+    shim_view view;
+    zval key;
+    *name = NULL;
+    switch (tag) {
+        case SHIM_TAG_STRING:
+            if (!shim_get_view(unpacker, &view)) {
+                return false;
+            }
+            *name = zend_string_init_existing_interned(view.bytes, view.length, false);
+            return true;
+        case SHIM_TAG_INT:
+        case SHIM_TAG_SMALL:
+            if (!unpack_tagged(unpacker, tag, &key)) {
+                return false;
+            }
+            *index = (zend_ulong)Z_LVAL(key);
+            return true;
+        default:
+            return shim_unpack_fail();
     }
-    if (number > shim_reader_left(&unpacker->in) || number >= HT_MAX_SIZE) {
-        return shim_reader_fail();
-    }
-    *count = (uint32_t)number;
-    return true;
 }
 
 static bool fill_packed(shim_unpacker *unpacker, HashTable *array, uint32_t count)
@@ -45,15 +90,10 @@ static bool fill_packed(shim_unpacker *unpacker, HashTable *array, uint32_t coun
         zval *value = &array->arPacked[i];
         ZVAL_UNDEF(value);
         array->nNumUsed = i + 1;
-        if (!shim_reader_get_byte(&unpacker->in, &tag)) {
+        if (!shim_get_byte(unpacker, &tag) || (tag != SHIM_TAG_HOLE && !unpack_tagged(unpacker, tag, value))) {
             return false;
         }
-        if (tag != SHIM_TAG_HOLE) {
-            if (!unpack_tagged(unpacker, tag, value)) {
-                return false;
-            }
-            array->nNumOfElements++;
-        }
+        array->nNumOfElements += tag != SHIM_TAG_HOLE;
     }
     return true;
 }
@@ -63,27 +103,24 @@ static bool fill_hash(shim_unpacker *unpacker, HashTable *array, uint32_t count)
     zend_hash_real_init_mixed(array);
     for (uint32_t i = 0; i < count; i++) {
         unsigned char tag;
-        zval key, value;
-        shim_view name = {0};
-        if (!shim_reader_get_byte(&unpacker->in, &tag)) {
+        zend_string *name;
+        zend_ulong index = 0;
+        zval value;
+        if (!shim_get_byte(unpacker, &tag) || !shim_get_key(unpacker, tag, &name, &index)) {
             return false;
         }
-        if (tag == SHIM_TAG_STRING) {
-            if (!shim_reader_get_view(&unpacker->in, &name) || !unpack(unpacker, &value)) {
-                return false;
-            }
-            zend_string *string = zend_string_init_existing_interned(name.bytes, name.length, false);
-            zend_hash_update(array, string, &value);
-            zend_string_release(string);
-            continue;
+        const bool is_whole = shim_unpack_value(unpacker, &value);
+        if (is_whole && name != NULL) {
+            zend_hash_update(array, name, &value);
+        } else if (is_whole) {
+            zend_hash_index_update(array, index, &value);
         }
-        if (tag != SHIM_TAG_INT && tag != SHIM_TAG_SMALL) {
-            return shim_reader_fail();
+        if (name != NULL) {
+            zend_string_release(name);
         }
-        if (!unpack_tagged(unpacker, tag, &key) || !unpack(unpacker, &value)) {
+        if (!is_whole) {
             return false;
         }
-        zend_hash_index_update(array, (zend_ulong)Z_LVAL(key), &value);
     }
     return true;
 }
@@ -91,36 +128,25 @@ static bool fill_hash(shim_unpacker *unpacker, HashTable *array, uint32_t count)
 static bool unpack_array(shim_unpacker *unpacker, unsigned char tag, zval *value)
 {
     zend_long next;
-    uint32_t count;
-    if (!get_array_head(unpacker, &next, &count)) {
+    uint64_t count;
+    if (!shim_get(unpacker, &next, sizeof(next)) || !shim_get_varint(unpacker, &count)) {
         return false;
+    }
+    /* Each element takes at least one byte. */
+    if (count > shim_left(unpacker) || count >= HT_MAX_SIZE) {
+        return shim_unpack_fail();
     }
     if (shim_stack_is_short()) {
         shim_transfer_throw("The value is nested too deeply");
         return false;
     }
-    HashTable *array = zend_new_array(count);
-    const bool is_full = tag == SHIM_TAG_PACKED ? fill_packed(unpacker, array, count) : fill_hash(unpacker, array, count);
-    if (!is_full) {
+    HashTable *array = zend_new_array((uint32_t)count);
+    if (!(tag == SHIM_TAG_PACKED ? fill_packed : fill_hash)(unpacker, array, (uint32_t)count)) {
         zend_array_destroy(array);
         return false;
     }
     array->nNextFreeElement = next;
     ZVAL_ARR(value, array);
-    return true;
-}
-
-static bool unpack_case(shim_unpacker *unpacker, zval *value)
-{
-    shim_view class_name, name;
-    if (!shim_reader_get_view(&unpacker->in, &class_name) || !shim_reader_get_view(&unpacker->in, &name)) {
-        return false;
-    }
-    zend_object *object = shim_object_load_case(class_name, name);
-    if (object == NULL) {
-        return false;
-    }
-    ZVAL_OBJ_COPY(value, object);
     return true;
 }
 
@@ -131,18 +157,18 @@ static bool unpack_scalar(shim_unpacker *unpacker, unsigned char tag, zval *valu
     switch (tag) {
         case SHIM_TAG_INT:
             Z_TYPE_INFO_P(value) = IS_LONG;
-            return shim_reader_get(&unpacker->in, &Z_LVAL_P(value), sizeof(zend_long));
+            return shim_get(unpacker, &Z_LVAL_P(value), sizeof(zend_long));
         case SHIM_TAG_FLOAT:
             Z_TYPE_INFO_P(value) = IS_DOUBLE;
-            return shim_reader_get(&unpacker->in, &Z_DVAL_P(value), sizeof(double));
+            return shim_get(unpacker, &Z_DVAL_P(value), sizeof(double));
         case SHIM_TAG_SMALL:
-            if (!shim_reader_get_byte(&unpacker->in, &small)) {
+            if (!shim_get_byte(unpacker, &small)) {
                 return false;
             }
             ZVAL_LONG(value, small);
             return true;
         default:
-            if (!shim_reader_get_view(&unpacker->in, &text)) {
+            if (!shim_get_view(unpacker, &text)) {
                 return false;
             }
             ZVAL_STRINGL_FAST(value, text.bytes, text.length);
@@ -176,14 +202,8 @@ static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *valu
         case SHIM_TAG_HASH:
             is_whole = unpack_array(unpacker, tag, value);
             break;
-        case SHIM_TAG_CASE:
-            is_whole = unpack_case(unpacker, value);
-            break;
-        case SHIM_TAG_OBJECT:
-            is_whole = shim_object_read(&unpacker->in, &unpacker->objects, value);
-            break;
         default:
-            is_whole = shim_reader_fail();
+            is_whole = shim_unpack_object(unpacker, tag, value);
             break;
     }
     if (!is_whole) {
@@ -192,16 +212,11 @@ static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *valu
     return is_whole;
 }
 
-static bool unpack(shim_unpacker *unpacker, zval *value)
+bool shim_unpack_value(shim_unpacker *unpacker, zval *value)
 {
     unsigned char tag;
     ZVAL_UNDEF(value);
-    return shim_reader_get_byte(&unpacker->in, &tag) && unpack_tagged(unpacker, tag, value);
-}
-
-bool shim_unpack_value(shim_unpacker *unpacker, zval *value)
-{
-    return unpack(unpacker, value);
+    return shim_get_byte(unpacker, &tag) && unpack_tagged(unpacker, tag, value);
 }
 
 /* ---- between values ---- */
@@ -209,22 +224,15 @@ bool shim_unpack_value(shim_unpacker *unpacker, zval *value)
 static bool get_tag(shim_unpacker *unpacker, shim_tag expected)
 {
     unsigned char tag;
-    return shim_reader_get_byte(&unpacker->in, &tag) && (tag == expected || shim_reader_fail());
+    return shim_get_byte(unpacker, &tag) && (tag == expected || shim_unpack_fail());
 }
 
 bool shim_unpack_number(shim_unpacker *unpacker, uint64_t *number)
 {
-    return get_tag(unpacker, SHIM_TAG_NUMBER) && shim_reader_get(&unpacker->in, number, sizeof(*number));
+    return get_tag(unpacker, SHIM_TAG_NUMBER) && shim_get(unpacker, number, sizeof(*number));
 }
 
 bool shim_unpack_bytes(shim_unpacker *unpacker, shim_view *bytes)
 {
-    return get_tag(unpacker, SHIM_TAG_BYTES) && shim_reader_get_view(&unpacker->in, bytes);
-}
-
-bool shim_unpacker_end(shim_unpacker *unpacker)
-{
-    php_unserialize_data_t objects = unpacker->objects;
-    unpacker->objects = NULL;
-    return objects != NULL ? shim_objects_end(objects) : EG(exception) == NULL;
+    return get_tag(unpacker, SHIM_TAG_BYTES) && shim_get_view(unpacker, bytes);
 }

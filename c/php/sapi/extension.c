@@ -5,7 +5,7 @@
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
 #include "async/task/task.h"
-#include "async/transfer/code.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "main/main.h"
 #include "php/bailout/bailout.h"
@@ -17,6 +17,7 @@
 #include "worker/state/state.h"
 
 bool shim_superglobals_hidden;
+bool shim_has_tasks;
 
 static char name_known_to_opcache[] = "fpm-fcgi";
 
@@ -30,6 +31,10 @@ static PHP_MINIT_FUNCTION(svc)
         shim_superglobals_hide();
     }
     shim_missing_script_install();
+    /* Before OPcache preloads files. */
+    if (shim_has_tasks && !shim_marks_install()) {
+        return FAILURE;
+    }
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
@@ -86,7 +91,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);
-    shim_code_end();
+    shim_sources_free();
     shim_connections_stop();
     shim_apm_forget();
     return SUCCESS;

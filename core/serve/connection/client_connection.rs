@@ -24,8 +24,8 @@ use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind, NewConnection};
 use crate::serve::net::tls_stream::TlsStream;
 use crate::serve::net::transport::{Got, Transport};
-use crate::serve::request::answer::refusal;
 use crate::serve::request::meta::RequestMeta;
+use crate::serve::request::server_response::refusal;
 use crate::serve::request::start::{start, start_unreadable};
 use crate::serve::shared::Shared;
 
@@ -228,7 +228,7 @@ impl ClientConnection {
                     RequestMeta::answered_unseen(io, self.key, &self.endpoints, rejection);
                 }
                 Command::Request(incoming) => {
-                    start(&mut self.connection, io, self.key, &self.endpoints, incoming)
+                    start(&mut self.connection, io, self.key, &self.endpoints, incoming);
                 }
                 Command::ShutDown { is_whole } => {
                     if is_whole {

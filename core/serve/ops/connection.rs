@@ -186,7 +186,7 @@ impl OpsConnection {
         };
         // Bodies are not read: after a request with a body, the next request cannot be found.
         let refuses = has_body || !fits;
-        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
+        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Respond(reply) };
         self.decide(incoming.stream, decision, now);
     }
 
@@ -198,7 +198,7 @@ impl OpsConnection {
             return;
         };
         self.excused = now.saturating_duration_since(asked.since);
-        self.decide(asked.stream, Decision::Answer(page_reply(outcome)), now);
+        self.decide(asked.stream, Decision::Respond(page_reply(outcome)), now);
         self.asked = None;
     }
 

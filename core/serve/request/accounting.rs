@@ -1,4 +1,4 @@
-//! The end of a request: the answer when its client leaves, its wait is over or the server stops, and its record.
+//! The end of a request: the response when its client leaves, its wait is over or the server stops, and its record.
 //!
 //! Each request is recorded exactly once, with the status that its client received or would have received. Nothing is
 //! sent here, and how a request ends is decided by its [`RequestOutcome`](super::outcome::RequestOutcome).
@@ -13,8 +13,8 @@ use crate::policy::deny::Denial;
 use crate::sync::exchange_state::ExchangeStage;
 use crate::time;
 
-use super::answer::{Answer, refusal};
 use super::meta::RequestMeta;
+use super::server_response::{ServerResponse, refusal};
 use super::server_span::{RecordedEnd, ResponseEnd};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::pool_client::PoolClient;
@@ -64,7 +64,7 @@ impl RequestMeta {
     }
 
     /// Notes that the drain deadline has passed: no worker answers from now on. The connection tries once to send the
-    /// answer.
+    /// response.
     pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
         self.outcome.cut();
         if self.exchange.is_some() {
@@ -115,7 +115,7 @@ impl RequestMeta {
 
     fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) -> Decision {
         self.outcome.refuse(reason, was_wasted);
-        Answer::plain(reason.status()).into_decision()
+        ServerResponse::plain(reason.status()).into_decision()
     }
 
     fn record(&self, shared: &Shared, body_bytes: u64, response: ResponseEnd) {

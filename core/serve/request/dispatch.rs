@@ -15,9 +15,9 @@ use crate::policy::deny::Denial;
 use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, Script};
 use crate::sync::primitive::Arc;
 
-use super::answer::{Answer, PAGE_TYPE, page};
 use super::client_context::ClientContext;
 use super::meta::RequestMeta;
+use super::server_response::{PAGE_TYPE, ServerResponse, page};
 use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
@@ -28,7 +28,7 @@ impl RequestMeta {
     pub(in crate::serve) fn find(&mut self, io: &mut Io) -> Option<Decision> {
         let head = self.head()?;
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
-            return Some(Answer::plain(400).into_decision());
+            return Some(ServerResponse::plain(400).into_decision());
         };
         match io.router.find(path.path, self.key, io.now) {
             Handler::Denied(denial) => Some(self.deny(&io.shared.metrics, denial)),
@@ -42,26 +42,26 @@ impl RequestMeta {
     pub(in crate::serve) fn found(&mut self, io: &mut Io, path: &[u8], found: io::Result<Found>) -> Decision {
         match found {
             // Its worker looked it up again and did not find it.
-            Ok(Found::Script(_)) if self.has_lost_script => Answer::plain(503).into_decision(),
+            Ok(Found::Script(_)) if self.has_lost_script => ServerResponse::plain(503).into_decision(),
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
                 self.run(io.shared.config.serving.executor, script)
             }
             Ok(Found::File(ready)) => self.send_file(io, &ready),
             Ok(Found::Missing) if io.shared.config.serving.executor == Executor::Stub => {
-                Answer::stub().into_decision()
+                ServerResponse::stub().into_decision()
             }
             Ok(Found::Denied(denial)) => self.deny(&io.shared.metrics, denial),
-            Ok(Found::Missing) => Answer::plain(404).into_decision(),
-            Ok(Found::Forbidden) => Answer::plain(403).into_decision(),
+            Ok(Found::Missing) => ServerResponse::plain(404).into_decision(),
+            Ok(Found::Forbidden) => ServerResponse::plain(403).into_decision(),
             Ok(Found::Directory) => {
                 let query = self.head().and_then(|head| head.path_and_query().1);
-                Answer::moved(&directory_location(path, query)).into_decision()
+                ServerResponse::moved(&directory_location(path, query)).into_decision()
             }
             Err(error) => {
                 let what = format!("document root cannot be read: {error}");
                 io.shared.log.emit(&Event::Failure { what: &what });
-                Answer::plain(503).into_decision()
+                ServerResponse::plain(503).into_decision()
             }
         }
     }
@@ -69,7 +69,7 @@ impl RequestMeta {
     /// Selects the script that handles the request; its body is read first.
     fn run(&mut self, executor: Executor, script: Arc<Script>) -> Decision {
         if executor == Executor::Stub {
-            return Answer::stub().into_decision();
+            return ServerResponse::stub().into_decision();
         }
         self.script = Some(script);
         Decision::ReadBody
@@ -83,11 +83,11 @@ impl RequestMeta {
             Denial::Builtin | Denial::DotFile => metrics.builtin_denied.incr(),
         }
         self.denial = Some(denial);
-        Answer::plain(404).into_decision()
+        ServerResponse::plain(404).into_decision()
     }
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
-        let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
+        let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
         let status = representation.status;
         let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
@@ -111,7 +111,7 @@ impl RequestMeta {
             ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(representation.status)));
+            return Decision::Respond(Reply::whole(head, page(representation.status)));
         }
         self.coded = representation.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
@@ -120,7 +120,7 @@ impl RequestMeta {
         } else {
             io.shared.metrics.static_misses.incr();
         }
-        Decision::Answer(Reply::pieces(head, representation.body, &io.shared.spool))
+        Decision::Respond(Reply::pieces(head, representation.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.

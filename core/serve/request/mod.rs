@@ -8,15 +8,15 @@
 //! | `server_span` | its record as a span |
 //! | `outcome` | how it ends |
 //! | `client_context` | the client |
-//! | `answer` | responses that the server generates |
+//! | `server_response` | responses that the server generates |
 
 pub(in crate::serve) mod accounting;
-pub(in crate::serve) mod answer;
 pub(in crate::serve) mod client_context;
 pub(in crate::serve) mod dispatch;
 pub(in crate::serve) mod meta;
 pub(in crate::serve) mod named_file;
 pub(in crate::serve) mod outcome;
 pub(in crate::serve) mod respond;
+pub(in crate::serve) mod server_response;
 mod server_span;
 pub(in crate::serve) mod start;

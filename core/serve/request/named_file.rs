@@ -13,14 +13,14 @@ use crate::http::{NamedFile, uri};
 use crate::observe::Event;
 use crate::pool::ReplyHead;
 
-use super::answer::Answer;
 use super::meta::RequestMeta;
+use super::server_response::ServerResponse;
 use crate::serve::disk::file_job::FileJob;
 use crate::serve::disk::site::{Named, Ready};
 use crate::serve::io_thread::io::Io;
 
 impl RequestMeta {
-    /// Orders the file that `head`, the answer of the script, names.
+    /// Orders the file that `head`, the response of the script, names.
     pub(in crate::serve) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
         match head.file.take() {
             None => {}
@@ -58,11 +58,11 @@ impl RequestMeta {
                 503
             }
         };
-        Some(Answer::plain(reason).with(&kept(&head.fields)).into_decision())
+        Some(ServerResponse::plain(reason).with(&kept(&head.fields)).into_decision())
     }
 
     fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ReplyHead) -> Decision {
-        let Some(asked) = self.head() else { return Answer::plain(500).into_decision() };
+        let Some(asked) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let fields = std::mem::take(&mut head.fields);
         let representation =
             represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.new_id().to_string());

@@ -78,17 +78,17 @@ impl RequestOutcome {
         metrics.pending_requests.enter();
     }
 
-    /// Makes the answer a refusal. `was_wasted`: the request waited for its whole budget while the pool started nothing.
+    /// Makes the response a refusal. `was_wasted`: the request waited for its whole budget while the pool started nothing.
     pub(in crate::serve) fn refuse(&mut self, reason: ShedReason, was_wasted: bool) {
         self.judge(Verdict::Refused { reason, was_wasted });
     }
 
-    /// Notes that the drain deadline has passed. An existing answer is still sent if possible.
+    /// Notes that the drain deadline has passed. An existing response is still sent if possible.
     pub(in crate::serve) fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Makes the answer say that the drain cut off the request.
+    /// Makes the response say that the drain cut off the request.
     pub(in crate::serve) fn cut_off(&mut self) {
         self.cut();
         self.judge(Verdict::CutOff);

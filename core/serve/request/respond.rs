@@ -11,8 +11,8 @@ use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, ReplyHead};
 use crate::time;
 
-use super::answer::{PAGE_TYPE, page};
 use super::meta::RequestMeta;
+use super::server_response::{PAGE_TYPE, page};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Router;
 

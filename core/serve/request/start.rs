@@ -23,9 +23,9 @@ use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 use crate::trace::Tracer;
 
-use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
 use super::meta::RequestMeta;
+use super::server_response::{METHODS, ServerResponse};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 use crate::serve::shared::Shared;
@@ -52,11 +52,11 @@ pub(in crate::serve) fn start(
     let fits = connection.begin(meta, grant, io.now);
     let Some(stream) = connection.stream(stream) else { return };
     let request = &mut stream.request;
-    let decision = match (request.client_context.must_wait().map(Answer::too_many), fits) {
+    let decision = match (request.client_context.must_wait().map(ServerResponse::too_many), fits) {
         (Some(response), true) => Some(response.into_decision()),
         (Some(response), false) => Some(response.into_refusal()),
-        (None, true) => check(io, request).map(Answer::into_decision).or_else(|| request.find(io)),
-        (None, false) => Some(Answer::plain(413).into_refusal()),
+        (None, true) => check(io, request).map(ServerResponse::into_decision).or_else(|| request.find(io)),
+        (None, false) => Some(ServerResponse::plain(413).into_refusal()),
     };
     if let Some(decision) = decision {
         stream.decide(decision, io.now);
@@ -78,13 +78,13 @@ pub(in crate::serve) fn start_unreadable(
     let meta = unread(io, key, endpoints, line, began);
     // It has no body.
     let _ = connection.begin(meta, Grant { permit, ..Grant::default() }, io.now);
-    let answer = match error {
-        Rejected::Head(error) => Answer::plain(error.status()),
-        Rejected::Late => Answer::plain(408),
-        Rejected::PlainHttpOnTls => Answer::tls_expected(),
+    let response = match error {
+        Rejected::Head(error) => ServerResponse::plain(error.status()),
+        Rejected::Late => ServerResponse::plain(408),
+        Rejected::PlainHttpOnTls => ServerResponse::tls_expected(),
     };
     if let Some(stream) = connection.stream(stream) {
-        stream.decide(answer.into_decision(), io.now);
+        stream.decide(response.into_decision(), io.now);
     }
 }
 
@@ -202,27 +202,27 @@ fn limit(io: &Io, meta: &RequestMeta, permit: Option<Permit>) -> Grant {
 
 /// Returns the response to a request that needs no handler: its port redirects to HTTPS, or its method determines the
 /// response.
-fn check(io: &Io, meta: &RequestMeta) -> Option<Answer> {
+fn check(io: &Io, meta: &RequestMeta) -> Option<ServerResponse> {
     let head = meta.head()?;
     match meta.endpoints.listener {
         ListenerKind::Redirect => Some(redirect(&io.shared, head)),
-        ListenerKind::Main | ListenerKind::Unix => answer_to_method(head),
+        ListenerKind::Main | ListenerKind::Unix => respond_to_method(head),
     }
 }
 
-/// Returns the answer to a request on the port that redirects to HTTPS.
-fn redirect(shared: &Shared, head: &Head) -> Answer {
+/// Returns the response to a request on the port that redirects to HTTPS.
+fn redirect(shared: &Shared, head: &Head) -> ServerResponse {
     let port = shared.https_port();
     let location = shared.tls.as_ref().and_then(|names| https_location(head, names, port));
-    location.map_or_else(|| Answer::plain(400), |location| Answer::to_https(&location))
+    location.map_or_else(|| ServerResponse::plain(400), |location| ServerResponse::to_https(&location))
 }
 
-/// Returns the answer to a request whose method determines it.
-fn answer_to_method(head: &Head) -> Option<Answer> {
+/// Returns the response to a request whose method determines it.
+fn respond_to_method(head: &Head) -> Option<ServerResponse> {
     match head.method_kind() {
-        MethodKind::Connect => Some(Answer::not_allowed(METHODS)),
-        MethodKind::Other if head.method() == "TRACE" => Some(Answer::not_allowed(METHODS)),
-        MethodKind::Options if head.target() == b"*" => Some(Answer::options(METHODS)),
+        MethodKind::Connect => Some(ServerResponse::not_allowed(METHODS)),
+        MethodKind::Other if head.method() == "TRACE" => Some(ServerResponse::not_allowed(METHODS)),
+        MethodKind::Options if head.target() == b"*" => Some(ServerResponse::options(METHODS)),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ mod cancel;
 mod circles;
 mod docs;
 mod failures;
+mod files;
 mod functions;
 mod isolation;
 mod life;

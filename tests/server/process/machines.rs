@@ -205,3 +205,32 @@ fn a_package_is_tried_on_the_release_that_it_was_built_on() {
         assert_eq!(String::from_utf8(said.stdout).unwrap(), expected, "{os_release}");
     }
 }
+
+#[test]
+fn the_tests_say_first_what_they_will_install_and_build() {
+    let dpkg_query = dpkg("build-essential libclang-dev");
+    let machine = Machine::new(DEBIAN, &[NOT_ROOT, ("dpkg-query", &dpkg_query), ("apt-get", "exit 1")]);
+    let plan = |machine: &Machine| {
+        let output = machine.run("scripts/test-plan.sh", &["fish"]);
+        assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = plan(&machine);
+    assert!(said.starts_with("test: the tests take about 20 minutes on two cores"), "{said}");
+    let packages = said.lines().find(|line| line.contains("package manager")).unwrap();
+    assert!(packages.contains(" libcurl4-openssl-dev ") && packages.ends_with(" fish"), "{said}");
+    assert!(!packages.contains("libclang-dev"), "{said}");
+    assert!(
+        said.contains("PHP (5 minutes)") && said.contains("an OpenTelemetry Collector (2 minutes)"),
+        "{said}"
+    );
+    let cache = machine.dir.path().join(".cache/svc");
+    for name in ["extensions-php/.complete", "otelcol-1/otelcol", "axe-core-4/axe.min.js"] {
+        std::fs::create_dir_all(cache.join(name)).unwrap();
+    }
+    for name in ["clients", "dokuwiki", "laravel", "prometheus", "symfony", "wordpress"] {
+        std::fs::create_dir_all(cache.join(format!("{name}-r1/.complete"))).unwrap();
+    }
+    let said = plan(&machine);
+    assert!(said.contains("PHP (5 minutes)") && !said.contains("to build or fetch"), "{said}");
+}

@@ -122,13 +122,13 @@ impl Owner {
             Answerer::Bytes => {
                 let body = bytes(REPLIED + number as u32, 0, asked.supplied());
                 model.records[number].supplied = body.len();
-                Decision::Answer(Reply::whole(head(number, asked.status, None), body))
+                Decision::Respond(Reply::whole(head(number, asked.status, None), body))
             }
             Answerer::File => {
                 let len = asked.supplied();
                 model.records[number].supplied = len;
                 let pieces = file_pieces(number, len);
-                Decision::Answer(Reply::pieces(
+                Decision::Respond(Reply::pieces(
                     head(number, asked.status, Some(len as u64)),
                     pieces,
                     &self.spool,
@@ -161,7 +161,7 @@ impl Owner {
         now: Instant,
     ) {
         let reply = self.short(model, at.1, status);
-        visit(it, at.0, |it| it.decide(Decision::Answer(reply), now));
+        visit(it, at.0, |it| it.decide(Decision::Respond(reply), now));
     }
 
     fn short(&mut self, model: &mut Model, number: usize, status: u16) -> Reply {
