@@ -8,8 +8,8 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheMemory, PhpErrorRaised, PhpErrors, ReloadFacts, ReloadReading, Sample, StaticCacheReading,
-    TaskFacts, TraceFacts, Usage,
+    OpcacheMemory, PhpErrorRaised, PhpErrors, ProbeFacts, ReloadFacts, ReloadReading, Sample, ScrapeFacts,
+    StaticCacheReading, TaskFacts, TraceFacts, Usage,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
