@@ -1,7 +1,7 @@
 //! The unusual conditions that `/status` lists.
 //!
-//! Pure. A condition is something that an operator should know without comparing figures; what it concerns is told by the
-//! fields of the report.
+//! Pure. A condition is something that an operator should know without comparing figures; the fields of the report have
+//! the details.
 
 use std::time::SystemTime;
 
@@ -46,7 +46,7 @@ pub(super) fn conditions(facts: &StatusFacts<'_>, metrics: &Metrics) -> Vec<&'st
     all.into_iter().filter_map(|(holds, name)| holds.then_some(name)).collect()
 }
 
-/// Returns whether so many of the requests that were served failed that it is no accident.
+/// Returns whether a significant part of the served requests failed.
 fn is_failing(window: &Window) -> bool {
     let failures = window.failures();
     failures >= FAILURES_MIN && failures * 100 >= window.served_duration.count * FAILING_PERCENT

@@ -51,7 +51,7 @@ pub struct History {
 /// One point of the trend: the activity of a few seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrendPoint {
-    /// What happened in these seconds.
+    /// The activity of these seconds.
     pub window: Window,
     /// The largest values of each in these seconds.
     pub peak: Usage,

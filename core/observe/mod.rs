@@ -75,7 +75,7 @@ pub use log::Log;
 pub use opcache::OpcacheBook;
 pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
 pub use plugin_event::PluginEvent;
-pub use status_facts::{OldestRequest, StatusFacts};
+pub use status_facts::{OldestJob, OldestWork, StatusFacts};
 pub use trace_event::TraceEvent;
 pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;

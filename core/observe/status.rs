@@ -15,7 +15,7 @@ use super::families::Metrics;
 use super::history::{Latency, TrendPoint, Window};
 use super::label::{CancelReason, StatusClass};
 use super::php_errors::{PhpErrorEntry, PhpErrorLevel};
-use super::status_facts::{OldestRequest, StatusFacts};
+use super::status_facts::{OldestJob, OldestWork, StatusFacts};
 use super::timestamp::timestamp;
 use super::worker_state::{Duty, worker_state};
 use crate::admission::ShedReason;
@@ -193,10 +193,7 @@ impl StatusFacts<'_> {
 
     fn workers(&self) -> Vec<Value> {
         present(&self.scrape.slots)
-            .map(|slot| {
-                let oldest = self.oldest_requests.iter().find(|oldest| oldest.slot == slot.slot);
-                worker(slot, Duty::Requests, self.scrape.worker_mode, oldest)
-            })
+            .map(|slot| worker(slot, Duty::Requests, self.scrape.worker_mode, &self.oldest_requests))
             .collect()
     }
 
@@ -211,7 +208,7 @@ impl StatusFacts<'_> {
             "stranded": tasks.stranded,
             "in_flight": tasks.in_flight,
             "in_flight_max": tasks.in_flight_limit,
-            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true, None)).collect::<Vec<_>>(),
+            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true, &self.oldest_tasks)).collect::<Vec<_>>(),
         }))
     }
 
@@ -273,7 +270,7 @@ fn present(slots: &[SlotReading]) -> impl Iterator<Item = &SlotReading> {
     slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant)
 }
 
-fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: Option<&OldestRequest>) -> Value {
+fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: &[OldestJob]) -> Value {
     let state = worker_state(slot, duty);
     let request_age = slot.oldest.map(|job| job.age);
     let state_age = match state {
@@ -282,14 +279,21 @@ fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: Option<&O
         _ => request_age.unwrap_or(slot.idle_for),
     };
     let in_flight = if is_persistent { slot.fibers } else { usize::from(slot.is_busy) };
+    let job = oldest.iter().find(|job| job.slot == slot.slot);
+    let (method, path, task) = match job.map(|job| &job.work) {
+        Some(OldestWork::Request { method, path }) => (Some(method), Some(shown_path(path)), None),
+        Some(OldestWork::Task(number)) => (None, None, Some(number)),
+        None => (None, None, None),
+    };
     json!({
         "id": slot.slot,
         "state": state,
         "state_age_seconds": seconds(state_age),
         "request_age_seconds": request_age.map(seconds),
-        "method": oldest.map(|request| &request.method),
-        "path": oldest.map(|request| shown_path(&request.path)),
-        "request_id": oldest.map(|request| &request.request_id),
+        "method": method,
+        "path": path,
+        "task": task,
+        "request_id": job.map(|job| &job.request_id),
         "requests_in_flight": in_flight,
         "requests_handled": slot.handled,
         "uptime_seconds": slot.uptime.as_secs(),

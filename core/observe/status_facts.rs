@@ -20,7 +20,7 @@ pub struct StatusFacts<'a> {
     pub probe: ProbeFacts,
     /// The phase of the server.
     pub phase: &'a str,
-    /// What runs the requests for scripts.
+    /// The name of the executor.
     pub executor: Option<Value>,
     /// The time of the report.
     pub at: SystemTime,
@@ -35,7 +35,9 @@ pub struct StatusFacts<'a> {
     /// The slots of the threads for background tasks.
     pub task_slots: Vec<SlotReading>,
     /// The requests that hold busy workers.
-    pub oldest_requests: Vec<OldestRequest>,
+    pub oldest_requests: Vec<OldestJob>,
+    /// The background tasks that hold busy threads.
+    pub oldest_tasks: Vec<OldestJob>,
     /// The progress of reloads.
     pub reload: ReloadReading,
     /// The last distinct errors of PHP, the latest first.
@@ -48,15 +50,27 @@ pub struct StatusFacts<'a> {
     pub episodes: Vec<EpisodeEntry>,
 }
 
-/// The oldest request of a busy worker.
+/// The job that has kept a worker busy longest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OldestRequest {
+pub struct OldestJob {
     /// The index of the worker's slot.
     pub slot: usize,
-    /// The request's method.
-    pub method: String,
-    /// Its path as received, without the query.
-    pub path: Vec<u8>,
-    /// Its ID in logs.
+    /// The request, or the task.
+    pub work: OldestWork,
+    /// The ID of the request in logs, which may have dispatched the task.
     pub request_id: String,
+}
+
+/// The work of such a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OldestWork {
+    /// A request.
+    Request {
+        /// The method.
+        method: String,
+        /// The path as received, without the query.
+        path: Vec<u8>,
+    },
+    /// The background task with this number.
+    Task(u64),
 }

@@ -8,8 +8,8 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheMemory, PhpErrorRaised, PhpErrors, ReloadFacts, ReloadReading, Sample, StaticCacheReading,
-    TaskFacts, TraceFacts, Usage,
+    OpcacheMemory, PhpErrorRaised, PhpErrors, ProbeFacts, ReloadFacts, ReloadReading, Sample, ScrapeFacts,
+    StaticCacheReading, TaskFacts, TraceFacts, Usage,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
@@ -81,6 +81,7 @@ fn facts() -> StatusFacts<'static> {
         opcache_enabled: Some(true),
         boot_failure: None,
         oldest_requests: Vec::new(),
+        oldest_tasks: Vec::new(),
         php_errors: Vec::new(),
         reload: ReloadReading::default(),
         executor: Some("sapi".into()),
@@ -161,7 +162,8 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
 #[test]
 fn a_busy_worker_has_its_request_beside_it() {
     let path = [b"/caf\xe9/".as_slice(), &[b'x'; 300]].concat();
-    let oldest = OldestRequest { slot: 0, method: "PUT".into(), path, request_id: "abc".into() };
+    let work = OldestWork::Request { method: "PUT".into(), path };
+    let oldest = OldestJob { slot: 0, work, request_id: "abc".into() };
     let report = report(&StatusFacts { oldest_requests: vec![oldest], ..facts() });
     let worker = &report["workers"][0];
     assert_eq!((&worker["method"], &worker["request_id"]), (&"PUT".into(), &"abc".into()));
@@ -309,7 +311,14 @@ fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
     assert_eq!((&waits["tasks"]["dispatched"], &waits["tasks"]["in_flight_max"]), (&3.into(), &64.into()));
     assert_eq!((&waits["tasks"]["workers"][0]["state"], &waits["conditions"]), (&"busy".into(), &json!([])));
     facts.task_slots = vec![slot(false)];
-    assert_eq!(report(&facts)["conditions"], json!(["stuck"]));
+    facts.oldest_tasks = vec![OldestJob { slot: 0, work: OldestWork::Task(7), request_id: "abc".into() }];
+    let stuck = report(&facts);
+    assert_eq!(stuck["conditions"], json!(["stuck"]));
+    let worker = &stuck["tasks"]["workers"][0];
+    assert_eq!(
+        (&worker["task"], &worker["request_id"], &worker["path"]),
+        (&7.into(), &"abc".into(), &Value::Null)
+    );
 }
 
 #[test]

@@ -10,12 +10,13 @@ use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, Health, OldestRequest, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts,
+    CertificateFacts, Health, OldestJob, OldestWork, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts,
+    TraceFacts,
 };
 use crate::plugins::PluginAsked;
-use crate::pool::{Exchange, SlotReading, WorkerPool};
+use crate::pool::{Exchange, Job, SlotReading, WorkerPool};
 use crate::sync::primitive::Arc;
-use crate::tasks::TaskPool;
+use crate::tasks::{Task, TaskPool};
 use crate::time;
 
 use super::port::OpsSource;
@@ -81,7 +82,10 @@ impl OpsFacts {
         let shared = &self.shared;
         let tasks = shared.tasks.as_ref().and_then(|tasks| tasks.workers());
         let scrape = self.scrape_facts();
-        let oldest_requests = shared.backend.workers().map(|pool| oldest_requests(pool, &scrape.slots));
+        let task_slots = tasks.map(|workers| workers.slots(time::now())).unwrap_or_default();
+        let oldest_requests =
+            shared.backend.workers().map(|workers| oldest_jobs(workers, &scrape.slots, request_of));
+        let oldest_tasks = tasks.map(|workers| oldest_jobs(workers, &task_slots, task_of));
         let (window, trend) = {
             let history = shared.history.lock();
             (history.window(), history.trend())
@@ -98,8 +102,9 @@ impl OpsFacts {
             opcache_enabled: shared.opcache_enabled(),
             boot_failure: shared.boot_failure.lock().clone(),
             oldest_requests: oldest_requests.unwrap_or_default(),
+            oldest_tasks: oldest_tasks.unwrap_or_default(),
             php_errors: shared.php_errors.last(),
-            task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            task_slots,
             window,
             trend,
             episodes: shared.log.episodes(),
@@ -155,19 +160,30 @@ impl OpsSource for OpsFacts {
     }
 }
 
-/// Returns the oldest request of each busy worker.
-fn oldest_requests(workers: &WorkerPool<Exchange>, slots: &[SlotReading]) -> Vec<OldestRequest> {
+/// Returns the job that has kept each busy worker longest; `name` returns its work and the ID of its request.
+fn oldest_jobs<J: Job>(
+    workers: &WorkerPool<J>,
+    slots: &[SlotReading],
+    name: impl Fn(&J) -> (OldestWork, String),
+) -> Vec<OldestJob> {
     let oldest = |slot: &SlotReading| {
-        let exchange = workers.job(slot.slot, slot.oldest?.serial)?;
-        let request = &exchange.request;
-        Some(OldestRequest {
-            slot: slot.slot,
-            method: request.head.method().to_owned(),
-            path: request.head.path_and_query().0.to_vec(),
-            request_id: request.request_id.to_string(),
-        })
+        let job = workers.job(slot.slot, slot.oldest?.serial)?;
+        let (work, request_id) = name(&job);
+        Some(OldestJob { slot: slot.slot, work, request_id })
     };
     slots.iter().filter_map(oldest).collect()
+}
+
+/// Names a request by its method and its path.
+fn request_of(exchange: &Exchange) -> (OldestWork, String) {
+    let (head, id) = (&exchange.request.head, exchange.request.request_id.to_string());
+    let (method, path) = (head.method().to_owned(), head.path_and_query().0.to_vec());
+    (OldestWork::Request { method, path }, id)
+}
+
+/// Names a task by its number, and the request that has dispatched it.
+fn task_of(task: &Task) -> (OldestWork, String) {
+    (OldestWork::Task(task.id()), task.request_id().to_owned())
 }
 
 /// Reads the counts of the background tasks.

@@ -240,6 +240,8 @@ mod tests {
 
     #[test]
     fn answers_are_served_and_refusals_are_not() {
+        // One set of counts, which is large.
+        let metrics = Metrics::new();
         for (status, origin, is_served) in [
             (200, Origin::Script, true),
             (304, Origin::Server, true),
@@ -250,22 +252,22 @@ mod tests {
             (500, Origin::WorkerLost, true),
             (504, Origin::TimeLimit, true),
         ] {
-            let (mut outcome, metrics) = offered();
+            let mut outcome = RequestOutcome::default();
             assert!(!outcome.is_served(), "it has not ended");
             outcome.head_goes_out(status, origin, &metrics);
             outcome.give_up(true, &metrics);
             assert_eq!(outcome.is_served(), is_served, "{status}, {origin:?}");
         }
         for reason in ShedReason::ALL {
-            let (mut outcome, metrics) = offered();
+            let mut outcome = RequestOutcome::default();
             outcome.refuse(reason, false);
             outcome.head_goes_out(reason.status(), Origin::Server, &metrics);
             assert!(!outcome.is_served(), "{reason:?}");
         }
-        let (mut left, metrics) = offered();
+        let mut left = RequestOutcome::default();
         left.give_up(true, &metrics);
         assert!(!left.is_served());
-        let (mut cut, metrics) = offered();
+        let mut cut = RequestOutcome::default();
         cut.cut_off();
         cut.head_goes_out(503, Origin::Server, &metrics);
         assert!(!cut.is_served());

@@ -111,6 +111,10 @@ fn each_case_counts(svc: &Svc) {
         let expected: BTreeMap<String, u64> =
             expected.iter().map(|(level, count)| ((*level).to_owned(), *count)).collect();
         for round in 1..=2 {
+            // A cached script raises no errors of its compilation again (opcache.record_warnings).
+            if (*case, round) == ("compile", 2) {
+                continue;
+            }
             let before = counts(svc);
             assert_eq!(svc.get(&format!("/?{case}")).text(), "done", "{case}");
             let counted = since(&before, &counts(svc));

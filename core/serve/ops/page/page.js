@@ -136,7 +136,7 @@ function tile(id, figure, more, trend, unit, ...series) {
 
 const busiest = (s) => [...s.workers, ...(s.tasks ? s.tasks.workers : [])]
   .filter((one) => !isNone(one.request_age_seconds)).sort((a, b) => b.request_age_seconds - a.request_age_seconds);
-const request = (worker) => worker.path ? `${worker.method} ${worker.path}` : 'code outside of a request';
+const request = (worker) => worker.path ? `${worker.method} ${worker.path}` : isNone(worker.task) ? 'code outside of a request' : `task ${worker.task}`;
 const shown = (error) => `${error.message} (${place(error)}, ${count(error.count)} times, last ${clock(error.last_at)})`;
 const lastError = (s, isMeant) => {
   const error = s.php_errors && s.php_errors.last.find(isMeant);
@@ -160,7 +160,7 @@ const DETAILS = {
     return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
   },
   stuck: (s) => busiest(s).filter((one) => one.state === 'stuck').slice(0, 3)
-    .map((one) => `Worker ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),
+    .map((one) => `${isNone(one.task) ? 'Worker' : 'Task thread'} ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),
   failing: (s) => `${percent(s.requests.failed_per_second, s.requests.served_per_second)} of the answers in the last ${Math.round(s.window_seconds)} seconds are 5xx. ` +
     (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || 'PHP raised no error: see the log of the application.'),
   disk_full: (s) => {
