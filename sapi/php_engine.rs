@@ -46,7 +46,7 @@ impl Engine<Exchange> for PhpEngine {
         }
         if self.shared.tasks.is_some() {
             // Requests block their thread while they await tasks; the waker ends the wait.
-            ThreadWaker::install(&mut interpreter)?;
+            ThreadWaker::install(&interpreter)?;
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }
