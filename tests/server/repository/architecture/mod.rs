@@ -112,7 +112,7 @@ fn own_crates(manifest: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     names.for_each(|name| {
         if !found.contains(&name) {
-            found.push(name)
+            found.push(name);
         }
     });
     found
