@@ -35,7 +35,7 @@ impl PhpEngine {
 
 impl Engine<Exchange> for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
-        let (mut interpreter, thread_context) =
+        let (interpreter, thread_context) =
             (self.threads.enter(), ThreadContext::new(&self.shared, slot));
         if self.shared.config.php.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
@@ -46,7 +46,7 @@ impl Engine<Exchange> for PhpEngine {
         }
         if self.shared.tasks.is_some() {
             // Requests block their thread while they await tasks; the waker ends the wait.
-            ThreadWaker::install(&mut interpreter)?;
+            ThreadWaker::install(&interpreter)?;
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }

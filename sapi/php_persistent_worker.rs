@@ -175,7 +175,7 @@ impl svc_ffi::WorkerHost for ScriptRun<'_> {
                 let exchange = Arc::clone(claim.job());
                 let running = Box::new(RunningRequest::of_claim(claim, self.thread_context));
                 with_description(&exchange, &exchange.request.script, |request| {
-                    requests.here(request, running)
+                    requests.here(request, running);
                 });
                 self.serve_loop.look_after(requests);
                 return self.serve_loop.leaves().is_none();
