@@ -157,6 +157,16 @@ impl Response {
         }
     }
 
+    /// Ends the response because whatever runs the script has failed: with this status if nothing was sent.
+    pub(crate) fn fail(&mut self, status: u16) {
+        if self.stage == ResponseStage::Gathering {
+            self.head = Some(ReplyHead { status, ..plain_head() });
+            self.gathered = Vec::new();
+            self.written_bytes = 0;
+        }
+        self.end(PhpOutcome::Lost);
+    }
+
     /// Returns whether no part of it has been sent.
     pub(crate) fn is_unsent(&self) -> bool {
         self.stage == ResponseStage::Gathering

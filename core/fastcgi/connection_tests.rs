@@ -8,7 +8,8 @@ fn record(kind: u8, request_id: u16, content: &[u8]) -> Vec<u8> {
 fn padded(kind: u8, request_id: u16, content: &[u8], padding: u8) -> Vec<u8> {
     let [id_high, id_low] = request_id.to_be_bytes();
     let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
-    [&[1, kind, id_high, id_low, high, low, padding, 9][..], content, &vec![0xee; usize::from(padding)]].concat()
+    [&[1, kind, id_high, id_low, high, low, padding, 9][..], content, &vec![0xee; usize::from(padding)]]
+        .concat()
 }
 
 fn end(app_status: u8, protocol_status: u8) -> Vec<u8> {
@@ -150,7 +151,8 @@ fn a_response_before_the_end_of_the_request_ends_the_connection() {
 fn types_that_the_protocol_does_not_define_are_skipped() {
     for (kind, id) in [(12, 0), (0, 0), (255, 0), (10, 0), (11, 0), (0, 1), (12, 1), (255, 1)] {
         let response =
-            [padded(kind, id, b"anything", 4), record(6, 1, b"\nx"), record(kind, id, b""), end(0, 0)].concat();
+            [padded(kind, id, b"anything", 4), record(6, 1, b"\nx"), record(kind, id, b""), end(0, 0)]
+                .concat();
         let seen = answer(&response).unwrap();
         assert_eq!(seen, [Seen::Head(200, vec![]), Seen::Body("x".into()), Seen::End(0)], "{kind} of {id}");
     }

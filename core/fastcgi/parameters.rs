@@ -88,7 +88,10 @@ mod tests {
     #[test]
     fn a_pair_that_fills_a_record_exactly_is_one_record() {
         let value = vec![b'v'; RECORD_CONTENT_MAX - 6];
-        assert_eq!(records(&[(b"A", &value)]).iter().map(Vec::len).collect::<Vec<_>>(), [RECORD_CONTENT_MAX, 0]);
+        assert_eq!(
+            records(&[(b"A", &value)]).iter().map(Vec::len).collect::<Vec<_>>(),
+            [RECORD_CONTENT_MAX, 0]
+        );
     }
 
     #[test]

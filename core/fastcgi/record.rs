@@ -85,7 +85,12 @@ impl RecordHeader {
     pub(super) fn of(kind: RecordType, request_id: u16, content: &[u8]) -> Self {
         debug_assert!(content.len() <= RECORD_CONTENT_MAX, "the content has to be split");
         let content_len = content.len().min(RECORD_CONTENT_MAX) as u16;
-        Self { kind: kind as u8, request_id, content_len, padding_len: (content_len.wrapping_neg() % 8) as u8 }
+        Self {
+            kind: kind as u8,
+            request_id,
+            content_len,
+            padding_len: (content_len.wrapping_neg() % 8) as u8,
+        }
     }
 
     /// Returns the bytes of the header.
@@ -277,7 +282,10 @@ mod tests {
     #[test]
     fn every_defined_type_has_its_number() {
         for number in 0..=255 {
-            assert_eq!(RecordType::of(number).map(|kind| kind as u8), (1..=11).contains(&number).then_some(number));
+            assert_eq!(
+                RecordType::of(number).map(|kind| kind as u8),
+                (1..=11).contains(&number).then_some(number)
+            );
         }
     }
 }
