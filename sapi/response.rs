@@ -90,6 +90,7 @@ impl Response {
     }
 
     /// Sends an informational response.
+    #[cfg(feature = "php")]
     pub(crate) fn interim(&self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering
             && let Ok(status) = u16::try_from(head.status)
@@ -118,6 +119,7 @@ impl Response {
     }
 
     /// Returns whether more output would have to wait for the reader.
+    #[cfg(feature = "php")]
     pub(crate) fn is_crowded(&self) -> bool {
         self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
     }
@@ -138,6 +140,7 @@ impl Response {
     }
 
     /// Completes the response although the script continues.
+    #[cfg(feature = "php")]
     pub(crate) fn finish(&mut self) {
         self.end(PhpOutcome::Complete);
     }
@@ -168,6 +171,7 @@ impl Response {
     }
 
     /// Returns whether no part of it has been sent.
+    #[cfg(feature = "php")]
     pub(crate) fn is_unsent(&self) -> bool {
         self.stage == ResponseStage::Gathering
     }

@@ -122,6 +122,8 @@ mod conformance;
 mod deployments;
 mod docs;
 mod dokuwiki;
+mod fastcgi;
+mod fastcgi_responders;
 mod gone_scripts;
 mod headers_file;
 mod hooks_clients;

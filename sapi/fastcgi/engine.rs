@@ -61,7 +61,7 @@ impl Engine<Exchange> for FastcgiEngine {
         let waker = EventWaker::new()
             .map_err(|error| WorkerStartError(format!("no descriptor to wait with: {error}")))?;
         let thread_context = ThreadContext::new(&self.shared, slot);
-        let worker = FastcgiWorker::new(slot, Arc::clone(&self.plan), thread_context, waker);
+        let worker = FastcgiWorker::new(Arc::clone(&self.plan), thread_context, waker);
         Ok(Started::Persistent(Box::new(worker)))
     }
 }

@@ -25,6 +25,9 @@ pub(crate) fn prepare(
     }
     let is_managed = matches!(config.php.fastcgi.target, svc_core::config::FastcgiTarget::Command(_));
     let report = if is_managed { inspection::ask(config)? } else { None };
+    if let Some(report) = &report {
+        log.emit(&report.ready());
+    }
     for what in report.iter().flat_map(|report| report.warnings()) {
         log.emit(&Event::Failure { what });
     }

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Map, Value, json};
 
 use svc_core::config::{Config, FastcgiTarget};
+use svc_core::observe::Event;
 
 use super::endpoints;
 use super::process::ProcessCommand;
@@ -32,6 +33,11 @@ impl PhpSelfReport {
     /// Returns the version.
     pub(super) fn version(&self) -> &str {
         &self.inspection.version
+    }
+
+    /// Returns the event that reports it.
+    pub(super) fn ready(&self) -> Event<'_> {
+        Event::PhpReady { version: self.version(), zts: self.is_thread_safe, opcache: self.opcache_enabled }
     }
 
     /// Returns the warnings of the start.
@@ -112,12 +118,13 @@ pub(super) fn ask(config: &Config) -> Result<Option<PhpSelfReport>, Vec<String>>
 /// Runs the script; returns what the program has printed on both streams.
 fn run(command: &ProcessCommand) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
-    let mut child = Command::new(&command.program)
+    let mut inspected = Command::new(&command.program);
+    CGI_VARIABLES.iter().for_each(|name| drop(inspected.env_remove(name)));
+    let mut child = inspected
         .args(command.arguments())
         .args(["-q", "-d", "display_errors=0", "-d", "html_errors=0", "-d", "log_errors=0"])
         .args(["-d", "display_startup_errors=1"])
         .env("PHP_FCGI_CHILDREN", "0")
-        .envs(CGI_VARIABLES.map(|name| (name, "")))
         .stdin(Stdio::piped())
         .stdout(printed.try_clone()?)
         .stderr(printed)

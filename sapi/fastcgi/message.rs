@@ -31,12 +31,21 @@ impl Messages {
 
     fn split(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(&[u8])) {
         while let Some(end) = memchr(b'\n', bytes) {
-            self.line(&bytes[..end], on);
+            self.messages_of(&bytes[..end], on);
             bytes = &bytes[end + 1..];
         }
         if !bytes.is_empty() {
-            self.line(bytes, on);
+            self.messages_of(bytes, on);
         }
+    }
+
+    /// Takes a line, which php-fpm may have put together from several.
+    fn messages_of(&mut self, mut line: &[u8], on: &mut dyn FnMut(&[u8])) {
+        while let Some(end) = memmem::find(line, FPM_SEPARATOR) {
+            self.line(&line[..end], on);
+            line = &line[end + 2..];
+        }
+        self.line(line, on);
     }
 
     /// Takes a line, which continues the message before it if that is an uncaught exception.
@@ -54,6 +63,9 @@ impl Messages {
         self.pending.extend_from_slice(&line[..line.len().min(LOG_TEXT_BYTES_MAX)]);
     }
 }
+
+/// What php-fpm puts between two messages that it sends together.
+const FPM_SEPARATOR: &[u8] = b"; PHP message: ";
 
 /// Returns whether more lines may belong to a message.
 fn is_open(message: &[u8]) -> bool {
@@ -145,6 +157,14 @@ mod tests {
     fn a_line_is_a_message() {
         assert_eq!(split(&["one\ntwo\n"]), ["one", "two"]);
         assert_eq!(split(&["PHP Warning:  a in b on line 1\nPHP Notice:  c in d on line 2\n"]).len(), 2);
+    }
+
+    #[test]
+    fn messages_of_php_fpm_are_taken_apart() {
+        let line = "PHP message: one; PHP message: PHP Warning:  a in b on line 1; PHP message: two\n";
+        let expected =
+            ["PHP message: one", "PHP message: PHP Warning:  a in b on line 1", "PHP message: two"];
+        assert_eq!(split(&[line]), expected);
     }
 
     #[test]

@@ -347,7 +347,8 @@ impl Transfer<'_> {
                 }
                 Ok(Some(Event::End { .. })) => {
                     // Bytes that follow break the protocol, and concern no request.
-                    return Some(TransferEnd::Complete);
+                    let is_ending = matches!(progress.stage, Stage::Ending(_) | Stage::Killed);
+                    return Some(if is_ending { TransferEnd::GivenUp } else { TransferEnd::Complete });
                 }
                 Err(fault) => return Some(TransferEnd::Failed(fault.to_string())),
             }

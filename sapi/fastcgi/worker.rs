@@ -43,11 +43,13 @@ use crate::variables::Variables;
 
 /// The state of one worker.
 pub(super) struct FastcgiWorker {
-    slot: usize,
     plan: Arc<Plan>,
     thread_context: Rc<ThreadContext>,
     waker: Arc<EventWaker>,
     probe: Arc<ProcessProbe>,
+    /// The connection that is kept, with its place at an address. Dropped before the process, which only then
+    /// reacts to SIGTERM.
+    kept: Option<(OpenConnection, Option<Place>)>,
     /// The process of the worker, if it has one.
     process: Option<Process>,
     /// The number of requests that the process was given.
@@ -56,8 +58,6 @@ pub(super) struct FastcgiWorker {
     ended: String,
     /// The number of requests after which the process is replaced.
     requests_max: u64,
-    /// The connection that is kept, with its place at an address.
-    kept: Option<(OpenConnection, Option<Place>)>,
     buffers: Buffers,
     /// What the process prints outside of requests.
     messages: Messages,
@@ -66,7 +66,7 @@ pub(super) struct FastcgiWorker {
 impl std::fmt::Debug for FastcgiWorker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FastcgiWorker")
-            .field("slot", &self.slot)
+            .field("slot", &self.thread_context.slot)
             .field("process", &self.process)
             .finish_non_exhaustive()
     }
@@ -117,15 +117,9 @@ impl PersistentWorker<Exchange> for FastcgiWorker {
 
 impl FastcgiWorker {
     /// Prepares the worker of a slot.
-    pub(super) fn new(
-        slot: usize,
-        plan: Arc<Plan>,
-        thread_context: Rc<ThreadContext>,
-        waker: EventWaker,
-    ) -> Self {
+    pub(super) fn new(plan: Arc<Plan>, thread_context: Rc<ThreadContext>, waker: EventWaker) -> Self {
         let requests_max = plan.requests_max();
         Self {
-            slot,
             plan,
             thread_context,
             waker: Arc::new(waker),
@@ -308,7 +302,7 @@ impl FastcgiWorker {
         self.log_output();
         let Some(mut process) = self.process.take() else { return self.ended.clone() };
         let status = process.ended().map_or_else(|| "unknown".to_owned(), process::describe);
-        let (slot, pid) = (self.slot, process.id());
+        let (slot, pid) = (self.thread_context.slot, process.id());
         let event = WorkerEvent::ProcessEnded { slot, pid, status: &status, request_id };
         self.thread_context.shared.log.emit(&Event::Worker(event));
         self.ended = format!("the process has ended: {status}");
@@ -319,7 +313,7 @@ impl FastcgiWorker {
     fn serve(&mut self, mut claim: Claim<Exchange>, context: &WorkerContext<Exchange>) {
         let exchange = Arc::clone(claim.job());
         if let Some(span) = &exchange.request.span {
-            span.note(|notes| notes.worker_id = Some(self.slot));
+            span.note(|notes| notes.worker_id = Some(self.thread_context.slot));
         }
         claim.run();
         let now = time::now();
@@ -449,7 +443,13 @@ impl FastcgiWorker {
                 response.end(PhpOutcome::Aborted);
                 self.await_script(context, request_id, hard);
             }
-            TransferEnd::GivenUp => response.end(PhpOutcome::Aborted),
+            TransferEnd::GivenUp => {
+                response.end(PhpOutcome::Aborted);
+                self.end_process();
+                if self.process.is_some() {
+                    self.note_end(request_id);
+                }
+            }
             TransferEnd::ProcessEnded => {
                 response.fail(500);
                 self.note_end(request_id);
@@ -470,9 +470,14 @@ impl FastcgiWorker {
     fn fail(&mut self, response: &mut Response, request_id: &str, reason: &str) {
         response.fail(502);
         let responder = &self.plan.name();
-        let event = WorkerEvent::ResponderFailed { slot: self.slot, responder, reason, request_id };
+        let event =
+            WorkerEvent::ResponderFailed { slot: self.thread_context.slot, responder, reason, request_id };
         self.thread_context.shared.log.emit(&Event::Worker(event));
-        // Its end is reported after the request, and another process is started then.
+        self.end_process();
+    }
+
+    /// Ends the process. Another one is started after the request.
+    fn end_process(&mut self) {
         for signal in [Signal::TERM, Signal::KILL] {
             if let Some(process) = &mut self.process {
                 process.signal(signal);
