@@ -3,13 +3,16 @@
 //! A process runs a script for this, before the first worker starts. It loads the same ini files and extensions as the
 //! processes of workers, so that a directive or an extension that cannot be loaded is found at the start.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map, Value, json};
 
 use svc_core::config::{Config, FastcgiTarget};
 use svc_core::observe::Event;
+use svc_core::time;
 
 use super::endpoints;
 use super::process::ProcessCommand;
@@ -119,7 +122,9 @@ pub(super) fn ask(config: &Config) -> Result<Option<PhpSelfReport>, Vec<String>>
 fn run(command: &ProcessCommand) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
     let mut inspected = Command::new(&command.program);
-    CGI_VARIABLES.iter().for_each(|name| drop(inspected.env_remove(name)));
+    for name in CGI_VARIABLES {
+        inspected.env_remove(name);
+    }
     let mut child = inspected
         .args(command.arguments())
         .args(["-q", "-d", "display_errors=0", "-d", "html_errors=0", "-d", "log_errors=0"])
@@ -129,15 +134,45 @@ fn run(command: &ProcessCommand) -> io::Result<String> {
         .stdout(printed.try_clone()?)
         .stderr(printed)
         .spawn()?;
+    // It holds an end of the pipe, which is read to its end.
+    drop(inspected);
     if let Some(mut input) = child.stdin.take() {
         // A program that does not read it prints something that is not understood.
         let _ = input.write_all(SCRIPT.as_bytes());
     }
-    let mut text = Vec::new();
-    io::Read::read_to_end(&mut output, &mut text)?;
+    let text = read_up_to(&mut output, time::now() + PATIENCE);
+    if text.is_err() {
+        // It is no PHP: PHP ends after the script.
+        child.kill()?;
+    }
     child.wait()?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(String::from_utf8_lossy(&text?).into_owned())
 }
+
+/// Reads to the end, which must come before `deadline`.
+fn read_up_to(output: &mut io::PipeReader, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(time::now());
+        let wait = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        if left.is_zero() || text.len() > TEXT_BYTES_MAX {
+            return Err(io::Error::other("it does not run a script and end"));
+        }
+        if poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&wait))? > 0 {
+            let mut bytes = [0; 4096];
+            match output.read(&mut bytes)? {
+                0 => return Ok(text),
+                count => text.extend_from_slice(&bytes[..count]),
+            }
+        }
+    }
+}
+
+/// How long the program may take to run the script.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The greatest length of what the program prints.
+const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 fn read(report: &Value, warnings: Vec<String>) -> PhpSelfReport {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
