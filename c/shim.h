@@ -115,6 +115,8 @@ typedef struct shim_io_callbacks {
     void (*request_id)(void *request, shim_view *out);
     /* Writes one log record; `request` is NULL outside requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Counts an error of the engine, whether or not it is displayed, logged or handled by the script. On any PHP thread. */
+    void (*error)(const shim_log *record);
 } shim_io_callbacks;
 
 /* Hooked calls, in which a request can wait without blocking its thread. */

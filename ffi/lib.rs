@@ -13,8 +13,6 @@ pub mod allocator;
 #[cfg(feature = "php")]
 mod callbacks;
 #[cfg(feature = "php")]
-mod called_client;
-#[cfg(feature = "php")]
 mod client_spans;
 #[cfg(feature = "php")]
 mod completion;
@@ -36,7 +34,7 @@ mod interrupter;
 mod outcome;
 mod pairs;
 #[cfg(feature = "php")]
-mod parcel;
+mod payload;
 #[cfg(feature = "php")]
 mod php;
 #[cfg(feature = "php")]
@@ -49,14 +47,12 @@ mod request_handle;
 #[cfg(feature = "php")]
 mod restart_barrier;
 #[cfg(feature = "php")]
-mod running_task;
+mod runtime;
 #[cfg(feature = "php")]
 mod script_spans;
 pub mod signals;
 #[cfg(feature = "php")]
 mod spans;
-#[cfg(feature = "php")]
-mod task_ends;
 #[cfg(feature = "php")]
 mod tasks;
 #[cfg(feature = "php")]
@@ -69,15 +65,11 @@ mod worker;
 pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
 #[cfg(feature = "php")]
-pub use called_client::{CalledClient, CalledEnd, CalledKind};
-#[cfg(feature = "php")]
-pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITER_GROUPS};
+pub use completion::WAITER_GROUPS;
 pub use exit::exit_now;
 pub use head::PhpHead;
 #[cfg(feature = "php")]
 pub use helper::HelperCall;
-#[cfg(feature = "php")]
-pub use hook::{Hook, Obstacle};
 #[cfg(feature = "php")]
 pub use host::{Host, LogSource, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
 #[cfg(feature = "php")]
@@ -87,24 +79,19 @@ pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
 pub use pairs::Pairs;
 #[cfg(feature = "php")]
-pub use parcel::Parcel;
+pub use payload::Payload;
 #[cfg(feature = "php")]
 pub use php::{
-    ClientOptions, OpcacheMemory, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit,
-    travelling,
+    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, travelling,
 };
 #[cfg(feature = "php")]
 pub use request::PhpRequest;
 #[cfg(feature = "php")]
-pub use restart_barrier::{OpcacheFacts, RestartNews};
+pub use restart_barrier::RestartNews;
 #[cfg(feature = "php")]
-pub use running_task::RunningTask;
+pub use runtime::{Runtime, TaskReading, TaskRequester};
 #[cfg(feature = "php")]
-pub use script_spans::{
-    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue, TraceSeat,
-};
-#[cfg(feature = "php")]
-pub use task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskRequester, TaskWatchEnd, TaskWatchMode, Tasks};
+pub use script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
 #[cfg(feature = "php")]
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 

@@ -217,7 +217,7 @@ fn install_plugins(
 
 impl MainThread<'_> {
     /// Reports the progress of reloads to `svc reload`.
-    fn tell(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
+    fn report(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
         if let Some(report) = self.report {
             let needs_restart = server.shared().metrics.restart_required.is_set();
             report.note(ReportedReloads { reloads: reloads.clone(), needs_restart, is_stopping });
@@ -232,7 +232,7 @@ fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
         (main.read)();
         let reloads = server.reloads();
         let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
-        main.tell(server, &reloads, false);
+        main.report(server, &reloads, false);
         match signals::wait_up_to(pause) {
             Some(Signal::Hangup) => server.reload(main.renew_code),
             Some(Signal::Interrupt | Signal::Terminate) => break,
@@ -242,7 +242,7 @@ fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
             None => {}
         }
     }
-    main.tell(server, &server.reloads(), true);
+    main.report(server, &server.reloads(), true);
     let force = || {
         while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
         svc_ffi::exit_now(1);
@@ -281,18 +281,19 @@ pub fn version() -> String {
 mod executor {
     use std::io;
 
-    use svc_core::observe::{Hint, OpcacheReading};
+    use svc_core::observe::Hint;
     use svc_core::serve::Shared;
     use svc_core::tasks::Task;
 
-    use svc_ffi::{OpcacheMemory, Php};
+    use svc_ffi::Php;
 
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
-    use crate::invocation::{RecordOrigin, write_log};
     use crate::php::{self, PhpStartError};
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
+    use crate::running_request::{RecordOrigin, write_log};
+    use crate::runtime::ServerRuntime;
     use crate::watch;
 
     use super::{
@@ -309,7 +310,7 @@ mod executor {
     ) -> Exit {
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
-            Err(PhpStartError::Directives(faults)) => return fail(&php::told(&faults), Exit::Misused),
+            Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),
             Err(PhpStartError::Php(error)) => {
                 return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
             }
@@ -344,7 +345,7 @@ mod executor {
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {
-                shared.opcache.lock().note(opcache_reading(memory));
+                shared.opcache.lock().note(memory);
             }
         };
         // Read before the first scrape of a ready server.
@@ -372,11 +373,6 @@ mod executor {
         }
     }
 
-    fn opcache_reading(memory: OpcacheMemory) -> OpcacheReading {
-        let OpcacheMemory { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses } = memory;
-        OpcacheReading { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses }
-    }
-
     /// Starts reloading code as soon as it changes.
     pub(super) fn watch(config: &Config, log: &Log) {
         watch::start(config, log);
@@ -389,7 +385,7 @@ mod executor {
             return String::new();
         };
         let installation = Installation::of_this_binary();
-        match Php::start(svc_ffi::StartOptions {
+        match Php::start::<ServerRuntime>(svc_ffi::StartOptions {
             ini_defaults: &[],
             ini_overrides: &[],
             environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
@@ -402,6 +398,7 @@ mod executor {
             log: Box::new(move |record| {
                 write_log(&log, record, RecordOrigin::default());
             }),
+            errors: Box::new(|_| {}),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

@@ -106,7 +106,7 @@ impl Response {
         match self.stage {
             ResponseStage::Ended => return true,
             // A request whose client left before it started is not aborted by its first output.
-            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => {
+            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.is_detached() => {
                 return false;
             }
             ResponseStage::Gathering | ResponseStage::Streaming => {}

@@ -10,8 +10,11 @@ use crate::config::Executor;
 use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts};
+use crate::observe::{
+    CertificateFacts, Health, OldestRequest, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts,
+};
 use crate::plugins::PluginAsked;
+use crate::pool::{Exchange, SlotReading, WorkerPool};
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
@@ -79,17 +82,28 @@ impl OpsFacts {
     fn status_facts(&self) -> StatusFacts<'_> {
         let shared = &self.shared;
         let tasks = shared.tasks.as_ref().and_then(|tasks| tasks.workers());
+        let scrape = self.scrape_facts();
+        let oldest_requests = shared.backend.workers().map(|pool| oldest_requests(pool, &scrape.slots));
+        let (window, trend) = {
+            let history = shared.history.lock();
+            (history.window(), history.trend())
+        };
         StatusFacts {
-            scrape: self.scrape_facts(),
+            scrape,
             probe: self.probe_facts(),
+            reload: shared.reload.lock().reading(),
+            executor: shared.config.reported("executor_type"),
             phase: shared.lifecycle.phase().as_str(),
             at: time::wall(),
             connections_max: shared.config.admission.max_connections,
             waiting_max: shared.config.admission.queue_max_waiting,
             opcache_enabled: shared.opcache_enabled(),
             boot_failure: shared.boot_failure.lock().clone(),
+            oldest_requests: oldest_requests.unwrap_or_default(),
+            php_errors: shared.php_errors.last(),
             task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
-            window: shared.history.lock().window(),
+            window,
+            trend,
             episodes: shared.log.episodes(),
         }
     }
@@ -141,6 +155,21 @@ impl OpsSource for OpsFacts {
     fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
         self.shared.plugins.ask(name, path, query, now)
     }
+}
+
+/// Returns the oldest request of each busy worker.
+fn oldest_requests(workers: &WorkerPool<Exchange>, slots: &[SlotReading]) -> Vec<OldestRequest> {
+    let oldest = |slot: &SlotReading| {
+        let exchange = workers.job(slot.slot, slot.oldest?.serial)?;
+        let request = &exchange.request;
+        Some(OldestRequest {
+            slot: slot.slot,
+            method: request.head.method().to_owned(),
+            path: request.head.path_and_query().0.to_vec(),
+            request_id: request.request_id.to_string(),
+        })
+    };
+    slots.iter().filter_map(oldest).collect()
 }
 
 /// Reads the counts of the background tasks.
