@@ -362,7 +362,7 @@ fn fastcgi_response(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
             match connection.receive(&mut part) {
                 Ok(None) => break,
                 Ok(Some(Event::Head(head))) => {
-                    head.lines.iter().for_each(|line| content.extend_from_slice(line))
+                    head.lines.iter().for_each(|line| content.extend_from_slice(line));
                 }
                 Ok(Some(Event::Body(bytes) | Event::Stderr(bytes))) => content.extend_from_slice(bytes),
                 Ok(Some(Event::End { .. })) => assert!(connection.closed().is_none(), "it has ended"),
