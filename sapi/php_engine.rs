@@ -35,8 +35,7 @@ impl PhpEngine {
 
 impl Engine<Exchange> for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
-        let (interpreter, thread_context) =
-            (self.threads.enter(), ThreadContext::new(&self.shared, slot));
+        let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared, slot));
         if self.shared.config.php.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
                 slot,
