@@ -16,10 +16,12 @@ use crate::bindings::{
 };
 use crate::client_spans;
 use crate::completion;
+use crate::head::PhpHead;
 use crate::helper;
 use crate::hook::{hook_of, obstacle_of};
-use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
+use crate::host::{LogSource, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
+use crate::pairs::Pairs;
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
 use crate::runtime::Runtime;
@@ -30,10 +32,14 @@ use crate::view::{bytes, view};
 /// Receives log records that belong to no request.
 pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
+/// Receives the errors that PHP raises.
+pub(crate) type ErrorSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
+
 /// Receives news of OPcache's restarts.
 pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
+pub(crate) static ERROR_SINK: OnceLock<ErrorSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 
 /// Returns the table of callbacks, which C copies at startup.
@@ -57,6 +63,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
             client: Some(client),
             request_id: Some(request_id),
             log: Some(log),
+            error: Some(error),
         },
         worker: shim_worker_callbacks {
             serve: Some(serve),
@@ -232,7 +239,30 @@ unsafe fn head_of<'a>(head: *const shim_head) -> PhpHead<'a> {
 }
 
 unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
-    // SAFETY: C's record is valid for this call.
+    // SAFETY: C's record and its views are valid for this call.
+    let record = unsafe { record_of(record) };
+    if !request.is_null() {
+        with_request(request, (), |request_handle| request_handle.host().log(&record));
+    } else if let Some(sink) = LOG_SINK.get() {
+        // A panic in the sink loses one record.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
+    }
+}
+
+unsafe extern "C" fn error(record: *const shim_log) {
+    if let Some(sink) = ERROR_SINK.get() {
+        // SAFETY: C's record and its views are valid for this call.
+        let record = unsafe { record_of(record) };
+        // A panic in the sink loses one error.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
+    }
+}
+
+/// # Safety
+///
+/// `record` is a struct that C filled; it and its views are valid for `'a`.
+unsafe fn record_of<'a>(record: *const shim_log) -> PhpLog<'a> {
+    // SAFETY: valid, as the caller promises.
     let raw = unsafe { &*record };
     let source = match raw.source {
         bindings::shim_log_source_SHIM_LOG_ERROR => LogSource::Error(raw.error_type),
@@ -244,19 +274,13 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
         }),
         _ => LogSource::Message(raw.syslog_priority),
     };
-    // SAFETY: the record's views are valid for this call.
+    // SAFETY: a view of C's, valid as the caller promises.
     let message = unsafe { bytes(raw.message) };
     // SAFETY: as above.
     let file = unsafe { bytes(raw.file) };
     // SAFETY: as above.
     let context = unsafe { bytes(raw.context) };
-    let record = PhpLog { source, message, context, file, line: raw.line, span: raw.span };
-    if !request.is_null() {
-        with_request(request, (), |request_handle| request_handle.host().log(&record));
-    } else if let Some(sink) = LOG_SINK.get() {
-        // A panic in the sink loses one record.
-        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
-    }
+    PhpLog { source, message, context, file, line: raw.line, span: raw.span }
 }
 
 /// Reports a restart; a panic in the sink loses the report.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use svc_types::{OpcacheFacts, OpcacheMemory, RuntimeHook};
 
 use crate::bindings::{self, shim_facts, shim_opcache, shim_options, shim_pair};
-use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
+use crate::callbacks::{self, ERROR_SINK, LOG_SINK, RESTART_SINK};
 use crate::completion;
 use crate::helper::{self, HelperCall};
 use crate::hook;
@@ -61,6 +61,9 @@ pub struct StartOptions<'a> {
     pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
+    /// Receives each error that PHP raises and `@` does not silence, logged or not. Called on any PHP thread; must not
+    /// block.
+    pub errors: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
@@ -120,6 +123,7 @@ impl Php {
         }
         // Not set before: this is the first start.
         let _ = LOG_SINK.set(options.log);
+        let _ = ERROR_SINK.set(options.errors);
         let _ = RESTART_SINK.set(options.restarts);
         let pairs: Vec<_> = options
             .ini_defaults
@@ -393,13 +397,6 @@ fn ini_line(name: &str, value: &str) -> String {
     } else {
         format!("{name}=\"{}\"\n", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
     }
-}
-
-/// Ends the process immediately, without exit handlers, while threads may still be running PHP.
-pub fn exit_now(status: i32) -> ! {
-    // SAFETY: does not return, so no memory is used afterwards.
-    unsafe { bindings::shim_exit_now(status) };
-    unreachable!("_exit does not return")
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
-#[cfg(feature = "php")]
 mod activation;
 #[cfg(feature = "php")]
 mod apm;
@@ -18,11 +17,11 @@ pub mod check;
 pub mod cli;
 #[cfg(feature = "php")]
 mod client_spans;
-#[cfg(feature = "php")]
 mod coded_body;
 pub mod command_table;
 pub mod commands;
 mod early_stop;
+pub mod fastcgi;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
@@ -34,6 +33,8 @@ mod php;
 pub mod php_command;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg(feature = "php")]
+mod php_errors;
 #[cfg_attr(not(feature = "php"), path = "no_php_inspection.rs")]
 mod php_inspection;
 #[cfg(feature = "php")]
@@ -48,11 +49,8 @@ mod plugins;
 #[cfg(feature = "php")]
 mod probe;
 pub mod reload_report;
-#[cfg(feature = "php")]
 mod reply_head;
-#[cfg(feature = "php")]
 mod response;
-#[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
 mod running_instance;
 #[cfg(feature = "php")]
@@ -72,7 +70,6 @@ mod span_text;
 mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
-#[cfg(feature = "php")]
 mod variables;
 #[cfg(feature = "php")]
 mod watch;

@@ -12,6 +12,7 @@ use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 
 use crate::apm;
 use crate::installation::Installation;
+use crate::php_errors;
 use crate::running_request::{RecordOrigin, write_log};
 use crate::runtime::ServerRuntime;
 
@@ -175,7 +176,7 @@ const LOADING: [&str; 2] = ["extension", "zend_extension"];
 /// As reported by PHP.
 pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpStartError> {
     let log = &shared.log;
-    let (sink, books) = (log.clone(), Arc::clone(shared));
+    let (sink, books, raised) = (log.clone(), Arc::clone(shared), Arc::clone(shared));
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
     let installation = Installation::of_this_binary();
     if let Some(fault) = installation.as_ref().and_then(Installation::fault) {
@@ -200,6 +201,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
             noted.note(&String::from_utf8_lossy(record.message));
             write_log(&sink, record, RecordOrigin::default());
         }),
+        errors: Box::new(move |error| php_errors::note(&raised, error)),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
     let faults = faults.end();

@@ -42,6 +42,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         traces: false,
         clients: None,
         log: Box::new(log),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     });
     let php = php.map_err(|error| vec![format!("cannot start PHP: {error}")])?;

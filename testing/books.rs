@@ -39,6 +39,11 @@ pub fn check_books(svc: &Svc) {
     let total = sum("svc_requests_total");
     assert_eq!(sum(BY_STATUS), total, "each request has one class");
     assert_eq!(sum("svc_request_duration_us_count"), total, "each request has one duration");
+    let unserved = sum("svc_admission_refused_total")
+        + sum("svc_rate_limited_total")
+        + series(&text, "svc_request_cancelled_total{reason=\"client_abort\"}")
+        + series(&text, "svc_request_cancelled_total{reason=\"shutdown\"}");
+    assert_eq!(sum("svc_served_duration_us_count") + unserved, total, "each request was served or not");
     let ended = sum("svc_admission_refused_total")
         + sum("svc_request_cancelled_total")
         + sum("svc_dropped_requests_total")

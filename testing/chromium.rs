@@ -137,6 +137,12 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
+    /// Replaces the page's colours by those of the system, as for users who need other contrasts.
+    pub fn force_colors(&mut self) {
+        let features = json!([{ "name": "forced-colors", "value": "active" }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
     /// Sets the size of the window.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });

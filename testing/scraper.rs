@@ -13,11 +13,12 @@ use crate::client::Client;
 pub struct Lint(Output);
 
 /// Established names that stay although their unit is not a base unit.
-const GIVEN_NAMES: [&str; 4] = [
+const GIVEN_NAMES: [&str; 5] = [
     "svc_admission_wait_budget_ceiling_us",
     "svc_admission_wait_budget_us",
     "svc_queue_wait_us",
     "svc_request_duration_us",
+    "svc_served_duration_us",
 ];
 
 impl Lint {

@@ -39,13 +39,13 @@ impl Spans {
     /// Starts a server that exports to this collector, with settings and PHP directives.
     pub fn svc_with(&self, files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Svc {
         let endpoint = format!("http://{}", self.0.address());
-        let own = [
-            ("OTEL_ENABLED", "true"),
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
-            ("OTEL_BSP_SCHEDULE_DELAY", "20"),
-        ];
-        Svc::start_with(files, &[&own[..], settings].concat(), directives)
+        Svc::start_with(files, &[&own(&endpoint)[..], settings].concat(), directives)
+    }
+
+    /// Starts a server of this folder that exports to this collector.
+    pub fn svc_in(&self, root: tempfile::TempDir, settings: &[(&str, &str)]) -> Svc {
+        let endpoint = format!("http://{}", self.0.address());
+        Svc::start_in(root, &[&own(&endpoint)[..], settings].concat())
     }
 
     /// Runs a case of the server's program; returns its JSON answer (or its status if the answer is not JSON) and the span
@@ -97,6 +97,16 @@ impl Spans {
         let what = format!("{name} is a span");
         self.find(&what, |other| other.name() == name && other.trace() == span.trace())
     }
+}
+
+/// The settings of a server that exports to this endpoint.
+fn own(endpoint: &str) -> [(&str, &str); 4] {
+    [
+        ("OTEL_ENABLED", "true"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+    ]
 }
 
 fn list(value: &Value) -> &[Value] {

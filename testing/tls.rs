@@ -35,6 +35,15 @@ impl Certificates {
         self.write(index, names, (1975, 4096))
     }
 
+    /// Writes a certificate that expires after this time.
+    pub fn write_until(&mut self, index: usize, names: &[&str], left: std::time::Duration) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let epoch = rcgen::date_time_ymd(1970, 1, 1);
+        self.write_with(index, names, |params| {
+            (params.not_before, params.not_after) = (epoch, epoch + now + left);
+        });
+    }
+
     /// Writes a certificate that is valid for these years.
     pub fn write(
         &mut self,
@@ -42,11 +51,22 @@ impl Certificates {
         names: &[&str],
         (from, until): (i32, i32),
     ) -> CertificateDer<'static> {
+        self.write_with(index, names, |params| {
+            params.not_before = rcgen::date_time_ymd(from, 1, 1);
+            params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        })
+    }
+
+    fn write_with(
+        &mut self,
+        index: usize,
+        names: &[&str],
+        validity: impl FnOnce(&mut CertificateParams),
+    ) -> CertificateDer<'static> {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        params.not_before = rcgen::date_time_ymd(from, 1, 1);
-        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        validity(&mut params);
         let certificate = params.self_signed(&key).unwrap();
         std::fs::write(self.cert(index), certificate.pem()).unwrap();
         std::fs::write(self.key(index), key.serialize_pem()).unwrap();

@@ -35,6 +35,8 @@ pub struct ScrapeFacts<'a> {
     pub slots: Vec<SlotReading>,
     /// The number of I/O threads that connections are distributed to.
     pub io_workers_in_use: usize,
+    /// Whether PHP runs in the process of svc.
+    pub has_interpreter: bool,
     /// Whether workers are persistent.
     pub worker_mode: bool,
     /// Whether a runtime hook is in effect.
@@ -109,6 +111,17 @@ pub struct ReloadFacts {
     pub is_successful: bool,
     /// When a reload last succeeded, or the server started.
     pub succeeded_at: SystemTime,
+}
+
+/// The progress and the outcome of reloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadReading {
+    /// The number of reloads begun.
+    pub begun: u64,
+    /// The number of the last reload that has ended; equal to `begun` if none is under way.
+    pub ended: u64,
+    /// Why that reload failed; `None` if it succeeded.
+    pub error: Option<String>,
 }
 
 /// Why persistent workers do not boot.

@@ -9,6 +9,8 @@ use crate::admission::ShedReason;
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
 
+use super::php_errors::PhpErrorLevel;
+
 /// Why a request was answered without its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelReason {
@@ -148,5 +150,6 @@ labels! {
     "reason": HookObstacle, shown from the start: false;
     "reason": ShedReason, shown from the start: true;
     "reason": RecycleReason, shown from the start: true;
+    "level": PhpErrorLevel, shown from the start: true;
     "result": TlsHandshake, shown from the start: true;
 }

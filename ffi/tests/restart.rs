@@ -40,6 +40,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         traces: false,
         clients: None,
         log: Box::new(|_| {}),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap();

@@ -227,6 +227,7 @@ fn requests_share_a_thread_and_nothing_else() {
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap();

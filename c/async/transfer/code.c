@@ -199,7 +199,7 @@ static zend_op_array *unpack_function(shim_unpacker *unpacker)
     if (shim_unpack_number(unpacker, &mark) && shim_unpack_number(unpacker, &is_cached)) {
         code = shim_source_function(path, mark, is_cached != 0);
         if (code == NULL && EG(exception) == NULL) {
-            shim_code_refuse("the file of the task's function has changed, or cannot be read: %s", ZSTR_VAL(path));
+            shim_code_refuse("the task's function is not found in its file, which may have changed: %s", ZSTR_VAL(path));
         }
     }
     zend_string_release(path);

@@ -1,9 +1,9 @@
 /* Files that this thread has compiled to take functions from them.
  *
- * Compiling a file in tables of its own declares nothing. If OPcache holds the file, that loads the cached script, whose
- * functions are in shared memory. OPcache has optimized them for the functions and classes of that file, so they are
- * used only if these are what the thread has under their names. Otherwise the file is compiled without OPcache and
- * without regard to what is declared: the code then looks up all names when it runs.
+ * The compiler works in separate tables of functions and classes, so that nothing is declared. If OPcache holds the
+ * file, it loads the cached script, whose functions are in shared memory. OPcache has optimized them for the functions
+ * and classes of that file, so they are used only if the thread has the same ones under their names. Otherwise the file
+ * is compiled without OPcache, and such that the code looks up all names when it runs.
  *
  * Files are kept, because a function that is made anew for each task would begin with a cold run-time cache. */
 #include "async/transfer/transfer.h"
@@ -106,7 +106,7 @@ static void collect_all(source *source)
 
 typedef __typeof__(*zend_compile_file) compiler;
 
-/* Fills a table with PHP's own functions, for which the compiler has opcodes of their own. */
+/* Fills a table with PHP's own functions: the compiler has special opcodes for some. */
 static void add_internal_functions(HashTable *functions)
 {
     zend_string *name;
@@ -143,23 +143,63 @@ static void restore_class_caches(HashTable *classes)
     } ZEND_HASH_FOREACH_END();
 }
 
-/* Compiles the file into `source`, and reports nothing: the sender's thread has. A bailout passes through. */
-static void compile(source *source, compiler *compiler, zend_file_handle *file, uint32_t options)
+/* The settings and the last result of error reporting. */
+typedef struct error_state {
+    int level;
+    zval handler;
+    /* error_get_last() */
+    int type;
+    int line;
+    zend_string *message;
+    zend_string *file;
+} error_state;
+
+/* Silences the compiler: the sender's thread has reported its warnings. */
+static error_state suppress_errors(void)
+{
+    const error_state before = {
+        .level = EG(error_reporting),
+        .handler = EG(user_error_handler),
+        .type = PG(last_error_type),
+        .line = PG(last_error_lineno),
+        .message = PG(last_error_message),
+        .file = PG(last_error_file),
+    };
+    EG(error_reporting) = 0;
+    ZVAL_UNDEF(&EG(user_error_handler));
+    PG(last_error_message) = PG(last_error_file) = NULL;
+    return before;
+}
+
+static void restore_errors(const error_state *before)
+{
+    EG(error_reporting) = before->level;
+    EG(user_error_handler) = before->handler;
+    if (PG(last_error_message) != NULL) {
+        zend_string_release(PG(last_error_message));
+        zend_string_release(PG(last_error_file));
+    }
+    PG(last_error_type) = before->type;
+    PG(last_error_lineno) = before->line;
+    PG(last_error_message) = before->message;
+    PG(last_error_file) = before->file;
+}
+
+/* Compiles the file into `source`. Returns false after a bailout. */
+static bool compile(source *source, compiler *compiler, zend_file_handle *file, uint32_t options)
 {
     HashTable functions, *const real_functions = CG(function_table), *const real_classes = CG(class_table);
     zend_arena *const real_arena = CG(arena);
     const uint32_t real_options = CG(compiler_options), real_counter = CG(rtd_key_counter);
-    const int reporting = EG(error_reporting);
-    const zval handler = EG(user_error_handler);
+    const error_state before = suppress_errors();
     volatile bool is_jump = false;
     add_internal_functions(&functions);
-    ZVAL_UNDEF(&EG(user_error_handler));
-    EG(error_reporting) = 0;
     CG(function_table) = &functions;
     CG(class_table) = &source->classes;
     CG(arena) = source->arena;
     CG(compiler_options) |= options;
-    /* The names of classes that are declared at run time contain it, and are interned: they are to be the same again. */
+    /* Part of the names under which classes wait for their declaration. These names are interned, so that each new one
+     * would stay until the thread's request ends. */
     CG(rtd_key_counter) = 0;
     zend_try {
         source->main = compiler(file, ZEND_INCLUDE);
@@ -172,45 +212,44 @@ static void compile(source *source, compiler *compiler, zend_file_handle *file, 
     CG(arena) = real_arena;
     CG(compiler_options) = real_options;
     CG(rtd_key_counter) = real_counter;
-    EG(error_reporting) = reporting;
-    EG(user_error_handler) = handler;
+    restore_errors(&before);
     restore_class_caches(&source->classes);
     move_user_functions(&source->functions, &functions);
-    if (is_jump) {
-        zend_bailout();
-    }
+    return !is_jump;
 }
 
 /* Loads the script that OPcache holds, even if the file has changed since: closures have outlived the change. */
-static void compile_cached(source *source, zend_file_handle *file)
+static bool compile_cached(source *source, zend_file_handle *file)
 {
     zend_string *path = file->filename;
     const bool was_validated = shim_cache_validate(false);
+    bool is_done = true;
     if (shim_cache_holds(path)) {
         const bool was_included = zend_hash_exists(&EG(included_files), path);
-        compile(source, zend_compile_file, file, 0);
+        is_done = compile(source, zend_compile_file, file, 0);
         if (!was_included) {
             zend_hash_del(&EG(included_files), path);
         }
     }
     (void)shim_cache_validate(was_validated);
+    return is_done;
 }
 
 /* Compiles the file, unless it has changed. */
-static void compile_plain(source *source, zend_file_handle *file)
+static bool compile_plain(source *source, zend_file_handle *file)
 {
     char *text;
     size_t length;
     const uint32_t options = ZEND_COMPILE_IGNORE_USER_FUNCTIONS | ZEND_COMPILE_IGNORE_INTERNAL_CLASSES |
                              ZEND_COMPILE_IGNORE_OTHER_FILES | ZEND_COMPILE_NO_CONSTANT_SUBSTITUTION;
-    if (php_stream_open_for_zend_ex(file, USE_PATH | STREAM_OPEN_FOR_INCLUDE) == SUCCESS && zend_stream_fixup(file, &text, &length) == SUCCESS &&
-        shim_mark_is_of_file(shim_mark_of_file(file->filename, text, length), source->mark)) {
-        compile(source, shim_compile_uncached, file, options);
-    }
+    const bool is_same = php_stream_open_for_zend_ex(file, USE_PATH | STREAM_OPEN_FOR_INCLUDE) == SUCCESS &&
+                         zend_stream_fixup(file, &text, &length) == SUCCESS &&
+                         shim_mark_is_of_file(shim_mark_of_file(file->filename, text, length), source->mark);
+    return !is_same || compile(source, shim_compile_uncached, file, options);
 }
 
 /* Whether the thread has the functions and classes of the file that OPcache relies on. */
-static bool is_at_home(source *source)
+static bool has_same_declarations(source *source)
 {
     zend_string *name;
     void *declared;
@@ -242,11 +281,30 @@ static source *begin_source(shim_mark mark, bool is_cached)
     return source;
 }
 
-static void free_source(source *source)
+/* Frees functions of this thread: the engine has made static variables for those that were called by name. */
+static void free_functions(source *source)
 {
-    zend_hash_destroy(&source->by_number);
+    zend_op_array *code;
+    ZEND_HASH_FOREACH_PTR(&source->by_number, code) {
+        if (code->refcount != NULL) {
+            zend_destroy_static_vars(code);
+        }
+    } ZEND_HASH_FOREACH_END();
     zend_hash_graceful_reverse_destroy(&source->functions);
     zend_hash_graceful_reverse_destroy(&source->classes);
+}
+
+static void free_source(source *source)
+{
+    if (source->main == NULL || source->main->refcount != NULL) {
+        free_functions(source);
+    } else {
+        /* OPcache may have restarted by now: its memory must not be read. */
+        source->functions.pDestructor = source->classes.pDestructor = NULL;
+        zend_hash_destroy(&source->functions);
+        zend_hash_destroy(&source->classes);
+    }
+    zend_hash_destroy(&source->by_number);
     if (source->main != NULL) {
         destroy_op_array(source->main);
         efree_size(source->main, sizeof(*source->main));
@@ -255,21 +313,24 @@ static void free_source(source *source)
     efree(source);
 }
 
-/* Returns a source that has the function; NULL if there is none. */
+/* Returns a source that has the function; NULL if there is none. A bailout passes through. */
 static source *load(zend_string *path, shim_mark mark, bool is_cached, bool from_cache)
 {
     zend_file_handle file;
     source *loaded = begin_source(mark, is_cached);
     zend_stream_init_filename_ex(&file, path);
-    from_cache ? compile_cached(loaded, &file) : compile_plain(loaded, &file);
+    const bool is_done = (from_cache ? compile_cached : compile_plain)(loaded, &file);
     zend_destroy_file_handle(&file);
+    if (!is_done) {
+        zend_bailout();
+    }
     if (EG(exception) != NULL && !zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
         zend_clear_exception();
     }
     if (loaded->main != NULL) {
         collect_all(loaded);
     }
-    if (zend_hash_index_exists(&loaded->by_number, shim_mark_number(mark)) && (!from_cache || is_at_home(loaded))) {
+    if (zend_hash_index_exists(&loaded->by_number, shim_mark_number(mark)) && (!from_cache || has_same_declarations(loaded))) {
         return loaded;
     }
     free_source(loaded);

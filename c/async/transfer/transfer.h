@@ -209,7 +209,7 @@ bool shim_place_is_within(const shim_place *place, const HashTable *array);
 /* ---- The bytes of a transfer ---- */
 
 /* A transfer that one thread has packed and another one unpacks: one block of malloc(), freed by free() on any thread.
- * Only async/transfer/unpacker.c reads it. */
+ * Only unpacker.c reads it. */
 struct shim_parcel {
     size_t length;
     char bytes[];
@@ -278,13 +278,12 @@ static inline bool shim_put_tag(shim_packer *packer, shim_tag tag)
 
 bool shim_put_varint(shim_packer *packer, uint64_t number);
 bool shim_put_text(shim_packer *packer, const char *bytes, size_t length);
+/* Puts a tag and a number of eight bytes. */
+bool shim_put_eight(shim_packer *packer, shim_tag tag, const void *number);
+/* Puts a string, or if it is NULL, a number. */
 bool shim_put_key(shim_packer *packer, const zend_string *key, zend_ulong index);
-/* Packs a value at a place. Returns false if the packer is full or an exception is thrown. */
-bool shim_pack_at(shim_packer *packer, const shim_place *place, zval *value);
-/* Packs an object, or a reference inside an object, likewise. */
-bool shim_pack_object(shim_packer *packer, const shim_place *place, zend_object *object);
-bool shim_pack_reference(shim_packer *packer, const shim_place *place, zval *reference);
-void shim_pack_objects_end(shim_packer *packer);
+/* Throws a TransferException: the value at this place does not fit. Returns false. */
+bool shim_packer_refuse(const shim_packer *packer, const shim_place *place);
 
 /* ---- Between the files that unpack ---- */
 
@@ -323,12 +322,10 @@ bool shim_get_varint(shim_unpacker *unpacker, uint64_t *number);
 bool shim_get_view(shim_unpacker *unpacker, shim_view *view);
 /* Reads the rest of a key; `name` is NULL if it is a number. */
 bool shim_get_key(shim_unpacker *unpacker, unsigned char tag, zend_string **name, zend_ulong *index);
-/* Reads a case of an enum, an object, or a reference. */
-bool shim_unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *value);
 
 /* ---- The space that is left on the current stack ---- */
 
-/* Reserved for the calls at the end of a recursion, where PHP does not keep a reserve of its own. */
+/* Reserved for the calls at the end of a recursion, where PHP keeps no reserve. */
 enum { SHIM_STACK_RESERVE = 64 * 1024 };
 
 /* Whether a recursion must not go deeper: PHP would stop a script here, or, if that is disabled
@@ -356,7 +353,7 @@ typedef struct shim_script_texts {
 } shim_script_texts;
 
 /* Lends the state of a transfer until shim_script_texts_end(): serialize() of a script counts in `written`, and
- * unserialize() in `read`, as within a call of their own. With NULL, they count separately. If a fiber is suspended in
+ * unserialize() in `read`, as if they were nested in one call. With NULL, they count separately. If a fiber is suspended in
  * between, the state stays lent, as within serialize(). */
 static inline shim_script_texts shim_script_texts_lend(php_serialize_data_t written, php_unserialize_data_t read)
 {

@@ -64,6 +64,11 @@ static void list_nothing(void *request, shim_pairs *out)
     *out = (shim_pairs){0};
 }
 
+static void drop_error(const shim_log *record)
+{
+    (void)record;
+}
+
 static void drop_record(void *request, const shim_log *record)
 {
     (void)request;
@@ -325,6 +330,7 @@ static const shim_callbacks nobody = {
             .client = say_nothing,
             .request_id = say_nothing,
             .log = drop_record,
+            .error = drop_error,
         },
     .worker =
         {
@@ -422,6 +428,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(io.client);
     OR_NOBODY(io.request_id);
     OR_NOBODY(io.log);
+    OR_NOBODY(io.error);
     OR_NOBODY(worker.serve);
     OR_NOBODY(worker.serve_one);
     OR_NOBODY(worker.ended);

@@ -104,6 +104,12 @@ zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry 
 /* Creates an object of such a class; no other function can. */
 void shim_sealed_make(zval *object, zend_class_entry *class);
 
+/* ---- The operator @ (silence.c) ---- */
+
+/* Whether an error of this type, raised now, is silenced by @ in one of the active functions. An error_reporting that a
+ * script or php.ini sets silences nothing in this sense. */
+bool shim_is_silenced(int type);
+
 /* ---- The per-thread state of extensions (tsrm.c) ---- */
 
 /* Returns the ID of the state that the module has requested for each thread, identified by its size; 0 if there is none. */

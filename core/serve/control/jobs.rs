@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use crate::limits::{CONTROL_TICK, STATIC_SWEEP_PAUSE};
-use crate::observe::Sample;
 use crate::observe::process::ProcessFacts;
+use crate::observe::{Sample, Usage};
 use crate::sync::primitive::Arc;
 
 use super::drain::Drain;
@@ -189,7 +189,13 @@ impl PeriodicJob for SampleJob {
         if now >= self.due && shared.config.operations.addr.is_some() {
             self.due = now + CONTROL_TICK;
             let sample = Sample::read(&shared.metrics, ProcessFacts::read_cpu(), now);
-            shared.history.lock().note(sample);
+            let gate = shared.gate_facts();
+            let usage = Usage {
+                busy: shared.pool_facts().busy as u64,
+                waiting: gate.map_or(0, |gate| (gate.depth + gate.waiting) as u64),
+                connections: shared.metrics.connections.value(),
+            };
+            shared.history.lock().note(sample, usage);
             let files = site.cache_reading();
             *shared.static_cache.lock() = files;
         }

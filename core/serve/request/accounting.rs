@@ -122,6 +122,9 @@ impl RequestMeta {
         let duration = time::now().saturating_duration_since(self.started);
         let status = self.outcome.status();
         shared.metrics.answered(status, body_bytes, duration);
+        if self.outcome.is_served() {
+            shared.metrics.served(duration);
+        }
         if let Some((before, after)) = self.coding().filter(|_| self.is_coded) {
             shared.metrics.coding_ended(before, after);
         }

@@ -55,6 +55,8 @@ pub(in crate::serve) enum Outcome {
 
 /// The status of a request whose client left before its response.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
+/// The status of the rate limit, of the server's or of the application's own.
+const TOO_MANY_REQUESTS: u16 = 429;
 /// The status of a request that the drain cut off.
 const SERVICE_UNAVAILABLE: u16 = 503;
 
@@ -158,6 +160,15 @@ impl RequestOutcome {
         self.decided.map(|(outcome, _)| outcome)
     }
 
+    /// Returns whether the client received an answer to its request, good or bad, and not a refusal.
+    pub(in crate::serve) fn is_served(&self) -> bool {
+        match self.decided {
+            Some((Outcome::Answered, status)) => status != TOO_MANY_REQUESTS,
+            Some((Outcome::Dropped | Outcome::TimedOut, _)) => true,
+            Some((Outcome::CutOff | Outcome::Left { .. } | Outcome::Refused { .. }, _)) | None => false,
+        }
+    }
+
     /// Returns whether the drain ends it.
     pub(in crate::serve) fn is_cut(&self) -> bool {
         self.is_cut
@@ -225,6 +236,41 @@ mod tests {
         outcome.cut_off();
         outcome.head_goes_out(503, Origin::Server, &metrics);
         assert_eq!((counted(&metrics), outcome.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
+    }
+
+    #[test]
+    fn answers_are_served_and_refusals_are_not() {
+        // One set of counts, which is large.
+        let metrics = Metrics::new();
+        for (status, origin, is_served) in [
+            (200, Origin::Script, true),
+            (304, Origin::Server, true),
+            (404, Origin::Server, true),
+            (429, Origin::Server, false),
+            (429, Origin::Script, false),
+            (500, Origin::Fatal, true),
+            (500, Origin::WorkerLost, true),
+            (504, Origin::TimeLimit, true),
+        ] {
+            let mut outcome = RequestOutcome::default();
+            assert!(!outcome.is_served(), "it has not ended");
+            outcome.head_goes_out(status, origin, &metrics);
+            outcome.give_up(true, &metrics);
+            assert_eq!(outcome.is_served(), is_served, "{status}, {origin:?}");
+        }
+        for reason in ShedReason::ALL {
+            let mut outcome = RequestOutcome::default();
+            outcome.refuse(reason, false);
+            outcome.head_goes_out(reason.status(), Origin::Server, &metrics);
+            assert!(!outcome.is_served(), "{reason:?}");
+        }
+        let mut left = RequestOutcome::default();
+        left.give_up(true, &metrics);
+        assert!(!left.is_served());
+        let mut cut = RequestOutcome::default();
+        cut.cut_off();
+        cut.head_goes_out(503, Origin::Server, &metrics);
+        assert!(!cut.is_served());
     }
 
     #[test]

@@ -109,6 +109,9 @@ impl RequestMeta {
         self.tell_url(&mut told, &own.tracer().config().redacted_parameters);
         self.tell_addresses(&mut told);
         let notes = own.take_notes();
+        if let Some(AttributeValue::Text(route)) = notes.attributes.get("http.route") {
+            told.span.name = format!("{} {route}", told.span.name).into();
+        }
         self.tell_own(&mut told, notes.worker_id, notes.parked);
         self.tell_end(&mut told, end, notes.exception.as_deref());
         notes.merge_into(&mut span, limits, &OWN_KEYS);

@@ -72,6 +72,10 @@ impl Scene {
         self
     }
 
+    fn own(&self) -> &RequestSpan {
+        self.meta.span.as_deref().unwrap()
+    }
+
     /// Records the request, and returns its span.
     fn recorded(self, response: ResponseEnd) -> Span {
         let own = self.meta.span.clone().unwrap();
@@ -108,6 +112,24 @@ fn said<'a>(span: &'a Span, key: &str) -> Option<&'a AttributeValue> {
 }
 
 const ERROR: SpanStatus = SpanStatus::Error(Cow::Borrowed(""));
+
+#[test]
+fn a_route_that_the_script_names_is_part_of_the_name() {
+    for (method, expected) in [("GET", "GET /users/{id}"), ("BREW", "HTTP /users/{id}")] {
+        let scene = Scene::of(&format!("{method} /users/7 HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let limits = *scene.own().tracer().limits();
+        scene
+            .own()
+            .note(|notes| notes.attributes.set("http.route", "/users/{id}", &limits.span_attributes()));
+        let span = scene.answered(200, Origin::Script).recorded(ResponseEnd::Whole);
+        assert_eq!(span.name, expected);
+        assert_eq!(span.attributes.get("http.route"), Some(&"/users/{id}".into()));
+    }
+    let scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let limits = *scene.own().tracer().limits();
+    scene.own().note(|notes| notes.attributes.set("http.route", 7_u64, &limits.span_attributes()));
+    assert_eq!(scene.answered(200, Origin::Script).recorded(ResponseEnd::Whole).name, "GET", "it is no text");
+}
 
 #[test]
 fn the_peer_of_a_unix_socket_has_no_address() {

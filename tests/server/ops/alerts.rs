@@ -29,8 +29,24 @@ pub(crate) fn impatient_rules() -> String {
     rules.lines().filter(|line| !line.trim_start().starts_with("for: ")).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the names of the alerts. Those of two severities follow each other.
 fn names(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: ")).collect()
+    let mut names: Vec<_> =
+        text.lines().filter_map(|line| line.trim_start().strip_prefix("- alert: ")).collect();
+    names.dedup();
+    names
+}
+
+/// An alert that waits for nothing wakes somebody for a single scrape, and a job is called whatever its owner calls it.
+#[test]
+fn each_alert_waits_and_none_depends_on_the_name_of_a_job() {
+    let rules = rules();
+    let alerts: Vec<_> = rules.split("- alert: ").skip(1).collect();
+    assert!(alerts.len() > 40);
+    for alert in alerts {
+        assert!(alert.lines().any(|line| line.starts_with("        for: ")), "{alert}");
+        assert!(!alert.contains("job="), "{alert}");
+    }
 }
 
 #[test]
@@ -58,8 +74,8 @@ fn each_alert_says_what_to_do() {
     let described: Vec<_> = headings.filter(|heading| heading.starts_with("Svc")).collect();
     assert_eq!(described, names(&rules), "docs/operations.md describes the alerts in their order");
     for name in names(&rules) {
-        let link = format!("runbook_url: docs/operations.md#{}\n", name.to_lowercase());
-        assert!(rules.contains(&link), "{name}");
+        let link = "runbook_url: '{{ with $externalLabels.svc_docs }}{{ . }}/{{ end }}docs/operations.md#";
+        assert!(rules.contains(&format!("{link}{}'\n", name.to_lowercase())), "{name}");
     }
 }
 
@@ -124,12 +140,14 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     let drowning = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "0")];
     let drowning = Svc::start_with(PAGES, &drowning, &["max_execution_time=1"]);
     let broken = without_luck();
-    let all = [&healthy, &hidden, &crowded, &expired, &drowning, &broken].map(Svc::ops);
+    let failing = Svc::start(&[("index.php", "<?php throw new Exception('no database');")], &[]);
+    let slow = Svc::start(&[("index.php", "<?php sleep(3);")], &[("PHP_WORKERS", "24")]);
+    let all = [&healthy, &hidden, &crowded, &expired, &drowning, &broken, &failing, &slow].map(Svc::ops);
     let Some(collector) = Collector::watch(&all, &impatient_rules()) else {
         return skipped("prometheus is not installed");
     };
     // A counter is seen by its difference from the first scrape.
-    eventually("all have been scraped", || collector.query("count(svc_requests_total)") == Some(5.0));
+    eventually("all have been scraped", || collector.query("count(svc_requests_total)") == Some(7.0));
     for _ in 0..20 {
         assert_eq!(healthy.get("/").text(), "hello");
     }
@@ -148,6 +166,8 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     std::fs::write(drowning.root().join(".svcdeny"), "a[b\n").unwrap();
     drowning.signal(Signal::HUP);
 
+    let mut waiters: Vec<_> = (0..24).map(|_| slow.client()).collect();
+    waiters.iter_mut().for_each(|client| client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert_eq!(broken.get("/fatal").status, 500);
     assert!(broken.get("/tasks").text().contains("rejected"));
 
@@ -155,7 +175,9 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
         (hidden.ops(), &["SvcDown"]),
         (crowded.ops(), &["SvcAcceptStalled"]),
         (expired.ops(), &["SvcCertificateExpired", "SvcCertificateExpires"]),
-        (drowning.ops(), &["SvcErrors", "SvcReloadFailed", "SvcShedding", "SvcTimeouts"]),
+        (drowning.ops(), &["SvcReloadFailed", "SvcShedding", "SvcTimeouts"]),
+        (failing.ops(), &["SvcErrors", "SvcPhpErrors"]),
+        (slow.ops(), &["SvcSlow"]),
         (
             broken.ops(),
             &[
@@ -169,8 +191,9 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
     ];
     let firing = all_raised(&collector, expected, || {
         assert_eq!(drowning.get("/").status, 529);
-        // Repeated spans that cannot be sent.
-        broken.get("/");
+        assert_eq!(failing.get("/").status, 500);
+        // Repeated spans that cannot be sent, and requests that are lost.
+        broken.get("/fatal");
     });
     let of_healthy: Vec<_> =
         firing.iter().filter(|(_, instance)| *instance == healthy.ops().to_string()).collect();
@@ -179,6 +202,7 @@ fn servers_in_trouble_raise_the_alerts_that_are_meant_for_it_and_a_healthy_one_r
         std::fs::write(server.root().join("go"), "").unwrap();
     }
     assert_eq!((running.response().status, queued.response().status), (200, 200));
+    waiters.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     drop(holder);
     assert_eq!(waiting.response().status, 200);
 }

@@ -46,8 +46,52 @@ fn panels_are_told_apart_and_none_lies_on_another() {
     }
 }
 
+/// A colour says something, or there is none: thresholds are those of an alert, or tell two states apart.
+#[test]
+fn colours_mean_what_alerts_say() {
+    let rules = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/alerts.yml"))
+        .unwrap();
+    let board = board();
+    let mut coloured = Vec::new();
+    for panel in board["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
+        let (title, defaults) = (panel["title"].as_str().unwrap(), &panel["fieldConfig"]["defaults"]);
+        let steps =
+            defaults["thresholds"]["steps"].as_array().expect("Grafana's own thresholds mean nothing");
+        let description = panel["description"].as_str().unwrap();
+        if steps.len() == 1 {
+            assert_eq!(steps[0]["color"], "text", "{title}");
+            assert!(panel["type"] != "stat" || panel["options"]["colorMode"] == "none", "{title}");
+            continue;
+        }
+        coloured.push(title);
+        let says = |color: &str| description.to_lowercase().contains(color);
+        let bad = steps.iter().filter(|step| step["color"] != "green");
+        bad.for_each(|step| assert!(says(step["color"].as_str().unwrap()), "{title}: {description}"));
+        let alerts = description.split(|c: char| !c.is_alphanumeric()).filter(|word| word.starts_with("Svc"));
+        alerts.for_each(|alert| assert!(rules.contains(&format!("- alert: {alert}\n")), "{title}: {alert}"));
+    }
+    let expected = [
+        "Refused for overload",
+        "Failed with 5xx",
+        "Code on disk",
+        "Last reload",
+        "Ini files of PHP",
+        "Certificate expires in",
+    ];
+    assert_eq!(coloured, expected);
+}
+
+#[test]
+fn each_row_answers_a_question() {
+    let board = board();
+    let rows = board["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] == "row");
+    let titles: Vec<_> = rows.map(|row| row["title"].as_str().unwrap().to_owned()).collect();
+    assert!(titles.len() > 6 && titles.iter().all(|title| title.ends_with('?')), "{titles:?}");
+}
+
 const WORKER: &str = r"<?php
 Svc\Worker::serve(function () {
+    trigger_error('an error', E_USER_WARNING);
     echo Svc\async(fn () => 7)->await();
 });
 ";

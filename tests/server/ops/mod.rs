@@ -7,5 +7,7 @@ mod board;
 mod caches;
 mod log;
 pub(crate) mod page;
+mod page_scenes;
+mod php_errors;
 mod port;
 pub(crate) mod status;

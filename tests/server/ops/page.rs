@@ -1,8 +1,6 @@
 //! The page of the operations port in a browser: under load, while requests are refused, and while the server is stopped,
-//! shuts down, and is gone. `worker::wedge` opens it while the pool is wedged.
+//! shuts down, and is gone. `page_scenes` opens it in other states, and `worker::wedge` while the pool is wedged.
 #![cfg(feature = "php")]
-
-use std::io::Write as _;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -27,13 +25,27 @@ pub(crate) fn says(browser: &mut Chromium, id: &str, text: &str) {
     browser.eventually(&format!("document.getElementById('{id}').innerText.includes('{text}')"));
 }
 
-/// Returns the findings of an accessibility checker, in both colour schemes.
+/// Asserts that nothing has to be scrolled sideways on a telephone.
+#[track_caller]
+pub(crate) fn assert_fits_a_phone(browser: &mut Chromium) {
+    browser.resize(360, 700);
+    browser.eventually("document.documentElement.scrollWidth <= 360");
+    let wide = "[...document.querySelectorAll('body *')].filter((one) => !one.closest('thead') && (one.getBoundingClientRect().right > 361
+        || (one.scrollWidth > one.clientWidth && ['auto', 'scroll', 'hidden'].includes(getComputedStyle(one).overflowX)))).map((one) => one.outerHTML.slice(0, 80)).join()";
+    assert_eq!(browser.evaluate(wide), "");
+}
+
+/// Returns the findings of an accessibility checker, in both colour schemes and with forced colours.
 pub(crate) fn barriers(browser: &mut Chromium) -> Option<Vec<String>> {
     let script = std::fs::read_to_string(format!("{}/axe.min.js", fetched("axe")?)).unwrap();
     browser.evaluate(&format!("{script}; 0"));
     let mut found = Vec::new();
-    for scheme in ["dark", "light"] {
-        browser.prefer(scheme);
+    for scheme in ["dark", "light", "forced"] {
+        if scheme == "forced" {
+            browser.force_colors();
+        } else {
+            browser.prefer(scheme);
+        }
         let run = "axe.run({ resultTypes: ['violations', 'incomplete'] }).then((result) => JSON.stringify(
             [result.passes.length, [...result.violations, ...result.incomplete].map((one) =>
                 one.id + ': ' + one.nodes.map((node) => node.html + ' ' + (node.any[0] || {}).message).join(' | '))]))";
@@ -58,7 +70,7 @@ fn the_page_is_live_under_load_and_sees_the_server_shed_stop_drain_and_go() {
     says(&mut browser, "state", "Serving. Nothing is out of the ordinary.");
     eventually("it shows the load", || {
         assert_eq!(svc.get("/").text(), "hello");
-        browser.evaluate("parseFloat(document.getElementById('rate').innerText) > 0") == true
+        browser.evaluate("parseFloat(document.getElementById('served').innerText) > 0") == true
     });
     says(&mut browser, "latency", "s");
     says(&mut browser, "busy", "of 1");
@@ -67,11 +79,14 @@ fn the_page_is_live_under_load_and_sees_the_server_shed_stop_drain_and_go() {
     clients[0].send("GET /wait.php HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("the script runs", || svc.root().join("inside").exists());
     clients[1].send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    says(&mut browser, "queue", "1 of 1");
+    says(&mut browser, "queue-more", "1 of 1 queued");
     assert_eq!(svc.get("/").status, 529);
-    says(&mut browser, "state", "refused for overload");
+    says(&mut browser, "state", "Overload Requests are refused for overload (529).");
+    says(&mut browser, "state", "1 of 1 workers are busy, the longest for");
     says(&mut browser, "episode-rows", "Overload");
     says(&mut browser, "worker-rows", "busy");
+    says(&mut browser, "worker-rows", "GET /wait.php");
+    says(&mut browser, "served-scale", "0 to");
     says(&mut browser, "refusal-list", "queue full");
     browser.eventually("document.title === 'svc: shedding'");
     assert_eq!(browser.faults(), [""; 0]);
@@ -124,9 +139,7 @@ fn the_page_is_worked_by_keyboard_and_stands_still_when_told() {
     }
     browser.press("Enter");
     browser.eventually(&format!("{total} !== {before}"));
-    // A narrow window scrolls its tables, but not the page.
-    browser.resize(360, 700);
-    browser.eventually("document.documentElement.scrollWidth <= 360");
+    assert_fits_a_phone(&mut browser);
 }
 
 #[test]
@@ -138,43 +151,4 @@ fn the_policy_runs_nothing_that_finds_its_way_into_the_page() {
     assert_ne!(browser.evaluate("document.title"), "1");
     let answer = Client::connect(svc.ops()).request("GET / HTTP/1.1\r\nHost: evil.example");
     assert_eq!(answer.status, 403);
-}
-
-#[test]
-#[ignore = "writes the pictures of the documentation: make pictures"]
-fn pictures_of_the_page() {
-    const PAGE: &str = "<?php usleep(random_int(1000, 20000)); echo str_repeat('x', 4000);";
-    let settings = [("PHP_WORKERS", "6"), ("QUEUE_CAPACITY", "4"), ("QUEUE_WAIT_TIMEOUT_MS", "20")];
-    let svc = Svc::start(&[("index.php", PAGE), ("logo.svg", "<svg/>")], &settings);
-    let mut browser = opened(svc.ops()).unwrap();
-    browser.resize(1120, 900);
-    let (main, ends) = (svc.main(), std::sync::atomic::AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        for _ in 0..14 {
-            let load = || {
-                let mut client = Client::connect(main);
-                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
-                    client.get("/");
-                    client.get("/logo.svg");
-                }
-            };
-            scope.spawn(load);
-        }
-        browser.eventually(
-            "document.querySelector('#rate-line polyline').getAttribute('points').split(' ').length >= 40",
-        );
-        for scheme in ["light", "dark"] {
-            browser.prefer(scheme);
-            let file = format!("{}/docs/images/ops-{scheme}.png", env!("CARGO_MANIFEST_DIR"));
-            let mut decoder = std::process::Command::new("base64");
-            decoder
-                .arg("-d")
-                .stdin(std::process::Stdio::piped())
-                .stdout(std::fs::File::create(file).unwrap());
-            let mut decoder = decoder.spawn().unwrap();
-            decoder.stdin.take().unwrap().write_all(browser.picture().as_bytes()).unwrap();
-            assert!(decoder.wait().unwrap().success());
-        }
-        ends.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
 }

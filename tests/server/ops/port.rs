@@ -161,6 +161,27 @@ const CLOSED_SETS: &[(&str, &str, &[&str])] = &[
         "reason",
         &["wait_timeout", "waiting_full", "waiting_bytes", "queue_full", "shutting_down", "pool_unavailable"],
     ),
+    (
+        "svc_php_errors",
+        "level",
+        &[
+            "error",
+            "warning",
+            "parse",
+            "notice",
+            "core_error",
+            "core_warning",
+            "compile_error",
+            "compile_warning",
+            "user_error",
+            "user_warning",
+            "user_notice",
+            "recoverable_error",
+            "deprecated",
+            "user_deprecated",
+            "uncaught",
+        ],
+    ),
     ("svc_worker_request_age_seconds", "worker_id", &["0", "1"]),
     ("svc_worker_long_running", "worker_id", &["0", "1"]),
     ("svc_worker_stuck", "worker_id", &["0", "1"]),
@@ -179,6 +200,7 @@ fn what_is_counted_is_what_happened() {
     assert_eq!(page.value("svc_requests_by_method_total", &[("method", "PUT")]), None);
     assert_eq!(total(&page, "svc_request_bytes_total"), 5.0);
     assert_eq!(total(&page, "svc_request_duration_us_count"), 7.0);
+    assert_eq!(total(&page, "svc_served_duration_us_count"), 7.0, "404 and redirects are answers too");
     assert_eq!(total(&page, "svc_pending_requests"), 0.0);
     assert_eq!(total(&page, "svc_busy_workers") + total(&page, "svc_workers_idle"), 2.0);
     assert_eq!(total(&page, "svc_workers_current"), 2.0);
@@ -475,6 +497,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
         slots: (0..3).map(slot).collect(),
         io_workers_in_use: 1,
+        has_interpreter: true,
         worker_mode: true,
         runtime_hooks: true,
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },

@@ -112,6 +112,9 @@ fn overload_is_seen_in_the_queue_the_slots_the_workers_and_as_an_episode() {
         (&shed["refusals"]["overload"], &shed["refusals"]["by_reason"]["queue_full"]),
         (&4.into(), &4.into())
     );
+    let served =
+        becomes(&svc, "the refusals are in the window", |seen| seen["latency"]["request"]["count"] == 4);
+    assert_eq!(served["latency"]["served"]["count"], 0, "refusals have no latency of service");
     assert_eq!((&shed["conditions"], &shed["ready"]), (&json!(["shedding"]), &true.into()));
     let episode = &shed["episodes"][0];
     assert_eq!(episode["ended_at"], Value::Null);

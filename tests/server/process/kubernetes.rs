@@ -13,14 +13,21 @@ use svc_core::sync::counter::{Counter, Flag};
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};
+use svc_testing::scraper::Collector;
+use svc_testing::skip::skipped;
 
 /// Returns every object in the manifests.
 fn objects() -> Vec<Value> {
+    objects_in("deploy/kubernetes")
+}
+
+/// Returns every object in the manifests of a folder.
+fn objects_in(folder: &str) -> Vec<Value> {
     let code = "import glob, json, sys, yaml
 print(json.dumps([object for path in sorted(glob.glob(sys.argv[1])) for object in yaml.safe_load_all(open(path))]))";
-    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes/*.yaml");
+    let manifests = format!("{}/{folder}/*.yaml", env!("CARGO_MANIFEST_DIR"));
     // Debian's own Python has the package python3-yaml.
-    let output = Command::new("/usr/bin/python3").args(["-c", code, manifests]).output().unwrap();
+    let output = Command::new("/usr/bin/python3").args(["-c", code, &manifests]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -66,6 +73,44 @@ fn every_setting_exists_and_the_ports_are_those_of_the_container() {
     }
     let annotations = object("Deployment")["spec"]["template"]["metadata"]["annotations"].clone();
     assert_eq!(annotations["prometheus.io/port"], port_named("ops").to_string());
+}
+
+/// Returns the object of this kind, or without a kind, for the parts that watch the pods.
+fn monitoring(kind: &Value) -> Value {
+    let all = objects_in("deploy/kubernetes/monitoring");
+    all.into_iter().find(|object| object["kind"] == *kind).unwrap()
+}
+
+#[test]
+fn pods_are_scraped_and_scaled_by_metrics_that_exist() {
+    let deployment = object("Deployment");
+    let monitor = monitoring(&"PodMonitor".into())["spec"].clone();
+    assert_eq!(monitor["selector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]);
+    let endpoint = &monitor["podMetricsEndpoints"][0];
+    assert_eq!(
+        (&endpoint["path"], port_named(endpoint["port"].as_str().unwrap())),
+        (&"/metrics".into(), port_named("ops"))
+    );
+
+    let scaler = monitoring(&"HorizontalPodAutoscaler".into())["spec"].clone();
+    assert_eq!(scaler["scaleTargetRef"]["name"], deployment["metadata"]["name"]);
+    assert!(scaler["minReplicas"].as_u64() >= deployment["spec"]["replicas"].as_u64());
+    let adapter = monitoring(&Value::Null)["rules"]["custom"].clone();
+    let rules = adapter.as_array().unwrap();
+    for metric in scaler["metrics"].as_array().unwrap() {
+        let name = &metric["pods"]["metric"]["name"];
+        assert!(rules.iter().any(|rule| rule["name"]["as"] == *name), "{name}");
+    }
+    let svc = Svc::start(&[("index.php", "<?php echo 1;")], &[]);
+    let Some(collector) = Collector::start(svc.ops()) else { return skipped("prometheus is not installed") };
+    for rule in rules {
+        let query = rule["metricsQuery"].as_str().unwrap();
+        let query = query.replace("<<.GroupBy>>", "instance").replace("<<.LabelMatchers>>", "job=\"svc\"");
+        eventually(&query, || {
+            svc.get("/");
+            collector.finds(&query)
+        });
+    }
 }
 
 #[test]

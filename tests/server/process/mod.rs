@@ -5,5 +5,6 @@ mod install;
 mod kubernetes;
 mod lifecycle;
 mod machines;
+mod php_build;
 mod run_as;
 mod service_manager;

@@ -5,3 +5,4 @@ mod exceptions;
 mod jaeger;
 mod php;
 mod requests;
+mod routes;

@@ -116,7 +116,7 @@ impl Scene<'_> {
     /// Waits until the page shows the wedged pool.
     fn shows_the_wedge(&self) {
         let Some(mut browser) = opened(self.ops) else { return };
-        says(&mut browser, "state", "The pool is wedged");
+        says(&mut browser, "state", "Pool wedged");
         says(&mut browser, "worker-rows", "answered");
         says(&mut browser, "worker-rows", "256");
         says(&mut browser, "episode-rows", "Wedged pool");

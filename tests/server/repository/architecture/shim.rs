@@ -26,7 +26,7 @@ const FEATURES: [(&str, &[&str]); 5] = [
 ];
 
 /// Arrows from a feature to one that it does not build on, to be replaced by hooks that the latter registers.
-const UPWARD: [&str; 79] = [
+const UPWARD: [&str; 70] = [
     "php/bailout/after_jump -> worker/engine/engine.h",
     "php/bailout/after_jump -> worker/engine/stacks",
     "php/files/descriptors -> worker/connections/owners/owners.h",
@@ -64,8 +64,9 @@ const UPWARD: [&str; 79] = [
     "php/sapi/errors -> worker/state/state.h",
     "php/sapi/extension -> async/task/owned_tasks",
     "php/sapi/extension -> async/task/task.h",
-    "php/sapi/extension -> async/transfer/code",
-    "php/sapi/extension -> async/transfer/code.h",
+    "php/sapi/extension -> async/transfer/marks",
+    "php/sapi/extension -> async/transfer/sources",
+    "php/sapi/extension -> async/transfer/transfer.h",
     "php/sapi/extension -> main/classes",
     "php/sapi/extension -> main/main.h",
     "php/sapi/extension -> trace/apm/apm",
@@ -92,18 +93,8 @@ const UPWARD: [&str; 79] = [
     "trace/apm/observed -> worker/bailout/guard",
     "trace/failures -> worker/bailout/bailout.h",
     "trace/failures -> worker/bailout/guard",
-    "worker/connections/busy -> async/transfer/exceptions",
-    "worker/connections/busy -> async/transfer/exceptions.h",
-    "worker/connections/instances/own_instances -> async/transfer/exceptions",
-    "worker/connections/instances/own_instances -> async/transfer/exceptions.h",
-    "worker/connections/streams -> async/transfer/exceptions",
-    "worker/connections/streams -> async/transfer/exceptions.h",
-    "worker/hooks/sleeps -> async/transfer/exceptions",
-    "worker/hooks/sleeps -> async/transfer/exceptions.h",
     "worker/request/ending -> async/task/owned_tasks",
     "worker/request/ending -> async/task/task.h",
-    "worker/request/waiting -> async/transfer/exceptions",
-    "worker/request/waiting -> async/transfer/exceptions.h",
     "worker/request/worker -> async/task/owned_tasks",
     "worker/request/worker -> async/task/task.h",
 ];

@@ -1,9 +1,9 @@
-/* Objects on their way out: what serialize() would write of them.
+/* Values on their way out. Objects are written with what serialize() would write of them.
  *
- * Why not php_var_serialize(): it writes a resource as 0, also one that only __serialize() or an ArrayObject reveals,
- * copies a string as often as it occurs before anything can tell how long the whole gets, has no bound for its depth
- * if zend.max_allowed_stack_size is off, and writes the arguments of calls in exceptions' traces. All of that can be
- * seen only by whoever calls __serialize(), and it may be called once.
+ * php_var_serialize() does not serve: it writes a resource as 0, has no bound for bytes, none for its depth if
+ * zend.max_allowed_stack_size is off, and writes the arguments of calls in the traces of exceptions. A walk over the
+ * value beforehand would not find a resource that only __serialize() or an ArrayObject returns, because these may be
+ * called only once.
  *
  * Objects are numbered as by PHP's serializer, whose state is lent to classes that serialize themselves (Serializable):
  * what they contain keeps its identity, too. */
@@ -13,6 +13,8 @@
 #include <zend_closures.h>
 #include <zend_enum.h>
 #include <zend_generators.h>
+
+static bool pack_at(shim_packer *packer, const shim_place *place, zval *value);
 
 /* ---- numbers ---- */
 
@@ -46,23 +48,13 @@ static zend_long number_of(shim_packer *packer, zval *value)
     return 0;
 }
 
-void shim_pack_objects_end(shim_packer *packer)
-{
-    if (packer->numbers != NULL) {
-        BG(serialize_lock)++;
-        php_var_serialize_destroy(packer->numbers);
-        BG(serialize_lock)--;
-        packer->numbers = NULL;
-    }
-}
-
-bool shim_pack_reference(shim_packer *packer, const shim_place *place, zval *reference)
+static bool pack_reference(shim_packer *packer, const shim_place *place, zval *reference)
 {
     const zend_long number = number_of(packer, reference);
     if (number > 0) {
         return shim_put_tag(packer, SHIM_TAG_SAME) && shim_put_varint(packer, (uint64_t)number);
     }
-    return shim_put_tag(packer, SHIM_TAG_REFERENCE) && shim_pack_at(packer, place, Z_REFVAL_P(reference));
+    return shim_put_tag(packer, SHIM_TAG_REFERENCE) && pack_at(packer, place, Z_REFVAL_P(reference));
 }
 
 /* ---- refusals ---- */
@@ -127,7 +119,7 @@ static bool pack_table(shim_packer *packer, const shim_place *outer, shim_place_
         return false;
     }
     ZEND_HASH_FOREACH_KEY_VAL_IND(table, place.index, place.key, value) {
-        if (!shim_put_key(packer, place.key, place.index) || !shim_pack_at(packer, &place, value)) {
+        if (!shim_put_key(packer, place.key, place.index) || !pack_at(packer, &place, value)) {
             return false;
         }
     } ZEND_HASH_FOREACH_END();
@@ -269,7 +261,7 @@ static bool pack_plain(shim_packer *packer, const shim_place *outer, zend_object
         zval *value = info != NULL ? OBJ_PROP(object, info->offset) : NULL;
         if (value != NULL && Z_TYPE_P(value) != IS_UNDEF) {
             place.key = info->name;
-            if (!shim_put_key(packer, info->name, 0) || !shim_pack_at(packer, &place, value)) {
+            if (!shim_put_key(packer, info->name, 0) || !pack_at(packer, &place, value)) {
                 return false;
             }
         }
@@ -320,7 +312,7 @@ static bool put_case(shim_packer *packer, zend_object *object)
     return put_class(packer, SHIM_TAG_CASE, object) && shim_put_text(packer, ZSTR_VAL(name), ZSTR_LEN(name));
 }
 
-bool shim_pack_object(shim_packer *packer, const shim_place *place, zend_object *object)
+static bool pack_object(shim_packer *packer, const shim_place *place, zend_object *object)
 {
     zval value;
     ZVAL_OBJ(&value, object);
@@ -348,4 +340,94 @@ bool shim_pack_object(shim_packer *packer, const shim_place *place, zend_object 
     packer->depth--;
     OBJ_RELEASE(object);
     return is_packed;
+}
+
+/* ---- arrays and other values ---- */
+
+static bool pack_packed(shim_packer *packer, shim_place *place, HashTable *array)
+{
+    for (uint32_t i = 0; i < array->nNumUsed; i++) {
+        zval *value = &array->arPacked[i];
+        place->index = i;
+        if (!(Z_TYPE_P(value) == IS_UNDEF ? shim_put_tag(packer, SHIM_TAG_HOLE) : pack_at(packer, place, value))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool pack_hash(shim_packer *packer, shim_place *place, HashTable *array)
+{
+    zval *value;
+    ZEND_HASH_MAP_FOREACH_KEY_VAL_IND(array, place->index, place->key, value) {
+        if (!shim_put_key(packer, place->key, place->index) || !pack_at(packer, place, value)) {
+            return false;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return true;
+}
+
+/* `is_behind_reference`: an array can only contain itself through a reference. */
+static bool pack_array(shim_packer *packer, const shim_place *outer, HashTable *array, bool is_behind_reference)
+{
+    const bool is_list = HT_IS_PACKED(array), is_counted = !(GC_FLAGS(array) & GC_IMMUTABLE);
+    const zend_long next = array->nNextFreeElement;
+    if (array->nNumOfElements == 0 && next == ZEND_LONG_MIN) {
+        return shim_put_tag(packer, SHIM_TAG_EMPTY_ARRAY);
+    }
+    if (is_behind_reference && shim_place_is_within(outer, array)) {
+        return shim_place_refuse(outer, "an array that contains itself cannot be sent to a task");
+    }
+    if (shim_stack_is_short()) {
+        return shim_place_refuse_whole(outer, "the value is nested too deeply");
+    }
+    if (!shim_put_tag(packer, is_list ? SHIM_TAG_PACKED : SHIM_TAG_HASH) || !shim_put(packer, &next, sizeof(next)) ||
+        !shim_put_varint(packer, is_list ? array->nNumUsed : zend_array_count(array))) {
+        return false;
+    }
+    shim_place place = {.outer = outer, .kind = SHIM_PLACE_ELEMENT, .array = array};
+    /* Script code that runs meanwhile changes a copy. */
+    if (is_counted) {
+        GC_ADDREF(array);
+    }
+    const bool is_packed = (is_list ? pack_packed : pack_hash)(packer, &place, array);
+    if (is_counted) {
+        zend_array_release(array);
+    }
+    return is_packed;
+}
+
+static bool pack_at(shim_packer *packer, const shim_place *place, zval *value)
+{
+    const bool is_reference = Z_ISREF_P(value);
+    if (is_reference && packer->depth > 0 && Z_REFCOUNT_P(value) > 1) {
+        return pack_reference(packer, place, value);
+    }
+    ZVAL_DEREF(value);
+    switch (Z_TYPE_P(value)) {
+        case IS_FALSE:
+            return shim_put_tag(packer, SHIM_TAG_FALSE);
+        case IS_TRUE:
+            return shim_put_tag(packer, SHIM_TAG_TRUE);
+        case IS_LONG:
+            return shim_put_key(packer, NULL, (zend_ulong)Z_LVAL_P(value));
+        case IS_DOUBLE:
+            return shim_put_eight(packer, SHIM_TAG_FLOAT, &Z_DVAL_P(value));
+        case IS_STRING:
+            return shim_put_key(packer, Z_STR_P(value), 0);
+        case IS_ARRAY:
+            return pack_array(packer, place, Z_ARRVAL_P(value), is_reference);
+        case IS_OBJECT:
+            return pack_object(packer, place, Z_OBJ_P(value));
+        case IS_RESOURCE:
+            return shim_place_refuse(place, "a resource cannot be sent to a task");
+        default:
+            return shim_put_tag(packer, SHIM_TAG_NULL);
+    }
+}
+
+bool shim_pack_value(shim_packer *packer, const char *name, zval *value)
+{
+    const shim_place place = {.kind = SHIM_PLACE_ROOT, .name = name};
+    return pack_at(packer, &place, value) || (EG(exception) == NULL && shim_packer_refuse(packer, &place));
 }

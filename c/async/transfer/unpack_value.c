@@ -1,8 +1,11 @@
-/* Objects on the receiving side: made like by unserialize(), but never without their class. */
+/* Values on the receiving side. No more memory is allocated than the bytes can fill. Objects are made as by
+ * unserialize(), but never without their class. */
 #include "async/transfer/transfer.h"
 
 #include <zend_enum.h>
 #include <zend_interfaces.h>
+
+static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *value);
 
 /* The part of a name that a message repeats. */
 enum { SHOWN_MAX = 200 };
@@ -178,13 +181,17 @@ static bool set_property(zend_object *object, zend_string *name, zval *value)
     return true;
 }
 
-static bool add_to_data(HashTable *data, zend_string *name, zend_ulong index, zval *value)
+/* Reads a value and its key, whose tag has been read. The caller releases both. */
+static bool get_pair(shim_unpacker *unpacker, unsigned char tag, zend_string **name, zend_ulong *index, zval *value)
 {
-    Z_TRY_ADDREF_P(value);
-    if (name == NULL) {
-        zend_hash_index_update(data, index, value);
-    } else {
-        zend_symtable_update(data, name, value);
+    if (!shim_get_key(unpacker, tag, name, index)) {
+        return false;
+    }
+    if (!shim_unpack_value(unpacker, value)) {
+        if (*name != NULL) {
+            zend_string_release(*name);
+        }
+        return false;
     }
     return true;
 }
@@ -198,17 +205,17 @@ static bool fill(shim_unpacker *unpacker, zend_object *object, HashTable *data)
         zend_string *name;
         zend_ulong index = 0;
         zval value;
-        is_whole = shim_get_key(unpacker, tag, &name, &index);
-        if (is_whole && (is_whole = shim_unpack_value(unpacker, &value))) {
-            if (data == NULL && name == NULL) {
-                name = zend_long_to_str((zend_long)index);
-            }
-            is_whole = data != NULL ? add_to_data(data, name, index, &value) : set_property(object, name, &value);
+        if (!get_pair(unpacker, tag, &name, &index, &value)) {
+            return false;
+        }
+        name = name != NULL ? name : zend_long_to_str((zend_long)index);
+        if (data != NULL) {
+            zend_symtable_update(data, name, &value);
+        } else {
+            is_whole = set_property(object, name, &value);
             zval_ptr_dtor(&value);
         }
-        if (name != NULL) {
-            zend_string_release(name);
-        }
+        zend_string_release(name);
     }
     return is_whole;
 }
@@ -293,7 +300,7 @@ static bool unpack_custom(shim_unpacker *unpacker, zval *value)
     return true;
 }
 
-bool shim_unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *value)
+static bool unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *value)
 {
     switch (tag) {
         case SHIM_TAG_CASE:
@@ -315,6 +322,138 @@ bool shim_unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *value)
         default:
             return shim_unpack_fail();
     }
+}
+
+/* ---- arrays and other values ---- */
+
+static bool fill_packed(shim_unpacker *unpacker, HashTable *array, uint32_t count)
+{
+    zend_hash_real_init_packed(array);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char tag;
+        zval *value = &array->arPacked[i];
+        ZVAL_UNDEF(value);
+        array->nNumUsed = i + 1;
+        if (!shim_get_byte(unpacker, &tag) || (tag != SHIM_TAG_HOLE && !unpack_tagged(unpacker, tag, value))) {
+            return false;
+        }
+        array->nNumOfElements += tag != SHIM_TAG_HOLE;
+    }
+    return true;
+}
+
+static bool fill_hash(shim_unpacker *unpacker, HashTable *array, uint32_t count)
+{
+    zend_hash_real_init_mixed(array);
+    for (uint32_t i = 0; i < count; i++) {
+        unsigned char tag;
+        zend_string *name;
+        zend_ulong index = 0;
+        zval value;
+        if (!shim_get_byte(unpacker, &tag) || !get_pair(unpacker, tag, &name, &index, &value)) {
+            return false;
+        }
+        if (name != NULL) {
+            zend_hash_update(array, name, &value);
+            zend_string_release(name);
+        } else {
+            zend_hash_index_update(array, index, &value);
+        }
+    }
+    return true;
+}
+
+static bool unpack_array(shim_unpacker *unpacker, unsigned char tag, zval *value)
+{
+    zend_long next;
+    uint64_t count;
+    if (!shim_get(unpacker, &next, sizeof(next)) || !shim_get_varint(unpacker, &count)) {
+        return false;
+    }
+    /* Each element takes at least one byte. */
+    if (count > shim_left(unpacker) || count >= HT_MAX_SIZE) {
+        return shim_unpack_fail();
+    }
+    if (shim_stack_is_short()) {
+        shim_transfer_throw("The value is nested too deeply");
+        return false;
+    }
+    HashTable *array = zend_new_array((uint32_t)count);
+    if (!(tag == SHIM_TAG_PACKED ? fill_packed : fill_hash)(unpacker, array, (uint32_t)count)) {
+        zend_array_destroy(array);
+        return false;
+    }
+    array->nNextFreeElement = next;
+    ZVAL_ARR(value, array);
+    return true;
+}
+
+/* Reads a number or a string. */
+static bool unpack_scalar(shim_unpacker *unpacker, unsigned char tag, zval *value)
+{
+    shim_view text;
+    zend_string *none;
+    zend_ulong number = 0;
+    switch (tag) {
+        case SHIM_TAG_STRING:
+            if (!shim_get_view(unpacker, &text)) {
+                return false;
+            }
+            ZVAL_STRINGL_FAST(value, text.bytes, text.length);
+            return true;
+        case SHIM_TAG_FLOAT:
+            Z_TYPE_INFO_P(value) = IS_DOUBLE;
+            return shim_get(unpacker, &Z_DVAL_P(value), sizeof(double));
+        default:
+            if (!shim_get_key(unpacker, tag, &none, &number)) {
+                return false;
+            }
+            ZVAL_LONG(value, (zend_long)number);
+            return true;
+    }
+}
+
+static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *value)
+{
+    bool is_whole = true;
+    switch (tag) {
+        case SHIM_TAG_NULL:
+            ZVAL_NULL(value);
+            break;
+        case SHIM_TAG_FALSE:
+            ZVAL_FALSE(value);
+            break;
+        case SHIM_TAG_TRUE:
+            ZVAL_TRUE(value);
+            break;
+        case SHIM_TAG_INT:
+        case SHIM_TAG_FLOAT:
+        case SHIM_TAG_SMALL:
+        case SHIM_TAG_STRING:
+            is_whole = unpack_scalar(unpacker, tag, value);
+            break;
+        case SHIM_TAG_EMPTY_ARRAY:
+            ZVAL_EMPTY_ARRAY(value);
+            break;
+        case SHIM_TAG_PACKED:
+        case SHIM_TAG_HASH:
+            is_whole = unpack_array(unpacker, tag, value);
+            break;
+        default:
+            is_whole = unpack_object(unpacker, tag, value);
+            break;
+    }
+    if (!is_whole) {
+        ZVAL_UNDEF(value);
+    }
+    return is_whole;
+}
+
+bool shim_unpack_value(shim_unpacker *unpacker, zval *value)
+{
+    unsigned char tag;
+    ZVAL_UNDEF(value);
+    return shim_get_byte(unpacker, &tag) && unpack_tagged(unpacker, tag, value);
 }
 
 /* ---- the end ---- */
