@@ -395,7 +395,7 @@ impl Transfer<'_> {
         }
         let is_stopping = is_woken && self.context.directive() == Directive::Stop;
         if self.process.is_none() {
-            let is_left = self.exchange.is_gone() && !self.exchange.();
+            let is_left = self.exchange.is_gone() && !self.exchange.is_detached();
             if progress.stage == Stage::Overdue || is_left || is_stopping {
                 let mut farewell = Vec::new();
                 machine.abort(&mut farewell);
