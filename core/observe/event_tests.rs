@@ -124,9 +124,9 @@ const ALL: &[Event<'_>] = &[
     Event::Tracing(TraceEvent::SpansDropped { spans: 1 }),
     Event::Tracing(TraceEvent::SpansLeft { spans: 1 }),
     Event::Plugin("p", PluginEvent::Loaded { version: "1", path: "p" }),
-    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Ok))),
-    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Degraded))),
-    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Failed))),
+    Event::Plugin("p", PluginEvent::HealthChanged(&CHANGES[0])),
+    Event::Plugin("p", PluginEvent::HealthChanged(&CHANGES[1])),
+    Event::Plugin("p", PluginEvent::HealthChanged(&CHANGES[2])),
     Event::Plugin("p", PluginEvent::CallbackFailed { callback: "serve", error: "e" }),
     Event::Plugin("p", PluginEvent::LeftBehind { callback: "stop" }),
     Event::SpoolTrouble { error: "e" },
@@ -149,6 +149,9 @@ const ALL: &[Event<'_>] = &[
     Event::StartStopped,
     Event::SignalIgnored { number: 10, sender: Some(1) },
 ];
+
+static CHANGES: [HealthChange; 3] =
+    [to(PluginHealth::Ok), to(PluginHealth::Degraded), to(PluginHealth::Failed)];
 
 const fn to(health: PluginHealth) -> HealthChange {
     HealthChange { from: PluginHealth::Ok, to: HealthReport { health, text: String::new() } }

@@ -31,11 +31,12 @@ fn save_page(browser: &mut Browser) {
 
 fn upload_file(browser: &mut Browser, name: &str, content: &[u8]) {
     let page = browser.get("/lib/exe/mediamanager.php?ns=animals").text();
+    let token = input(&page, "sectok");
     let parts = [
         Part::Field("call", "mediaupload"),
         Part::Field("ns", "animals"),
         Part::Field("mediaid", name),
-        Part::Field("sectok", &input(&page, "sectok")),
+        Part::Field("sectok", &token),
         Part::File("qqfile", name, content),
     ];
     let answer = browser.upload("/lib/exe/ajax.php", &parts).text();

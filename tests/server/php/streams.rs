@@ -1,6 +1,8 @@
 //! Scripts that close every stream that they can name, among them the server's own: the server continues.
 #![cfg(feature = "php")]
 
+use rustix::fs::{FlockOperation, flock};
+
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};
 
@@ -116,11 +118,11 @@ fn a_worker_survives_the_end_of_all_streams() {
 fn a_stream_is_not_closed_under_who_waits_for_its_lock() {
     let svc = start_worker();
     let held = std::fs::File::create(svc.root().join("lock")).unwrap();
-    held.lock().unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
     let mut waits = svc.client();
     waits.send("GET /locks HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("it waits", || svc.root().join("inside").exists());
     assert_eq!(svc.get("/close-lock").text(), "false");
-    held.unlock().unwrap();
+    flock(&held, FlockOperation::Unlock).unwrap();
     assert_eq!(waits.response().text(), "true");
 }

@@ -88,6 +88,36 @@ fn links_lead_somewhere() {
 }
 
 #[test]
+fn the_index_has_each_page() {
+    let index = page("docs/README.md");
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let pages: Vec<_> = names.filter(|name| name.ends_with(".md") && name != "README.md").collect();
+    let without: Vec<_> = pages.iter().filter(|name| !index.contains(&format!("({name})"))).collect();
+    assert!(pages.len() > 20 && without.is_empty(), "docs/README.md lacks {without:?}");
+}
+
+#[test]
+fn files_that_pages_name_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut named, mut unknown) = (0, Vec::new());
+    for (path, text) in pages() {
+        for word in prose(&text).flat_map(code).filter_map(|code| code.split([' ', ':']).next()) {
+            let is_path = ["tests/", "scripts/", "deploy/", "examples/", "testing/"]
+                .iter()
+                .any(|folder| word.starts_with(folder) && !word.contains(['*', '$', '<']));
+            if is_path {
+                named += 1;
+                if !root.join(word).exists() {
+                    unknown.push(format!("{}: {word}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(named > 20 && unknown.is_empty(), "{named} {unknown:#?}");
+}
+
+#[test]
 fn settings_that_pages_name_exist() {
     const PAGES: [&str; 5] = [
         "README.md",
