@@ -118,7 +118,7 @@ static void throw_transfer(void)
     }
     ZVAL_COPY(&message, zend_read_property(zend_ce_exception, failure, ZEND_STRL("message"), true, &room));
     zend_clear_exception();
-    shim_transfer_throw(Z_TYPE(message) == IS_STRING ? Z_STRVAL(message) : "");
+    (void)shim_transfer_throw("%s", Z_TYPE(message) == IS_STRING ? Z_STRVAL(message) : "");
     zval_ptr_dtor(&message);
 }
 

@@ -106,8 +106,7 @@ bool shim_pack_code(shim_packer *packer, zend_object *object)
     }
     const zend_op_array *code = &closure.function->op_array;
     if (shim_mark_of(code) == 0) {
-        shim_code_refuse("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename), code->line_start);
-        return false;
+        return shim_transfer_throw("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename), code->line_start);
     }
     shim_pack_number(packer, BY_MARK);
     pack_string(packer, code->filename);
@@ -135,7 +134,7 @@ static bool unpack_class(shim_unpacker *unpacker, zend_class_entry **class)
     *class = is_named ? zend_lookup_class(name) : NULL;
     const bool is_missing = is_named && (*class == NULL || EG(exception) != NULL);
     if (is_missing) {
-        shim_code_refuse("class \"%s\" of the task cannot be loaded in the task's thread", ZSTR_VAL(name));
+        shim_transfer_throw("class \"%s\" of the task cannot be loaded in the task's thread", ZSTR_VAL(name));
     }
     zend_string_release(name);
     return !is_missing;
@@ -165,10 +164,10 @@ static bool make_by_name(shim_unpacker *unpacker, zend_class_entry *scope, zend_
     }
     zend_function *function = shim_closure_named(scope, name);
     if (function == NULL) {
-        shim_code_refuse("%s%s%s() is not declared in the task's thread", scope != NULL ? ZSTR_VAL(scope->name) : "function ",
+        shim_transfer_throw("%s%s%s() is not declared in the task's thread", scope != NULL ? ZSTR_VAL(scope->name) : "function ",
             scope != NULL ? "::" : "", ZSTR_VAL(name));
     } else if (scope != NULL && (function->common.fn_flags & (ZEND_ACC_STATIC | ZEND_ACC_ABSTRACT)) != ZEND_ACC_STATIC) {
-        shim_code_refuse("%s::%s() is not static in the task's thread", ZSTR_VAL(scope->name), ZSTR_VAL(name));
+        shim_transfer_throw("%s::%s() is not static in the task's thread", ZSTR_VAL(scope->name), ZSTR_VAL(name));
     } else {
         make_fake(closure, function, called_scope);
     }
@@ -199,7 +198,7 @@ static zend_op_array *unpack_function(shim_unpacker *unpacker)
     if (shim_unpack_number(unpacker, &mark) && shim_unpack_number(unpacker, &is_cached)) {
         code = shim_source_function(path, mark, is_cached != 0);
         if (code == NULL && EG(exception) == NULL) {
-            shim_code_refuse("the task's function is not found in its file, which may have changed: %s", ZSTR_VAL(path));
+            shim_transfer_throw("the task's function is not found in its file, which may have changed: %s", ZSTR_VAL(path));
         }
     }
     zend_string_release(path);

@@ -4,17 +4,6 @@
 
 #include <zend_closures.h>
 
-void shim_code_refuse(const char *format, ...)
-{
-    va_list arguments;
-    char *message;
-    va_start(arguments, format);
-    vspprintf(&message, 0, format, arguments);
-    va_end(arguments);
-    shim_transfer_throw(message);
-    efree(message);
-}
-
 shim_closure shim_closure_of(zend_object *object)
 {
     shim_closure closure = {0};
@@ -42,11 +31,11 @@ static bool is_anonymous(const zend_class_entry *class)
 static bool is_binding_refused(const shim_closure *closure)
 {
     if (closure->self != NULL) {
-        shim_code_refuse("a task cannot be bound to $this; make the closure static");
+        shim_transfer_throw("a task cannot be bound to $this; make the closure static");
         return true;
     }
     if (is_anonymous(closure->scope) || is_anonymous(closure->called_scope)) {
-        shim_code_refuse("a task cannot be bound to an anonymous class");
+        shim_transfer_throw("a task cannot be bound to an anonymous class");
         return true;
     }
     return false;
@@ -76,7 +65,7 @@ static bool are_parameters_refused(const zend_function *function)
     const uint32_t count = function->common.num_args + ((function->common.fn_flags & ZEND_ACC_VARIADIC) != 0);
     for (uint32_t i = 0; i < count; i++) {
         if (ZEND_ARG_SEND_MODE(&function->common.arg_info[i]) == ZEND_SEND_BY_REF) {
-            shim_code_refuse("a task cannot take parameter $%s by reference", name_of_parameter(function, i));
+            shim_transfer_throw("a task cannot take parameter $%s by reference", name_of_parameter(function, i));
             return true;
         }
     }
@@ -94,7 +83,7 @@ static bool is_code_refused(const zend_op_array *code)
 {
     for (uint32_t i = 0; i < code->last; i++) {
         if (is_declaration(code->opcodes[i].opcode)) {
-            shim_code_refuse("a task cannot declare a class: %s:%u", ZSTR_VAL(code->filename), code->opcodes[i].lineno);
+            shim_transfer_throw("a task cannot declare a class: %s:%u", ZSTR_VAL(code->filename), code->opcodes[i].lineno);
             return true;
         }
     }
@@ -115,7 +104,7 @@ static bool are_variables_refused(const zend_op_array *code)
         const uint32_t value = opline->extended_value;
         if (opline->opcode == ZEND_BIND_STATIC && (value & ZEND_BIND_REF) != 0 && (value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0) {
             const Bucket *variable = (Bucket *)((char *)code->static_variables->arData + (value & ~flags));
-            shim_code_refuse("a task cannot capture $%s by reference", ZSTR_VAL(variable->key));
+            shim_transfer_throw("a task cannot capture $%s by reference", ZSTR_VAL(variable->key));
             return true;
         }
     }
@@ -125,11 +114,11 @@ static bool are_variables_refused(const zend_op_array *code)
 static bool is_function_refused(const zend_op_array *code)
 {
     if ((code->fn_flags & ZEND_ACC_GENERATOR) != 0) {
-        shim_code_refuse("a task cannot be a generator");
+        shim_transfer_throw("a task cannot be a generator");
         return true;
     }
     if (strstr(ZSTR_VAL(code->filename), " : eval()'d code") != NULL) {
-        shim_code_refuse("a task cannot come from eval()");
+        shim_transfer_throw("a task cannot come from eval()");
         return true;
     }
     return are_variables_refused(code) || is_code_refused(code);
@@ -142,7 +131,7 @@ bool shim_code_refused(const shim_closure *closure)
         return true;
     }
     if (is_trampoline(closure)) {
-        shim_code_refuse("a task cannot be a call of %s::__callStatic()", closure->scope != NULL ? ZSTR_VAL(closure->scope->name) : "");
+        shim_transfer_throw("a task cannot be a call of %s::__callStatic()", closure->scope != NULL ? ZSTR_VAL(closure->scope->name) : "");
         return true;
     }
     if (function->type == ZEND_USER_FUNCTION && is_function_refused(&function->op_array)) {

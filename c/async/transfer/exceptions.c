@@ -8,13 +8,20 @@ zend_class_entry *shim_async_exception, *shim_rejected_exception, *shim_transfer
 
 /* ---- throwing ---- */
 
-void shim_transfer_throw(const char *message)
+bool shim_transfer_throw(const char *format, ...)
 {
+    va_list arguments;
+    char *message;
     if (EG(exception) != NULL && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))) {
-        return;
+        return false;
     }
+    va_start(arguments, format);
+    vspprintf(&message, 0, format, arguments);
+    va_end(arguments);
     /* The engine sets an exception that is already thrown as the new one's previous. */
     zend_throw_exception(shim_transfer_exception, message, 0);
+    efree(message);
+    return false;
 }
 
 static void set_text(zend_object *exception, zend_class_entry *scope, const char *name, shim_view text)

@@ -84,7 +84,7 @@ bool shim_place_refuse(const shim_place *place, const char *why)
     smart_str_appends(&text, ": ");
     smart_str_appends(&text, why);
     smart_str_0(&text);
-    shim_transfer_throw(ZSTR_VAL(text.s));
+    (void)shim_transfer_throw("%s", ZSTR_VAL(text.s));
     smart_str_free(&text);
     return false;
 }

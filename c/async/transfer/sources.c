@@ -73,7 +73,7 @@ static void collect_class(source *source, zend_class_entry *class)
     zend_property_info *property;
     collect_table(source, &class->function_table);
     ZEND_HASH_MAP_FOREACH_PTR(&class->properties_info, property) {
-        for (uint32_t i = 0; i < SHIM_PROPERTY_HOOKS && SHIM_HOOKS_OF(property) != NULL; i++) {
+        for (int i = 0; i < SHIM_PROPERTY_HOOKS && SHIM_HOOKS_OF(property) != NULL; i++) {
             if (SHIM_HOOKS_OF(property)[i] != NULL) {
                 collect(source, &SHIM_HOOKS_OF(property)[i]->op_array);
             }
@@ -248,7 +248,7 @@ static bool compile_plain(source *source, zend_file_handle *file)
     return !is_same || compile(source, shim_compile_uncached, file, options);
 }
 
-/* Whether the thread has the functions and classes of the file that OPcache relies on. */
+/* Whether the thread has the functions and classes of the file, of which OPcache may have inlined results. */
 static bool has_same_declarations(source *source)
 {
     zend_string *name;

@@ -18,8 +18,8 @@ extern zend_class_entry *shim_async_exception, *shim_rejected_exception, *shim_t
 void shim_async_exceptions_register(void);
 
 /* Throws a TransferException. An exception that is already thrown becomes its previous; exit() and the end of a fiber
- * take precedence, and nothing changes. */
-void shim_transfer_throw(const char *message);
+ * take precedence, and nothing changes. Returns false. */
+bool shim_transfer_throw(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
 /* Throws a TaskException. `previous` may be NULL; takes over its reference. */
 void shim_task_exception_throw(shim_view message, zend_long code, shim_view class_name, shim_view trace, zend_object *previous);
 /* Throws a CancelledException in the running task. */
@@ -169,8 +169,6 @@ shim_closure shim_closure_of(zend_object *closure);
 /* Returns the function that this name refers to, from which a closure of an internal function or of a static method was
  * made; NULL if there is none. */
 zend_function *shim_closure_named(zend_class_entry *scope, const zend_string *name);
-/* Throws a TransferException. */
-void shim_code_refuse(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
 /* Returns whether the closure is refused: a TransferException with the reason is thrown then. */
 bool shim_code_refused(const shim_closure *closure);
 

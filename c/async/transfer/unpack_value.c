@@ -15,23 +15,9 @@ static int shown(shim_view name)
     return (int)MIN(name.length, SHOWN_MAX);
 }
 
-static bool fail(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
-
-static bool fail(const char *format, ...)
-{
-    va_list arguments;
-    char *message;
-    va_start(arguments, format);
-    vspprintf(&message, 0, format, arguments);
-    va_end(arguments);
-    shim_transfer_throw(message);
-    efree(message);
-    return false;
-}
-
 static bool fail_object(void)
 {
-    return fail("An object cannot be unserialized in the task's thread");
+    return shim_transfer_throw("An object cannot be unserialized in the task's thread");
 }
 
 /* Reads the name of a class and loads it. May run autoloaders. */
@@ -45,7 +31,7 @@ static bool get_class(shim_unpacker *unpacker, zend_class_entry **class)
     *class = zend_lookup_class(string);
     zend_string_release(string);
     return (*class != NULL && EG(exception) == NULL) ||
-           fail("class \"%.*s\" cannot be loaded in the task's thread", shown(name), name.bytes);
+           shim_transfer_throw("class \"%.*s\" cannot be loaded in the task's thread", shown(name), name.bytes);
 }
 
 static bool unpack_case(shim_unpacker *unpacker, zval *value)
@@ -57,7 +43,7 @@ static bool unpack_case(shim_unpacker *unpacker, zval *value)
     }
     const zend_class_constant *constant = zend_hash_str_find_ptr(CE_CONSTANTS_TABLE(class), name.bytes, name.length);
     if (!(class->ce_flags & ZEND_ACC_ENUM) || constant == NULL || !(ZEND_CLASS_CONST_FLAGS(constant) & ZEND_CLASS_CONST_IS_CASE)) {
-        return fail("enum \"%s\" has no case \"%.*s\" in the task's thread", ZSTR_VAL(class->name), shown(name), name.bytes);
+        return shim_transfer_throw("enum \"%s\" has no case \"%.*s\" in the task's thread", ZSTR_VAL(class->name), shown(name), name.bytes);
     }
     zend_string *string = zend_string_init(name.bytes, name.length, false);
     ZVAL_OBJ_COPY(value, zend_enum_get_case(class, string));
@@ -260,7 +246,7 @@ static bool unpack_plain(shim_unpacker *unpacker, zval *value)
         return fail_object();
     }
     if (shim_stack_is_short()) {
-        return fail("The value is nested too deeply");
+        return shim_transfer_throw("The value is nested too deeply");
     }
     if (object_init_ex(value, class) != SUCCESS) {
         return fail_object();
@@ -375,8 +361,7 @@ static bool unpack_array(shim_unpacker *unpacker, unsigned char tag, zval *value
         return shim_unpack_fail();
     }
     if (shim_stack_is_short()) {
-        shim_transfer_throw("The value is nested too deeply");
-        return false;
+        return shim_transfer_throw("The value is nested too deeply");
     }
     HashTable *array = zend_new_array((uint32_t)count);
     if (!(tag == SHIM_TAG_PACKED ? fill_packed : fill_hash)(unpacker, array, (uint32_t)count)) {

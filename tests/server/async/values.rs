@@ -41,6 +41,7 @@ class Asks implements Serializable
     public function unserialize(string $text): void { [$this->a, $this->answer] = unserialize($text); }
 }
 class Refuses { public function __serialize(): array { throw new DomainException('not me'); } }
+class Reveals { public static int $calls = 0; public function __serialize(): array { self::$calls++; return ['handle' => fopen('php://memory', 'r')]; } }
 class RefusesThere { public function __unserialize(array $data): void { throw new DomainException('not here'); } }
 function same(mixed $value): mixed { return $value; }
 /** There and back: whether the value is the same, with the same types at all levels. */
@@ -62,6 +63,10 @@ fn values_arrive_as_they_left() {
         // An array keeps its packed or hash form and its next index.
         (
             r"$list = [1, 2, 3]; unset($list[2]); $list = Svc\async(same(...), $list)->await(); $list[] = 'next'; return $list;",
+            r#"{"0":1,"1":2,"3":"next"}"#,
+        ),
+        (
+            r"$o = new stdClass; $o->list = [1, 2, 3]; unset($o->list[2]); $back = Svc\async(same(...), $o)->await(); $back->list[] = 'next'; return $back->list;",
             r#"{"0":1,"1":2,"3":"next"}"#,
         ),
         (
@@ -222,6 +227,11 @@ fn what_cannot_cross_is_refused_where_it_is_passed() {
         (
             r"try { Svc\async(same(...), ['k' => new Refuses]); } catch (Svc\Async\TransferException $e) { return [str_starts_with($e->getMessage(), 'argument 1'), $e->getPrevious()::class, $e->getPrevious()->getMessage()]; }",
             r#"[true,"DomainException","not me"]"#,
+        ),
+        // PHP's serializer would write 0. The object is serialized once.
+        (
+            r"$before = Reveals::$calls; return [tried(fn () => Svc\async(same(...), ['k' => new Reveals])), Reveals::$calls - $before];",
+            r#"["Svc\\Async\\TransferException: argument 1 ['k']: a resource cannot be sent to a task",1]"#,
         ),
         // On the other side: the task fails before its first line.
         (
