@@ -252,6 +252,7 @@ mod executor {
     use svc_ffi::signals::{self, Signal};
     use svc_ffi::{OpcacheMemory, Php};
 
+    use crate::build_features;
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
     use crate::invocation::{RecordOrigin, write_log};
@@ -279,6 +280,10 @@ mod executor {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
             };
+        }
+        let missing = build_features::missing(config);
+        if !missing.is_empty() {
+            return fail(&missing.join("\n"), Exit::Misused);
         }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,

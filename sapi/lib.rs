@@ -13,6 +13,8 @@ pub mod boot;
 #[cfg(feature = "php")]
 mod boot_words;
 #[cfg(feature = "php")]
+mod build_features;
+#[cfg(feature = "php")]
 mod cgi;
 pub mod check;
 pub mod cli;

@@ -1,5 +1,5 @@
 //! The limits of the async pool: its queue, the tasks in flight, and a pool without threads.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use crate::support::client::eventually;
 use crate::tasks::{MODES, TaskBooks, TaskServer, assert_like};

@@ -1,5 +1,5 @@
 //! The runtime hook `net` when the object of a wait is closed or abandoned during the wait.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::backend::{Backend, Visit};
 use crate::hooked::{assert_serves, forget, one_thread};

@@ -1,5 +1,5 @@
 //! Requests that wait while the engine guards objects: in magic methods, and in functions that mark values.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::hooked::one_thread;
 use crate::support::books::series;

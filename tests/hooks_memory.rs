@@ -1,5 +1,5 @@
 //! Out of memory while requests wait in their drivers: only the request without memory ends.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::hooked::{assert_serves, forget, one_thread};
 use crate::proxy::Direction;

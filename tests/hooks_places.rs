@@ -1,5 +1,5 @@
 //! Where PHP cannot switch to another request.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::hooked::one_thread;
 use crate::support::client::eventually;

@@ -1,5 +1,5 @@
 //! The runtime hook `process`: programs and pipes to them.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, assert_like};

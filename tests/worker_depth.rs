@@ -1,5 +1,5 @@
 //! Structures of any depth: freeing them never crashes the process, on any stack.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::Svc;
 use crate::support::client::eventually;

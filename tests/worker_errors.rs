@@ -1,5 +1,5 @@
 //! Failing requests in a worker: the failing request gets a 500, the others get their answers.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::client::{Client, eventually};
 use crate::support::{Svc, c};

@@ -1,5 +1,5 @@
 //! The state in progress when a worker switches requests: exceptions, identities, garbage, dumps.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};

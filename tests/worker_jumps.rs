@@ -1,5 +1,5 @@
 //! PHP's bailouts (fatal errors, memory limits) at any place: they cost only their own request.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};

@@ -1,5 +1,5 @@
 //! Requests that wait while they load code: the engine loads for one request at a time, so they block instead.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::Svc;
 use crate::support::client::{Client, eventually};

@@ -1,5 +1,5 @@
 //! Waiting for streams: several requests on one descriptor, and bytes that a TLS session buffers.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use crate::support::Svc;
 use crate::support::client::Client;

@@ -25,7 +25,6 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "worker/engine/engine.h"
 
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
@@ -135,7 +134,6 @@ void shim_output_mend(void)
         OG(running)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
         OG(running) = NULL;
     }
-    shim_stacks_drop_without_output();
 }
 
 void shim_error_handling_reset(void)

@@ -3,12 +3,7 @@
 #define SVC_PHP_ENGINE_H
 
 #include "compat.h"
-
-/* ---- The bottom frame of a request, or of engine code that is called in the middle of a switch (bottom.c) ---- */
-
-void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
-/* Initializes `frame` as the bottom frame, and makes it the current one. */
-void shim_bottom_enter(zend_execute_data *frame);
+#include "php/context/context.h"
 
 /* ---- Freeing structures of any depth (deep.c) ---- */
 
@@ -75,6 +70,12 @@ int64_t shim_timer_deadline(void);
 extern void (*shim_on_interrupt)(void);
 
 void shim_interrupts_install(void);
+/* Whether the current request is a task that has been cancelled. */
+bool shim_is_cancelled(void);
+/* The same for any request of the thread. */
+bool shim_cancel_notice(shim_context *context);
+/* Throws the exception for a wait of a cancelled task; set by the feature that has tasks. */
+extern void (*shim_throw_cancelled)(void);
 
 /* ---- Pages of mapped files that another process or request has truncated (lost_pages.c) ---- */
 
@@ -103,6 +104,15 @@ zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry 
                                     zend_object *(*create)(zend_class_entry *));
 /* Creates an object of such a class; no other function can. */
 void shim_sealed_make(zval *object, zend_class_entry *class);
+
+/* ---- Streams and their contexts (streams.c) ---- */
+
+/* Prevents scripts from closing the stream. */
+void shim_keep_open(php_stream *stream);
+/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
+php_stream_context *shim_context_copy(const php_stream_context *context);
+/* Returns a notifier that calls the same callback; NULL for NULL. */
+php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 /* ---- The per-thread state of extensions (tsrm.c) ---- */
 

@@ -7,9 +7,6 @@
 #include "php/engine/engine.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
-#include "trace/trace.h"
-#include "worker/bailout/bailout.h"
-#include "worker/state/state.h"
 
 #include <syslog.h>
 #include <unistd.h>
@@ -79,6 +76,35 @@ static void tell_late_limit(shim_context *context)
     }
 }
 
+/* The number of frames that are kept of a fatal error's backtrace. */
+enum { FRAMES = 1000 };
+
+/* Called before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
+ * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
+ * frames. */
+static void shorten_backtrace(void)
+{
+    zval whole, innermost;
+    SHIM_READ_BACKTRACE(&whole);
+    if (Z_TYPE(whole) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL(whole)) <= FRAMES) {
+        return;
+    }
+    array_init_size(&innermost, FRAMES);
+    zval *frame;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(whole), frame) {
+        if (zend_hash_num_elements(Z_ARRVAL(innermost)) == FRAMES) {
+            break;
+        }
+        Z_TRY_ADDREF_P(frame);
+        zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
+    } ZEND_HASH_FOREACH_END();
+    SHIM_WRITE_BACKTRACE(&innermost);
+    /* The frames hold the values that the trace refers to; a collection would run destructors in the middle of the error. */
+    const bool was_protected = gc_protect(true);
+    zval_ptr_dtor(&whole);
+    gc_protect(was_protected);
+}
+
 static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const shim_log record = {
@@ -91,7 +117,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     };
     /* A new thread reads the directives again, and may report errors in them before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
-    if (shim_is_quiet()) {
+    if (shim_in_switch) {
         if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
             zend_bailout();
         }
@@ -102,9 +128,9 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_execution_timer_taken();
         tell_late_limit(shim_current);
         /* Errors that report exceptions do not bail out. */
-        shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
+        SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
     }
-    shim_executor_shorten_backtrace();
+    shorten_backtrace();
     error_in_progress = &record;
     const bool is_jumping = is_ours_to_jump(type);
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
@@ -140,7 +166,7 @@ static void note_error(int type, zend_string *file, uint32_t line, zend_string *
     (void)line;
     (void)message;
     const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
-    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_is_quiet()
+    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_in_switch
         && !is_left_to_script(type)) {
         shim_current->fatal = true;
     }

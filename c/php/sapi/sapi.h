@@ -24,6 +24,8 @@ extern bool shim_superglobals_hidden;
 
 extern const zend_function_entry shim_functions[];
 
+/* ---- Compatibility with FrankenPHP (frankenphp.c) ---- */
+
 void shim_frankenphp_register(int module_number);
 PHP_FUNCTION(frankenphp_log);
 

@@ -40,9 +40,6 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
  * are dropped, and the memory limit does not apply. Returns false if it has bailed out; the worker is then tainted. */
 bool shim_quietly(void (*step)(void *), void *argument);
 
-/* Whether shim_quietly() is running; errors are not reported meanwhile. */
-bool shim_is_quiet(void);
-
 /* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
 
 /* Returns the transfer that runs on this thread and clears it; NULL if none was running. */

@@ -61,6 +61,7 @@ static void put_back(const shim_checkpoint *place)
     shim_current_span = place->span;
     shim_mutexes_return_to(place->mutexes);
     shim_output_mend();
+    shim_stacks_drop_without_output();
     shim_descent_return_to(place->descent);
     shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {
@@ -88,17 +89,10 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
 
 /* ---- in the middle of a switch ---- */
 
-static __thread bool is_quiet;
-
-bool shim_is_quiet(void)
-{
-    return is_quiet;
-}
-
 bool shim_quietly(void (*step)(void *), void *argument)
 {
     const shim_checkpoint here = shim_checkpoint_here();
-    const bool was_quiet = is_quiet;
+    const bool was_in_switch = shim_in_switch;
     /* Throwing changes the current frame: use this one instead of the script's, which is not involved. */
     zend_execute_data frame;
     zend_object *const exception = EG(exception);
@@ -110,14 +104,14 @@ bool shim_quietly(void (*step)(void *), void *argument)
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
     shim_bottom_enter(&frame);
-    is_quiet = true;
+    shim_in_switch = true;
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);
     if (EG(exception) != NULL) {
         /* Thrown by the engine; no script holds a reference to it. */
         OBJ_RELEASE(EG(exception));
     }
-    is_quiet = was_quiet;
+    shim_in_switch = was_in_switch;
     EG(current_execute_data) = here.frame;
     EG(exception) = exception;
     EG(prev_exception) = earlier;

@@ -1,5 +1,4 @@
 /* Waits of scripts for connections, and Svc\ConnectionBusyError. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -22,7 +21,7 @@ void shim_busy_error_throw(const char *message)
 static void end_of_wait(void)
 {
     if (shim_is_cancelled()) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
         return;
     }
     while (!zend_atomic_bool_load_ex(&EG(timed_out)) && shim_timer_deadline() > 0 && shim_timer_deadline() <= shim_now()) {

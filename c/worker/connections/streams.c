@@ -9,7 +9,6 @@
  * PHP's functions wait before they check their arguments: if the stream is closed meanwhile, they report that. Other users
  * of a stream (SoapClient, SplFileObject) are stopped where streams read and write: the executable interposes those
  * functions of libphp. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/engine/engine.h"
 #include "php/files/files.h"
@@ -132,7 +131,7 @@ static void refuse(zend_execute_data *execute_data, zval *return_value)
         return;
     }
     if (shim_is_cancelled()) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
     } else if (!is_over()) {
         shim_busy_error_throw("Stream is used by another request of the same thread, and this call cannot wait for it");
     }

@@ -3,7 +3,6 @@
  *
  * They are hooked as functions of PHP, not of libc: a library that pauses may hold a lock, as SQLite does while it
  * waits for another process. PHP's own functions check the arguments, and pause if a request cannot wait. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/files/files.h"
@@ -31,7 +30,7 @@ static bool sleep_in_fiber(int64_t seconds, int64_t nanoseconds)
         &(shim_wait_set){.deadline = shim_deadline_in(seconds, nanoseconds), .purpose = SHIM_WAITS_FOR_TIME});
     if (waited == SHIM_WAITED_OVER && shim_current->owes_cancelled) {
         shim_current->owes_cancelled = false;
-        shim_cancelled_throw();
+        shim_throw_cancelled();
     }
     return waited != SHIM_WAITED_BLOCK;
 }

@@ -13,7 +13,6 @@
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. The response is decided
  * before anything is freed. The time limit covers everything up to the last code of the script, and restarts after the
  * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
-#include "async/task/task.h"
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -25,6 +24,7 @@
 #include "shim.h"
 #include "worker/bailout/bailout.h"
 #include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/connections/instances/instances.h"
 #include "worker/engine/engine.h"
 #include "worker/request/request.h"
@@ -353,7 +353,7 @@ static void end_tasks(shim_fiber *fiber)
 {
     if (fiber->context.tasks.count > 0) {
         zend_unset_timeout();
-        shim_owned_tasks_end(&fiber->context.tasks);
+        SHIM_CALL_REQUEST_HOOKS(finish, &fiber->context);
         zend_set_timeout(EG(timeout_seconds), 1);
     }
 }
@@ -420,7 +420,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     drop(fiber, here);
     end_instances(fiber, here);
     drop(fiber, here);
-    shim_owned_tasks_cancel(&fiber->context.tasks);
+    SHIM_CALL_REQUEST_HOOKS(cancel, &fiber->context);
     end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);

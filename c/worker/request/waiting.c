@@ -1,5 +1,4 @@
 /* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): the functions that scripts call to wait. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/libc/libc.h"
 #include "worker/request/request.h"
@@ -23,7 +22,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
     int64_t deadline = shim_deadline_after(seconds);
     const shim_woken_by woken = shim_park_until(deadline, SHIM_WAITS_FOR_TIME);
     if (woken == SHIM_WOKEN_BY_CANCEL) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
         RETURN_THROWS();
     }
     if (woken != SHIM_NEVER_PARKED) {
@@ -76,7 +75,7 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     shim_watch watch = {.descriptor = descriptor, .events = events};
     const shim_woken_by woken = shim_park(&(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline}).by;
     if (woken == SHIM_WOKEN_BY_CANCEL) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
         RETURN_THROWS();
     }
     if (woken != SHIM_NEVER_PARKED) {

@@ -196,10 +196,6 @@ size_t shim_ready_count(void);
 
 /* ---- Cancelled tasks (cancel.c) ---- */
 
-/* Whether the current request is a task that has been cancelled. */
-bool shim_is_cancelled(void);
-/* Throws the exception for a wait of a cancelled task. */
-extern void (*shim_throw_cancelled)(void);
 /* Call when a request parks and when it continues: shim_tasks_look wakes only parked ones. */
 void shim_cancel_watch(shim_fiber *fiber);
 void shim_cancel_unwatch(shim_fiber *fiber);

@@ -168,32 +168,6 @@ static void forget_handlers(void)
     SHIM_WRITE_BACKTRACE(&none);
 }
 
-/* The number of frames that are kept of a fatal error's backtrace. */
-enum { FRAMES = 1000 };
-
-void shim_executor_shorten_backtrace(void)
-{
-    zval whole, innermost;
-    SHIM_READ_BACKTRACE(&whole);
-    if (Z_TYPE(whole) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL(whole)) <= FRAMES) {
-        return;
-    }
-    array_init_size(&innermost, FRAMES);
-    zval *frame;
-    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(whole), frame) {
-        if (zend_hash_num_elements(Z_ARRVAL(innermost)) == FRAMES) {
-            break;
-        }
-        Z_TRY_ADDREF_P(frame);
-        zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
-    } ZEND_HASH_FOREACH_END();
-    SHIM_WRITE_BACKTRACE(&innermost);
-    /* The frames hold the values that the trace refers to; a collection would run destructors in the middle of the error. */
-    const bool was_protected = gc_protect(true);
-    zval_ptr_dtor(&whole);
-    gc_protect(was_protected);
-}
-
 bool shim_executor_holds(void)
 {
     zval backtrace;

@@ -49,10 +49,6 @@ void shim_executor_reset(void);
 /* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.h. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
-/* Call before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
- * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
- * frames. */
-void shim_executor_shorten_backtrace(void);
 
 /* ---- The state of the streams layer (streams.c) ---- */
 
@@ -80,12 +76,6 @@ void shim_streams_end(bool keeps);
 void shim_streams_give(void);
 /* Puts the baseline snapshot in place, whatever the current state. */
 void shim_streams_reset(void);
-/* Prevents scripts from closing the stream. */
-void shim_keep_open(php_stream *stream);
-/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
-php_stream_context *shim_context_copy(const php_stream_context *context);
-/* Returns a notifier that calls the same callback; NULL for NULL. */
-php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 void shim_input_install(void);
 /* The request of this body has ended: detaches the streams that the request has opened, which read nothing from now on.
@@ -278,8 +268,6 @@ typedef struct shim_superglobals_state {
     zval session;
 } shim_superglobals_state;
 
-/* Leaves the superglobals empty for scripts, in both modes. Call once, while extensions start. */
-void shim_superglobals_hide(void);
 void shim_superglobals_capture(void);
 void shim_superglobals_release(void);
 void shim_superglobals_begin(void);

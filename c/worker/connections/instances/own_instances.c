@@ -13,7 +13,6 @@
  * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a place of its source
  * and a reference to the proxy, from before the call of the factory until the instance is closed, or is passed on after the
  * request's connections have been cleaned. */
-#include "async/transfer/exceptions.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/connections/connections.h"
@@ -36,7 +35,7 @@ static const char *reason(shim_turn turn)
 static bool throw_unserved(const shim_source *source, shim_turn turn)
 {
     if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
-        shim_cancelled_throw();
+        shim_throw_cancelled();
     } else if (turn == SHIM_TURN_REFUSED) {
         zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
                                                source->places.max, ZSTR_VAL(source->class->name));

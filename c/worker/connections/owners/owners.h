@@ -273,4 +273,14 @@ bool shim_uses_install(void);
 /* Returns the number of that slot; functions have a slot of the same number. */
 int shim_uses_place(void);
 
+/* ---- Locks on files (file_locks.c) ---- */
+
+/* Call when the request ends. If it has ended by a bailout, its files stay open, and the flock() locks that it still
+ * holds are released; otherwise they belong to the objects that it has left behind. */
+void shim_locks_end(const shim_fiber *holder, bool give_back);
+void shim_locks_stop(void);
+/* Whether a parked request waits for a lock on the descriptor. */
+bool shim_is_being_locked(int descriptor);
+void shim_locks_install(void);
+
 #endif

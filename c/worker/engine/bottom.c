@@ -3,7 +3,7 @@
  * Scripts see it in their backtraces as Svc\Worker::request(), and the engine names it in its messages. Scripts cannot
  * call it. */
 #include "compat.h"
-#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
 
 static zend_function request = {ZEND_INTERNAL_FUNCTION};
 
