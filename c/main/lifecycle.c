@@ -70,7 +70,9 @@ const char *shim_startup(const shim_options *options)
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
         return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
     }
-    shim_host_listen(options->callbacks);
+    if (!shim_host_listen(options->callbacks)) {
+        return "the host leaves a callback out; rebuild svc";
+    }
     shim_superglobals_hidden = !options->superglobals;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;

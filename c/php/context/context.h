@@ -223,8 +223,8 @@ static inline bool shim_can_wait_for_process(const void *caller)
 /* ---- The host that embeds PHP, and the calls to it (host.c) ---- */
 
 extern shim_callbacks shim_host;
-/* Installs the host's callbacks; entries that are left out get a default. */
-void shim_host_listen(const shim_callbacks *callbacks);
+/* Installs the host's callbacks. Returns false if one is missing. */
+bool shim_host_listen(const shim_callbacks *callbacks);
 /* Call in a forked child, which has no host except for its log. */
 void shim_host_forget(void (*log)(void *request, const shim_log *record));
 
