@@ -10,55 +10,13 @@ static __thread shim_executor_state baseline;
 
 static void read_members(shim_executor_state *state)
 {
-    *state = (shim_executor_state){
-        .error_reporting = EG(error_reporting),
-        .exit_status = EG(exit_status),
-        .ticks_count = EG(ticks_count),
-        .user_error_handler_error_reporting = EG(user_error_handler_error_reporting),
-        .user_error_handler = EG(user_error_handler),
-        .user_exception_handler = EG(user_exception_handler),
-        .user_error_handlers_error_reporting = EG(user_error_handlers_error_reporting),
-        .user_error_handlers = EG(user_error_handlers),
-        .user_exception_handlers = EG(user_exception_handlers),
-        .exception_class = EG(exception_class),
-        .error_handling = EG(error_handling),
-        .variable_width_locale = CG(variable_width_locale),
-        .ascii_compatible_locale = CG(ascii_compatible_locale),
-        .in_autoload = EG(in_autoload),
-        .exception = EG(exception),
-        .prev_exception = EG(prev_exception),
-        .opline_before_exception = EG(opline_before_exception),
-        .fake_scope = EG(fake_scope),
-        .filename_override = EG(filename_override),
-        .lineno_override = EG(lineno_override),
-        .unclean_shutdown = CG(unclean_shutdown),
-    };
+    SHIM_EXECUTOR_MEMBERS(SHIM_READ_MEMBER)
     SHIM_READ_BACKTRACE(&state->fatal_backtrace);
 }
 
 static void write_members(const shim_executor_state *state)
 {
-    EG(error_reporting) = state->error_reporting;
-    EG(exit_status) = state->exit_status;
-    EG(ticks_count) = state->ticks_count;
-    EG(user_error_handler_error_reporting) = state->user_error_handler_error_reporting;
-    ZVAL_COPY_VALUE(&EG(user_error_handler), &state->user_error_handler);
-    ZVAL_COPY_VALUE(&EG(user_exception_handler), &state->user_exception_handler);
-    EG(user_error_handlers_error_reporting) = state->user_error_handlers_error_reporting;
-    EG(user_error_handlers) = state->user_error_handlers;
-    EG(user_exception_handlers) = state->user_exception_handlers;
-    EG(exception_class) = state->exception_class;
-    EG(error_handling) = state->error_handling;
-    CG(variable_width_locale) = state->variable_width_locale;
-    CG(ascii_compatible_locale) = state->ascii_compatible_locale;
-    EG(in_autoload) = state->in_autoload;
-    EG(exception) = state->exception;
-    EG(prev_exception) = state->prev_exception;
-    EG(opline_before_exception) = state->opline_before_exception;
-    EG(fake_scope) = state->fake_scope;
-    EG(filename_override) = state->filename_override;
-    EG(lineno_override) = state->lineno_override;
-    CG(unclean_shutdown) = state->unclean_shutdown;
+    SHIM_EXECUTOR_MEMBERS(SHIM_WRITE_MEMBER)
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 

@@ -9,34 +9,45 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
+/* ---- Members of PHP's structs that travel one by one ---- */
+
+/* For lists of EACH(the macro that accesses the member, its struct, its name): declares it with the type that it has in
+ * PHP's struct, and reads and writes it. */
+#define SHIM_DECLARE_MEMBER(access, type, member) __typeof__(((type *)NULL)->member) member;
+#define SHIM_READ_MEMBER(access, type, member) state->member = access(member);
+#define SHIM_WRITE_MEMBER(access, type, member) access(member) = state->member;
+
 /* ---- The engine's members that belong to a request (executor.c) ---- */
 
+#define SHIM_EXECUTOR_MEMBERS(EACH) \
+    EACH(EG, zend_executor_globals, error_reporting) \
+    EACH(EG, zend_executor_globals, exit_status) \
+    EACH(EG, zend_executor_globals, ticks_count) \
+    EACH(EG, zend_executor_globals, user_error_handler_error_reporting) \
+    EACH(EG, zend_executor_globals, user_error_handler) \
+    EACH(EG, zend_executor_globals, user_exception_handler) \
+    EACH(EG, zend_executor_globals, user_error_handlers_error_reporting) \
+    EACH(EG, zend_executor_globals, user_error_handlers) \
+    EACH(EG, zend_executor_globals, user_exception_handlers) \
+    EACH(EG, zend_executor_globals, exception_class) \
+    EACH(EG, zend_executor_globals, error_handling) \
+    EACH(CG, zend_compiler_globals, variable_width_locale) \
+    EACH(CG, zend_compiler_globals, ascii_compatible_locale) \
+    /* The classes that the request's autoloaders are loading. */ \
+    EACH(EG, zend_executor_globals, in_autoload) \
+    /* A pending exception: a callback may have thrown before the engine waits for something. */ \
+    EACH(EG, zend_executor_globals, exception) \
+    EACH(EG, zend_executor_globals, prev_exception) \
+    EACH(EG, zend_executor_globals, opline_before_exception) \
+    EACH(EG, zend_executor_globals, fake_scope) \
+    EACH(EG, zend_executor_globals, filename_override) \
+    EACH(EG, zend_executor_globals, lineno_override) \
+    /* Whether an extension or the engine has caught a bailout of the request. */ \
+    EACH(CG, zend_compiler_globals, unclean_shutdown)
+
 typedef struct shim_executor_state {
-    int error_reporting;
-    int exit_status;
-    int ticks_count;
-    int user_error_handler_error_reporting;
-    zval user_error_handler;
-    zval user_exception_handler;
-    zend_stack user_error_handlers_error_reporting;
-    zend_stack user_error_handlers;
-    zend_stack user_exception_handlers;
-    zend_class_entry *exception_class;
-    zend_error_handling_t error_handling;
-    bool variable_width_locale;
-    bool ascii_compatible_locale;
+    SHIM_EXECUTOR_MEMBERS(SHIM_DECLARE_MEMBER)
     zval fatal_backtrace;
-    /* The classes that the request's autoloaders are loading. */
-    HashTable *in_autoload;
-    /* A pending exception: a callback may have thrown before the engine waits for something. */
-    zend_object *exception;
-    zend_object *prev_exception;
-    const zend_op *opline_before_exception;
-    shim_scope *fake_scope;
-    zend_string *filename_override;
-    zend_long lineno_override;
-    /* Whether an extension or the engine has caught a bailout of the request. */
-    bool unclean_shutdown;
 } shim_executor_state;
 
 void shim_executor_capture(void);
@@ -52,16 +63,20 @@ void shim_executor_drop(void);
 
 /* ---- The state of the streams layer (streams.c) ---- */
 
+#define SHIM_STREAMS_MEMBERS(EACH) \
+    EACH(FG, php_file_globals, pclose_ret) \
+    EACH(FG, php_file_globals, user_stream_current_filename) \
+    EACH(FG, php_file_globals, default_context) \
+    EACH(FG, php_file_globals, stream_wrappers) \
+    EACH(FG, php_file_globals, stream_filters) \
+    EACH(FG, php_file_globals, wrapper_errors) \
+    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into \
+     * it. */ \
+    EACH(FG, php_file_globals, tmp_host_buf) \
+    EACH(FG, php_file_globals, tmp_host_buf_len)
+
 typedef struct shim_streams_state {
-    int pclose_ret;
-    const char *user_stream_current_filename;
-    php_stream_context *default_context;
-    HashTable *stream_wrappers;
-    HashTable *stream_filters;
-    HashTable *wrapper_errors;
-    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into it. */
-    char *tmp_host_buf;
-    size_t tmp_host_buf_len;
+    SHIM_STREAMS_MEMBERS(SHIM_DECLARE_MEMBER)
 } shim_streams_state;
 
 void shim_streams_capture(void);

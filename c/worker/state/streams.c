@@ -24,28 +24,12 @@ static __thread struct {
 
 static void read_members(shim_streams_state *state)
 {
-    *state = (shim_streams_state){
-        .pclose_ret = FG(pclose_ret),
-        .user_stream_current_filename = FG(user_stream_current_filename),
-        .default_context = FG(default_context),
-        .stream_wrappers = FG(stream_wrappers),
-        .stream_filters = FG(stream_filters),
-        .wrapper_errors = FG(wrapper_errors),
-        .tmp_host_buf = FG(tmp_host_buf),
-        .tmp_host_buf_len = FG(tmp_host_buf_len),
-    };
+    SHIM_STREAMS_MEMBERS(SHIM_READ_MEMBER)
 }
 
 static void write_members(const shim_streams_state *state)
 {
-    FG(pclose_ret) = state->pclose_ret;
-    FG(user_stream_current_filename) = state->user_stream_current_filename;
-    FG(default_context) = state->default_context;
-    FG(stream_wrappers) = state->stream_wrappers;
-    FG(stream_filters) = state->stream_filters;
-    FG(wrapper_errors) = state->wrapper_errors;
-    FG(tmp_host_buf) = state->tmp_host_buf;
-    FG(tmp_host_buf_len) = state->tmp_host_buf_len;
+    SHIM_STREAMS_MEMBERS(SHIM_WRITE_MEMBER)
 }
 
 void shim_streams_reset(void)
