@@ -67,7 +67,7 @@ static bool has_libc_functions(void)
 static const step before_php[] = {
     {.attempt = has_libc_functions,
      .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)"},
-    {.attempt = shim_deep_install, .failure = "libphp does not export the functions that free objects and arrays"},
+    {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
     {.attempt = shim_exceptions_prepare, .failure = "libphp does not export the functions that throw exceptions"},
     {.attempt = shim_uncaught_prepare, .failure = "libphp does not export the functions that report exceptions"},
     {.attempt = shim_missing_script_prepare,
@@ -207,7 +207,7 @@ void shim_installed_stop_thread(void)
     shim_stacks_forget();
 #endif
     shim_overflow_thread_stop();
-    shim_descent_stop();
+    shim_free_depth_stop();
 #ifdef SVC_TRACE
     shim_span_objects_stop();
 #endif

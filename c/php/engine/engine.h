@@ -5,16 +5,16 @@
 #include "compat.h"
 #include "php/context/context.h"
 
-/* ---- Freeing structures of any depth (deep.c) ---- */
+/* ---- Freeing structures of any depth (iterative_free.c) ---- */
 
-bool shim_deep_install(void);
-/* Returns the outermost call that frees on the current stack; shim_descent_return_to() restores it after a bailout or a
+bool shim_iterative_free_install(void);
+/* Returns the outermost call that frees on the current stack; shim_free_depth_return_to() restores it after a bailout or a
  * switch. */
-const void *shim_descent_here(void);
-void shim_descent_return_to(const void *descent);
+const void *shim_free_depth_here(void);
+void shim_free_depth_return_to(const void *free_depth);
 /* Call before PHP's heap is destroyed, with all postponed values. */
-void shim_descent_forget(void);
-void shim_descent_stop(void);
+void shim_free_depth_forget(void);
+void shim_free_depth_stop(void);
 
 /* ---- Exceptions as the engine sees them (exception.c) ---- */
 

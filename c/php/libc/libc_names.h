@@ -7,7 +7,7 @@ SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
-/* php/engine/deep.c */
+/* php/engine/iterative_free.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)
 /* php/engine/exception.c */

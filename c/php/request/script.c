@@ -246,7 +246,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
         shim_own_worker.host = host;
         shim_own_worker.boot = &context;
     }
-    shim_descent_forget();
+    shim_free_depth_forget();
     SHIM_CALL_REQUEST_HOOKS(begin, &context);
     shim_process_begin();
     SG(server_context) = &context;

@@ -14,7 +14,7 @@
 
 /* The state of the engine before it called the code of a request. */
 typedef struct shim_checkpoint {
-    const void *descent;
+    const void *free_depth;
     unsigned mutexes;
     zend_execute_data *frame;
     zend_vm_stack stack;

@@ -15,7 +15,7 @@
 shim_checkpoint shim_checkpoint_here(void)
 {
     return (shim_checkpoint){
-        .descent = shim_descent_here(),
+        .free_depth = shim_free_depth_here(),
         .mutexes = shim_mutexes_held(),
         .frame = EG(current_execute_data),
         .stack = EG(vm_stack),
@@ -62,7 +62,7 @@ static void put_back(const shim_checkpoint *place)
     shim_mutexes_return_to(place->mutexes);
     shim_output_mend();
     shim_stacks_drop_without_output();
-    shim_descent_return_to(place->descent);
+    shim_free_depth_return_to(place->free_depth);
     shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {
         zend_fiber_switch_unblock();

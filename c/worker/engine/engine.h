@@ -77,8 +77,8 @@ typedef struct shim_stack {
     zend_fiber_context *context;
     /* The request that was running when the stack was last left; 0 for a boot script. */
     uint64_t left_by;
-    /* The outermost call on the stack that frees an object or array (php/engine/deep.c). */
-    const void *descent;
+    /* The outermost call on the stack that frees an object or array (php/engine/iterative_free.c). */
+    const void *free_depth;
     /* The number of loads of code in progress on the stack (worker/engine/loading.c). */
     unsigned loads;
     /* The output handler whose callback is on the stack, and the one that was running when the stack was last entered. */
