@@ -103,7 +103,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     ZVAL_UNDEF(&EG(user_error_handler));
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
-    shim_bottom_enter(&frame);
+    shim_root_frame_enter(&frame);
     shim_in_switch = true;
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);

@@ -116,18 +116,18 @@ void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
 /* Call after PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
 
-/* ---- The bottom frame of a request, or of engine code that is called in the middle of a switch (bottom.c) ---- */
+/* ---- The root frame of a request, or of engine code that is called in the middle of a switch (root_frame.c) ---- */
 
-void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
-/* Initializes `frame` as the bottom frame, and makes it the current one. */
-void shim_bottom_enter(zend_execute_data *frame);
+void shim_root_frame_define(zend_class_entry *class, zend_module_entry *module);
+/* Initializes `frame` as the root frame, and makes it the current one. */
+void shim_root_frame_enter(zend_execute_data *frame);
 
-/* ---- The memory that pcre shares among matches (matching.c) ---- */
+/* ---- The memory that pcre shares among matches (pcre_match_data.c) ---- */
 
 /* Call after PHP has started the boot request: from now on, requests of this thread match without the shared memory.
  * Returns false if out of memory. */
-bool shim_matching_begin(void);
+bool shim_pcre_match_data_begin(void);
 /* Call after the boot request has ended. */
-void shim_matching_end(void);
+void shim_pcre_match_data_end(void);
 
 #endif

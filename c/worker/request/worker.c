@@ -254,7 +254,7 @@ static void forget(void)
 static shim_outcome boot(const shim_request *request, void *host, const shim_worker_info *info, void (*serve)(void))
 {
     const shim_boot_steps steps = {
-        .started = shim_matching_begin, .serve = serve, .stop = forget, .stopped = shim_matching_end};
+        .started = shim_pcre_match_data_begin, .serve = serve, .stop = forget, .stopped = shim_pcre_match_data_end};
     shim_own_worker.info = *info;
     shim_own_worker.is_for_tasks = serve != NULL;
     return shim_script_run(request, host, &steps);

@@ -134,6 +134,6 @@ static const zend_function_entry functions[] = {
 void shim_worker_declare(zend_module_entry *module)
 {
     class_worker = shim_sealed_class("Svc\\Worker", worker_methods, NULL);
-    shim_bottom_define(class_worker, module);
+    shim_root_frame_define(class_worker, module);
     (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
 }

@@ -133,9 +133,9 @@ typedef struct shim_fiber {
     /* The function that the carrier runs for each request, from its beginning to its end. */
     void (*serve)(struct shim_fiber *fiber);
     zend_fiber_context carrier;
-    /* The carrier's VM stack, and the bottom frame on it. */
+    /* The carrier's VM stack, and the root frame on it. */
     zend_vm_stack vm_stack;
-    zend_execute_data *bottom;
+    zend_execute_data *root_frame;
     /* The context of the loop, to which it switches, and the context to resume: the carrier's, or that of a fiber that
      * the request has created. */
     zend_fiber_context *loop;

@@ -17,7 +17,7 @@
 
 static __thread pcre2_match_data *taken;
 
-bool shim_matching_begin(void)
+bool shim_pcre_match_data_begin(void)
 {
     zend_try {
         zend_string *expression = ZSTR_INIT_LITERAL("/x/", false);
@@ -29,7 +29,7 @@ bool shim_matching_begin(void)
     return taken != NULL;
 }
 
-void shim_matching_end(void)
+void shim_pcre_match_data_end(void)
 {
     if (taken != NULL) {
         php_pcre_free_match_data(taken);
