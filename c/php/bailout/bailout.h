@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* ---- The flags that a bailout leaves set (after_jump.c) ---- */
+/* ---- The flags that a bailout leaves set (recover.c) ---- */
 
 /* Call after the session has ended: closes the handler that a user's session handler has left open. NULL stands for the
  * globals of the calling thread. */
@@ -13,12 +13,12 @@ bool shim_session_is_active(void);
 
 /* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
-void shim_after_jump(void);
+void shim_bailout_recover(void);
 /* Resets error handling to the default. */
 void shim_error_handling_reset(void);
 /* Before a bailout: makes the caller forget the method that it was about to call. */
 void shim_callee_forget(void);
-void shim_output_mend(void);
+void shim_output_recover(void);
 
 /* ---- PHP's mutexes that this thread holds (mutexes.c) ---- */
 

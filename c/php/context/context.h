@@ -70,7 +70,7 @@ typedef struct shim_context {
     /* The request has ended by exit(). */
     bool exited;
     /* One of the request's steps has ended by a bailout. */
-    bool jumped;
+    bool bailed_out;
     /* Whether it is a task; `is_cancelled` keeps the host's answer once the task is cancelled. */
     bool is_task;
     bool is_cancelled;

@@ -93,7 +93,7 @@ void shim_memory_limit_lift(void);
 void shim_memory_limit_extend(size_t bytes);
 /* Call after a bailout: other requests, and the code that ends this one, may need memory beyond the memory that the
  * bailout has left allocated. */
-void shim_memory_limit_after_jump(void);
+void shim_memory_limit_after_bailout(void);
 /* Call when a worker boots: there is no memory left behind. */
 void shim_memory_limit_forget(void);
 

@@ -1,6 +1,6 @@
 /* Functions whose definitions in the executable precede those of libc, libphp, libcurl and libpq, by the file that
  * defines them. Included once per use of the list. */
-/* php/bailout/after_jump.c */
+/* php/bailout/recover.c */
 SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
 /* php/bailout/mutexes.c */
 SHIM_LIBC_NAME(tsrm_env_lock)

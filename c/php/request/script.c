@@ -267,10 +267,10 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     }
     if (CG(unclean_shutdown)) {
         shim_mutexes_return_to(0);
-        shim_output_mend();
+        shim_output_recover();
         SHIM_CALL_REQUEST_HOOKS(recover);
         zend_try {
-            shim_after_jump();
+            shim_bailout_recover();
         } zend_end_try();
     }
     if (boot != NULL) {

@@ -43,7 +43,7 @@ static void (*next_on_timeout)(int);
 
 /* Whether the error ends its script by a bailout in a worker whose other requests continue: PHP is prevented from
  * bailing out, and the shim does so itself. */
-static bool is_ours_to_jump(int type)
+static bool is_ours_to_bail_out(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
     return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
@@ -51,7 +51,7 @@ static bool is_ours_to_jump(int type)
 
 /* Bails out after an error in the compiler, which only PHP can clean up, without another message. No script code runs
  * meanwhile. */
-static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
+static void bail_out_of_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const bool logs = PG(log_errors);
     const bool sent = SG(headers_sent);
@@ -132,20 +132,20 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     }
     shorten_backtrace();
     error_in_progress = &record;
-    const bool is_jumping = is_ours_to_jump(type);
+    const bool is_bailing_out = is_ours_to_bail_out(type);
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
-        next_error_cb(is_jumping ? type | E_DONT_BAIL : type, file, line, message);
+        next_error_cb(is_bailing_out ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
     error_in_progress = NULL;
-    if (is_jumping) {
+    if (is_bailing_out) {
         shim_memory_limit_apply();
         shim_callee_forget();
         if (CG(in_compilation)) {
-            jump_from_compiler(type, file, line, message);
+            bail_out_of_compiler(type, file, line, message);
         }
         zend_bailout();
     }

@@ -100,7 +100,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
     (void)module_number;
     send_head_by_callback();
     if (CG(unclean_shutdown)) {
-        shim_after_jump();
+        shim_bailout_recover();
     }
     if (shim_current != NULL) {
         SHIM_CALL_REQUEST_HOOKS(end, shim_current);

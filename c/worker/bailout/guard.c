@@ -4,7 +4,7 @@
  * whose variables do not change, and a bailout never crosses a frame of the host. Engine state whose cleanup a bailout
  * skips is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
  * tell the engine that it is shutting down, and the protection of the cycle collector. The state of extensions is
- * restored by after_jump.c. */
+ * restored by recover_flags.c. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -31,11 +31,11 @@ shim_checkpoint shim_checkpoint_here(void)
 
 /* ---- after a bailout ---- */
 
-static void put_back(const shim_checkpoint *place)
+static void restore(const shim_checkpoint *place)
 {
     shim_own_worker.tainted = true;
     if (shim_current != NULL) {
-        shim_current->jumped = true;
+        shim_current->bailed_out = true;
     }
     if (ZEND_OBSERVER_ENABLED) {
         zend_observer_fcall_end_all();
@@ -60,7 +60,7 @@ static void put_back(const shim_checkpoint *place)
     CG(unclean_shutdown) = 0;
     shim_current_span = place->span;
     shim_mutexes_return_to(place->mutexes);
-    shim_output_mend();
+    shim_output_recover();
     shim_stacks_drop_without_output();
     shim_free_depth_return_to(place->free_depth);
     shim_loading_forget();
@@ -68,7 +68,7 @@ static void put_back(const shim_checkpoint *place)
         zend_fiber_switch_unblock();
     }
     shim_collector_unprotect();
-    shim_memory_limit_after_jump();
+    shim_memory_limit_after_bailout();
 }
 
 bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argument)
@@ -82,7 +82,7 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
     if (ended && !CG(unclean_shutdown)) {
         return true;
     }
-    put_back(here);
+    restore(here);
     (void)shim_overflow_report();
     return false;
 }

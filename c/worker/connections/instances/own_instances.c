@@ -389,7 +389,7 @@ static bool may_keep(shim_context *context, size_t at)
     shim_own_instance *entry = &context->instances.list[at];
     const bool is_first_time = entry->phase == IN_USE;
     entry->phase = ENDING;
-    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->jumped && context->owner != NULL &&
+    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->bailed_out && context->owner != NULL &&
            is_reset(entry->source, &entry->instance);
 }
 
