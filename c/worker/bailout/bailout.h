@@ -38,7 +38,7 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
 /* Runs engine code that must be called while one request replaces another (a directive's handler, chdir). It may
  * allocate, raise errors, throw, and even bail out: no script's handler is called, errors are not reported, exceptions
  * are dropped, and the memory limit does not apply. Returns false if it has bailed out; the worker is then tainted. */
-bool shim_quietly(void (*step)(void *), void *argument);
+bool shim_call_suppressed(void (*step)(void *), void *argument);
 
 /* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
 

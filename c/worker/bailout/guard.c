@@ -89,7 +89,7 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
 
 /* ---- in the middle of a switch ---- */
 
-bool shim_quietly(void (*step)(void *), void *argument)
+bool shim_call_suppressed(void (*step)(void *), void *argument)
 {
     const shim_checkpoint here = shim_checkpoint_here();
     const bool was_in_switch = shim_in_switch;

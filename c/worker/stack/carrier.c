@@ -139,7 +139,7 @@ static shim_fiber *make(void)
     if (fiber == NULL) {
         return NULL;
     }
-    if (!shim_quietly(build, fiber) || !fiber->is_carried) {
+    if (!shim_call_suppressed(build, fiber) || !fiber->is_carried) {
         free(fiber);
         return NULL;
     }

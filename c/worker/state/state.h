@@ -332,7 +332,7 @@ void shim_variables_end(shim_variables_state *state);
  * Invariants. `begin` first acquires everything it needs and then puts it in place, without any call that could bail
  * out: a bailout leaves the baseline snapshot intact, and parts that have not begun are not ended. Saved state is
  * allocated with malloc in `prepare`, before the host learns that the request waits. `suspend` and `resume` cannot
- * fail, cannot bail out and run no script code; engine code that could is called through shim_quietly(). `end` may run
+ * fail, cannot bail out and run no script code; engine code that could is called through shim_call_suppressed(). `end` may run
  * script code, and is a guarded step.
  *
  * The boot request itself is suspended while its worker serves, and resumed when the worker has ended. */

@@ -158,7 +158,7 @@ bool shim_superglobals_prepare(void)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         if (zend_hash_find(&EG(symbol_table), keys[i]) == NULL) {
-            return shim_quietly(make_entries, NULL);
+            return shim_call_suppressed(make_entries, NULL);
         }
     }
     return true;
