@@ -62,7 +62,7 @@ void shim_ini_release(void)
 
 /* ---- handlers ---- */
 
-/* Their directives are stored in a struct that moves as a whole (worker/state/own_parts.c). Directives of the session
+/* Their directives are stored in a struct that moves as a whole (worker/state/php_extensions.c). Directives of the session
  * extension cannot be changed during a session, and its save handler has state beyond the directive. */
 static const char *const whole_modules[] = {"session", "zlib"};
 

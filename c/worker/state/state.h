@@ -156,8 +156,8 @@ void shim_ini_end(void);
 
 /* Which parts of extensions' structs belong to a request: the tables, as read by the code that moves them.
  *
- * PHP's own extensions have headers (worker/state/own_parts.c). Those that wrap libraries have none, or headers that require
- * the library's (worker/state/library_parts.c). */
+ * PHP's own extensions have headers (worker/state/php_extensions.c). Those that wrap libraries have none, or headers that require
+ * the library's (worker/state/library_extensions.c). */
 
 typedef struct shim_range {
     size_t offset;
@@ -209,10 +209,10 @@ typedef struct shim_part {
 
 #define SHIM_DIRECTIVE(type, member, name) {name, offsetof(type, member)}
 
-/* ---- The parts of extensions that wrap libraries (library_parts.c) ---- */
+/* ---- The parts of extensions that wrap libraries (library_extensions.c) ---- */
 
-extern const shim_part shim_library_parts[];
-extern const size_t shim_library_parts_count;
+extern const shim_part shim_library_extensions[];
+extern const size_t shim_library_extensions_count;
 
 /* ---- The event loops of a request (loops.c) ---- */
 
@@ -269,10 +269,10 @@ bool shim_modules_hold(const shim_part *part);
 /* Whether any part of the extension's state is known to belong to a request. */
 bool shim_modules_travel(const char *name);
 
-/* ---- The parts of PHP's own extensions (own_parts.c) ---- */
+/* ---- The parts of PHP's own extensions (php_extensions.c) ---- */
 
-extern const shim_part shim_own_parts[];
-extern const size_t shim_own_parts_count;
+extern const shim_part shim_php_extensions[];
+extern const size_t shim_php_extensions_count;
 
 /* ---- The superglobals of a request (superglobals.c) ---- */
 
