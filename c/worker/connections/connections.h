@@ -207,7 +207,7 @@ bool shim_calls_install(void);
 ZEND_NAMED_FUNCTION(shim_call_on_connection);
 ZEND_NAMED_FUNCTION(shim_call_on_two_connections);
 
-/* ---- The end of a request's use of connections (cleaning.c) ---- */
+/* ---- The end of a request's use of connections (release.c) ---- */
 
 /* Called when no script code of the request is left to run; again if later destructors have used connections. Cleans its
  * connections, closes those that cannot be cleaned, and releases all of them. May wait; runs no script code; changes the
@@ -500,11 +500,11 @@ void shim_stores_end(const shim_fiber *fiber);
 /* Makes PHP's functions take the sockets of their streams. Called before any thread runs PHP. */
 void shim_streams_follow(void);
 
-/* ---- Resets a connection for the next request, by kind (tidying.c) ---- */
+/* ---- Resets a connection for the next request, by kind (reset.c) ---- */
 
 /* Rolls back an open transaction, drains or closes unread results. Returns whether the next request can use the connection.
  * Runs no script code; may throw, raise errors and bail out. */
-bool shim_connection_tidy(shim_connection *connection);
+bool shim_connection_reset(shim_connection *connection);
 /* Executes a statement without rows. Returns whether it succeeded. May throw, raise errors and bail out, too. */
 bool shim_connection_execute(shim_connection *connection, const char *statement);
 /* Releases session locks that a request has left (statements.c). May throw, raise errors and bail out, too. */

@@ -37,7 +37,7 @@
  *  - A request that needs a thing with another owner joins the thread's one queue. It receives the thing in the moment in
  *    which that becomes free, before it runs: no request overtakes it, and once it is woken by its turn, it is the owner.
  *  - The end of a request has this order: its script, shutdown functions and destructors; the cleaning of its connections,
- *    which it still owns (worker/connections/cleaning.c); the turn of the first in the queue; the wait for its tasks.
+ *    which it still owns (worker/connections/release.c); the turn of the first in the queue; the wait for its tasks.
  *
  * A task that awaits tasks of its thread waits in the same queue: they may need what it owns.
  *
