@@ -349,7 +349,7 @@ void *shim_figures_mysqlnd(const shim_connection *connection);
  * reads an ID that is lost. */
 bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
 
-/* ---- Followed classes and functions (following.c) ---- */
+/* ---- Followed classes and functions (intercept.c) ---- */
 
 /* Follows the classes and functions of the loaded extensions; called before any thread runs PHP. Without owners, requests
  * do not wait for each other, but leave connections clean. Returns false if PHP has no reserved slot left for functions. */
@@ -407,7 +407,7 @@ void shim_objects_follow(zend_class_entry *class, shim_kind kind);
 void shim_objects_follow_heir(zend_class_entry *class);
 /* Whether the object is of such a class. An object that its extension has created without calling the class's function gets
  * its record here: as the request's if `is_new`, as a free one otherwise. */
-bool shim_object_is_followed(zend_object *object, bool is_new);
+bool shim_object_is_tracked(zend_object *object, bool is_new);
 /* Releases unreferenced objects whose release was postponed because another request used their connection. */
 void shim_objects_free_postponed(void);
 void shim_objects_forget_postponed(void);

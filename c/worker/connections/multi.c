@@ -18,7 +18,7 @@ static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t numb
     }
     zval *argument = ZEND_CALL_ARG(execute_data, number);
     ZVAL_DEREF(argument);
-    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false)
+    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_tracked(Z_OBJ_P(argument), false)
                                       ? shim_connection_find(Z_OBJ_P(argument))
                                       : NULL;
     return connection != NULL && connection->kind == kind ? connection : NULL;
