@@ -7,11 +7,11 @@
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
 
-/* ---- The connections of an object that several requests use one after the other (apart.c) ---- */
+/* ---- The connections of an object that several requests use one after the other (exclusive.c) ---- */
 
 /* Called when the running request passes the object on to a later request, which then uses it alone: sets apart every
  * connection that the request has opened and that the object refers to, directly or indirectly. */
-void shim_connections_set_apart(zend_object *object);
+void shim_connections_set_exclusive(zend_object *object);
 
 /* ---- connection.c ---- */
 

@@ -116,7 +116,7 @@ static bool is_part(const shim_connection *one, const part *of)
     }
     const shim_owned *thing = shim_connection_thing((shim_connection *)one);
     return thing == of->thing || (of->thing == shim_turn_joint() && one->user == of->owner && thing->owner == NULL &&
-                                  !thing->is_leased && !thing->is_apart);
+                                  !thing->is_leased && !thing->is_exclusive);
 }
 
 static bool is_restless(const shim_connection *one, const void *of)

@@ -409,7 +409,7 @@ void shim_own_instance_end(shim_context *context)
     const size_t at = (size_t)last(&context->instances, is_open);
     if (may_keep(context, at)) {
         context->instances.list[at].phase = KEPT;
-        shim_connections_set_apart(Z_OBJ(context->instances.list[at].instance));
+        shim_connections_set_exclusive(Z_OBJ(context->instances.list[at].instance));
         return;
     }
     shim_own_instance *entry = &context->instances.list[at];
