@@ -7,6 +7,16 @@ SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
+/* php/bailout/transfers.c */
+SHIM_LIBC_NAME(curl_easy_cleanup)
+SHIM_LIBC_NAME(curl_easy_perform)
+SHIM_LIBC_NAME(curl_easy_setopt)
+SHIM_LIBC_NAME(curl_multi_add_handle)
+SHIM_LIBC_NAME(curl_multi_cleanup)
+SHIM_LIBC_NAME(curl_multi_info_read)
+SHIM_LIBC_NAME(curl_multi_perform)
+SHIM_LIBC_NAME(curl_multi_remove_handle)
+SHIM_LIBC_NAME(curl_multi_setopt)
 /* php/engine/iterative_free.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)
@@ -106,16 +116,6 @@ SHIM_LIBC_NAME(zend_message_dispatcher)
 SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
 
 #ifdef SVC_WORKER
-/* worker/bailout/transfers.c */
-SHIM_LIBC_NAME(curl_easy_cleanup)
-SHIM_LIBC_NAME(curl_easy_perform)
-SHIM_LIBC_NAME(curl_easy_setopt)
-SHIM_LIBC_NAME(curl_multi_add_handle)
-SHIM_LIBC_NAME(curl_multi_cleanup)
-SHIM_LIBC_NAME(curl_multi_info_read)
-SHIM_LIBC_NAME(curl_multi_perform)
-SHIM_LIBC_NAME(curl_multi_remove_handle)
-SHIM_LIBC_NAME(curl_multi_setopt)
 /* worker/connections/libpq.c */
 SHIM_LIBC_NAME(PQgetResult)
 /* worker/connections/owners/file_locks.c */

@@ -3,6 +3,7 @@
 #define SVC_WORKER_CONNECTIONS_H
 
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "worker/bailout/bailout.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"

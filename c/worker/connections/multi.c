@@ -5,8 +5,9 @@
  *
  * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and expect a
  * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
- * silently: it is aborted, and the library gets its message (worker/bailout/transfers.c). */
+ * silently: it is aborted, and the library gets its message (php/bailout/transfers.c). */
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
