@@ -9,6 +9,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 cargo_output := $(or $(CARGO_TARGET_DIR),target)
 svc := $(cargo_output)/release/svc
+musl := $(shell uname -m)-unknown-linux-musl
 
 # Finds a PHP that svc can embed, and builds one first if there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
@@ -21,16 +22,18 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install uninstall deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test image image-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The first thing of every build, which says what is missing: it runs on systems without bash too.
-packages: SHELL := /bin/sh
-packages: .SHELLFLAGS := -euc
-packages:
+# The first thing of every build, which says what is missing: these two run on systems without bash too.
+toolchain packages: SHELL := /bin/sh
+toolchain packages: .SHELLFLAGS := -euc
+toolchain:
 	@scripts/toolchain.sh
+
+packages: toolchain
 	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 # What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
@@ -39,6 +42,23 @@ build: packages ## build the server; install missing packages and PHP
 	@trap 'jobs -p | xargs -r kill' EXIT; if [ -n "$$(scripts/php-zts.sh --packages)" ]; then \
 	SVC_PHP_CONFIG=none cargo build --release --bin svc --keep-going >/dev/null 2>&1 & fi; \
 	$(with_php); wait; cargo build --release --bin svc
+
+# Neither PHP nor a compiler of C bindings is needed.
+build-lean: ## build the server without PHP: it runs scripts through FastCGI (docs/fastcgi.md)
+	@scripts/toolchain.sh
+	@scripts/system-packages.sh build-essential
+	cargo build --release --no-default-features --bin svc
+
+# The library of cryptography is written in C and assembly, which musl-gcc compiles.
+static: ## build the server without PHP as one static file for any Linux
+	@scripts/toolchain.sh
+	@scripts/system-packages.sh build-essential musl-tools
+	@rustup target add $(musl) >/dev/null
+	CC_$(subst -,_,$(musl))=musl-gcc cargo build --release --no-default-features --bin svc --target $(musl)
+
+static-test: static ## run the static file in a root that has nothing but busybox and the file (root)
+	@scripts/system-packages.sh busybox-static curl
+	@scripts/static-test.sh $(cargo_output)/$(musl)/release/svc
 
 # Who installs as root what another user has built needs no toolchain.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
@@ -68,15 +88,27 @@ smoke: build ## check that the release build serves a page in each mode
 	@scripts/system-packages.sh curl
 	@SVC=$(svc) scripts/smoke.sh
 
-# What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
+# For each save: what a change of Rust code breaks most often. No PHP, no packages; under a minute once the dependencies are
+# compiled.
+check: toolchain ## check formatting, lints and unit tests of the code that needs no PHP
+	@cargo fmt --all --check
+	@cargo clippy --quiet --no-default-features --package svc --package svc-core --package svc-testing --lib --bins --tests -- -D warnings
+	@cargo test --quiet --package svc-core --lib
+
+test-core: toolchain ## run all tests that need neither PHP nor packages
+	@cargo test --package svc-core --package svc-testing
+	@cargo test --no-default-features --lib --bins
+
+# What the tests need. php-cgi and php-fpm are on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
 # downloads, openssl creates certificates, the completions are read by their shells and the manual page by groff, valgrind
 # watches a plugin, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions is compared with the
 # headers of the libraries that they are built with. Tests start servers that PHP is a client of, as processes of their
 # own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a Collector built with Go. The manifests for
 # Kubernetes are read with Python, the unit with systemd's own tool. Chromium opens the page of the operations port, and
 # axe-core checks it.
+debian_php := $(shell apt-cache search --names-only '^php[0-9.]+-(cgi|fpm)$$' 2>/dev/null | awk '{ print $$1 }' | sort -V | tail -2)
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
-	mariadb-server-core memcached nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget \
+	mariadb-server-core memcached nghttp2-client openssl $(debian_php) postgresql procps python3-yaml redis-server systemd valgrind wget \
 	zsh zstd
 
 test-packages: packages
@@ -86,7 +118,11 @@ test-packages: packages
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
 
-test: test-packages ## run all tests, with and without PHP
+# Says what comes, because it is much.
+test-plan: toolchain
+	@scripts/test-plan.sh $(test_packages)
+
+test: test-plan test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
@@ -98,18 +134,18 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 	cargo test --test chaos programs_ -- --ignored --nocapture
 
 tasks: packages ## run TASKS (100000) background tasks of all shapes; scripts/sanitize.sh does it with other builds of PHP
-	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async_shapes:: --nocapture
+	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async::shapes:: --nocapture
 
 simulate: packages ## run random connections against a model for SECONDS (60); SEED replays a single one
 	@CONNECTION_SECONDS=$(SECONDS) CONNECTION_SEED=$(SEED) \
-	cargo test -p svc-core --test simulation_connection -- --nocapture
+	cargo test -p svc-core --test simulation -- connection:: --nocapture
 
 conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh
 
 # The other targets use the first PHP that fits; these series are built and tested separately.
 versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in $(wordlist 2,9,$(shell cat scripts/php-series)); do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
 	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
@@ -117,10 +153,10 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 	@scripts/sanitize.sh
 
 loom: packages ## check concurrent code against all interleavings (loom)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_helpers --test loom_plugins --test loom_pool --test loom_tasks
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
 
 jaeger: test-packages ## export traces to a Jaeger and read them back; builds it once, which takes some minutes
-	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace_jaeger::
+	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace::jaeger::
 
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
@@ -134,6 +170,11 @@ lint: packages ## check formatting, lints, documentation, dependencies and scrip
 # Apart from lint, because the database of advisories is a Git repository on github.com.
 advisories: packages ## check the dependencies for known vulnerabilities; needs access to github.com
 	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check advisories
+
+msrv: packages ## build everything with the oldest Rust that Cargo.toml declares; rustup fetches it
+	@oldest=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml); \
+	rustup toolchain install --no-self-update --profile minimal "$$oldest"; \
+	$(with_php); CARGO_TARGET_DIR=$(cargo_output)/msrv cargo "+$$oldest" check --locked --workspace --all-targets
 
 bench: packages ## run the microbenchmarks
 	@$(with_php); cargo bench --benches
@@ -152,7 +193,7 @@ docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@mv docs/metrics.md.new docs/metrics.md
 
 pictures: test-packages ## regenerate the pictures in docs/images
-	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops_page::pictures_of_the_page
+	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops::page_scenes::pictures_of_the_page
 
 stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
 	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers

@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-fn main() {
+/// Builds what the crate needs of PHP.
+pub(crate) fn build() {
     let target = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(env);
     if target != [Some("linux".to_owned()), Some("gnu".to_owned())] {
         eprintln!(
@@ -28,11 +29,11 @@ fn main() {
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
     println!("cargo::rustc-env=SHIM_PHP_BINARY={}", php.binary);
-    tell_source(&php);
+    record_source(&php);
 }
 
 /// Where the PHP comes from, if it is a build of scripts/php-zts.sh.
-fn tell_source(php: &Php) {
+fn record_source(php: &Php) {
     let record = php.lib_dir.with_file_name(".source");
     let Ok(source) = fs::read_to_string(&record) else { return };
     println!("cargo::rerun-if-changed={}", record.display());
@@ -81,6 +82,16 @@ fn find_php() -> Php {
     }
 }
 
+/// The series of PHP that svc supports.
+const SERIES: &str = include_str!("scripts/php-series");
+
+/// Returns the supported series as a range, such as `8.3 to 8.5`.
+fn supported() -> String {
+    let mut series: Vec<_> = SERIES.split_whitespace().collect();
+    series.sort_unstable();
+    format!("{} to {}", series[0], series[series.len() - 1])
+}
+
 /// Lets the preprocessor say what kind of PHP this is, and refuses what cannot be embedded.
 fn probe(c: &Path, php: &Php) {
     let mut build = cc::Build::new();
@@ -95,13 +106,9 @@ fn probe(c: &Path, php: &Php) {
         line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     };
     let version = fact("version");
-    if !(80300..80600).contains(&version) {
-        fail(&format!(
-            "{} is PHP {}.{}; svc supports 8.3 to 8.5",
-            php.config,
-            version / 10000,
-            version / 100 % 100
-        ));
+    let series = format!("{}.{}", version / 10000, version / 100 % 100);
+    if !SERIES.split_whitespace().any(|supported| supported == series) {
+        fail(&format!("{} is PHP {series}; svc supports {}", php.config, supported()));
     }
     if fact("zts") == 0 {
         fail(&format!("{} is not thread-safe (--enable-zts)", php.config));
@@ -224,7 +231,7 @@ fn env(name: &str) -> Option<String> {
 
 fn fail(why: &str) -> ! {
     eprintln!("svc: {why}");
-    eprintln!("svc: a thread-safe PHP 8.3 to 8.5 with a shared libphp is required.");
+    eprintln!("svc: a thread-safe PHP {} with a shared libphp is required.", supported());
     eprintln!("svc: SVC_PHP_CONFIG=$(scripts/php-zts.sh) finds one, or builds one on Debian and Ubuntu.");
     eprintln!("svc: to build the server without PHP, use cargo build --no-default-features.");
     exit(1);

@@ -115,6 +115,8 @@ typedef struct shim_io_callbacks {
     void (*request_id)(void *request, shim_view *out);
     /* Writes one log record; `request` is NULL outside requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Counts an error of the engine, whether or not it is displayed, logged or handled by the script. On any PHP thread. */
+    void (*error)(const shim_log *record);
 } shim_io_callbacks;
 
 /* Hooked calls, in which a request can wait without blocking its thread. */
@@ -719,8 +721,5 @@ typedef struct shim_opcache {
 } shim_opcache;
 /* Call on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
 bool shim_opcache_read(shim_opcache *out);
-
-/* Ends the process at once with `status`, without running exit handlers: threads may still be running PHP. */
-_Noreturn void shim_exit_now(int status);
 
 #endif

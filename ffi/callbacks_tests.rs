@@ -55,7 +55,7 @@ fn a_child_without_a_host_discards_output_and_says_no() {
 
 fn assert_whole(host: &shim_callbacks) {
     let io = host.io.send_head.is_some() && host.io.send_interim.is_some() && host.io.finish.is_some();
-    assert!(io && host.io.time_limit.is_some() && host.io.log.is_some());
+    assert!(io && host.io.time_limit.is_some() && host.io.log.is_some() && host.io.error.is_some());
     assert!(host.worker.serve.is_some() && host.worker.ended.is_some() && host.worker.freed.is_some());
     assert!(host.worker.parks.is_some() && host.worker.resumes.is_some());
     let completion = host.completion;

@@ -3,9 +3,12 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::hook::{Hook, Obstacle};
+use svc_types::{HookObstacle, RuntimeHook};
+
+use crate::head::PhpHead;
 use crate::outcome::PhpOutcome;
-use crate::running_task::RunningTask;
+use crate::pairs::Pairs;
+use crate::payload::Payload;
 use crate::script_spans::ScriptSpans;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
@@ -80,15 +83,27 @@ pub trait WorkerRequest: Host {
     /// Records that the request resumes.
     fn resumes(&mut self);
     /// Records that a call with a hook waits and blocks its thread, for this reason.
-    fn blocks(&mut self, _hook: Hook, _obstacle: Obstacle) {}
+    fn blocks(&mut self, _hook: RuntimeHook, _obstacle: HookObstacle) {}
     /// Records how long the request has waited for a connection owned by another request of its thread.
     fn waited_for_connection(&mut self, _wait: Duration) {}
     /// Called when the response has ended with this outcome. Destructors run now, and may wait; this is dropped once
     /// all of the request has ended.
     fn ended(&mut self, outcome: PhpOutcome);
-    /// Returns the task, if the request is one.
-    fn task(&mut self) -> Option<&mut dyn RunningTask> {
+    /// Returns the number of the task, if the request is one. The methods below are called for tasks only.
+    fn task(&self) -> Option<u64> {
         None
+    }
+    /// Returns the payload of the dispatch.
+    fn input(&self) -> Option<&Payload> {
+        None
+    }
+    /// Records that the payload no longer refers to OPcache's memory.
+    fn leave_cache(&mut self) {}
+    /// Settles the task with its result, or its exception, which `thrown` describes for the log.
+    fn settle(&mut self, _answer: Payload, _thrown: Option<&[u8]>) {}
+    /// Returns whether the task should end.
+    fn is_cancelled(&self) -> bool {
+        false
     }
 }
 
@@ -115,17 +130,6 @@ impl WorkerRequests {
     pub(crate) fn of_this_thread() -> Self {
         Self { _thread: PhantomData }
     }
-}
-
-/// Status and header fields of a response, as stored by PHP.
-#[derive(Debug)]
-pub struct PhpHead<'a> {
-    /// The status code set by the script, unchecked.
-    pub status: i32,
-    /// The status line set with `header("HTTP/1.1 404 ...")`, or empty.
-    pub status_line: &'a [u8],
-    /// The lines, each in the form `Name: value`, unchecked.
-    pub lines: Vec<&'a [u8]>,
 }
 
 /// The source of a log record.
@@ -167,65 +171,4 @@ pub struct PhpLog<'a> {
     pub line: u32,
     /// The current span of the script; 0 if it has created none.
     pub span: u64,
-}
-
-/// A list of names and values in one buffer, reused from request to request.
-#[derive(Debug, Default)]
-pub struct Pairs {
-    bytes: Vec<u8>,
-    /// The ends of the name and the value of each pair in `bytes`.
-    ends: Vec<(usize, usize)>,
-}
-
-impl Pairs {
-    /// Appends a pair. Names and values may contain any bytes; PHP truncates neither.
-    pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        self.push_with(|bytes| bytes.extend_from_slice(name), value);
-    }
-
-    /// Appends a pair whose name `write_name` appends to the buffer.
-    pub fn push_with(&mut self, write_name: impl FnOnce(&mut Vec<u8>), value: &[u8]) {
-        write_name(&mut self.bytes);
-        let name_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        self.ends.push((name_end, self.bytes.len()));
-    }
-
-    /// Empties the list and keeps its memory.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    /// Returns whether the list is empty.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// Returns the pairs, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut start = 0;
-        self.ends.iter().map(move |&(name_end, value_end)| {
-            let pair = (&self.bytes[start..name_end], &self.bytes[name_end..value_end]);
-            start = value_end;
-            pair
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pairs_come_back_in_order() {
-        let mut pairs = Pairs::default();
-        pairs.push(b"A", b"1");
-        pairs.push(b"B", b"");
-        pairs.push_with(|name| name.extend_from_slice(b"C_D"), b"3");
-        let all: Vec<_> = pairs.iter().collect();
-        assert_eq!(all, [(&b"A"[..], &b"1"[..]), (b"B", b""), (b"C_D", b"3")]);
-        pairs.clear();
-        assert!(pairs.is_empty());
-    }
 }

@@ -8,7 +8,7 @@ pub(crate) fn missing(config: &Config) -> Vec<String> {
 }
 
 fn missing_from(config: &Config, has_worker: bool, has_async: bool, has_trace: bool) -> Vec<String> {
-    if config.serving.executor == Executor::Stub {
+    if config.serving.executor != Executor::Sapi {
         return Vec::new();
     }
     let background = &config.background;
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn without_php_no_feature_is_missing() {
+    fn another_executor_needs_no_feature() {
         let config = config(&[("EXECUTOR", "stub"), ("RUNTIME_HOOKS", "all")]);
         assert_eq!(missing_from(&config, false, false, false), [""; 0]);
     }

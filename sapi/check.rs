@@ -13,12 +13,13 @@ use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};
-use crate::occupant::Occupant;
+use crate::fastcgi;
 use crate::php_inspection;
 use crate::php_report::PhpInspection;
 use crate::pid_file::{self, PidFileError};
 use crate::plugins;
 use crate::run_as;
+use crate::running_instance::RunningInstance;
 
 /// The findings.
 #[derive(Debug, Default)]
@@ -91,10 +92,10 @@ impl Findings {
     fn look_for_rivals(&mut self, config: &Config) {
         let unavailable = unavailable_ports(config);
         if !unavailable.is_empty() {
-            let occupant = Occupant::find(config);
+            let running_instance = RunningInstance::find(config);
             for error in unavailable {
-                match occupant.excuse(&error) {
-                    Some(excuse) => self.warnings.push(excuse),
+                match running_instance.explain(&error) {
+                    Some(explanation) => self.warnings.push(explanation),
                     None => self.errors.push(error.to_string()),
                 }
             }
@@ -108,13 +109,18 @@ impl Findings {
 
     /// Starts PHP, unless the executor runs without it.
     fn inspect(&mut self, config: &Config) -> Option<PhpInspection> {
-        if config.serving.executor == Executor::Stub {
-            return None;
-        }
-        match php_inspection::inspect(config) {
+        let inspected = match config.serving.executor {
+            Executor::Fastcgi => {
+                self.warnings.extend(fastcgi::inspection::warnings(config));
+                fastcgi::inspection::inspect(config)
+            }
+            Executor::Sapi => php_inspection::inspect(config).map(Some),
+            Executor::Stub => Ok(None),
+        };
+        match inspected {
             Ok(inspection) => {
-                self.warnings.extend(inspection.warnings.iter().cloned());
-                Some(inspection)
+                self.warnings.extend(inspection.iter().flat_map(|php| php.warnings.iter().cloned()));
+                inspection
             }
             Err(errors) => {
                 self.errors.extend(errors);

@@ -5,13 +5,12 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
-#[cfg(feature = "php")]
 mod activation;
 #[cfg(feature = "php")]
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
-mod boot_words;
+mod boot_messages;
 #[cfg(feature = "php")]
 mod build_features;
 #[cfg(feature = "php")]
@@ -20,29 +19,24 @@ pub mod check;
 pub mod cli;
 #[cfg(feature = "php")]
 mod client_spans;
-#[cfg(feature = "php")]
 mod coded_body;
 pub mod command_table;
 pub mod commands;
-#[cfg(feature = "php")]
-mod completions;
 mod early_stop;
+pub mod fastcgi;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
-mod hooks;
-#[cfg(feature = "php")]
 mod ini_files;
 pub mod installation;
-#[cfg(feature = "php")]
-mod invocation;
-mod occupant;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;
 pub mod php_command;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg(feature = "php")]
+mod php_errors;
 #[cfg_attr(not(feature = "php"), path = "no_php_inspection.rs")]
 mod php_inspection;
 #[cfg(feature = "php")]
@@ -57,14 +51,16 @@ mod plugins;
 #[cfg(feature = "php")]
 mod probe;
 pub mod reload_report;
-#[cfg(feature = "php")]
 mod reply_head;
-#[cfg(feature = "php")]
 mod response;
-#[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
+mod running_instance;
+#[cfg(feature = "php")]
+mod running_request;
 #[cfg(feature = "php")]
 mod running_task;
+#[cfg(feature = "php")]
+mod runtime;
 #[cfg(feature = "php")]
 mod script_spans;
 #[cfg(feature = "php")]
@@ -73,10 +69,9 @@ pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
 #[cfg(feature = "php")]
-mod task_ends;
+mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
-#[cfg(feature = "php")]
 mod variables;
 #[cfg(feature = "php")]
 mod watch;

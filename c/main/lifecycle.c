@@ -74,6 +74,7 @@ const char *shim_startup(const shim_options *options)
         return "the host leaves a callback out; rebuild svc";
     }
     shim_superglobals_hidden = !options->superglobals;
+    shim_has_tasks = options->boots;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;
     ini_overrides = strndup(options->ini_overrides.bytes ? options->ini_overrides.bytes : "", options->ini_overrides.length);
@@ -213,9 +214,4 @@ void shim_thread_stop(void)
 {
     ts_free_thread();
     shim_installed_stop_thread();
-}
-
-_Noreturn void shim_exit_now(int status)
-{
-    _exit(status);
 }

@@ -1,7 +1,7 @@
 //! Replays the fuzzer's corpus: each sample must keep the invariants and get the verdict that its name begins with.
 
 #[path = "../../fuzz/invariants.rs"]
-mod invariants;
+pub mod invariants;
 
 use std::path::Path;
 
@@ -36,6 +36,11 @@ fn request_heads_get_their_verdicts() {
 #[test]
 fn named_files_get_their_verdicts() {
     replay("named_file", invariants::named_file);
+}
+
+#[test]
+fn responses_of_fastcgi_get_their_verdicts() {
+    replay("fastcgi", invariants::fastcgi);
 }
 
 #[test]

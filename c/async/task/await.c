@@ -3,9 +3,7 @@
  * The host watches all tasks of a wait and completes one completion, so that a wait for a thousand tasks is a wait for
  * one event. A request of worker mode and a task park; a request of classic mode blocks its thread. */
 #include "async/task/task.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
-#include "async/transfer/unpacker.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"

@@ -3,7 +3,7 @@
  * The iterable is read to its end before any task is awaited; one deadline covers the whole call. Only a timeout
  * cancels: tasks that are open when a call returns or throws continue until their request ends. */
 #include "async/task/task.h"
-#include "async/transfer/exceptions.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
 

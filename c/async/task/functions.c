@@ -1,11 +1,10 @@
 /* Svc\async(), and the functions and methods of the async pool: their parameters and results. */
 #include "async/task/task.h"
-#include "async/transfer/code.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/packer.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/sapi/sapi.h"
 #include "worker/stack/stack.h"
 
 #include <zend_closures.h>
@@ -274,19 +273,20 @@ static const zend_function_entry functions[] = {
 
 /* ---- what tasks add to a request ---- */
 
-static void declare(zend_module_entry *module)
+static bool declare(zend_module_entry *module)
 {
     (void)module;
     shim_async_exceptions_register();
     shim_task_class_register(methods);
     (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
     shim_running_install();
+    return !shim_has_tasks || shim_marks_install();
 }
 
 const shim_request_hooks shim_async_request_hooks = {
     .declare = declare,
     .end = shim_tasks_end,
-    .ended = shim_code_end,
+    .ended = shim_sources_free,
     .cancel = shim_owned_tasks_cancel,
     .finish = shim_owned_tasks_end,
     .lose = shim_owned_tasks_lose,

@@ -3,11 +3,7 @@
  * Invariants. A task is settled here if its function returns or throws; in all other cases (a fatal error, the loss of
  * its thread), the host settles it. An exception of the function is the task's answer and is not reported elsewhere. */
 #include "async/task/task.h"
-#include "async/transfer/code.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
-#include "async/transfer/packer.h"
-#include "async/transfer/unpacker.h"
+#include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -57,7 +53,7 @@ static void free_call(task_call *call)
         efree(call->arguments);
     }
     zval_ptr_dtor(&call->result);
-    zval_ptr_dtor(&call->closure);
+    shim_code_release(&call->closure);
 }
 
 static void invoke(task_call *call)

@@ -1,31 +1,35 @@
 /* Closures on their way to another thread.
  *
- * Functions in OPcache's memory are the same in all threads, and are sent as an address. Any other function belongs to
- * its thread: its references are counted without atomics. It is sent as bytes, and the other thread makes its own
- * function. Functions of PHP itself, and static methods, are sent by name. Classes are always found by name. */
-#include "async/transfer/code.h"
-#include "async/transfer/code_copy.h"
-#include "async/transfer/code_image.h"
-#include "async/transfer/code_needs.h"
-#include "async/transfer/code_origin.h"
-#include "async/transfer/code_refusals.h"
-#include "async/transfer/code_walk.h"
-#include "async/transfer/exceptions.h"
-#include "async/transfer/shared_code.h"
-#include "php/opcache/opcache.h"
+ * A function belongs to its thread: its references are counted without atomics. It is sent as its file and its mark, by
+ * which the other thread finds its own (async/transfer/sources.c). Functions of PHP itself, and static methods, are sent by
+ * name. Classes are always found by name. */
+#include "async/transfer/transfer.h"
 
 #include <zend_closures.h>
 
 /* How a function is sent. */
 typedef enum way {
-    BY_ADDRESS,
     BY_NAME,
-    BY_IMAGE,
+    BY_MARK,
 } way;
+
+/* A captured variable, or the end of the list. */
+typedef enum captured {
+    CAPTURED_END,
+    CAPTURED_UNDEFINED,
+    CAPTURED_VALUE,
+} captured;
 
 static void pack_string(shim_packer *packer, const zend_string *string)
 {
     shim_pack_bytes(packer, ZSTR_VAL(string), ZSTR_LEN(string));
+}
+
+/* Unpacks a string; NULL if an exception is thrown. */
+static zend_string *unpack_string(shim_unpacker *unpacker)
+{
+    shim_view view;
+    return shim_unpack_bytes(unpacker, &view) ? zend_string_init(view.bytes, view.length, false) : NULL;
 }
 
 /* Packs the name of a class; an empty one for NULL. */
@@ -43,50 +47,12 @@ static bool is_by_name(const shim_closure *closure)
             strstr(ZSTR_VAL(closure->function->common.function_name), "{closure") == NULL);
 }
 
+static bool is_of_cache(const zend_op_array *code)
+{
+    return code->refcount == NULL;
+}
+
 /* ---- packing ---- */
-
-/* Refuses a function without an image. The initial value of a static variable is lost if the function has run and its
- * declaring function or file is gone. */
-static void refuse_image(const zend_op_array *code, const zend_string *lost)
-{
-    if (lost != NULL) {
-        shim_code_refuse("static variable $%s has changed, and OPcache does not hold what it begins with: %s:%u",
-            ZSTR_VAL(lost), ZSTR_VAL(code->filename), code->line_start);
-    } else {
-        shim_code_refuse("OPcache does not hold the function, and it cannot be copied: %s:%u", ZSTR_VAL(code->filename), code->line_start);
-    }
-}
-
-static bool pack_image(shim_packer *packer, const zend_op_array *code)
-{
-    shim_buffer image = {.bytes_max = UINT32_MAX};
-    const zend_string *lost;
-    bool is_whole = shim_image_write(&image, code, &lost);
-    const zend_op_array *origin = lost != NULL ? shim_code_origin(code) : NULL;
-    if (origin != NULL) {
-        image.length = 0;
-        is_whole = shim_image_write(&image, origin, &lost);
-    }
-    if (is_whole) {
-        shim_pack_bytes(packer, image.bytes, image.length);
-    } else {
-        refuse_image(code, lost);
-    }
-    shim_buffer_free(&image);
-    return is_whole;
-}
-
-/* Returns the next opcode that binds a captured variable, or NULL. Both sides walk through the same opcodes. */
-static const zend_op *next_captured(const zend_op_array *code, const zend_op *after)
-{
-    const zend_op *end = code->opcodes + code->last;
-    for (const zend_op *opline = after != NULL ? after + 1 : code->opcodes; opline < end; opline++) {
-        if (opline->opcode == ZEND_BIND_STATIC && (opline->extended_value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0) {
-            return opline;
-        }
-    }
-    return NULL;
-}
 
 static Bucket *bucket_of(HashTable *variables, const zend_op *opline)
 {
@@ -94,43 +60,35 @@ static Bucket *bucket_of(HashTable *variables, const zend_op *opline)
     return (Bucket *)((char *)variables->arData + (opline->extended_value & ~flags));
 }
 
-/* Packs the captured variables. An arrow function may have captured a variable that was not defined. */
+static bool pack_variable(shim_packer *packer, Bucket *variable)
+{
+    /* An arrow function may have captured a variable that was not defined. */
+    const bool is_defined = Z_TYPE(variable->val) != IS_UNDEF;
+    shim_pack_number(packer, is_defined ? CAPTURED_VALUE : CAPTURED_UNDEFINED);
+    pack_string(packer, variable->key);
+    if (!is_defined) {
+        return true;
+    }
+    char *place;
+    spprintf(&place, 0, "captured variable $%s", ZSTR_VAL(variable->key));
+    const bool is_packed = shim_pack_value(packer, place, &variable->val);
+    efree(place);
+    return is_packed;
+}
+
+/* Packs the captured variables. OPcache may have removed the opcode of one that is never read. */
 static bool pack_captured(shim_packer *packer, const zend_op_array *code)
 {
     HashTable *variables = ZEND_MAP_PTR_GET(code->static_variables_ptr);
-    for (const zend_op *opline = NULL; (opline = next_captured(code, opline)) != NULL;) {
-        Bucket *bucket = bucket_of(variables, opline);
-        shim_pack_number(packer, Z_TYPE(bucket->val) != IS_UNDEF);
-        if (Z_TYPE(bucket->val) == IS_UNDEF) {
-            continue;
-        }
-        char *place;
-        spprintf(&place, 0, "captured variable $%s", ZSTR_VAL(bucket->key));
-        const bool is_packed = shim_pack_value(packer, place, &bucket->val);
-        efree(place);
-        if (!is_packed) {
+    for (uint32_t i = 0; i < code->last; i++) {
+        const zend_op *opline = &code->opcodes[i];
+        if (opline->opcode == ZEND_BIND_STATIC && (opline->extended_value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0 &&
+            !pack_variable(packer, bucket_of(variables, opline))) {
             return false;
         }
     }
+    shim_pack_number(packer, CAPTURED_END);
     return true;
-}
-
-static bool pack_user_code(shim_packer *packer, const shim_closure *closure)
-{
-    const zend_op_array *code = &closure->function->op_array;
-    const zend_op_array *shared = shim_shared_code(code);
-    if (shared != NULL) {
-        shim_pack_number(packer, BY_ADDRESS);
-        shim_pack_number(packer, (uintptr_t)shared);
-        shim_pack_number(packer, shim_shared_map_ptrs());
-    } else {
-        shim_pack_number(packer, BY_IMAGE);
-        if (!pack_image(packer, code)) {
-            return false;
-        }
-    }
-    shim_needs_pack(packer, code, closure->scope);
-    return pack_captured(packer, code);
 }
 
 bool shim_pack_code(shim_packer *packer, zend_object *object)
@@ -146,157 +104,154 @@ bool shim_pack_code(shim_packer *packer, zend_object *object)
         pack_string(packer, closure.function->common.function_name);
         return true;
     }
-    return pack_user_code(packer, &closure);
+    const zend_op_array *code = &closure.function->op_array;
+    if (shim_mark_of(code) == 0) {
+        shim_code_refuse("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename), code->line_start);
+        return false;
+    }
+    shim_pack_number(packer, BY_MARK);
+    pack_string(packer, code->filename);
+    shim_pack_number(packer, shim_mark_of(code));
+    shim_pack_number(packer, is_of_cache(code));
+    return pack_captured(packer, code);
 }
 
 bool shim_code_is_shared(zend_object *object)
 {
     const shim_closure closure = shim_closure_of(object);
-    return closure.function->type == ZEND_USER_FUNCTION && !is_by_name(&closure) &&
-           shim_shared_code(&closure.function->op_array) != NULL;
+    return !is_by_name(&closure) && is_of_cache(&closure.function->op_array);
 }
 
 /* ---- unpacking ---- */
 
 static bool unpack_class(shim_unpacker *unpacker, zend_class_entry **class)
 {
-    shim_view name;
+    zend_string *name = unpack_string(unpacker);
     *class = NULL;
-    if (!shim_unpack_bytes(unpacker, &name)) {
+    if (name == NULL) {
         return false;
     }
-    if (name.length == 0) {
-        return true;
+    const bool is_named = ZSTR_LEN(name) > 0;
+    *class = is_named ? zend_lookup_class(name) : NULL;
+    const bool is_missing = is_named && (*class == NULL || EG(exception) != NULL);
+    if (is_missing) {
+        shim_code_refuse("class \"%s\" of the task cannot be loaded in the task's thread", ZSTR_VAL(name));
     }
-    zend_string *string = zend_string_init(name.bytes, name.length, false);
-    *class = zend_lookup_class(string);
-    zend_string_release(string);
-    if (*class == NULL || EG(exception) != NULL) {
-        shim_code_refuse("class \"%.*s\" of the task cannot be loaded in the task's thread", (int)name.length, name.bytes);
-        return false;
-    }
-    return true;
+    zend_string_release(name);
+    return !is_missing;
 }
 
-/* Returns a copy of a function that belongs to this thread. It makes no assumptions about called functions: its
- * handlers are the generic ones. */
-static zend_op_array *copy_of(const zend_op_array *code, zend_class_entry *scope)
+/* Makes a closure of a function that is none in the source. It would share the function's static variables; it gets its
+ * own, which shim_code_release() frees. */
+static void make_fake(zval *closure, zend_function *function, zend_class_entry *called_scope)
 {
-    shim_buffer image = {.bytes_max = UINT32_MAX};
-    const zend_string *lost;
-    zend_op_array *copy = NULL;
-    if (shim_image_write(&image, code, &lost)) {
-        copy = shim_code_copy((shim_view){.bytes = image.bytes, .length = image.length}, scope);
-        shim_needs_adapt(copy);
-    } else {
-        refuse_image(code, lost);
+    zend_op_array *code = &function->op_array;
+    const bool is_user = function->type == ZEND_USER_FUNCTION;
+    if (is_user && !RUN_TIME_CACHE(code)) {
+        zend_init_func_run_time_cache(code);
     }
-    shim_buffer_free(&image);
-    return copy;
-}
-
-/* Makes the closure. A function that is not a closure in the source needs a fake closure: machine code for such
- * functions does not release the closure that it was called through. A fake closure shares the static variables of its
- * function, so the closure is made from a copy if there are any. */
-static bool make_closure(zval *closure, zend_function *function, zend_class_entry *scope, zend_class_entry *called_scope)
-{
-    const bool is_user = function->type == ZEND_USER_FUNCTION, is_closure = (function->common.fn_flags & ZEND_ACC_CLOSURE) != 0;
-    if (is_user && !is_closure && function->op_array.static_variables != NULL) {
-        function = (zend_function *)copy_of(&function->op_array, scope);
-        if (function == NULL) {
-            return false;
-        }
-    } else if (!is_closure) {
-        zend_create_fake_closure(closure, function, scope, called_scope, NULL);
-        return true;
+    zend_create_fake_closure(closure, function, function->common.scope, called_scope, NULL);
+    if (is_user && code->static_variables != NULL) {
+        code = &shim_closure_of(Z_OBJ_P(closure)).function->op_array;
+        ZEND_MAP_PTR_INIT(code->static_variables_ptr, zend_array_dup(code->static_variables));
     }
-    zend_create_closure(closure, function, scope, called_scope, NULL);
-    return true;
 }
 
 static bool make_by_name(shim_unpacker *unpacker, zend_class_entry *scope, zend_class_entry *called_scope, zval *closure)
 {
-    shim_view name;
-    if (!shim_unpack_bytes(unpacker, &name)) {
+    zend_string *name = unpack_string(unpacker);
+    if (name == NULL) {
         return false;
     }
-    zend_string *string = zend_string_init(name.bytes, name.length, false);
-    zend_function *function = shim_closure_named(scope, string);
-    zend_string_release(string);
+    zend_function *function = shim_closure_named(scope, name);
     if (function == NULL) {
-        shim_code_refuse("%s%s%.*s() is not declared in the task's thread", scope != NULL ? ZSTR_VAL(scope->name) : "function ",
-            scope != NULL ? "::" : "", (int)name.length, name.bytes);
-        return false;
+        shim_code_refuse("%s%s%s() is not declared in the task's thread", scope != NULL ? ZSTR_VAL(scope->name) : "function ",
+            scope != NULL ? "::" : "", ZSTR_VAL(name));
+    } else if (scope != NULL && (function->common.fn_flags & (ZEND_ACC_STATIC | ZEND_ACC_ABSTRACT)) != ZEND_ACC_STATIC) {
+        shim_code_refuse("%s::%s() is not static in the task's thread", ZSTR_VAL(scope->name), ZSTR_VAL(name));
+    } else {
+        make_fake(closure, function, called_scope);
     }
-    if (scope != NULL && (function->common.fn_flags & (ZEND_ACC_STATIC | ZEND_ACC_ABSTRACT)) != ZEND_ACC_STATIC) {
-        shim_code_refuse("%s::%.*s() is not static in the task's thread", ZSTR_VAL(scope->name), (int)name.length, name.bytes);
-        return false;
-    }
-    return make_closure(closure, function, function->common.scope, called_scope);
+    zend_string_release(name);
+    return EG(exception) == NULL;
 }
 
-static zend_op_array *unpack_image(shim_unpacker *unpacker, zend_class_entry *scope)
+/* Prepares a closure's function, and those inside it, for the class of their first closure: the engine gives later
+ * closures of the same class the same run-time cache. */
+static void adopt(zend_op_array *code, zend_class_entry *scope)
 {
-    shim_view image;
-    if (!shim_unpack_bytes(unpacker, &image)) {
+    if (code->refcount != NULL && (code->fn_flags & ZEND_ACC_CLOSURE) != 0 && code->scope == NULL) {
+        code->scope = scope;
+    }
+    for (uint32_t i = 0; i < code->num_dynamic_func_defs; i++) {
+        adopt(code->dynamic_func_defs[i], scope);
+    }
+}
+
+static zend_op_array *unpack_function(shim_unpacker *unpacker)
+{
+    uint64_t mark, is_cached;
+    zend_op_array *code = NULL;
+    zend_string *path = unpack_string(unpacker);
+    if (path == NULL) {
         return NULL;
     }
-    zend_op_array *code = shim_code_copy(image, scope);
-    if (shim_needs_check(unpacker, code, scope) == SHIM_NEEDS_MISSING) {
-        return NULL;
+    if (shim_unpack_number(unpacker, &mark) && shim_unpack_number(unpacker, &is_cached)) {
+        code = shim_source_function(path, mark, is_cached != 0);
+        if (code == NULL && EG(exception) == NULL) {
+            shim_code_refuse("the task's function is not found in its file, which may have changed: %s", ZSTR_VAL(path));
+        }
     }
-    shim_needs_adapt(code);
+    zend_string_release(path);
     return code;
 }
 
-/* Unpacks a function of OPcache. It relies on the other functions of its file, of which this thread may have another
- * version. A thread that runs without the cache must not keep any part of it, not even a literal in a static property. */
-static zend_op_array *unpack_address(shim_unpacker *unpacker, zend_class_entry *scope)
+static bool unpack_variable(shim_unpacker *unpacker, HashTable *variables, uint64_t kind)
 {
-    uint64_t address, map_ptrs;
-    if (!shim_unpack_number(unpacker, &address) || !shim_unpack_number(unpacker, &map_ptrs)) {
-        return NULL;
+    zval value, *variable;
+    zend_string *name = unpack_string(unpacker);
+    ZVAL_UNDEF(&value);
+    if (name == NULL || (kind == CAPTURED_VALUE && !shim_unpack_value(unpacker, &value))) {
+        return false;
     }
-    zend_op_array *code = (zend_op_array *)(uintptr_t)address;
-    shim_shared_map_ptrs_extend((size_t)map_ptrs);
-    switch (shim_needs_check(unpacker, code, scope)) {
-        case SHIM_NEEDS_MET:
-            return shim_cache_is_used() ? code : copy_of(code, scope);
-        case SHIM_NEEDS_OTHERS:
-            return copy_of(code, scope);
-        default:
-            return NULL;
+    /* OPcache may have removed the variable here. */
+    variable = variables != NULL ? zend_hash_find(variables, name) : NULL;
+    if (variable != NULL) {
+        zval_ptr_dtor(variable);
+        ZVAL_COPY_VALUE(variable, &value);
+    } else {
+        zval_ptr_dtor(&value);
     }
+    zend_string_release(name);
+    return true;
 }
 
 static bool unpack_captured(shim_unpacker *unpacker, zval *closure)
 {
     zend_op_array *code = &shim_closure_of(Z_OBJ_P(closure)).function->op_array;
-    HashTable *variables = ZEND_MAP_PTR_GET(code->static_variables_ptr);
-    for (const zend_op *opline = NULL; (opline = next_captured(code, opline)) != NULL;) {
-        zval *variable = &bucket_of(variables, opline)->val;
-        uint64_t is_defined;
-        if (!shim_unpack_number(unpacker, &is_defined)) {
+    uint64_t kind;
+    bool is_whole;
+    while ((is_whole = shim_unpack_number(unpacker, &kind)) && kind != CAPTURED_END) {
+        if (!unpack_variable(unpacker, ZEND_MAP_PTR_GET(code->static_variables_ptr), kind)) {
             return false;
         }
-        zval value;
-        ZVAL_UNDEF(&value);
-        if (is_defined != 0 && !shim_unpack_value(unpacker, &value)) {
-            return false;
-        }
-        zval_ptr_dtor(variable);
-        ZVAL_COPY_VALUE(variable, &value);
     }
-    return true;
+    return is_whole;
 }
 
-static bool make(shim_unpacker *unpacker, uint64_t way, zend_class_entry *scope, zend_class_entry *called_scope, zval *closure)
+static bool make_by_mark(shim_unpacker *unpacker, zend_class_entry *scope, zend_class_entry *called_scope, zval *closure)
 {
-    if (way == BY_NAME) {
-        return make_by_name(unpacker, scope, called_scope, closure);
+    zend_op_array *code = unpack_function(unpacker);
+    if (code == NULL) {
+        return false;
     }
-    zend_op_array *code = way == BY_ADDRESS ? unpack_address(unpacker, scope) : unpack_image(unpacker, scope);
-    return code != NULL && make_closure(closure, (zend_function *)code, scope, called_scope) && unpack_captured(unpacker, closure);
+    if ((code->fn_flags & ZEND_ACC_CLOSURE) == 0) {
+        make_fake(closure, (zend_function *)code, called_scope);
+    } else {
+        adopt(code, scope);
+        zend_create_closure(closure, (zend_function *)code, scope, called_scope, NULL);
+    }
+    return unpack_captured(unpacker, closure);
 }
 
 bool shim_unpack_code(shim_unpacker *unpacker, zval *closure)
@@ -305,15 +260,22 @@ bool shim_unpack_code(shim_unpacker *unpacker, zval *closure)
     uint64_t way;
     ZVAL_UNDEF(closure);
     if (unpack_class(unpacker, &scope) && unpack_class(unpacker, &called_scope) && shim_unpack_number(unpacker, &way) &&
-        make(unpacker, way, scope, called_scope, closure)) {
+        (way == BY_NAME ? make_by_name : make_by_mark)(unpacker, scope, called_scope, closure)) {
         return true;
     }
-    zval_ptr_dtor(closure);
+    shim_code_release(closure);
     ZVAL_UNDEF(closure);
     return false;
 }
 
-void shim_code_end(void)
+void shim_code_release(zval *closure)
 {
-    shim_code_copies_free();
+    if (Z_TYPE_P(closure) == IS_OBJECT) {
+        zend_function *function = shim_closure_of(Z_OBJ_P(closure)).function;
+        if (function->type == ZEND_USER_FUNCTION && function->op_array.static_variables != NULL) {
+            /* Lets the engine free the static variables, too. */
+            function->common.fn_flags &= ~(uint32_t)ZEND_ACC_FAKE_CLOSURE;
+        }
+    }
+    zval_ptr_dtor(closure);
 }

@@ -1,8 +1,6 @@
 /* Closures that cannot run as a task: because of the values that they hold, or because a thread that has not loaded
  * their file could not run them. */
-#include "async/transfer/code_refusals.h"
-#include "async/transfer/code_walk.h"
-#include "async/transfer/exceptions.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_closures.h>
 
@@ -85,39 +83,47 @@ static bool are_parameters_refused(const zend_function *function)
     return false;
 }
 
-static bool are_variables_refused(const zend_op_array *code)
+/* ---- its code ---- */
+
+static bool is_declaration(uint8_t opcode)
 {
-    if (code->static_variables == NULL) {
-        return false;
+    return opcode == ZEND_DECLARE_CLASS || opcode == ZEND_DECLARE_CLASS_DELAYED || opcode == ZEND_DECLARE_ANON_CLASS;
+}
+
+static bool is_code_refused(const zend_op_array *code)
+{
+    for (uint32_t i = 0; i < code->last; i++) {
+        if (is_declaration(code->opcodes[i].opcode)) {
+            shim_code_refuse("a task cannot declare a class: %s:%u", ZSTR_VAL(code->filename), code->opcodes[i].lineno);
+            return true;
+        }
     }
-    for (uint32_t i = 0; i < code->static_variables->nNumUsed; i++) {
-        if (shim_static_kind_of(code, i) == SHIM_STATIC_CAPTURED_REFERENCE) {
-            shim_code_refuse("a task cannot capture $%s by reference", ZSTR_VAL(code->static_variables->arData[i].key));
+    for (uint32_t i = 0; i < code->num_dynamic_func_defs; i++) {
+        if (is_code_refused(code->dynamic_func_defs[i])) {
             return true;
         }
     }
     return false;
 }
 
-/* ---- its code ---- */
-
-static bool find_class(const zend_op_array *code, const zend_op *opline, void *found)
+/* Functions inside the task may capture by reference. */
+static bool are_variables_refused(const zend_op_array *code)
 {
-    switch (opline->opcode) {
-        case ZEND_DECLARE_CLASS:
-        case ZEND_DECLARE_CLASS_DELAYED:
-        case ZEND_DECLARE_ANON_CLASS:
-            shim_code_refuse("a task cannot declare a class: %s:%u", ZSTR_VAL(code->filename), opline->lineno);
-            *(bool *)found = true;
-            return false;
-        default:
+    const uint32_t flags = ZEND_BIND_REF | ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT;
+    for (uint32_t i = 0; i < code->last; i++) {
+        const zend_op *opline = &code->opcodes[i];
+        const uint32_t value = opline->extended_value;
+        if (opline->opcode == ZEND_BIND_STATIC && (value & ZEND_BIND_REF) != 0 && (value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0) {
+            const Bucket *variable = (Bucket *)((char *)code->static_variables->arData + (value & ~flags));
+            shim_code_refuse("a task cannot capture $%s by reference", ZSTR_VAL(variable->key));
             return true;
+        }
     }
+    return false;
 }
 
-static bool is_code_refused(const zend_op_array *code)
+static bool is_function_refused(const zend_op_array *code)
 {
-    bool found = false;
     if ((code->fn_flags & ZEND_ACC_GENERATOR) != 0) {
         shim_code_refuse("a task cannot be a generator");
         return true;
@@ -126,8 +132,7 @@ static bool is_code_refused(const zend_op_array *code)
         shim_code_refuse("a task cannot come from eval()");
         return true;
     }
-    (void)shim_code_walk(code, find_class, &found);
-    return found;
+    return are_variables_refused(code) || is_code_refused(code);
 }
 
 bool shim_code_refused(const shim_closure *closure)
@@ -140,7 +145,7 @@ bool shim_code_refused(const shim_closure *closure)
         shim_code_refuse("a task cannot be a call of %s::__callStatic()", closure->scope != NULL ? ZSTR_VAL(closure->scope->name) : "");
         return true;
     }
-    if (function->type == ZEND_USER_FUNCTION && (are_variables_refused(&function->op_array) || is_code_refused(&function->op_array))) {
+    if (function->type == ZEND_USER_FUNCTION && is_function_refused(&function->op_array)) {
         return true;
     }
     return are_parameters_refused(function);

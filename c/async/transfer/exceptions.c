@@ -1,5 +1,5 @@
 /* The exceptions of tasks: Svc\Async\Exception and its subclasses. */
-#include "async/transfer/exceptions.h"
+#include "async/transfer/transfer.h"
 
 #include <ext/spl/spl_exceptions.h>
 

@@ -2,8 +2,7 @@
  *
  * A failure is: class, message, code, trace, and whether a parcel with the object follows. The object is a separate
  * transfer, so that one that cannot cross leaves nothing behind. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/failure.h"
+#include "async/transfer/transfer.h"
 #include "php/engine/engine.h"
 
 #include <zend_smart_str.h>
@@ -11,7 +10,7 @@
 /* Packs a text, shortened so that it never fills the transfer: the rest of the failure always fits. */
 static void put_text(shim_packer *packer, const char *text, size_t length)
 {
-    shim_pack_bytes(packer, text, MIN(length, packer->out.bytes_max / 4));
+    shim_pack_bytes(packer, text, MIN(length, packer->bytes_max / 4));
 }
 
 static void put_string(shim_packer *packer, const zend_string *text)
@@ -129,8 +128,9 @@ bool shim_pack_failure(shim_packer *packer, zend_object *exception)
 {
     GC_ADDREF(exception);
     put_head(packer, exception);
-    const size_t used = shim_packer_length(packer);
-    shim_parcel *original = pack_original(exception, packer->out.bytes_max - MIN(used + SHIM_VARINT_MAX + 1, packer->out.bytes_max));
+    /* With a tag and the longest varint in front. */
+    const size_t used = packer->length + 11;
+    shim_parcel *original = pack_original(exception, packer->bytes_max - MIN(used, packer->bytes_max));
     OBJ_RELEASE(exception);
     if (original == NULL) {
         shim_pack_bytes(packer, NULL, 0);

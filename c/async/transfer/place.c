@@ -1,6 +1,5 @@
 /* The position of a value within the packed data, for the messages of refusals. */
-#include "async/transfer/exceptions.h"
-#include "async/transfer/place.h"
+#include "async/transfer/transfer.h"
 
 #include <zend_smart_str.h>
 
@@ -67,7 +66,7 @@ static const shim_place *root_of(const shim_place *place)
     return place;
 }
 
-void shim_place_refuse(const shim_place *place, const char *why)
+bool shim_place_refuse(const shim_place *place, const char *why)
 {
     const shim_place *frames[FRAMES_MAX];
     const size_t count = frames_of(place, frames);
@@ -87,19 +86,12 @@ void shim_place_refuse(const shim_place *place, const char *why)
     smart_str_0(&text);
     shim_transfer_throw(ZSTR_VAL(text.s));
     smart_str_free(&text);
-}
-
-void shim_place_refuse_whole(const shim_place *place, const char *why)
-{
-    shim_place_refuse(root_of(place), why);
-}
-
-bool shim_place_refuse_size(const shim_place *place, size_t bytes_max)
-{
-    char why[96];
-    snprintf(why, sizeof(why), "the values of a task take more than %zu bytes (ASYNC_MAX_VALUE_BYTES)", bytes_max);
-    shim_place_refuse_whole(place, why);
     return false;
+}
+
+bool shim_place_refuse_whole(const shim_place *place, const char *why)
+{
+    return shim_place_refuse(root_of(place), why);
 }
 
 bool shim_place_is_within(const shim_place *place, const HashTable *array)

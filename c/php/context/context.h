@@ -155,8 +155,9 @@ bool shim_describe(shim_strings *strings, const shim_request *request, shim_file
 /* The events of a request at which the features act that build on php/. Each registers one table, whose NULL entries are
  * skipped. */
 typedef struct shim_request_hooks {
-    /* While extensions start: registers classes and functions for scripts. */
-    void (*declare)(zend_module_entry *module);
+    /* While extensions start, before OPcache preloads files: registers classes and functions for scripts. Returns false if
+     * PHP must not start. */
+    bool (*declare)(zend_module_entry *module);
     /* PHP is about to start a script on the thread's own stack. */
     void (*begin)(const shim_context *context);
     /* A bailout has ended a script on the thread's own stack; nothing else of its request has run since. */

@@ -114,6 +114,12 @@ php_stream_context *shim_context_copy(const php_stream_context *context);
 /* Returns a notifier that calls the same callback; NULL for NULL. */
 php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
+/* ---- The operator @ (silence.c) ---- */
+
+/* Whether an error of this type, raised now, is silenced by @ in one of the active functions. An error_reporting that a
+ * script or php.ini sets silences nothing in this sense. */
+bool shim_is_silenced(int type);
+
 /* ---- The per-thread state of extensions (tsrm.c) ---- */
 
 /* Returns the ID of the state that the module has requested for each thread, identified by its size; 0 if there is none. */

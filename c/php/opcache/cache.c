@@ -38,6 +38,7 @@ static size_t at_in_use;
 static size_t at_time;
 static size_t at_memory;
 static size_t at_frequency;
+static size_t at_validation;
 static ts_rsrc_id globals_id;
 
 /* The size of the cache, in bytes. */
@@ -161,14 +162,21 @@ void shim_cache_begin(double time)
 
 /* ---- the memory ---- */
 
+/* Returns the offset of a directive's value; 0 if it is unknown. */
+static size_t find_directive(const char *name, size_t length)
+{
+    const zend_ini_entry *entry = directive(name, length);
+    const bool is_own = entry != NULL && entry->mh_arg2 != NULL && *(ts_rsrc_id *)entry->mh_arg2 == globals_id;
+    return is_own ? (size_t)entry->mh_arg1 : 0;
+}
+
 /* Finds the size of the cache. A thread's structs receive the values of the directives when the thread starts. PHP 8.5
  * takes that for a change of this directive, and refuses it because the cache already exists. The thread would then
  * believe that the cache has no bytes, restart it for the first wasted byte, and divide by zero. */
 static void find_memory(void)
 {
-    zend_ini_entry *entry = directive(ZEND_STRL("opcache.memory_consumption"));
-    if (entry != NULL && entry->mh_arg2 != NULL && *(ts_rsrc_id *)entry->mh_arg2 == globals_id) {
-        at_memory = (size_t)entry->mh_arg1;
+    at_memory = find_directive(ZEND_STRL("opcache.memory_consumption"));
+    if (at_memory != 0) {
         memcpy(&memory, globals() + at_memory, sizeof(memory));
     }
 }
@@ -180,12 +188,40 @@ void shim_cache_thread_start(void)
     }
 }
 
-static void find_frequency(void)
+bool shim_cache_validate(bool validates)
 {
-    zend_ini_entry *entry = directive(ZEND_STRL("opcache.revalidate_freq"));
-    if (entry != NULL && entry->mh_arg2 != NULL && *(ts_rsrc_id *)entry->mh_arg2 == globals_id) {
-        at_frequency = (size_t)entry->mh_arg1;
+    const bool before = at_validation != 0 && globals()[at_validation] != 0;
+    if (at_validation != 0) {
+        globals()[at_validation] = validates;
     }
+    return before;
+}
+
+/* Calls a function of OPcache that takes one argument, or none (NULL), and returns a bool. */
+static bool call(const char *name, zend_string *argument)
+{
+    const zif_handler handler = shim_opcache_function(name);
+    if (handler == NULL) {
+        return false;
+    }
+    zval result, slots[ZEND_CALL_FRAME_SLOT + 1] = {0};
+    zend_execute_data *const frame = (zend_execute_data *)slots;
+    char *path = SG(request_info).path_translated;
+    ZVAL_FALSE(&result);
+    if (argument != NULL) {
+        ZEND_CALL_NUM_ARGS(frame) = 1;
+        ZVAL_STR(ZEND_CALL_ARG(frame, 1), argument);
+    }
+    /* opcache.restrict_api is meant for scripts. */
+    SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
+    handler(frame, &result);
+    SG(request_info).path_translated = path;
+    return Z_TYPE(result) == IS_TRUE;
+}
+
+bool shim_cache_holds(zend_string *path)
+{
+    return is_served && call("opcache_is_script_cached", path);
 }
 
 /* ---- restarts ---- */
@@ -255,19 +291,7 @@ static void forget_paths(void)
 void shim_code_renew(void)
 {
     __atomic_fetch_add(&renewals, 1, __ATOMIC_RELEASE);
-    zif_handler handler = shim_opcache_function("opcache_reset");
-    if (handler == NULL) {
-        return;
-    }
-    zval result;
-    zend_execute_data frame = {0};
-    char *path = SG(request_info).path_translated;
-    /* opcache.restrict_api is meant for scripts. */
-    SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
-    ZVAL_FALSE(&result);
-    handler(&frame, &result);
-    SG(request_info).path_translated = path;
-    if (Z_TYPE(result) == IS_TRUE) {
+    if (call("opcache_reset", NULL)) {
         shim_host.restart.wanted();
     }
 }
@@ -306,7 +330,8 @@ void shim_cache_install(void)
     at_enabled = (size_t)entry->mh_arg1;
     at_in_use = find_in_use(entry);
     find_memory();
-    find_frequency();
+    at_frequency = find_directive(ZEND_STRL("opcache.revalidate_freq"));
+    at_validation = find_directive(ZEND_STRL("opcache.validate_timestamps"));
     next_on_enable = entry->on_modify;
     hear_of_restarts();
 }

@@ -18,6 +18,10 @@ void shim_cache_started(bool is_boot);
 /* Whether this worker may execute from the cache. One that started up while OPcache waited for a restart may not:
  * OPcache restarts during its life. */
 bool shim_cache_is_used(void);
+/* Whether OPcache serves this thread and holds the file. */
+bool shim_cache_holds(zend_string *path);
+/* Sets whether OPcache compares the files of this thread with the disk. Returns the former value. */
+bool shim_cache_validate(bool validates);
 /* Call when this thread releases OPcache's lock. */
 void shim_cache_unlocked(void);
 /* Call when a request of a worker begins; `time` is its time of arrival. */

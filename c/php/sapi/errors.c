@@ -105,9 +105,9 @@ static void shorten_backtrace(void)
     gc_protect(was_protected);
 }
 
-static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+static shim_log error_record(int type, zend_string *file, uint32_t line, zend_string *message)
 {
-    const shim_log record = {
+    return (shim_log){
         .source = SHIM_LOG_ERROR,
         .error_type = type & E_ALL,
         .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
@@ -115,6 +115,11 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         .line = line,
         .span = shim_current_span,
     };
+}
+
+static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+    const shim_log record = error_record(type, file, line, message);
     /* A new thread reads the directives again, and may report errors in them before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
     if (shim_in_switch) {
@@ -158,13 +163,23 @@ static bool is_left_to_script(int type)
         && (EG(user_error_handler_error_reporting) & type) != 0 && EG(error_handling) == EH_NORMAL;
 }
 
-/* PHP reports each error here before it calls the error callback. That may not be ours: a debugger may have replaced it
- * for the duration of the request, and the errors that it displays are fatal too. */
+/* Whether PHP's error callback will throw the error as an exception: constructors of internal classes use that. */
+static bool becomes_exception(int type)
+{
+    const int warnings = E_WARNING | E_CORE_WARNING | E_COMPILE_WARNING | E_USER_WARNING;
+    return EG(error_handling) == EH_THROW && (type & warnings) != 0;
+}
+
+/* PHP reports each error here before it calls the script's error handler and the error callback. The callback may not be
+ * ours: a debugger may have replaced it for the duration of the request, and the errors that it displays are fatal too. */
 static void note_error(int type, zend_string *file, uint32_t line, zend_string *message)
 {
-    (void)file;
-    (void)line;
-    (void)message;
+    /* As in observe_error. */
+    ZEND_TSRMLS_CACHE_UPDATE();
+    if (!shim_in_switch && !becomes_exception(type) && !shim_is_silenced(type)) {
+        const shim_log record = error_record(type, file, line, message);
+        shim_host.io.error(&record);
+    }
     const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
     if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_in_switch
         && !is_left_to_script(type)) {

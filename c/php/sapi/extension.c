@@ -12,6 +12,7 @@
 #include "php/sapi/sapi.h"
 
 bool shim_superglobals_hidden;
+bool shim_has_tasks;
 
 /* ---- without superglobals ---- */
 
@@ -70,7 +71,11 @@ static PHP_MINIT_FUNCTION(svc)
 {
     (void)type;
     shim_request_class_register();
-    SHIM_CALL_REQUEST_HOOKS(declare, &shim_module);
+    for (const shim_request_hooks **hooks = shim_request_hooks_list; *hooks != NULL; hooks++) {
+        if ((*hooks)->declare != NULL && !(*hooks)->declare(&shim_module)) {
+            return FAILURE;
+        }
+    }
     shim_frankenphp_register(module_number);
     if (shim_superglobals_hidden) {
         /* Each thread copies the table of superglobals once all extensions have started. */

@@ -19,6 +19,8 @@ void shim_ini_errors_end(void);
 extern zend_module_entry shim_module;
 /* Set before PHP starts: superglobals are empty for scripts. */
 extern bool shim_superglobals_hidden;
+/* Set before PHP starts: threads may run tasks. */
+extern bool shim_has_tasks;
 
 /* ---- The functions that svc provides to scripts (functions.c) ---- */
 

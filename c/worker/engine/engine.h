@@ -113,6 +113,8 @@ void shim_stacks_forget(void);
 /* Adds `size` bytes of a thread's struct to the variables that belong to a stack; they are zero while no call is in
  * progress. Call after PHP has started, before other threads run it. */
 void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
+/* Returns svc's index in the `reserved` slots of fibers' contexts and of functions; -1 if PHP has none left. */
+int shim_stacks_place(void);
 /* Call after PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
 

@@ -431,10 +431,17 @@ void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size)
     block_size += size;
 }
 
+int shim_stacks_place(void)
+{
+    if (place < 0) {
+        place = zend_get_resource_handle("svc");
+    }
+    return place;
+}
+
 bool shim_stacks_install(void)
 {
-    place = zend_get_resource_handle("svc");
-    if (place < 0) {
+    if (shim_stacks_place() < 0) {
         return false;
     }
     zend_observer_fiber_init_register(begin_stack);

@@ -11,11 +11,12 @@
 
 #include <poll.h>
 
-static void declare(zend_module_entry *module)
+static bool declare(zend_module_entry *module)
 {
     shim_worker_declare(module);
     shim_busy_error_register();
     (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
+    return true;
 }
 
 static void begin(const shim_context *context)
