@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "fiber/wait_set.h"
+#include "worker/stack/stack.h"
 #include "inside.h"
 #include "shim.h"
 
