@@ -124,7 +124,7 @@ fn probe(c: &Path, php: &Php) {
 fn compile(c: &Path, php: &Php) {
     let mut build = cc::Build::new();
     build
-        .files(sources(c))
+        .files(["php", "main"].into_iter().chain(features()).flat_map(|folder| sources(&c.join(folder))))
         .include(c)
         .std("gnu11")
         // Before any header, in whatever order: PHP's call functions of glibc, and GCC 14 takes them only if declared.
@@ -143,6 +143,9 @@ fn compile(c: &Path, php: &Php) {
     }
     if env("SVC_WERROR").is_some() {
         build.flag("-Werror");
+    }
+    for feature in features() {
+        build.define(&format!("SVC_{}", feature.to_uppercase()), None);
     }
     sanitize(&mut build);
     // Whole: some files hold nothing but definitions that come before libc's.
@@ -164,6 +167,12 @@ fn compile(c: &Path, php: &Php) {
     println!("cargo::metadata=LINK_ARGUMENTS={}", arguments.join("\x1f"));
 }
 
+/// The features of this build, which are folders of `c/`.
+fn features() -> impl Iterator<Item = &'static str> {
+    let is_on = |feature: &&str| env(&format!("CARGO_FEATURE_{}", feature.to_uppercase())).is_some();
+    ["worker", "async", "trace"].into_iter().filter(is_on)
+}
+
 /// Every source below `folder`, in one order everywhere.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut sources = Vec::new();
@@ -171,7 +180,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         let path = entry.expect("c/ can be read").path();
         if path.is_dir() {
             sources.extend(self::sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "c") && !path.ends_with("c/probe.c") {
+        } else if path.extension().is_some_and(|extension| extension == "c") {
             sources.push(path);
         }
     }

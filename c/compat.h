@@ -128,7 +128,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
 #endif
 
-/* Members of the extensions' structs in worker/state/library_parts.c that exist in some versions only, or at different
+/* Members of the extensions' structs in worker/state/library_extensions.c that exist in some versions only, or at different
  * places. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_GMP_MEMBERS struct { int allocated; int size; void *limbs; } zpp_arg[3];

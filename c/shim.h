@@ -78,7 +78,7 @@ typedef struct shim_head {
 } shim_head;
 
 /* The callbacks for a request. Filled by the host, valid for the life of the process. `request` is the host's pointer
- * that was passed to shim_run. An entry that the host leaves NULL gets a default: output is accepted and discarded,
+ * that was passed to shim_run. None is NULL. In a forked child, which has no host, output is accepted and discarded,
  * nothing can be read, and predicates return false. */
 
 /* The input and output of a request. */

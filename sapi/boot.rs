@@ -287,6 +287,7 @@ mod executor {
 
     use svc_ffi::Php;
 
+    use crate::build_features;
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
     use crate::php::{self, PhpStartError};
@@ -308,6 +309,10 @@ mod executor {
         report: Option<&ReloadReport>,
         until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Exit {
+        let missing = build_features::missing(config);
+        if !missing.is_empty() {
+            return fail(&missing.join("\n"), Exit::Misused);
+        }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
             Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),

@@ -12,6 +12,8 @@ pub mod boot;
 #[cfg(feature = "php")]
 mod boot_messages;
 #[cfg(feature = "php")]
+mod build_features;
+#[cfg(feature = "php")]
 mod cgi;
 pub mod check;
 pub mod cli;

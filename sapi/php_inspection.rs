@@ -8,6 +8,7 @@ use svc_core::sync::lock::ShortLock;
 
 use svc_ffi::{Php, PhpLog, StartOptions};
 
+use crate::build_features;
 use crate::installation::Installation;
 use crate::php::{self, StartupFaults};
 use crate::php_report::PhpInspection;
@@ -19,6 +20,10 @@ use crate::runtime::ServerRuntime;
 ///
 /// The reasons why the server would not start.
 pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
+    let missing = build_features::missing(config);
+    if !missing.is_empty() {
+        return Err(missing);
+    }
     let faults = StartupFaults::default();
     let warnings: Arc<ShortLock<Vec<String>>> = Arc::default();
     let (own_faults, own_warnings) = (faults.clone(), Arc::clone(&warnings));

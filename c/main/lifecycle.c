@@ -3,6 +3,7 @@
  * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
  * that thread. */
 #include "compat.h"
+#include "main/main.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -13,15 +14,6 @@
 #include "php/request/request.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
-#include "trace/apm/apm.h"
-#include "trace/trace.h"
-#include "worker/connections/connections.h"
-#include "worker/connections/instances/instances.h"
-#include "worker/connections/owners/owners.h"
-#include "worker/engine/engine.h"
-#include "worker/hooks/hooks.h"
-#include "worker/stack/stack.h"
-#include "worker/state/state.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -78,7 +70,9 @@ const char *shim_startup(const shim_options *options)
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
         return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
     }
-    shim_host_listen(options->callbacks);
+    if (!shim_host_listen(options->callbacks)) {
+        return "the host leaves a callback out; rebuild svc";
+    }
     shim_superglobals_hidden = !options->superglobals;
     shim_has_tasks = options->boots;
     ini_defaults = options->ini_defaults;
@@ -87,27 +81,11 @@ const char *shim_startup(const shim_options *options)
     if (ini_overrides == NULL) {
         return "out of memory";
     }
-    if (shim_libc_hidden() != NULL) {
-        return "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)";
-    }
     silence_stdio();
-    if (!shim_deep_install()) {
-        return "libphp does not export the functions that free objects and arrays";
+    const char *failure = shim_install_before_php(options);
+    if (failure != NULL) {
+        return failure;
     }
-    if (!shim_exceptions_prepare() || !shim_uncaught_prepare()) {
-        return "libphp does not export the functions that throw and report exceptions";
-    }
-    if (!shim_missing_script_prepare()) {
-        return "libphp does not export the function that reports missing files";
-    }
-    if (!shim_loading_prepare()) {
-        return "libphp does not export the functions that evaluate class constants";
-    }
-    shim_syscall_elision_install();
-    shim_own_signals_install();
-    shim_reactor_install();
-    shim_umask_install();
-    shim_programs_install();
     if (!php_tsrm_startup()) {
         return "cannot start PHP's thread-safe resource manager";
     }
@@ -133,48 +111,11 @@ const char *shim_startup(const shim_options *options)
     if (started == FAILURE) {
         return "cannot start PHP's modules";
     }
-    shim_errors_install();
-    shim_server_variables_install();
-    shim_functions_override();
-    shim_paths_install();
-    shim_sleeps_install();
-    shim_hooks_install(options->hooks);
-    if (options->traces) {
-        shim_failures_install();
-        if (!shim_span_fibers_follow()) {
-            return "PHP has no free resource handle; load fewer extensions";
-        }
-    }
-    /* Before connections, so that the connection of an observed call is known by then. */
-    if (options->observes_clients && !shim_apm_install(options, shim_trace_place())) {
-        return "out of memory";
-    }
-    const bool have_owners = (options->hooks & 1u << SHIM_HOOK_NET) != 0;
-    if ((have_owners || options->boots) && !shim_connections_install(have_owners)) {
-        return "PHP has no free resource handle; load fewer extensions";
-    }
-    shim_stream_guard_install();
-    shim_input_install();
-    shim_interrupts_install();
-    shim_loading_install();
-    shim_fiber_class_install();
-    shim_collector_install();
-    shim_own_instances_install();
-    shim_locks_install();
-    shim_overflow_install();
-    shim_lost_pages_install();
-    if (!shim_stacks_install()) {
-        return "PHP has no free resource handle; load fewer extensions";
-    }
-    shim_modules_follow_stacks();
-    shim_marking_install();
-    shim_guards_follow_fibers();
-    shim_left_fibers_install();
-    shim_cache_install();
+    failure = shim_install(options);
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;
     ini_defaults_count = 0;
-    return NULL;
+    return failure;
 }
 
 static bool opcache_is_enabled(void)
@@ -272,13 +213,5 @@ void shim_thread_start(void)
 void shim_thread_stop(void)
 {
     ts_free_thread();
-    shim_stacks_forget();
-    shim_overflow_thread_stop();
-    shim_descent_stop();
-    shim_span_objects_stop();
-    shim_sockets_forget();
-    shim_locks_stop();
-    shim_reactor_close();
-    shim_execution_timer_stop();
-    shim_own_signals_thread_stop();
+    shim_installed_stop_thread();
 }

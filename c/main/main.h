@@ -1,10 +1,14 @@
-/* The classes of the namespace Svc. */
+/* What the start of PHP installs. */
 #ifndef SVC_MAIN_H
 #define SVC_MAIN_H
 
-#include "compat.h"
+#include "shim.h"
 
-void shim_classes_register(zend_module_entry *module);
-extern const zend_function_entry shim_worker_functions[];
+/* Installs what must be in place before PHP starts. Returns NULL, or a static string with the error. */
+const char *shim_install_before_php(const shim_options *options);
+/* Installs the rest, once all extensions have started. */
+const char *shim_install(const shim_options *options);
+/* PHP has freed the thread's storage: frees what the features keep for it. */
+void shim_installed_stop_thread(void);
 
 #endif

@@ -3,13 +3,12 @@
 #include "php/context/context.h"
 #include "php/engine/engine.h"
 #include "trace/trace.h"
-#include "worker/bailout/bailout.h"
 
 #include <ctype.h>
 
 static bool is_wanted(void)
 {
-    return shim_request_host() != NULL && !shim_is_quiet() && shim_host.span.own(shim_current->host) != 0;
+    return shim_request_host() != NULL && !shim_in_switch && shim_host.span.own(shim_current->host) != 0;
 }
 
 static void note_exception(zend_object *exception)

@@ -202,7 +202,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_text, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
-const zend_function_entry shim_trace_functions[] = {
+static const zend_function_entry functions[] = {
     ZEND_NS_NAMED_FE("Svc\\Trace", span, trace_span, arginfo_span)
     ZEND_NS_NAMED_FE("Svc\\Trace", start, trace_start, arginfo_start)
     ZEND_NS_NAMED_FE("Svc\\Trace", current, trace_current, arginfo_current)
@@ -211,3 +211,13 @@ const zend_function_entry shim_trace_functions[] = {
     ZEND_NS_NAMED_FE("Svc\\Trace", tracestate, trace_tracestate, arginfo_text)
     PHP_FE_END
 };
+
+static bool declare(zend_module_entry *module)
+{
+    (void)module;
+    shim_span_class_register();
+    (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
+    return true;
+}
+
+const shim_request_hooks shim_trace_request_hooks = {.declare = declare, .fail = shim_failure_note};

@@ -3,6 +3,7 @@
 #define SVC_TRACE_H
 
 #include "compat.h"
+#include "php/context/context.h"
 #include "shim.h"
 
 #include <zend_smart_str.h>
@@ -46,7 +47,7 @@ void shim_failures_install(void);
 
 /* ---- The functions of the namespace Svc\Trace (functions.c) ---- */
 
-extern const zend_function_entry shim_trace_functions[];
+extern const shim_request_hooks shim_trace_request_hooks;
 
 /* ---- Svc\Trace\Span (span_object.c) ---- */
 

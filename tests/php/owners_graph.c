@@ -3,7 +3,7 @@
  * In the model, a request is stuck if it is in a set of requests each of which waits for a member of the set, whatever the
  * others do. The world records the holders of things, locks and places, begins waits in random order, and carries out the
  * decisions. Arguments: the first seed, and the number of worlds. */
-#include "owners/graph.c"
+#include "worker/connections/owners/graph.c"
 
 #include <stdio.h>
 #include <stdlib.h>

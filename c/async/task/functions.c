@@ -4,6 +4,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
+#include "php/sapi/sapi.h"
 #include "worker/stack/stack.h"
 
 #include <zend_closures.h>
@@ -252,7 +253,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_INFO_EX(arginfo_construct, 0, 0, 0)
 ZEND_END_ARG_INFO()
 
-const zend_function_entry shim_task_methods[] = {
+static const zend_function_entry methods[] = {
     ZEND_ME(Svc_Task, __construct, arginfo_construct, ZEND_ACC_PRIVATE)
     ZEND_ME(Svc_Task, await, arginfo_await, ZEND_ACC_PUBLIC)
     ZEND_ME(Svc_Task, isSettled, arginfo_bool, ZEND_ACC_PUBLIC)
@@ -262,10 +263,31 @@ const zend_function_entry shim_task_methods[] = {
     ZEND_FE_END
 };
 
-const zend_function_entry shim_task_functions[] = {
+static const zend_function_entry functions[] = {
     ZEND_NS_NAMED_FE("Svc", async, shim_async, arginfo_async)
     ZEND_NS_NAMED_FE("Svc", await_all, shim_await_all, arginfo_await_all)
     ZEND_NS_NAMED_FE("Svc", await_any, shim_await_any, arginfo_await_first)
     ZEND_NS_NAMED_FE("Svc", await_race, shim_await_race, arginfo_await_first)
     PHP_FE_END
+};
+
+/* ---- what tasks add to a request ---- */
+
+static bool declare(zend_module_entry *module)
+{
+    (void)module;
+    shim_async_exceptions_register();
+    shim_task_class_register(methods);
+    (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
+    shim_running_install();
+    return !shim_has_tasks || shim_marks_install();
+}
+
+const shim_request_hooks shim_async_request_hooks = {
+    .declare = declare,
+    .end = shim_tasks_end,
+    .ended = shim_sources_free,
+    .cancel = shim_owned_tasks_cancel,
+    .finish = shim_owned_tasks_end,
+    .lose = shim_owned_tasks_lose,
 };

@@ -57,8 +57,9 @@ void shim_owned_tasks_add(shim_owned_tasks *tasks, shim_task *task)
     tasks->list[tasks->count++] = task;
 }
 
-void shim_owned_tasks_cancel(shim_owned_tasks *tasks)
+void shim_owned_tasks_cancel(shim_context *context)
 {
+    shim_owned_tasks *const tasks = &context->tasks;
     tasks->is_over = true;
     for (size_t i = 0; i < tasks->count; i++) {
         /* Detached tasks are not cancelled. */
@@ -107,18 +108,18 @@ static void give_back(shim_owned_tasks *tasks)
     *tasks = (shim_owned_tasks){.is_over = true};
 }
 
-void shim_owned_tasks_end(shim_owned_tasks *tasks)
+void shim_owned_tasks_end(shim_context *context)
 {
-    if (tasks->count > 0) {
-        wait_for_stranded(tasks);
+    if (context->tasks.count > 0) {
+        wait_for_stranded(&context->tasks);
     }
-    give_back(tasks);
+    give_back(&context->tasks);
 }
 
-void shim_owned_tasks_lose(shim_owned_tasks *tasks)
+void shim_owned_tasks_lose(shim_context *context)
 {
-    shim_owned_tasks_cancel(tasks);
-    give_back(tasks);
+    shim_owned_tasks_cancel(context);
+    give_back(&context->tasks);
 }
 
 /* ---- the end of a request of classic mode ---- */
@@ -154,16 +155,15 @@ static void end_response(shim_context *context)
     }
 }
 
-void shim_tasks_end(void)
+void shim_tasks_end(shim_context *context)
 {
-    shim_context *context = shim_current;
-    if (context == NULL || context->is_boot || context->owner != NULL || context->tasks.is_over) {
+    if (context->is_boot || context->owner != NULL || context->tasks.is_over) {
         return;
     }
-    shim_owned_tasks_cancel(&context->tasks);
+    shim_owned_tasks_cancel(context);
     if (holds_request(&context->tasks)) {
         release_session();
         end_response(context);
     }
-    shim_owned_tasks_end(&context->tasks);
+    shim_owned_tasks_end(context);
 }

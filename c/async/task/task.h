@@ -61,8 +61,7 @@ void shim_await_many(zval *result, zval *tasks, shim_watch_mode mode, int64_t de
 
 /* ---- The functions and methods of the async pool (functions.c) ---- */
 
-extern const zend_function_entry shim_task_functions[];
-extern const zend_function_entry shim_task_methods[];
+extern const shim_request_hooks shim_async_request_hooks;
 
 /* ---- The tasks that a request has dispatched (owned_tasks.c) ---- */
 
@@ -71,14 +70,14 @@ bool shim_owned_tasks_reserve(shim_owned_tasks *tasks);
 /* Adds a dispatched task; the list owns the handle `task`. */
 void shim_owned_tasks_add(shim_owned_tasks *tasks, shim_task *task);
 /* The request is ending: cancels open tasks, and refuses further dispatches. */
-void shim_owned_tasks_cancel(shim_owned_tasks *tasks);
+void shim_owned_tasks_cancel(shim_context *context);
 /* Waits for stranded tasks, for at most five seconds, and drops all handles. */
-void shim_owned_tasks_end(shim_owned_tasks *tasks);
+void shim_owned_tasks_end(shim_context *context);
 /* The request is lost: cancels open tasks and drops all handles without waiting. */
-void shim_owned_tasks_lose(shim_owned_tasks *tasks);
+void shim_owned_tasks_lose(shim_context *context);
 
 /* Call after the script and its destructors have ended, and its output has been flushed. */
-void shim_tasks_end(void);
+void shim_tasks_end(shim_context *context);
 
 /* ---- The running side of a task (running.c) ---- */
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* ---- The flags that a bailout leaves set (after_jump.c) ---- */
+/* ---- The flags that a bailout leaves set (recover.c) ---- */
 
 /* Call after the session has ended: closes the handler that a user's session handler has left open. NULL stands for the
  * globals of the calling thread. */
@@ -13,12 +13,12 @@ bool shim_session_is_active(void);
 
 /* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
-void shim_after_jump(void);
+void shim_bailout_recover(void);
 /* Resets error handling to the default. */
 void shim_error_handling_reset(void);
 /* Before a bailout: makes the caller forget the method that it was about to call. */
 void shim_callee_forget(void);
-void shim_output_mend(void);
+void shim_output_recover(void);
 
 /* ---- PHP's mutexes that this thread holds (mutexes.c) ---- */
 
@@ -35,5 +35,24 @@ void shim_overflow_thread_stop(void);
 bool shim_overflow_report(void);
 /* Returns the end of the stack that the thread runs on, below which the protected pages begin; NULL if it is unknown. */
 const char *shim_overflow_end(void);
+
+/* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
+
+/* Returns the transfer that runs on this thread and clears it; NULL if none was running. */
+void *shim_transfer_suspend(void);
+void shim_transfer_resume(void *suspended);
+
+/* An easy handle in a multi handle, as libcurl knows them. */
+typedef struct shim_transfer_pair {
+    void *many;
+    void *handle;
+} shim_transfer_pair;
+
+/* Returns the pair of the last call of curl_multi_add_handle() on this thread. */
+shim_transfer_pair shim_transfer_last_added(void);
+/* Ends the transfer, unless it has ended by itself. For libcurl, the easy handle is no longer in the multi handle; for
+ * PHP, it stays there until a script removes it: the multi handle has a message that the transfer was aborted. May
+ * wait; runs no script code. */
+void shim_transfer_abandon(shim_transfer_pair pair);
 
 #endif

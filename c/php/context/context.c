@@ -9,6 +9,7 @@ ZEND_TSRMLS_CACHE_DEFINE()
 
 __thread shim_context *shim_current;
 bool shim_is_child;
+__thread bool shim_in_switch;
 
 shim_outcome shim_outcome_of(const shim_context *context)
 {

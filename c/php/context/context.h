@@ -70,7 +70,7 @@ typedef struct shim_context {
     /* The request has ended by exit(). */
     bool exited;
     /* One of the request's steps has ended by a bailout. */
-    bool jumped;
+    bool bailed_out;
     /* Whether it is a task; `is_cancelled` keeps the host's answer once the task is cancelled. */
     bool is_task;
     bool is_cancelled;
@@ -98,6 +98,9 @@ static inline void *shim_request_host(void)
 
 /* Returns the outcome of the request, given its flags so far. */
 shim_outcome shim_outcome_of(const shim_context *context);
+
+/* Whether one request is replacing another: engine code that runs meanwhile reports no errors. */
+extern __thread bool shim_in_switch;
 
 /* Whether this process was forked by a request (php/process/children.c). */
 extern bool shim_is_child;
@@ -147,11 +150,82 @@ typedef struct shim_files {
 /* Fills SG(request_info). Returns false if out of memory. */
 bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files);
 
+/* ---- What other features add to a request (hooks.c) ---- */
+
+/* The events of a request at which the features act that build on php/. Each registers one table, whose NULL entries are
+ * skipped. */
+typedef struct shim_request_hooks {
+    /* While extensions start, before OPcache preloads files: registers classes and functions for scripts. Returns false if
+     * PHP must not start. */
+    bool (*declare)(zend_module_entry *module);
+    /* PHP is about to start a script on the thread's own stack. */
+    void (*begin)(const shim_context *context);
+    /* A bailout has ended a script on the thread's own stack; nothing else of its request has run since. */
+    void (*recover)(void);
+    /* An error ends the script. `is_exception` if it reports an exception that the script has not caught. */
+    void (*fail)(const shim_log *error, bool is_exception);
+    /* Shutdown functions and destructors have run, and extensions are about to end the request. */
+    void (*end)(shim_context *context);
+    /* All extensions have ended the request. */
+    void (*ended)(void);
+    /* In both modes, the request has ended: cancels what it has started, */
+    void (*cancel)(shim_context *context);
+    /* and waits for what cannot be stopped. The request owns nothing that this could wait for in turn. */
+    void (*finish)(shim_context *context);
+    /* The request will not be resumed: does the same without waiting. */
+    void (*lose)(shim_context *context);
+} shim_request_hooks;
+
+enum { SHIM_REQUEST_HOOKS_MAX = 4 };
+/* The tables in the order of their registration; NULL behind the last one. */
+extern const shim_request_hooks *shim_request_hooks_list[SHIM_REQUEST_HOOKS_MAX + 1];
+/* Call before PHP starts. */
+void shim_request_hooks_register(const shim_request_hooks *hooks);
+
+#define SHIM_CALL_REQUEST_HOOKS(entry, ...) \
+    for (const shim_request_hooks **own_hooks = shim_request_hooks_list; *own_hooks != NULL; own_hooks++) { \
+        if ((*own_hooks)->entry != NULL) { \
+            (*own_hooks)->entry(__VA_ARGS__); \
+        } \
+    }
+
+/* The end of a wait for a process. */
+typedef enum shim_process_waited {
+    /* It has ended, or the caller looks again. */
+    SHIM_PROCESS_LOOK = 0,
+    /* The request may no longer wait. */
+    SHIM_PROCESS_OVER,
+    /* The request cannot wait without blocking its thread. */
+    SHIM_PROCESS_BLOCK,
+} shim_process_waited;
+
+/* Waits in code of classic mode during which worker mode runs other requests. All entries are NULL without it: the thread
+ * blocks. */
+typedef struct shim_wait_table {
+    /* Pauses because the client reads too slowly; `pause` begins at 0. Returns false if the request has to block. */
+    bool (*for_client)(int64_t *pause);
+    /* flock(), and fcntl() with a command that waits for a lock; `call` is libc's. */
+    int (*for_lock)(int descriptor, int operation);
+    int (*for_record_lock)(int descriptor, int command, void *lock, int (*call)(int, int, ...));
+    /* Whether the request can wait for a process on behalf of this code; NULL stands for svc's own. */
+    bool (*can_wait_for_process)(const void *caller);
+    /* Waits until the descriptor is readable; a negative one could not be opened. */
+    shim_process_waited (*for_process)(int descriptor);
+    /* Whether another request of the thread uses the stream, or its descriptor unless that is negative. */
+    bool (*is_in_use)(php_stream *stream, int descriptor);
+} shim_wait_table;
+extern shim_wait_table shim_wait_hooks;
+
+static inline bool shim_can_wait_for_process(const void *caller)
+{
+    return shim_wait_hooks.can_wait_for_process != NULL && shim_wait_hooks.can_wait_for_process(caller);
+}
+
 /* ---- The host that embeds PHP, and the calls to it (host.c) ---- */
 
 extern shim_callbacks shim_host;
-/* Installs the host's callbacks; entries that are left out get a default. */
-void shim_host_listen(const shim_callbacks *callbacks);
+/* Installs the host's callbacks. Returns false if one is missing. */
+bool shim_host_listen(const shim_callbacks *callbacks);
 /* Call in a forked child, which has no host except for its log. */
 void shim_host_forget(void (*log)(void *request, const shim_log *record));
 

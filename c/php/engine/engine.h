@@ -3,23 +3,18 @@
 #define SVC_PHP_ENGINE_H
 
 #include "compat.h"
+#include "php/context/context.h"
 
-/* ---- The bottom frame of a request, or of engine code that is called in the middle of a switch (bottom.c) ---- */
+/* ---- Freeing structures of any depth (iterative_free.c) ---- */
 
-void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
-/* Initializes `frame` as the bottom frame, and makes it the current one. */
-void shim_bottom_enter(zend_execute_data *frame);
-
-/* ---- Freeing structures of any depth (deep.c) ---- */
-
-bool shim_deep_install(void);
-/* Returns the outermost call that frees on the current stack; shim_descent_return_to() restores it after a bailout or a
+bool shim_iterative_free_install(void);
+/* Returns the outermost call that frees on the current stack; shim_free_depth_return_to() restores it after a bailout or a
  * switch. */
-const void *shim_descent_here(void);
-void shim_descent_return_to(const void *descent);
+const void *shim_free_depth_here(void);
+void shim_free_depth_return_to(const void *free_depth);
 /* Call before PHP's heap is destroyed, with all postponed values. */
-void shim_descent_forget(void);
-void shim_descent_stop(void);
+void shim_free_depth_forget(void);
+void shim_free_depth_stop(void);
 
 /* ---- Exceptions as the engine sees them (exception.c) ---- */
 
@@ -75,6 +70,12 @@ int64_t shim_timer_deadline(void);
 extern void (*shim_on_interrupt)(void);
 
 void shim_interrupts_install(void);
+/* Whether the current request is a task that has been cancelled. */
+bool shim_is_cancelled(void);
+/* The same for any request of the thread. */
+bool shim_cancel_notice(shim_context *context);
+/* Throws the exception for a wait of a cancelled task; set by the feature that has tasks. */
+extern void (*shim_throw_cancelled)(void);
 
 /* ---- Pages of mapped files that another process or request has truncated (lost_pages.c) ---- */
 
@@ -92,7 +93,7 @@ void shim_memory_limit_lift(void);
 void shim_memory_limit_extend(size_t bytes);
 /* Call after a bailout: other requests, and the code that ends this one, may need memory beyond the memory that the
  * bailout has left allocated. */
-void shim_memory_limit_after_jump(void);
+void shim_memory_limit_after_bailout(void);
 /* Call when a worker boots: there is no memory left behind. */
 void shim_memory_limit_forget(void);
 
@@ -103,6 +104,15 @@ zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry 
                                     zend_object *(*create)(zend_class_entry *));
 /* Creates an object of such a class; no other function can. */
 void shim_sealed_make(zval *object, zend_class_entry *class);
+
+/* ---- Streams and their contexts (streams.c) ---- */
+
+/* Prevents scripts from closing the stream. */
+void shim_keep_open(php_stream *stream);
+/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
+php_stream_context *shim_context_copy(const php_stream_context *context);
+/* Returns a notifier that calls the same callback; NULL for NULL. */
+php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 /* ---- The operator @ (silence.c) ---- */
 

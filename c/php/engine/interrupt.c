@@ -94,3 +94,21 @@ void shim_interrupter_stop(shim_interrupter *interrupter)
     own = NULL;
     free(interrupter);
 }
+
+/* ---- cancelled tasks ---- */
+
+void (*shim_throw_cancelled)(void);
+
+bool shim_cancel_notice(shim_context *context)
+{
+    if (!context->is_cancelled && context->owner != NULL && shim_host.task.is_cancelled(context->owner)) {
+        context->is_cancelled = true;
+        context->cancelled_at = shim_now();
+    }
+    return context->is_cancelled;
+}
+
+bool shim_is_cancelled(void)
+{
+    return shim_current != NULL && shim_current->is_task && shim_cancel_notice(shim_current);
+}

@@ -34,7 +34,7 @@ static bool is_heap_large(void)
 
 /* Measures the memory that a bailout has left behind. Memory that the error itself used beyond the limit is free again,
  * in small pieces, which the heap keeps until it is asked to release them. */
-void shim_memory_limit_after_jump(void)
+void shim_memory_limit_after_bailout(void)
 {
     if (is_heap_large()) {
         (void)zend_mm_gc(zend_mm_get_heap());

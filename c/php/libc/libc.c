@@ -6,7 +6,6 @@
  * RTLD_DEEPBIND. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/hooks/hooks.h"
 
 #include <dlfcn.h>
 
@@ -38,11 +37,15 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
     return function;
 }
 
+void (*shim_on_library_loaded)(void);
+
 void *dlopen(const char *path, int mode)
 {
     void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
     if (library != NULL) {
-        shim_callers_look();
+        if (shim_on_library_loaded != NULL) {
+            shim_on_library_loaded();
+        }
     }
     return library;
 }

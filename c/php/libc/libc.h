@@ -87,6 +87,10 @@ void *shim_libc(void **slot, const char *name);
 /* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
  * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
+/* Called on any thread after a library has been loaded. NULL if it is unused. */
+extern void (*shim_on_library_loaded)(void);
+/* The code that called a replacement of one of libc's functions. */
+#define SHIM_CALLER __builtin_return_address(0)
 /* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
  * them. */
 const char *shim_libc_hidden(void);

@@ -1,15 +1,23 @@
 /* Functions whose definitions in the executable precede those of libc, libphp, libcurl and libpq, by the file that
  * defines them. Included once per use of the list. */
-/* trace/apm/pgsql_calls.c */
-SHIM_LIBC_NAME(PQclear)
-/* worker/connections/libpq.c */
-SHIM_LIBC_NAME(PQgetResult)
-/* worker/connections/streams.c */
-SHIM_LIBC_NAME(_php_stream_fill_read_buffer)
-SHIM_LIBC_NAME(_php_stream_read)
-SHIM_LIBC_NAME(_php_stream_set_option)
-SHIM_LIBC_NAME(_php_stream_write)
-/* php/engine/deep.c */
+/* php/bailout/recover.c */
+SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
+/* php/bailout/mutexes.c */
+SHIM_LIBC_NAME(tsrm_env_lock)
+SHIM_LIBC_NAME(tsrm_env_unlock)
+SHIM_LIBC_NAME(tsrm_mutex_lock)
+SHIM_LIBC_NAME(tsrm_mutex_unlock)
+/* php/bailout/transfers.c */
+SHIM_LIBC_NAME(curl_easy_cleanup)
+SHIM_LIBC_NAME(curl_easy_perform)
+SHIM_LIBC_NAME(curl_easy_setopt)
+SHIM_LIBC_NAME(curl_multi_add_handle)
+SHIM_LIBC_NAME(curl_multi_cleanup)
+SHIM_LIBC_NAME(curl_multi_info_read)
+SHIM_LIBC_NAME(curl_multi_perform)
+SHIM_LIBC_NAME(curl_multi_remove_handle)
+SHIM_LIBC_NAME(curl_multi_setopt)
+/* php/engine/iterative_free.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)
 /* php/engine/exception.c */
@@ -18,8 +26,9 @@ SHIM_LIBC_NAME(zend_exception_set_previous)
 SHIM_LIBC_NAME(timer_create)
 SHIM_LIBC_NAME(timer_delete)
 SHIM_LIBC_NAME(timer_settime)
-/* worker/engine/loading.c */
-SHIM_LIBC_NAME(zend_get_class_constant_ex)
+/* php/engine/lost_pages.c */
+SHIM_LIBC_NAME(mmap)
+SHIM_LIBC_NAME(mmap64)
 /* php/engine/mysqlnd_statistics.c */
 SHIM_LIBC_NAME(mysqlnd_stats_init)
 /* php/engine/tsrm.c */
@@ -27,8 +36,7 @@ SHIM_LIBC_NAME(ts_allocate_fast_id)
 SHIM_LIBC_NAME(ts_allocate_id)
 /* php/engine/uncaught.c */
 SHIM_LIBC_NAME(zend_exception_error)
-/* php/files/descriptors.c */
-SHIM_LIBC_NAME(close)
+/* php/files/locks.c */
 SHIM_LIBC_NAME(fcntl)
 SHIM_LIBC_NAME(fcntl64)
 SHIM_LIBC_NAME(flock)
@@ -51,61 +59,6 @@ SHIM_LIBC_NAME(virtual_rmdir)
 SHIM_LIBC_NAME(virtual_stat)
 SHIM_LIBC_NAME(virtual_unlink)
 SHIM_LIBC_NAME(virtual_utime)
-/* worker/hooks/connecting.c */
-SHIM_LIBC_NAME(connect)
-/* worker/hooks/names.c */
-SHIM_LIBC_NAME(gethostbyname_r)
-/* worker/hooks/joining.c */
-SHIM_LIBC_NAME(pthread_join)
-/* worker/hooks/names.c */
-SHIM_LIBC_NAME(getaddrinfo)
-SHIM_LIBC_NAME(getnameinfo)
-/* worker/hooks/sleeps.c */
-SHIM_LIBC_NAME(usleep)
-/* worker/hooks/pipes.c */
-SHIM_LIBC_NAME(__read_chk)
-SHIM_LIBC_NAME(read)
-SHIM_LIBC_NAME(write)
-/* worker/hooks/polling.c */
-SHIM_LIBC_NAME(__poll_chk)
-SHIM_LIBC_NAME(__ppoll_chk)
-SHIM_LIBC_NAME(poll)
-SHIM_LIBC_NAME(ppoll)
-/* worker/hooks/records.c */
-SHIM_LIBC_NAME(res_nsearch)
-/* worker/hooks/polling.c */
-SHIM_LIBC_NAME(pselect)
-SHIM_LIBC_NAME(select)
-/* worker/hooks/sockets.c */
-SHIM_LIBC_NAME(__recv_chk)
-SHIM_LIBC_NAME(__recvfrom_chk)
-SHIM_LIBC_NAME(accept)
-SHIM_LIBC_NAME(accept4)
-SHIM_LIBC_NAME(recv)
-SHIM_LIBC_NAME(recvfrom)
-SHIM_LIBC_NAME(recvmsg)
-SHIM_LIBC_NAME(send)
-SHIM_LIBC_NAME(sendmsg)
-SHIM_LIBC_NAME(sendto)
-/* php/bailout/after_jump.c */
-SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
-/* php/bailout/mutexes.c */
-SHIM_LIBC_NAME(tsrm_env_lock)
-SHIM_LIBC_NAME(tsrm_env_unlock)
-SHIM_LIBC_NAME(tsrm_mutex_lock)
-SHIM_LIBC_NAME(tsrm_mutex_unlock)
-/* php/request/script.c */
-SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
-/* worker/bailout/transfers.c */
-SHIM_LIBC_NAME(curl_easy_cleanup)
-SHIM_LIBC_NAME(curl_easy_perform)
-SHIM_LIBC_NAME(curl_easy_setopt)
-SHIM_LIBC_NAME(curl_multi_add_handle)
-SHIM_LIBC_NAME(curl_multi_cleanup)
-SHIM_LIBC_NAME(curl_multi_info_read)
-SHIM_LIBC_NAME(curl_multi_perform)
-SHIM_LIBC_NAME(curl_multi_remove_handle)
-SHIM_LIBC_NAME(curl_multi_setopt)
 /* php/libc/attributes.c */
 SHIM_LIBC_NAME(initgroups)
 SHIM_LIBC_NAME(nice)
@@ -120,6 +73,7 @@ SHIM_LIBC_NAME(setrlimit)
 SHIM_LIBC_NAME(setrlimit64)
 SHIM_LIBC_NAME(setsid)
 SHIM_LIBC_NAME(setuid)
+SHIM_LIBC_NAME(umask)
 SHIM_LIBC_NAME(unshare)
 /* php/libc/environment.c */
 SHIM_LIBC_NAME(getenv)
@@ -130,9 +84,6 @@ SHIM_LIBC_NAME(unsetenv)
 SHIM_LIBC_NAME(dlopen)
 /* php/libc/locale.c */
 SHIM_LIBC_NAME(setlocale)
-/* php/engine/lost_pages.c */
-SHIM_LIBC_NAME(mmap)
-SHIM_LIBC_NAME(mmap64)
 /* php/libc/own_signals.c */
 SHIM_LIBC_NAME(alarm)
 SHIM_LIBC_NAME(kill)
@@ -143,8 +94,6 @@ SHIM_LIBC_NAME(getpid)
 SHIM_LIBC_NAME(pthread_sigmask)
 SHIM_LIBC_NAME(sigaction)
 SHIM_LIBC_NAME(sigprocmask)
-/* php/libc/attributes.c */
-SHIM_LIBC_NAME(umask)
 /* php/opcache/lock.c */
 SHIM_LIBC_NAME(memfd_create)
 /* php/process/children.c */
@@ -164,3 +113,57 @@ SHIM_LIBC_NAME(posix_spawn)
 SHIM_LIBC_NAME(posix_spawnp)
 /* php/request/script.c */
 SHIM_LIBC_NAME(zend_message_dispatcher)
+SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
+
+#ifdef SVC_WORKER
+/* worker/connections/libpq.c */
+SHIM_LIBC_NAME(PQgetResult)
+/* worker/connections/owners/file_locks.c */
+SHIM_LIBC_NAME(close)
+/* worker/connections/streams.c */
+SHIM_LIBC_NAME(_php_stream_fill_read_buffer)
+SHIM_LIBC_NAME(_php_stream_read)
+SHIM_LIBC_NAME(_php_stream_set_option)
+SHIM_LIBC_NAME(_php_stream_write)
+/* worker/engine/loading.c */
+SHIM_LIBC_NAME(zend_get_class_constant_ex)
+/* worker/hooks/connecting.c */
+SHIM_LIBC_NAME(connect)
+/* worker/hooks/joining.c */
+SHIM_LIBC_NAME(pthread_join)
+/* worker/hooks/names.c */
+SHIM_LIBC_NAME(getaddrinfo)
+SHIM_LIBC_NAME(gethostbyname_r)
+SHIM_LIBC_NAME(getnameinfo)
+/* worker/hooks/pipes.c */
+SHIM_LIBC_NAME(__read_chk)
+SHIM_LIBC_NAME(read)
+SHIM_LIBC_NAME(write)
+/* worker/hooks/polling.c */
+SHIM_LIBC_NAME(__poll_chk)
+SHIM_LIBC_NAME(__ppoll_chk)
+SHIM_LIBC_NAME(poll)
+SHIM_LIBC_NAME(ppoll)
+SHIM_LIBC_NAME(pselect)
+SHIM_LIBC_NAME(select)
+/* worker/hooks/records.c */
+SHIM_LIBC_NAME(res_nsearch)
+/* worker/hooks/sleeps.c */
+SHIM_LIBC_NAME(usleep)
+/* worker/hooks/sockets.c */
+SHIM_LIBC_NAME(__recv_chk)
+SHIM_LIBC_NAME(__recvfrom_chk)
+SHIM_LIBC_NAME(accept)
+SHIM_LIBC_NAME(accept4)
+SHIM_LIBC_NAME(recv)
+SHIM_LIBC_NAME(recvfrom)
+SHIM_LIBC_NAME(recvmsg)
+SHIM_LIBC_NAME(send)
+SHIM_LIBC_NAME(sendmsg)
+SHIM_LIBC_NAME(sendto)
+#endif
+
+#ifdef SVC_TRACE
+/* trace/apm/pgsql_calls.c */
+SHIM_LIBC_NAME(PQclear)
+#endif

@@ -7,7 +7,7 @@
  * keeps the others out until the request has started. Otherwise, the answer is that there is a reader, and OPcache asks
  * again in a later request.
  *
- * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and opcache.so, and calls
+ * The executable's definition of fcntl (php/files/locks.c) takes precedence over libc's in libphp and opcache.so, and calls
  * this file first. */
 #include "compat.h"
 #include "php/context/context.h"

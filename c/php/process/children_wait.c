@@ -10,7 +10,6 @@
 #include "php/context/context.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
-#include "worker/hooks/hooks.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -54,18 +53,15 @@ static pid_t wait_in_fiber(pid_t pid, int *status, int options)
         return ended;
     }
     const int descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (descriptor < 0) {
-        shim_hook_blocks(SHIM_HOOK_PROCESS, SHIM_OBSTACLE_MEMORY);
-        return take(pid, status, options, NULL);
+    const shim_process_waited waited = shim_wait_hooks.for_process(descriptor);
+    if (descriptor >= 0) {
+        LIBC(close)(descriptor);
     }
-    const shim_waited waited = shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, POLLIN, 0);
-    LIBC(close)(descriptor);
-    if (waited == SHIM_WAITED_OVER) {
+    if (waited == SHIM_PROCESS_OVER) {
         shim_child_abandon(pid);
         errno = ECHILD;
         return -1;
     }
-    /* Ready: it has ended. */
     return take(pid, status, options, NULL);
 }
 
@@ -131,14 +127,14 @@ static bool wait_for_one_of(const pid_t *pids, size_t count, const void *caller)
     }
     int error = is_complete ? 0 : errno;
     if (is_complete) {
-        shim_waited waited = SHIM_WAITED_BLOCK;
-        if (shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller)) {
-            waited = shim_hooked_wait_for(SHIM_HOOK_PROCESS, set, POLLIN, 0);
+        shim_process_waited waited = SHIM_PROCESS_BLOCK;
+        if (shim_can_wait_for_process(caller)) {
+            waited = shim_wait_hooks.for_process(set);
         }
         struct pollfd ready = {.fd = set, .events = POLLIN};
-        if (waited == SHIM_WAITED_OVER) {
+        if (waited == SHIM_PROCESS_OVER) {
             error = ECHILD;
-        } else if (waited == SHIM_WAITED_BLOCK && LIBC(poll)(&ready, 1, -1) < 0) {
+        } else if (waited == SHIM_PROCESS_BLOCK && LIBC(poll)(&ready, 1, -1) < 0) {
             error = errno;
         }
     }
@@ -204,7 +200,7 @@ static pid_t wait_like_wait4(pid_t pid, int *status, int options, struct rusage 
         const question any = {.ask = ask_wait4, .options = options, .status = status, .usage = usage};
         return wait_for_any(&any, caller);
     }
-    const bool parks = pid > 0 && options == 0 && usage == NULL && shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller);
+    const bool parks = pid > 0 && options == 0 && usage == NULL && shim_can_wait_for_process(caller);
     return parks ? wait_in_fiber(pid, status, options) : take(pid, status, options, usage);
 }
 

@@ -10,7 +10,6 @@
 #include "php/context/context.h"
 #include "php/libc/libc.h"
 #include "php/process/process.h"
-#include "worker/hooks/hooks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -155,7 +154,7 @@ static bool open_program(program *program, const char *command, bool reads)
     }
     int own = reads ? ends[0] : ends[1];
     int other = reads ? ends[1] : ends[0];
-    if (!reads && shim_hook_is_on(SHIM_HOOK_PROCESS)) {
+    if (!reads && shim_can_wait_for_process(NULL)) {
         /* Output is written through stdio, which no hook sees: mail() would block until the program has read its message. */
         (void)fcntl(own, F_SETPIPE_SZ, PRINTED_MAX);
     }

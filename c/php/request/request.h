@@ -26,6 +26,21 @@ bool shim_missing_script_prepare(void);
 /* Called while extensions start, before OPcache saves the function that opens files. */
 void shim_missing_script_install(void);
 
+/* The boot of a worker by a script, which lives as long as the worker. */
+typedef struct shim_boot_steps {
+    /* PHP has started the request of the script. Returns false if out of memory. */
+    bool (*started)(void);
+    /* The script has ended without an error. NULL if it serves by itself. */
+    void (*serve)(void);
+    /* The worker serves no more, and PHP is about to shut the request down. */
+    void (*stop)(void);
+    /* PHP has shut it down. */
+    void (*stopped)(void);
+} shim_boot_steps;
+
+/* Runs a script as a request of PHP, from startup to shutdown: for a client if `boot` is NULL. */
+shim_outcome shim_script_run(const shim_request *request, void *host, const shim_boot_steps *boot);
+
 /* Calls php_request_shutdown() with a time limit that covers the last code of the script. A bailout out of it makes the
  * thread spent (shim_is_spent). */
 void shim_request_shutdown(void);

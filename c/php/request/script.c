@@ -1,7 +1,6 @@
 /* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
  *
  * Every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
-#include "async/task/task.h"
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -11,12 +10,9 @@
 #include "php/process/process.h"
 #include "php/request/request.h"
 #include "shim.h"
-#include "worker/engine/engine.h"
-#include "worker/request/request.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <ext/pcre/php_pcre.h>
 #include <unistd.h>
 
 /* ---- a missing file ---- */
@@ -165,51 +161,12 @@ void shim_request_shutdown(void)
     }
 }
 
-/* ---- the memory that pcre shares among matches ---- */
-
-/* The memory that pcre shares among matches.
- *
- * PHP has one block per thread for the results of a match. Each user records in a local variable whether the block was
- * in use, and restores that at its end. This is correct only if uses end in the reverse order of their beginnings.
- * While a callback of one use waits (of a replacement, or __toString() below preg_grep()), others begin and end: one
- * whose expression is too large for the block frees it, although another one is about to read it. The same happens
- * between a script's own fibers, and a bailout leaves the block marked as in use.
- *
- * In a worker, the block is therefore marked as in use before the boot script runs, so that each call allocates its own
- * from the request's heap, and restores the mark that it found. This costs a few nanoseconds per match, and leaves no
- * state that waits or bailouts could corrupt. */
-
-static __thread pcre2_match_data *taken;
-
-/* Call after PHP has started the boot request: from now on, requests of this thread match without the shared memory.
- * Returns false if out of memory. */
-static bool begin_matching(void)
-{
-    zend_try {
-        zend_string *expression = ZSTR_INIT_LITERAL("/x/", false);
-        uint32_t captures = 0;
-        pcre2_code *code = pcre_get_compiled_regex(expression, &captures);
-        zend_string_release(expression);
-        taken = code != NULL ? php_pcre_create_match_data(captures, code) : NULL;
-    } zend_end_try();
-    return taken != NULL;
-}
-
-/* Call after the boot request has ended. */
-static void end_matching(void)
-{
-    if (taken != NULL) {
-        php_pcre_free_match_data(taken);
-        taken = NULL;
-    }
-}
-
 /* ---- the request ---- */
 
 static __thread shim_strings own_strings;
 
 /* Starts the request. If OPcache must restart, it restarts in here. */
-static bool start(shim_context *context)
+static bool start(shim_context *context, const shim_boot_steps *boot)
 {
     context->starting = true;
     bool started = php_request_startup() == SUCCESS;
@@ -224,7 +181,7 @@ static bool start(shim_context *context)
     /* PHP would end the script at the first output of a HEAD request; the host discards the body and counts its
      * length. */
     SG(request_info).headers_only = 0;
-    return started && (!context->is_boot || begin_matching());
+    return started && (boot == NULL || boot->started());
 }
 
 static void run_script(const shim_files *files)
@@ -254,16 +211,6 @@ static void run_script(const shim_files *files)
     } zend_end_try();
 }
 
-/* The purpose of a script's run. */
-typedef enum run_kind {
-    /* A client, in classic mode. */
-    RUN_FOR_CLIENT,
-    /* The boot of a worker, whose script serves. */
-    RUN_FOR_WORKER,
-    /* The boot of a thread for tasks, which serves once the script has ended. */
-    RUN_FOR_TASKS,
-} run_kind;
-
 /* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are
  * incomplete. */
 static bool has_booted(const shim_context *context)
@@ -282,36 +229,33 @@ static bool has_booted(const shim_context *context)
     return false;
 }
 
-/* Runs the script as a regular PHP request. */
-static shim_outcome run(const shim_request *request, void *host, run_kind kind)
+shim_outcome shim_script_run(const shim_request *request, void *host, const shim_boot_steps *boot)
 {
-    const bool is_boot = kind != RUN_FOR_CLIENT;
     shim_context context = {
         .host = host,
         .request = request,
         .number = request->number,
         .time = request->time,
         .body_length = request->content_length,
-        .is_boot = is_boot,
+        .is_boot = boot != NULL,
     };
     shim_files files = {0};
     shim_current = &context;
     shim_current_span = 0;
-    if (is_boot) {
+    if (boot != NULL) {
         shim_own_worker.host = host;
         shim_own_worker.boot = &context;
-        shim_collector_forget();
     }
-    shim_descent_forget();
-    shim_stacks_forget();
+    shim_free_depth_forget();
+    SHIM_CALL_REQUEST_HOOKS(begin, &context);
     shim_process_begin();
     SG(server_context) = &context;
-    if (shim_describe(&own_strings, request, &files) && start(&context)) {
+    if (shim_describe(&own_strings, request, &files) && start(&context, boot)) {
         if (request->script.length > 0) {
             run_script(&files);
         }
-        if (kind == RUN_FOR_TASKS && has_booted(&context)) {
-            shim_worker_serve_tasks();
+        if (boot != NULL && boot->serve != NULL && has_booted(&context)) {
+            boot->serve();
         }
     } else {
         context.fatal = true;
@@ -323,28 +267,31 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     }
     if (CG(unclean_shutdown)) {
         shim_mutexes_return_to(0);
-        shim_output_mend();
+        shim_output_recover();
+        SHIM_CALL_REQUEST_HOOKS(recover);
         zend_try {
-            shim_after_jump();
+            shim_bailout_recover();
         } zend_end_try();
     }
-    if (is_boot) {
-        shim_worker_forget();
+    if (boot != NULL) {
+        boot->stop();
     }
     zend_try {
         shim_object_forget(&context);
     } zend_end_try();
     shim_request_shutdown();
-    end_matching();
+    if (boot != NULL) {
+        boot->stopped();
+    }
     (void)shim_overflow_report();
     shim_mutexes_return_to(0);
     shim_child_end();
-    shim_owned_tasks_cancel(&context.tasks);
-    shim_owned_tasks_end(&context.tasks);
+    SHIM_CALL_REQUEST_HOOKS(cancel, &context);
+    SHIM_CALL_REQUEST_HOOKS(finish, &context);
     shim_own_children_end(&context);
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
-    if (is_boot) {
+    if (boot != NULL) {
         /* A boot script is the thread's only script. */
         free(own_strings.bytes);
         own_strings = (shim_strings){0};
@@ -356,18 +303,5 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
 
 shim_outcome shim_run(const shim_request *request, void *host)
 {
-    return run(request, host, RUN_FOR_CLIENT);
-}
-
-shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
-{
-    shim_own_worker.info = *info;
-    return run(request, host, RUN_FOR_WORKER);
-}
-
-shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info)
-{
-    shim_own_worker.info = *info;
-    shim_own_worker.is_for_tasks = true;
-    return run(request, host, RUN_FOR_TASKS);
+    return shim_script_run(request, host, NULL);
 }

@@ -7,9 +7,6 @@
 #include "php/engine/engine.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
-#include "trace/trace.h"
-#include "worker/bailout/bailout.h"
-#include "worker/state/state.h"
 
 #include <syslog.h>
 #include <unistd.h>
@@ -46,7 +43,7 @@ static void (*next_on_timeout)(int);
 
 /* Whether the error ends its script by a bailout in a worker whose other requests continue: PHP is prevented from
  * bailing out, and the shim does so itself. */
-static bool is_ours_to_jump(int type)
+static bool is_ours_to_bail_out(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
     return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
@@ -54,7 +51,7 @@ static bool is_ours_to_jump(int type)
 
 /* Bails out after an error in the compiler, which only PHP can clean up, without another message. No script code runs
  * meanwhile. */
-static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
+static void bail_out_of_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const bool logs = PG(log_errors);
     const bool sent = SG(headers_sent);
@@ -79,6 +76,35 @@ static void tell_late_limit(shim_context *context)
     }
 }
 
+/* The number of frames that are kept of a fatal error's backtrace. */
+enum { FRAMES = 1000 };
+
+/* Called before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
+ * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
+ * frames. */
+static void shorten_backtrace(void)
+{
+    zval whole, innermost;
+    SHIM_READ_BACKTRACE(&whole);
+    if (Z_TYPE(whole) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL(whole)) <= FRAMES) {
+        return;
+    }
+    array_init_size(&innermost, FRAMES);
+    zval *frame;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(whole), frame) {
+        if (zend_hash_num_elements(Z_ARRVAL(innermost)) == FRAMES) {
+            break;
+        }
+        Z_TRY_ADDREF_P(frame);
+        zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
+    } ZEND_HASH_FOREACH_END();
+    SHIM_WRITE_BACKTRACE(&innermost);
+    /* The frames hold the values that the trace refers to; a collection would run destructors in the middle of the error. */
+    const bool was_protected = gc_protect(true);
+    zval_ptr_dtor(&whole);
+    gc_protect(was_protected);
+}
+
 static shim_log error_record(int type, zend_string *file, uint32_t line, zend_string *message)
 {
     return (shim_log){
@@ -96,7 +122,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     const shim_log record = error_record(type, file, line, message);
     /* A new thread reads the directives again, and may report errors in them before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
-    if (shim_is_quiet()) {
+    if (shim_in_switch) {
         if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
             zend_bailout();
         }
@@ -107,24 +133,24 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_execution_timer_taken();
         tell_late_limit(shim_current);
         /* Errors that report exceptions do not bail out. */
-        shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
+        SHIM_CALL_REQUEST_HOOKS(fail, &record, (type & E_DONT_BAIL) != 0);
     }
-    shim_executor_shorten_backtrace();
+    shorten_backtrace();
     error_in_progress = &record;
-    const bool is_jumping = is_ours_to_jump(type);
+    const bool is_bailing_out = is_ours_to_bail_out(type);
     /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
-        next_error_cb(is_jumping ? type | E_DONT_BAIL : type, file, line, message);
+        next_error_cb(is_bailing_out ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
     error_in_progress = NULL;
-    if (is_jumping) {
+    if (is_bailing_out) {
         shim_memory_limit_apply();
         shim_callee_forget();
         if (CG(in_compilation)) {
-            jump_from_compiler(type, file, line, message);
+            bail_out_of_compiler(type, file, line, message);
         }
         zend_bailout();
     }
@@ -150,12 +176,12 @@ static void note_error(int type, zend_string *file, uint32_t line, zend_string *
 {
     /* As in observe_error. */
     ZEND_TSRMLS_CACHE_UPDATE();
-    if (!shim_is_quiet() && !becomes_exception(type) && !shim_is_silenced(type)) {
+    if (!shim_in_switch && !becomes_exception(type) && !shim_is_silenced(type)) {
         const shim_log record = error_record(type, file, line, message);
         shim_host.io.error(&record);
     }
     const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
-    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_is_quiet()
+    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_in_switch
         && !is_left_to_script(type)) {
         shim_current->fatal = true;
     }

@@ -4,37 +4,84 @@
  * extensions start. The SAPI module is therefore called `svc` (for php-svc.ini, PHP_SAPI and php_sapi_name()), has a
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
-#include "async/task/task.h"
-#include "async/transfer/transfer.h"
 #include "compat.h"
-#include "main/main.h"
 #include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/libc/libc.h"
 #include "php/request/request.h"
 #include "php/sapi/sapi.h"
-#include "trace/apm/apm.h"
-#include "worker/connections/connections.h"
-#include "worker/connections/instances/instances.h"
-#include "worker/state/state.h"
 
 bool shim_superglobals_hidden;
 bool shim_has_tasks;
+
+/* ---- without superglobals ---- */
+
+/* $_ENV describes no request. */
+static const char *const names[] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_REQUEST"};
+enum { HIDDEN = sizeof(names) / sizeof(names[0]) };
+
+/* The variables of $_SERVER that describe the server and not the request, in addition to the environment of the process. */
+static const char *const of_server[] = {
+    "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
+};
+
+static zend_auto_global_callback hidden[HIDDEN];
+
+/* Lets PHP build the array, for filter_input() and Svc\Request, and gives scripts a different one. */
+static bool build_hidden(zend_string *name)
+{
+    int index = 0;
+    while (index < HIDDEN - 1 && !zend_string_equals_cstr(name, names[index], strlen(names[index]))) {
+        index++;
+    }
+    bool armed = hidden[index] != NULL && hidden[index](name);
+    zval left;
+    ZVAL_EMPTY_ARRAY(&left);
+    if (strcmp(names[index], "_SERVER") == 0 && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
+        ZVAL_ARR(&left, shim_process_variables_copy());
+        for (size_t i = 0; i < sizeof(of_server) / sizeof(of_server[0]); i++) {
+            size_t length = strlen(of_server[i]);
+            zval *value = zend_hash_str_find(Z_ARRVAL(PG(http_globals)[TRACK_VARS_SERVER]), of_server[i], length);
+            if (value != NULL) {
+                Z_TRY_ADDREF_P(value);
+                zend_hash_str_update(Z_ARRVAL(left), of_server[i], length, value);
+            }
+        }
+    }
+    zend_hash_update(&EG(symbol_table), name, &left);
+    return armed;
+}
+
+static void hide_superglobals(void)
+{
+    for (int i = 0; i < HIDDEN; i++) {
+        zend_auto_global *known = zend_hash_str_find_ptr(CG(auto_globals), names[i], strlen(names[i]));
+        if (known != NULL) {
+            hidden[i] = known->auto_global_callback;
+            known->auto_global_callback = build_hidden;
+        }
+    }
+}
+
+/* ---- the extension ---- */
 
 static char name_known_to_opcache[] = "fpm-fcgi";
 
 static PHP_MINIT_FUNCTION(svc)
 {
     (void)type;
-    shim_classes_register(&shim_module);
+    shim_request_class_register();
+    for (const shim_request_hooks **hooks = shim_request_hooks_list; *hooks != NULL; hooks++) {
+        if ((*hooks)->declare != NULL && !(*hooks)->declare(&shim_module)) {
+            return FAILURE;
+        }
+    }
     shim_frankenphp_register(module_number);
     if (shim_superglobals_hidden) {
         /* Each thread copies the table of superglobals once all extensions have started. */
-        shim_superglobals_hide();
+        hide_superglobals();
     }
     shim_missing_script_install();
-    /* Before OPcache preloads files. */
-    if (shim_has_tasks && !shim_marks_install()) {
-        return FAILURE;
-    }
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
@@ -51,28 +98,6 @@ static void send_head_by_callback(void)
     }
 }
 
-/* Closes the request's own instances in classic mode; in worker mode, requests do it (worker/request/ending.c). Destructors
- * have been called. */
-static void end_instances(void)
-{
-    shim_context *context = shim_current;
-    if (context == NULL || context->owner != NULL) {
-        return;
-    }
-    shim_own_instances_close(context);
-    while (shim_own_instances_are_open(context)) {
-        zend_object *volatile proxy = NULL;
-        zend_try {
-            shim_own_instance_end(context);
-        } zend_end_try();
-        proxy = shim_own_instance_forget(context);
-        zend_try {
-            OBJ_RELEASE(proxy);
-        } zend_end_try();
-    }
-    shim_own_instances_free(context);
-}
-
 /* Extensions end a request in the reverse order of their startup: this one before the session extension. */
 static PHP_RSHUTDOWN_FUNCTION(svc)
 {
@@ -80,10 +105,11 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
     (void)module_number;
     send_head_by_callback();
     if (CG(unclean_shutdown)) {
-        shim_after_jump();
+        shim_bailout_recover();
     }
-    shim_tasks_end();
-    end_instances();
+    if (shim_current != NULL) {
+        SHIM_CALL_REQUEST_HOOKS(end, shim_current);
+    }
     return SUCCESS;
 }
 
@@ -91,9 +117,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);
-    shim_sources_free();
-    shim_connections_stop();
-    shim_apm_forget();
+    SHIM_CALL_REQUEST_HOOKS(ended);
     return SUCCESS;
 }
 
@@ -108,7 +132,7 @@ static PHP_MINFO_FUNCTION(svc)
 zend_module_entry shim_module = {
     STANDARD_MODULE_HEADER,
     "svc",
-    shim_worker_functions,
+    NULL,
     PHP_MINIT(svc),
     NULL,
     NULL,

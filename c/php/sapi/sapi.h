@@ -26,6 +26,8 @@ extern bool shim_has_tasks;
 
 extern const zend_function_entry shim_functions[];
 
+/* ---- Compatibility with FrankenPHP (frankenphp.c) ---- */
+
 void shim_frankenphp_register(int module_number);
 PHP_FUNCTION(frankenphp_log);
 

@@ -4,7 +4,6 @@
 #include "php/request/request.h"
 #include "php/sapi/sapi.h"
 #include "shim.h"
-#include "worker/stack/stack.h"
 
 static char own_name[] = "svc";
 
@@ -34,14 +33,17 @@ static void connection_aborted(void)
  * where the thread is free meanwhile, and not inside the host. Not much less, so that a page is written in one piece. */
 #define FIBER_WRITE_MAX ((size_t)1024 * 1024)
 
+/* Whether the thread has other requests, which run while this one waits. */
+static bool is_beside_others(void)
+{
+    return shim_wait_hooks.for_client != NULL && shim_current->owner != NULL;
+}
+
 /* Lets other requests of the worker run while the client of this one reads too slowly. */
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
-    while (shim_running != NULL && shim_host.io.is_crowded(shim_current->host) && shim_fiber_may_park()) {
-        if (!shim_park_briefly(&pause, SHIM_WAITS_FOR_CLIENT)) {
-            return;
-        }
+    while (is_beside_others() && shim_host.io.is_crowded(shim_current->host) && shim_wait_hooks.for_client(&pause)) {
     }
 }
 
@@ -53,7 +55,7 @@ static size_t write_output(const char *bytes, size_t length)
     if (shim_current->finished) {
         return length;
     }
-    size_t step = shim_running != NULL && length > FIBER_WRITE_MAX ? FIBER_WRITE_MAX : length;
+    size_t step = is_beside_others() && length > FIBER_WRITE_MAX ? FIBER_WRITE_MAX : length;
     for (size_t done = 0; done < length; done += step) {
         size_t count = length - done < step ? length - done : step;
         wait_for_reader();

@@ -4,12 +4,10 @@
  * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a
  * worker, another request may also be waiting for a lock while it holds the stream, or in the middle of reading it. */
 #include "compat.h"
-#include "php/files/files.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/request/request.h"
 #include "php/sapi/sapi.h"
-#include "worker/connections/connections.h"
-#include "worker/stack/stack.h"
-#include "worker/state/state.h"
 
 #include <zend_llist.h>
 
@@ -48,12 +46,14 @@ static bool is_plain(const php_stream *stream)
 static bool is_waited_for(php_stream *stream)
 {
     int descriptor = -1;
-    if (shim_large_object_is_busy(stream)) {
-        return true;
+    if (shim_wait_hooks.is_in_use == NULL) {
+        return false;
     }
-    return is_plain(stream) &&
-           php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS &&
-           (shim_is_being_locked(descriptor) || shim_watches_use(descriptor));
+    if (is_plain(stream) && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL,
+                                            (void **)&descriptor, 0) != SUCCESS) {
+        descriptor = -1;
+    }
+    return shim_wait_hooks.is_in_use(stream, descriptor);
 }
 
 static bool may_close(const zend_execute_data *call)

@@ -10,8 +10,10 @@ bool shim_apm_install(const shim_options *options, int place)
     return shim_observed_install(all, sizeof(all) / sizeof(all[0]), place) && shim_curl_calls_install(options->propagates);
 }
 
-void shim_apm_forget(void)
+static void forget(void)
 {
     shim_curl_handles_forget();
     shim_mysqli_calls_forget();
 }
+
+const shim_request_hooks shim_apm_request_hooks = {.ended = forget};

@@ -7,7 +7,7 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "trace/apm/apm.h"
-#include "worker/state/state.h"
+#include "php/engine/engine.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
 #include <ext/standard/php_string.h>

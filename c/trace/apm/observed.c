@@ -10,7 +10,6 @@
 #include "compat.h"
 #include "php/context/context.h"
 #include "trace/apm/apm.h"
-#include "worker/bailout/bailout.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +133,7 @@ shim_view shim_observed_number(shim_observed *observed, zend_long number)
 uint64_t shim_observed_begin(void)
 {
     void *host = shim_request_host();
-    return host != NULL && !shim_is_quiet() ? shim_host.span.begin(host, shim_current_span, (shim_view){0}, SHIM_SPAN_CLIENT)
+    return host != NULL && !shim_in_switch ? shim_host.span.begin(host, shim_current_span, (shim_view){0}, SHIM_SPAN_CLIENT)
                                             : 0;
 }
 

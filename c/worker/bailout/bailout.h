@@ -14,7 +14,7 @@
 
 /* The state of the engine before it called the code of a request. */
 typedef struct shim_checkpoint {
-    const void *descent;
+    const void *free_depth;
     unsigned mutexes;
     zend_execute_data *frame;
     zend_vm_stack stack;
@@ -38,28 +38,6 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
 /* Runs engine code that must be called while one request replaces another (a directive's handler, chdir). It may
  * allocate, raise errors, throw, and even bail out: no script's handler is called, errors are not reported, exceptions
  * are dropped, and the memory limit does not apply. Returns false if it has bailed out; the worker is then tainted. */
-bool shim_quietly(void (*step)(void *), void *argument);
-
-/* Whether shim_quietly() is running; errors are not reported meanwhile. */
-bool shim_is_quiet(void);
-
-/* ---- The transfer by libcurl that a request waits in (transfers.c) ---- */
-
-/* Returns the transfer that runs on this thread and clears it; NULL if none was running. */
-void *shim_transfer_suspend(void);
-void shim_transfer_resume(void *suspended);
-
-/* An easy handle in a multi handle, as libcurl knows them. */
-typedef struct shim_transfer_pair {
-    void *many;
-    void *handle;
-} shim_transfer_pair;
-
-/* Returns the pair of the last call of curl_multi_add_handle() on this thread. */
-shim_transfer_pair shim_transfer_last_added(void);
-/* Ends the transfer, unless it has ended by itself. For libcurl, the easy handle is no longer in the multi handle; for
- * PHP, it stays there until a script removes it: the multi handle has a message that the transfer was aborted. May
- * wait; runs no script code. */
-void shim_transfer_abandon(shim_transfer_pair pair);
+bool shim_call_suppressed(void (*step)(void *), void *argument);
 
 #endif

@@ -4,7 +4,7 @@
  * whose variables do not change, and a bailout never crosses a frame of the host. Engine state whose cleanup a bailout
  * skips is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
  * tell the engine that it is shutting down, and the protection of the cycle collector. The state of extensions is
- * restored by after_jump.c. */
+ * restored by recover_flags.c. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -15,7 +15,7 @@
 shim_checkpoint shim_checkpoint_here(void)
 {
     return (shim_checkpoint){
-        .descent = shim_descent_here(),
+        .free_depth = shim_free_depth_here(),
         .mutexes = shim_mutexes_held(),
         .frame = EG(current_execute_data),
         .stack = EG(vm_stack),
@@ -31,11 +31,11 @@ shim_checkpoint shim_checkpoint_here(void)
 
 /* ---- after a bailout ---- */
 
-static void put_back(const shim_checkpoint *place)
+static void restore(const shim_checkpoint *place)
 {
     shim_own_worker.tainted = true;
     if (shim_current != NULL) {
-        shim_current->jumped = true;
+        shim_current->bailed_out = true;
     }
     if (ZEND_OBSERVER_ENABLED) {
         zend_observer_fcall_end_all();
@@ -60,14 +60,15 @@ static void put_back(const shim_checkpoint *place)
     CG(unclean_shutdown) = 0;
     shim_current_span = place->span;
     shim_mutexes_return_to(place->mutexes);
-    shim_output_mend();
-    shim_descent_return_to(place->descent);
+    shim_output_recover();
+    shim_stacks_drop_without_output();
+    shim_free_depth_return_to(place->free_depth);
     shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {
         zend_fiber_switch_unblock();
     }
     shim_collector_unprotect();
-    shim_memory_limit_after_jump();
+    shim_memory_limit_after_bailout();
 }
 
 bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argument)
@@ -81,24 +82,17 @@ bool shim_guard(const shim_checkpoint *here, void (*step)(void *), void *argumen
     if (ended && !CG(unclean_shutdown)) {
         return true;
     }
-    put_back(here);
+    restore(here);
     (void)shim_overflow_report();
     return false;
 }
 
 /* ---- in the middle of a switch ---- */
 
-static __thread bool is_quiet;
-
-bool shim_is_quiet(void)
-{
-    return is_quiet;
-}
-
-bool shim_quietly(void (*step)(void *), void *argument)
+bool shim_call_suppressed(void (*step)(void *), void *argument)
 {
     const shim_checkpoint here = shim_checkpoint_here();
-    const bool was_quiet = is_quiet;
+    const bool was_in_switch = shim_in_switch;
     /* Throwing changes the current frame: use this one instead of the script's, which is not involved. */
     zend_execute_data frame;
     zend_object *const exception = EG(exception);
@@ -109,15 +103,15 @@ bool shim_quietly(void (*step)(void *), void *argument)
     ZVAL_UNDEF(&EG(user_error_handler));
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
-    shim_bottom_enter(&frame);
-    is_quiet = true;
+    shim_root_frame_enter(&frame);
+    shim_in_switch = true;
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);
     if (EG(exception) != NULL) {
         /* Thrown by the engine; no script holds a reference to it. */
         OBJ_RELEASE(EG(exception));
     }
-    is_quiet = was_quiet;
+    shim_in_switch = was_in_switch;
     EG(current_execute_data) = here.frame;
     EG(exception) = exception;
     EG(prev_exception) = earlier;

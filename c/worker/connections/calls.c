@@ -100,14 +100,14 @@ static void end_of_call(shim_owned *thing)
 
 /* ---- functions ---- */
 
-static zend_object *followed_argument(zend_execute_data *execute_data, uint32_t number)
+static zend_object *tracked_argument(zend_execute_data *execute_data, uint32_t number)
 {
     if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
         return NULL;
     }
     zval *argument = ZEND_CALL_ARG(execute_data, number);
     ZVAL_DEREF(argument);
-    return Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false) ? Z_OBJ_P(argument) : NULL;
+    return Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_tracked(Z_OBJ_P(argument), false) ? Z_OBJ_P(argument) : NULL;
 }
 
 static bool is_named(const zend_function *function, const char *name)
@@ -126,17 +126,17 @@ static bool is_being_made(const zend_object *object, const zend_function *functi
 /* Returns the object that the call concerns; NULL if it is not followed. */
 static zend_object *subject_of(zend_execute_data *execute_data)
 {
-    if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_followed(Z_OBJ(EX(This)), false)) {
-        zend_object *argument = is_being_made(Z_OBJ(EX(This)), EX(func)) ? followed_argument(execute_data, 1) : NULL;
+    if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_tracked(Z_OBJ(EX(This)), false)) {
+        zend_object *argument = is_being_made(Z_OBJ(EX(This)), EX(func)) ? tracked_argument(execute_data, 1) : NULL;
         return argument != NULL ? argument : Z_OBJ(EX(This));
     }
-    return followed_argument(execute_data, 1);
+    return tracked_argument(execute_data, 1);
 }
 
 /* Assigns an object that the call has created to the connection. */
 static void adopt(shim_connection *root, zend_object *object)
 {
-    shim_connection *made = shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    shim_connection *made = shim_object_is_tracked(object, true) ? shim_connection_find(object) : NULL;
     if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
         made->effects = root->effects;
         shim_connection_belongs(made, root);
@@ -194,7 +194,7 @@ static void call_nothing(INTERNAL_FUNCTION_PARAMETERS)
 {
     shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (Z_TYPE_P(return_value) == IS_OBJECT) {
-        (void)shim_object_is_followed(Z_OBJ_P(return_value), true);
+        (void)shim_object_is_tracked(Z_OBJ_P(return_value), true);
     }
 }
 
@@ -258,7 +258,7 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
 
 ZEND_NAMED_FUNCTION(shim_call_on_two_connections)
 {
-    zend_object *other = shim_connections_take_turns() ? followed_argument(execute_data, 1) : NULL;
+    zend_object *other = shim_connections_take_turns() ? tracked_argument(execute_data, 1) : NULL;
     shim_call call = {0};
     if (other == NULL || shim_call_begin(&call, other)) {
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);

@@ -108,7 +108,7 @@ static zend_object *opened_by(zend_execute_data *execute_data, const zval *resul
 static shim_connection *note_persistent(zend_execute_data *execute_data, const zval *result, bool persists)
 {
     zend_object *object = opened_by(execute_data, result);
-    shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    shim_connection *connection = object != NULL && shim_object_is_tracked(object, true) ? shim_connection_find(object) : NULL;
     if (connection == NULL || !shim_kind_is_connection(connection->kind) ||
         !(persists || turned_out_persistent(connection))) {
         return NULL;
@@ -124,7 +124,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     const bool is_kept_by_pgsql = is_called(execute_data, "pg_pconnect");
     zend_object *object = opened_by(execute_data, &nothing);
     const bool persists =
-        is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
+        is_persistent(execute_data, object != NULL && shim_object_is_tracked(object, false) ? object : NULL);
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
         if (is_kept_by_pgsql) {
             shim_user_note_persistent();

@@ -3,15 +3,16 @@
 #define SVC_WORKER_CONNECTIONS_H
 
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "worker/bailout/bailout.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
 
-/* ---- The connections of an object that several requests use one after the other (apart.c) ---- */
+/* ---- The connections of an object that several requests use one after the other (exclusive.c) ---- */
 
 /* Called when the running request passes the object on to a later request, which then uses it alone: sets apart every
  * connection that the request has opened and that the object refers to, directly or indirectly. */
-void shim_connections_set_apart(zend_object *object);
+void shim_connections_set_exclusive(zend_object *object);
 
 /* ---- connection.c ---- */
 
@@ -88,7 +89,7 @@ typedef struct shim_connection {
     /* A persistent store: all of a thread may be one connection. */
     bool is_persistent;
     /* Serial numbers of the request that has changed the session's state (statements.c), and of the one that has generated
-     * the session's last ID (figures.c). */
+     * the session's last ID (last_ids.c). */
     uint64_t stateful_for;
     uint64_t identified_for;
     /* The figures of requests that have lent the connection (figures.c). */
@@ -101,7 +102,7 @@ typedef struct shim_connection {
      * changes. */
     shim_kept *options;
     zval option_before;
-    /* svc is making a call on it, which leaves no trace in the records of requests (options.c, figures.c). */
+    /* svc is making a call on it, which leaves no trace in the records of requests (options.c, last_ids.c). */
     bool is_in_own_call;
     /* The number of rows fetched from a statement, and the serial number of the request that has fetched them. */
     zend_long fetched;
@@ -207,7 +208,7 @@ bool shim_calls_install(void);
 ZEND_NAMED_FUNCTION(shim_call_on_connection);
 ZEND_NAMED_FUNCTION(shim_call_on_two_connections);
 
-/* ---- The end of a request's use of connections (cleaning.c) ---- */
+/* ---- The end of a request's use of connections (release.c) ---- */
 
 /* Called when no script code of the request is left to run; again if later destructors have used connections. Cleans its
  * connections, closes those that cannot be cleaned, and releases all of them. May wait; runs no script code; changes the
@@ -302,7 +303,7 @@ void *shim_pdo_sqlite(zend_object *object);
  *
  * The figures on the client's side (IDs, counts and errors of mysqlnd, the row ID of SQLite, the SQLSTATE of PDO) are saved
  * when a request lends its connection, and restored when it gets the connection back. Neither sends anything to the server.
- * For IDs on the server's side, see last_ids.h. */
+ * For IDs on the server's side, see last_ids.c. */
 
 typedef struct shim_figures {
     shim_mysqlnd_figures mysqlnd;
@@ -316,7 +317,7 @@ typedef struct shim_figures_aside {
     shim_figures figures;
     /* The figures are saved, and not restored yet. */
     bool are_aside;
-    /* The number of the session variable that holds its last ID, or 0; whether that ID is lost (figures.c). */
+    /* The number of the session variable that holds its last ID, or 0; whether that ID is lost (last_ids.c). */
     unsigned id_kept_in;
     bool is_id_lost;
 } shim_figures_aside;
@@ -327,6 +328,14 @@ void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner
 void shim_figures_put_back(shim_connection *connection);
 /* Frees the figures of a request that ends, on all connections. */
 void shim_figures_end(const shim_fiber *fiber);
+shim_figures shim_figures_read(const shim_connection *connection);
+void shim_figures_write(const shim_connection *connection, const shim_figures *figures);
+/* Returns the figures of a request; NULL if it has never lent the connection. */
+shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t request);
+/* Returns the mysqlnd connection behind PDO or mysqli; NULL for other databases. */
+void *shim_figures_mysqlnd(const shim_connection *connection);
+
+/* ---- last_ids.c ---- */
 
 /* The last generated ID that the server keeps for a session: LAST_INSERT_ID(), lastval().
  *
@@ -336,11 +345,12 @@ void shim_figures_end(const shim_fiber *fiber);
  *
  * FOUND_ROWS(), ROW_COUNT(), SHOW WARNINGS and changes() of SQLite are not restored: they describe the last statement of
  * any request. */
+
 /* Saves and restores IDs before a call of the running request with these effects (statements.c). Returns false if the call
  * reads an ID that is lost. */
 bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
 
-/* ---- Followed classes and functions (following.c) ---- */
+/* ---- Followed classes and functions (intercept.c) ---- */
 
 /* Follows the classes and functions of the loaded extensions; called before any thread runs PHP. Without owners, requests
  * do not wait for each other, but leave connections clean. Returns false if PHP has no reserved slot left for functions. */
@@ -355,10 +365,18 @@ void shim_iterators_follow(zend_class_entry *class);
 /* The same for a subclass that was linked before. */
 void shim_iterators_follow_heir(zend_class_entry *class);
 
-/* ---- Streams of large objects (large_objects.c) ---- */
+/* ---- Streams of SQLite's blobs (blobs.c) ---- */
 
+/* Makes a stream that a call on the connection has just opened usable only for requests that own the connection. Ignores
+ * other kinds of streams. */
+void shim_blob_follow(php_stream *stream, shim_connection *connection);
 /* Closes the connection's blobs. Their streams are empty from now on. */
 void shim_blobs_end(const shim_connection *connection);
+/* Returns the connection of such a stream; NULL for other streams, or once the connection is freed. */
+zend_object *shim_blob_connection(const php_stream *stream);
+
+/* ---- Streams of large objects (large_objects.c) ---- */
+
 
 /* Returns the wrapper for a function of this name, in lower case; NULL if it opens no such stream. */
 zif_handler shim_large_object_wrapper(const char *name);
@@ -390,7 +408,7 @@ void shim_objects_follow(zend_class_entry *class, shim_kind kind);
 void shim_objects_follow_heir(zend_class_entry *class);
 /* Whether the object is of such a class. An object that its extension has created without calling the class's function gets
  * its record here: as the request's if `is_new`, as a free one otherwise. */
-bool shim_object_is_followed(zend_object *object, bool is_new);
+bool shim_object_is_tracked(zend_object *object, bool is_new);
 /* Releases unreferenced objects whose release was postponed because another request used their connection. */
 void shim_objects_free_postponed(void);
 void shim_objects_forget_postponed(void);
@@ -483,11 +501,11 @@ void shim_stores_end(const shim_fiber *fiber);
 /* Makes PHP's functions take the sockets of their streams. Called before any thread runs PHP. */
 void shim_streams_follow(void);
 
-/* ---- Resets a connection for the next request, by kind (tidying.c) ---- */
+/* ---- Resets a connection for the next request, by kind (reset.c) ---- */
 
 /* Rolls back an open transaction, drains or closes unread results. Returns whether the next request can use the connection.
  * Runs no script code; may throw, raise errors and bail out. */
-bool shim_connection_tidy(shim_connection *connection);
+bool shim_connection_reset(shim_connection *connection);
 /* Executes a statement without rows. Returns whether it succeeded. May throw, raise errors and bail out, too. */
 bool shim_connection_execute(shim_connection *connection, const char *statement);
 /* Releases session locks that a request has left (statements.c). May throw, raise errors and bail out, too. */

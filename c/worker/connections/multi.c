@@ -5,8 +5,9 @@
  *
  * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and expect a
  * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
- * silently: it is aborted, and the library gets its message (worker/bailout/transfers.c). */
+ * silently: it is aborted, and the library gets its message (php/bailout/transfers.c). */
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
@@ -18,7 +19,7 @@ static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t numb
     }
     zval *argument = ZEND_CALL_ARG(execute_data, number);
     ZVAL_DEREF(argument);
-    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false)
+    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_tracked(Z_OBJ_P(argument), false)
                                       ? shim_connection_find(Z_OBJ_P(argument))
                                       : NULL;
     return connection != NULL && connection->kind == kind ? connection : NULL;

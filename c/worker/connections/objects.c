@@ -268,7 +268,7 @@ static void follow(zend_object *object, shim_kind kind, bool is_new)
     }
 }
 
-bool shim_object_is_followed(zend_object *object, bool is_new)
+bool shim_object_is_tracked(zend_object *object, bool is_new)
 {
     if (object->handlers->free_obj != free_object) {
         /* Extensions skip that function only for their base classes; other objects may just look alike

@@ -6,7 +6,7 @@
  * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
  * find (statements.c). A connection with such state is lent only if the wait of its owner may depend on the borrower
  * (worker/connections/owners/turns.c). The figures of the owner's last statement are saved when a connection is lent
- * (figures.c, figures.c). */
+ * (figures.c, last_ids.c). */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/connections/connections.h"
@@ -116,7 +116,7 @@ static bool is_part(const shim_connection *one, const part *of)
     }
     const shim_owned *thing = shim_connection_thing((shim_connection *)one);
     return thing == of->thing || (of->thing == shim_turn_joint() && one->user == of->owner && thing->owner == NULL &&
-                                  !thing->is_leased && !thing->is_apart);
+                                  !thing->is_leased && !thing->is_exclusive);
 }
 
 static bool is_restless(const shim_connection *one, const void *of)

@@ -77,8 +77,8 @@ typedef struct shim_stack {
     zend_fiber_context *context;
     /* The request that was running when the stack was last left; 0 for a boot script. */
     uint64_t left_by;
-    /* The outermost call on the stack that frees an object or array (php/engine/deep.c). */
-    const void *descent;
+    /* The outermost call on the stack that frees an object or array (php/engine/iterative_free.c). */
+    const void *free_depth;
     /* The number of loads of code in progress on the stack (worker/engine/loading.c). */
     unsigned loads;
     /* The output handler whose callback is on the stack, and the one that was running when the stack was last entered. */
@@ -117,5 +117,19 @@ void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size);
 int shim_stacks_place(void);
 /* Call after PHP has started. Returns false if PHP has no free slot in the contexts of fibers. */
 bool shim_stacks_install(void);
+
+/* ---- The root frame of a request, or of engine code that is called in the middle of a switch (root_frame.c) ---- */
+
+void shim_root_frame_define(zend_class_entry *class, zend_module_entry *module);
+/* Initializes `frame` as the root frame, and makes it the current one. */
+void shim_root_frame_enter(zend_execute_data *frame);
+
+/* ---- The memory that pcre shares among matches (pcre_match_data.c) ---- */
+
+/* Call after PHP has started the boot request: from now on, requests of this thread match without the shared memory.
+ * Returns false if out of memory. */
+bool shim_pcre_match_data_begin(void);
+/* Call after the boot request has ended. */
+void shim_pcre_match_data_end(void);
 
 #endif

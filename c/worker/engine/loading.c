@@ -153,7 +153,7 @@ static void forget_loads_of(const shim_stack *stack)
 static zif_handler php_opcache_compile_file;
 
 /* Continues after a function of PHP has caught a bailout: the engine is not shutting down. */
-static void go_on_after_jump(void)
+static void continue_after_bailout(void)
 {
     shim_own_worker.tainted = true;
     CG(unclean_shutdown) = 0;
@@ -169,7 +169,7 @@ static ZEND_FUNCTION(guarded_opcache_compile_file)
     php_opcache_compile_file(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     end_load(own);
     if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
-        go_on_after_jump();
+        continue_after_bailout();
     }
 }
 

@@ -366,7 +366,7 @@ static void leave_stack(shim_stack *stack, bool is_at_rest)
 {
     note_output(stack);
     stack->left_by = shim_current != NULL ? shim_current->serial : 0;
-    stack->descent = shim_descent_here();
+    stack->free_depth = shim_free_depth_here();
     if (stack->saved == NULL) {
         stack->saved = new_saved();
     }
@@ -387,7 +387,7 @@ static void leave_stack(shim_stack *stack, bool is_at_rest)
 static void enter_stack(shim_stack *stack, bool is_at_rest)
 {
     stack->output_before = OG(running);
-    shim_descent_return_to(stack->descent);
+    shim_free_depth_return_to(stack->free_depth);
     if (stack->saved == NULL) {
         return;
     }

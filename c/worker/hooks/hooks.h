@@ -141,7 +141,6 @@ bool shim_hook_is_on_for(shim_hook hook, const void *caller);
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle);
 
 /* The return address of the function that uses this macro. */
-#define SHIM_CALLER __builtin_return_address(0)
 
 /* ---- sleep(), usleep(), time_nanosleep() and time_sleep_until() (sleeps.c) ---- */
 

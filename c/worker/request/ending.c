@@ -13,7 +13,6 @@
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. The response is decided
  * before anything is freed. The time limit covers everything up to the last code of the script, and restarts after the
  * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
-#include "async/task/task.h"
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
@@ -25,6 +24,7 @@
 #include "shim.h"
 #include "worker/bailout/bailout.h"
 #include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/connections/instances/instances.h"
 #include "worker/engine/engine.h"
 #include "worker/request/request.h"
@@ -222,20 +222,20 @@ static void forget_object(shim_fiber *fiber)
 static shim_outcome outcome_of(const shim_context *context)
 {
     const shim_outcome outcome = shim_outcome_of(context);
-    return outcome == SHIM_FATAL && context->jumped ? SHIM_LOST : outcome;
+    return outcome == SHIM_FATAL && context->bailed_out ? SHIM_LOST : outcome;
 }
 
-static void after_jump(shim_fiber *fiber)
+static void recover_flags(shim_fiber *fiber)
 {
     (void)fiber;
-    shim_after_jump();
+    shim_bailout_recover();
 }
 
 /* Resets the flags that a bailout has left set. */
-static void mend(shim_fiber *fiber, const shim_checkpoint *here)
+static void recover(shim_fiber *fiber, const shim_checkpoint *here)
 {
     if (fiber->context.fatal) {
-        (void)shim_step(here, after_jump, fiber);
+        (void)shim_step(here, recover_flags, fiber);
     }
 }
 
@@ -253,7 +253,7 @@ static void answer(shim_fiber *fiber, const shim_checkpoint *here)
         context->finished = true;
     }
     zend_llist_clean(&PG(tick_functions));
-    mend(fiber, here);
+    recover(fiber, here);
     call_shutdown_functions(here);
     if (is_of_own_loop(fiber)) {
         (void)shim_step(here, take_first_request_boot, fiber);
@@ -263,7 +263,7 @@ static void answer(shim_fiber *fiber, const shim_checkpoint *here)
     }
     end_fibers(fiber, here);
     (void)shim_step(here, end_buffers, fiber);
-    mend(fiber, here);
+    recover(fiber, here);
     while (fiber->state.modules_started > 0) {
         (void)shim_step(here, stop_extensions, fiber);
     }
@@ -344,7 +344,7 @@ static void end_body(shim_fiber *fiber)
 static void end_globals(shim_fiber *fiber)
 {
     if (fiber->state.globals_begun) {
-        shim_globals_end(is_of_own_loop(fiber) && !fiber->context.jumped);
+        shim_globals_end(is_of_own_loop(fiber) && !fiber->context.bailed_out);
     }
 }
 
@@ -353,7 +353,7 @@ static void end_tasks(shim_fiber *fiber)
 {
     if (fiber->context.tasks.count > 0) {
         zend_unset_timeout();
-        shim_owned_tasks_end(&fiber->context.tasks);
+        SHIM_CALL_REQUEST_HOOKS(finish, &fiber->context);
         zend_set_timeout(EG(timeout_seconds), 1);
     }
 }
@@ -408,7 +408,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     answer(fiber, here);
     /* Destructors have a time limit of their own: the response may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
-    if (fiber->context.jumped) {
+    if (fiber->context.bailed_out) {
         /* Its files stay open until the worker boots again; other requests may be waiting for their locks. */
         shim_locks_end(fiber, true);
     }
@@ -420,7 +420,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     drop(fiber, here);
     end_instances(fiber, here);
     drop(fiber, here);
-    shim_owned_tasks_cancel(&fiber->context.tasks);
+    SHIM_CALL_REQUEST_HOOKS(cancel, &fiber->context);
     end_fibers(fiber, here);
     shim_connections_end(fiber, here);
     hand_instances_on(fiber, here);
@@ -453,7 +453,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     shim_modules_reset();
     shim_process_end();
     shim_connections_leave(fiber);
-    shim_locks_end(fiber, fiber->context.jumped);
+    shim_locks_end(fiber, fiber->context.bailed_out);
     shim_own_children_end(&fiber->context);
     shim_memory_limit_apply();
 }

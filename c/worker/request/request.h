@@ -40,14 +40,18 @@ ZEND_NAMED_FUNCTION(shim_wait_writable);
 
 /* ---- A worker that serves (worker.c) ---- */
 
-/* The boot request is about to shut down: clears the state of the worker. */
-void shim_worker_forget(void);
-
-/* Serves tasks until the thread ends. Call after the script has ended. */
-void shim_worker_serve_tasks(void);
-
-/* The functions that scripts call to serve; see main/classes.c. */
+/* The functions that scripts call to serve (worker_class.c). */
 ZEND_METHOD(Svc_Worker, serve);
 PHP_FUNCTION(frankenphp_handle_request);
+
+/* ---- Svc\Worker, and the functions that need worker mode (worker_class.c) ---- */
+
+void shim_worker_declare(zend_module_entry *module);
+
+/* ---- What worker mode adds to requests of classic mode (request_hooks.c) ---- */
+
+extern const shim_request_hooks shim_worker_request_hooks;
+/* Call after PHP has started. */
+void shim_wait_hooks_install(void);
 
 #endif

@@ -2,14 +2,13 @@
  *
  * The script runs as a regular PHP request and calls Svc\Worker::serve(). While it serves, the boot request is
  * suspended, and the host's loop begins requests (run.c), resumes waiting ones, and sleeps. */
-#include "async/task/task.h"
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "php/files/files.h"
 #include "php/request/request.h"
 #include "shim.h"
 #include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
 #include "worker/engine/engine.h"
 #include "worker/request/request.h"
 #include "worker/stack/stack.h"
@@ -39,7 +38,7 @@ static bool enter(bool is_side_by_side)
 /* Releases the tasks and locks of a request that will not be resumed, because others may wait for them. */
 static void lose(shim_fiber *fiber)
 {
-    shim_owned_tasks_lose(&fiber->context.tasks);
+    SHIM_CALL_REQUEST_HOOKS(lose, &fiber->context);
     shim_locks_end(fiber, true);
 }
 
@@ -115,7 +114,7 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
 }
 
 /* Serves tasks inside a function call: requests need a frame below them. */
-void shim_worker_serve_tasks(void)
+static void call_serve_tasks(void)
 {
     zend_internal_function function = {
         .type = ZEND_INTERNAL_FUNCTION,
@@ -235,7 +234,7 @@ void shim_worker_leaves(shim_view reason)
 }
 
 /* The boot request is about to shut down: clears the state of the worker. */
-void shim_worker_forget(void)
+static void forget(void)
 {
     if (shim_own_worker.tainted) {
         /* As after any fatal error, no destructor runs, and nothing is freed individually. */
@@ -250,4 +249,23 @@ void shim_worker_forget(void)
     shim_own_worker = (shim_worker){0};
     shim_handler = (shim_request_handler){0};
     memset(&boot_state, 0, sizeof(boot_state));
+}
+
+static shim_outcome boot(const shim_request *request, void *host, const shim_worker_info *info, void (*serve)(void))
+{
+    const shim_boot_steps steps = {
+        .started = shim_pcre_match_data_begin, .serve = serve, .stop = forget, .stopped = shim_pcre_match_data_end};
+    shim_own_worker.info = *info;
+    shim_own_worker.is_for_tasks = serve != NULL;
+    return shim_script_run(request, host, &steps);
+}
+
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    return boot(request, host, info, NULL);
+}
+
+shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    return boot(request, host, info, call_serve_tasks);
 }

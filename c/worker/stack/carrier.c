@@ -51,7 +51,7 @@ shim_obstacle shim_fiber_obstacle(void)
            : shim_is_collecting()                         ? SHIM_OBSTACLE_COLLECTING
            : OG(running) != NULL                          ? SHIM_OBSTACLE_OUTPUT
            : zend_fiber_switch_blocked()                  ? SHIM_OBSTACLE_SWITCH
-           : shim_values_are_marked(shim_running->bottom) ? SHIM_OBSTACLE_MARKS
+           : shim_values_are_marked(shim_running->root_frame) ? SHIM_OBSTACLE_MARKS
                                                           : SHIM_NO_OBSTACLE;
 }
 
@@ -66,7 +66,7 @@ void shim_fiber_switch_out(shim_fiber *fiber)
     if (EG(active_fiber) != NULL) {
         EG(active_fiber)->execute_data = EG(current_execute_data);
     }
-    fiber->bottom->prev_execute_data = NULL;
+    fiber->root_frame->prev_execute_data = NULL;
     switch_to(fiber->loop);
 }
 
@@ -86,8 +86,8 @@ static void enter_stack(shim_fiber *fiber)
     EG(vm_stack_top) = page->top + ZEND_CALL_FRAME_SLOT;
     EG(vm_stack_end) = page->end;
     EG(vm_stack_page_size) = ZEND_FIBER_VM_STACK_SIZE;
-    fiber->bottom = (zend_execute_data *)page->top;
-    shim_bottom_enter(fiber->bottom);
+    fiber->root_frame = (zend_execute_data *)page->top;
+    shim_root_frame_enter(fiber->root_frame);
     EG(jit_trace_num) = 0;
 #ifdef ZEND_CHECK_STACK_LIMIT
     char *base = zend_fiber_stack_base(fiber->carrier.stack);
@@ -139,7 +139,7 @@ static shim_fiber *make(void)
     if (fiber == NULL) {
         return NULL;
     }
-    if (!shim_quietly(build, fiber) || !fiber->is_carried) {
+    if (!shim_call_suppressed(build, fiber) || !fiber->is_carried) {
         free(fiber);
         return NULL;
     }
@@ -161,8 +161,8 @@ static void run(shim_fiber *fiber)
     shim_context *before = shim_current;
     shim_running = fiber;
     fiber->loop = EG(current_fiber_context);
-    if (fiber->bottom != NULL) {
-        fiber->bottom->prev_execute_data = EG(current_execute_data);
+    if (fiber->root_frame != NULL) {
+        fiber->root_frame->prev_execute_data = EG(current_execute_data);
     }
     switch_to(fiber->innermost);
     shim_running = NULL;

@@ -217,7 +217,7 @@ shim_woken shim_park(const shim_wait_set *set)
     if (shim_is_cancelled()) {
         return (shim_woken){.by = SHIM_WOKEN_BY_CANCEL};
     }
-    if (!shim_guards_lift(&fiber->guards, fiber->bottom)) {
+    if (!shim_guards_lift(&fiber->guards, fiber->root_frame)) {
         return (shim_woken){.by = SHIM_NEVER_PARKED};
     }
     const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();

@@ -133,9 +133,9 @@ typedef struct shim_fiber {
     /* The function that the carrier runs for each request, from its beginning to its end. */
     void (*serve)(struct shim_fiber *fiber);
     zend_fiber_context carrier;
-    /* The carrier's VM stack, and the bottom frame on it. */
+    /* The carrier's VM stack, and the root frame on it. */
     zend_vm_stack vm_stack;
-    zend_execute_data *bottom;
+    zend_execute_data *root_frame;
     /* The context of the loop, to which it switches, and the context to resume: the carrier's, or that of a fiber that
      * the request has created. */
     zend_fiber_context *loop;
@@ -196,10 +196,6 @@ size_t shim_ready_count(void);
 
 /* ---- Cancelled tasks (cancel.c) ---- */
 
-/* Whether the current request is a task that has been cancelled. */
-bool shim_is_cancelled(void);
-/* Throws the exception for a wait of a cancelled task. */
-extern void (*shim_throw_cancelled)(void);
 /* Call when a request parks and when it continues: shim_tasks_look wakes only parked ones. */
 void shim_cancel_watch(shim_fiber *fiber);
 void shim_cancel_unwatch(shim_fiber *fiber);

@@ -56,7 +56,7 @@ bool shim_state_unfit(size_t index, shim_unfit *unfit)
     const shim_part *part;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
-            *unfit = (shim_unfit){view_of_name(part->module), i >= shim_library_parts_count};
+            *unfit = (shim_unfit){view_of_name(part->module), i >= shim_library_extensions_count};
             return true;
         }
     }

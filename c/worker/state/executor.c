@@ -10,55 +10,13 @@ static __thread shim_executor_state baseline;
 
 static void read_members(shim_executor_state *state)
 {
-    *state = (shim_executor_state){
-        .error_reporting = EG(error_reporting),
-        .exit_status = EG(exit_status),
-        .ticks_count = EG(ticks_count),
-        .user_error_handler_error_reporting = EG(user_error_handler_error_reporting),
-        .user_error_handler = EG(user_error_handler),
-        .user_exception_handler = EG(user_exception_handler),
-        .user_error_handlers_error_reporting = EG(user_error_handlers_error_reporting),
-        .user_error_handlers = EG(user_error_handlers),
-        .user_exception_handlers = EG(user_exception_handlers),
-        .exception_class = EG(exception_class),
-        .error_handling = EG(error_handling),
-        .variable_width_locale = CG(variable_width_locale),
-        .ascii_compatible_locale = CG(ascii_compatible_locale),
-        .in_autoload = EG(in_autoload),
-        .exception = EG(exception),
-        .prev_exception = EG(prev_exception),
-        .opline_before_exception = EG(opline_before_exception),
-        .fake_scope = EG(fake_scope),
-        .filename_override = EG(filename_override),
-        .lineno_override = EG(lineno_override),
-        .unclean_shutdown = CG(unclean_shutdown),
-    };
+    SHIM_EXECUTOR_MEMBERS(SHIM_READ_MEMBER)
     SHIM_READ_BACKTRACE(&state->fatal_backtrace);
 }
 
 static void write_members(const shim_executor_state *state)
 {
-    EG(error_reporting) = state->error_reporting;
-    EG(exit_status) = state->exit_status;
-    EG(ticks_count) = state->ticks_count;
-    EG(user_error_handler_error_reporting) = state->user_error_handler_error_reporting;
-    ZVAL_COPY_VALUE(&EG(user_error_handler), &state->user_error_handler);
-    ZVAL_COPY_VALUE(&EG(user_exception_handler), &state->user_exception_handler);
-    EG(user_error_handlers_error_reporting) = state->user_error_handlers_error_reporting;
-    EG(user_error_handlers) = state->user_error_handlers;
-    EG(user_exception_handlers) = state->user_exception_handlers;
-    EG(exception_class) = state->exception_class;
-    EG(error_handling) = state->error_handling;
-    CG(variable_width_locale) = state->variable_width_locale;
-    CG(ascii_compatible_locale) = state->ascii_compatible_locale;
-    EG(in_autoload) = state->in_autoload;
-    EG(exception) = state->exception;
-    EG(prev_exception) = state->prev_exception;
-    EG(opline_before_exception) = state->opline_before_exception;
-    EG(fake_scope) = state->fake_scope;
-    EG(filename_override) = state->filename_override;
-    EG(lineno_override) = state->lineno_override;
-    CG(unclean_shutdown) = state->unclean_shutdown;
+    SHIM_EXECUTOR_MEMBERS(SHIM_WRITE_MEMBER)
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
@@ -166,32 +124,6 @@ static void forget_handlers(void)
     zval none;
     ZVAL_UNDEF(&none);
     SHIM_WRITE_BACKTRACE(&none);
-}
-
-/* The number of frames that are kept of a fatal error's backtrace. */
-enum { FRAMES = 1000 };
-
-void shim_executor_shorten_backtrace(void)
-{
-    zval whole, innermost;
-    SHIM_READ_BACKTRACE(&whole);
-    if (Z_TYPE(whole) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL(whole)) <= FRAMES) {
-        return;
-    }
-    array_init_size(&innermost, FRAMES);
-    zval *frame;
-    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(whole), frame) {
-        if (zend_hash_num_elements(Z_ARRVAL(innermost)) == FRAMES) {
-            break;
-        }
-        Z_TRY_ADDREF_P(frame);
-        zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
-    } ZEND_HASH_FOREACH_END();
-    SHIM_WRITE_BACKTRACE(&innermost);
-    /* The frames hold the values that the trace refers to; a collection would run destructors in the middle of the error. */
-    const bool was_protected = gc_protect(true);
-    zval_ptr_dtor(&whole);
-    gc_protect(was_protected);
 }
 
 bool shim_executor_holds(void)

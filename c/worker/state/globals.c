@@ -137,7 +137,7 @@ static void directory_has_changed(void)
 {
     void *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
     if (function != NULL && zend_get_extension("Zend OPcache") != NULL) {
-        (void)shim_quietly(call_chdir, function);
+        (void)shim_call_suppressed(call_chdir, function);
     }
 }
 

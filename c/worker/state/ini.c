@@ -62,7 +62,7 @@ void shim_ini_release(void)
 
 /* ---- handlers ---- */
 
-/* Their directives are stored in a struct that moves as a whole (worker/state/own_parts.c). Directives of the session
+/* Their directives are stored in a struct that moves as a whole (worker/state/php_extensions.c). Directives of the session
  * extension cannot be changed during a session, and its save handler has state beyond the directive. */
 static const char *const whole_modules[] = {"session", "zlib"};
 
@@ -191,7 +191,7 @@ static HashTable *take_modified(void)
     EG(modified_ini_directives) = NULL;
     if (all.modified != NULL) {
         zend_hash_internal_pointer_reset_ex(all.modified, &all.at);
-        while (!shim_quietly(tell_of_starting_point, &all)) {
+        while (!shim_call_suppressed(tell_of_starting_point, &all)) {
         }
     }
     return all.modified;
@@ -215,7 +215,7 @@ void shim_ini_suspend(shim_ini_state *state)
 void shim_ini_resume(shim_ini_state *state)
 {
     values all = {.state = state};
-    while (state->count > 0 && !shim_quietly(tell_of_own, &all)) {
+    while (state->count > 0 && !shim_call_suppressed(tell_of_own, &all)) {
     }
     for (uint32_t i = 0; i < state->count; i++) {
         const shim_ini_value *own = &state->values[i];

@@ -10,11 +10,11 @@
 
 const shim_part *shim_part_at(size_t index)
 {
-    if (index < shim_library_parts_count) {
-        return &shim_library_parts[index];
+    if (index < shim_library_extensions_count) {
+        return &shim_library_extensions[index];
     }
-    index -= shim_library_parts_count;
-    return index < shim_own_parts_count ? &shim_own_parts[index] : NULL;
+    index -= shim_library_extensions_count;
+    return index < shim_php_extensions_count ? &shim_php_extensions[index] : NULL;
 }
 
 /* Whether PHP's directives confirm the declared layout of the struct. */

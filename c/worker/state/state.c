@@ -5,6 +5,7 @@
  * request's. Some handlers write more than the directive's value (a new default_charset changes the current encoding of
  * mbstring), so the extensions' state is then reset again. */
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
 #include "worker/bailout/bailout.h"

@@ -9,34 +9,45 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
+/* ---- Members of PHP's structs that travel one by one ---- */
+
+/* For lists of EACH(the macro that accesses the member, its struct, its name): declares it with the type that it has in
+ * PHP's struct, and reads and writes it. */
+#define SHIM_DECLARE_MEMBER(access, type, member) __typeof__(((type *)NULL)->member) member;
+#define SHIM_READ_MEMBER(access, type, member) state->member = access(member);
+#define SHIM_WRITE_MEMBER(access, type, member) access(member) = state->member;
+
 /* ---- The engine's members that belong to a request (executor.c) ---- */
 
+#define SHIM_EXECUTOR_MEMBERS(EACH) \
+    EACH(EG, zend_executor_globals, error_reporting) \
+    EACH(EG, zend_executor_globals, exit_status) \
+    EACH(EG, zend_executor_globals, ticks_count) \
+    EACH(EG, zend_executor_globals, user_error_handler_error_reporting) \
+    EACH(EG, zend_executor_globals, user_error_handler) \
+    EACH(EG, zend_executor_globals, user_exception_handler) \
+    EACH(EG, zend_executor_globals, user_error_handlers_error_reporting) \
+    EACH(EG, zend_executor_globals, user_error_handlers) \
+    EACH(EG, zend_executor_globals, user_exception_handlers) \
+    EACH(EG, zend_executor_globals, exception_class) \
+    EACH(EG, zend_executor_globals, error_handling) \
+    EACH(CG, zend_compiler_globals, variable_width_locale) \
+    EACH(CG, zend_compiler_globals, ascii_compatible_locale) \
+    /* The classes that the request's autoloaders are loading. */ \
+    EACH(EG, zend_executor_globals, in_autoload) \
+    /* A pending exception: a callback may have thrown before the engine waits for something. */ \
+    EACH(EG, zend_executor_globals, exception) \
+    EACH(EG, zend_executor_globals, prev_exception) \
+    EACH(EG, zend_executor_globals, opline_before_exception) \
+    EACH(EG, zend_executor_globals, fake_scope) \
+    EACH(EG, zend_executor_globals, filename_override) \
+    EACH(EG, zend_executor_globals, lineno_override) \
+    /* Whether an extension or the engine has caught a bailout of the request. */ \
+    EACH(CG, zend_compiler_globals, unclean_shutdown)
+
 typedef struct shim_executor_state {
-    int error_reporting;
-    int exit_status;
-    int ticks_count;
-    int user_error_handler_error_reporting;
-    zval user_error_handler;
-    zval user_exception_handler;
-    zend_stack user_error_handlers_error_reporting;
-    zend_stack user_error_handlers;
-    zend_stack user_exception_handlers;
-    zend_class_entry *exception_class;
-    zend_error_handling_t error_handling;
-    bool variable_width_locale;
-    bool ascii_compatible_locale;
+    SHIM_EXECUTOR_MEMBERS(SHIM_DECLARE_MEMBER)
     zval fatal_backtrace;
-    /* The classes that the request's autoloaders are loading. */
-    HashTable *in_autoload;
-    /* A pending exception: a callback may have thrown before the engine waits for something. */
-    zend_object *exception;
-    zend_object *prev_exception;
-    const zend_op *opline_before_exception;
-    shim_scope *fake_scope;
-    zend_string *filename_override;
-    zend_long lineno_override;
-    /* Whether an extension or the engine has caught a bailout of the request. */
-    bool unclean_shutdown;
 } shim_executor_state;
 
 void shim_executor_capture(void);
@@ -49,23 +60,23 @@ void shim_executor_reset(void);
 /* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.h. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
-/* Call before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
- * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
- * frames. */
-void shim_executor_shorten_backtrace(void);
 
 /* ---- The state of the streams layer (streams.c) ---- */
 
+#define SHIM_STREAMS_MEMBERS(EACH) \
+    EACH(FG, php_file_globals, pclose_ret) \
+    EACH(FG, php_file_globals, user_stream_current_filename) \
+    EACH(FG, php_file_globals, default_context) \
+    EACH(FG, php_file_globals, stream_wrappers) \
+    EACH(FG, php_file_globals, stream_filters) \
+    EACH(FG, php_file_globals, wrapper_errors) \
+    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into \
+     * it. */ \
+    EACH(FG, php_file_globals, tmp_host_buf) \
+    EACH(FG, php_file_globals, tmp_host_buf_len)
+
 typedef struct shim_streams_state {
-    int pclose_ret;
-    const char *user_stream_current_filename;
-    php_stream_context *default_context;
-    HashTable *stream_wrappers;
-    HashTable *stream_filters;
-    HashTable *wrapper_errors;
-    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into it. */
-    char *tmp_host_buf;
-    size_t tmp_host_buf_len;
+    SHIM_STREAMS_MEMBERS(SHIM_DECLARE_MEMBER)
 } shim_streams_state;
 
 void shim_streams_capture(void);
@@ -80,12 +91,6 @@ void shim_streams_end(bool keeps);
 void shim_streams_give(void);
 /* Puts the baseline snapshot in place, whatever the current state. */
 void shim_streams_reset(void);
-/* Prevents scripts from closing the stream. */
-void shim_keep_open(php_stream *stream);
-/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
-php_stream_context *shim_context_copy(const php_stream_context *context);
-/* Returns a notifier that calls the same callback; NULL for NULL. */
-php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 void shim_input_install(void);
 /* The request of this body has ended: detaches the streams that the request has opened, which read nothing from now on.
@@ -151,8 +156,8 @@ void shim_ini_end(void);
 
 /* Which parts of extensions' structs belong to a request: the tables, as read by the code that moves them.
  *
- * PHP's own extensions have headers (worker/state/own_parts.c). Those that wrap libraries have none, or headers that require
- * the library's (worker/state/library_parts.c). */
+ * PHP's own extensions have headers (worker/state/php_extensions.c). Those that wrap libraries have none, or headers that require
+ * the library's (worker/state/library_extensions.c). */
 
 typedef struct shim_range {
     size_t offset;
@@ -204,10 +209,10 @@ typedef struct shim_part {
 
 #define SHIM_DIRECTIVE(type, member, name) {name, offsetof(type, member)}
 
-/* ---- The parts of extensions that wrap libraries (library_parts.c) ---- */
+/* ---- The parts of extensions that wrap libraries (library_extensions.c) ---- */
 
-extern const shim_part shim_library_parts[];
-extern const size_t shim_library_parts_count;
+extern const shim_part shim_library_extensions[];
+extern const size_t shim_library_extensions_count;
 
 /* ---- The event loops of a request (loops.c) ---- */
 
@@ -264,10 +269,10 @@ bool shim_modules_hold(const shim_part *part);
 /* Whether any part of the extension's state is known to belong to a request. */
 bool shim_modules_travel(const char *name);
 
-/* ---- The parts of PHP's own extensions (own_parts.c) ---- */
+/* ---- The parts of PHP's own extensions (php_extensions.c) ---- */
 
-extern const shim_part shim_own_parts[];
-extern const size_t shim_own_parts_count;
+extern const shim_part shim_php_extensions[];
+extern const size_t shim_php_extensions_count;
 
 /* ---- The superglobals of a request (superglobals.c) ---- */
 
@@ -278,8 +283,6 @@ typedef struct shim_superglobals_state {
     zval session;
 } shim_superglobals_state;
 
-/* Leaves the superglobals empty for scripts, in both modes. Call once, while extensions start. */
-void shim_superglobals_hide(void);
 void shim_superglobals_capture(void);
 void shim_superglobals_release(void);
 void shim_superglobals_begin(void);
@@ -329,7 +332,7 @@ void shim_variables_end(shim_variables_state *state);
  * Invariants. `begin` first acquires everything it needs and then puts it in place, without any call that could bail
  * out: a bailout leaves the baseline snapshot intact, and parts that have not begun are not ended. Saved state is
  * allocated with malloc in `prepare`, before the host learns that the request waits. `suspend` and `resume` cannot
- * fail, cannot bail out and run no script code; engine code that could is called through shim_quietly(). `end` may run
+ * fail, cannot bail out and run no script code; engine code that could is called through shim_call_suppressed(). `end` may run
  * script code, and is a guarded step.
  *
  * The boot request itself is suspended while its worker serves, and resumed when the worker has ended. */

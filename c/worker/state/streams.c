@@ -4,6 +4,7 @@
  * contexts too. Registrations by a request end with it, unless the script runs its own loop: code registers wrappers
  * and filters once, at their first use, and in such a script the tables of that request become the script's own. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/state/state.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
@@ -23,28 +24,12 @@ static __thread struct {
 
 static void read_members(shim_streams_state *state)
 {
-    *state = (shim_streams_state){
-        .pclose_ret = FG(pclose_ret),
-        .user_stream_current_filename = FG(user_stream_current_filename),
-        .default_context = FG(default_context),
-        .stream_wrappers = FG(stream_wrappers),
-        .stream_filters = FG(stream_filters),
-        .wrapper_errors = FG(wrapper_errors),
-        .tmp_host_buf = FG(tmp_host_buf),
-        .tmp_host_buf_len = FG(tmp_host_buf_len),
-    };
+    SHIM_STREAMS_MEMBERS(SHIM_READ_MEMBER)
 }
 
 static void write_members(const shim_streams_state *state)
 {
-    FG(pclose_ret) = state->pclose_ret;
-    FG(user_stream_current_filename) = state->user_stream_current_filename;
-    FG(default_context) = state->default_context;
-    FG(stream_wrappers) = state->stream_wrappers;
-    FG(stream_filters) = state->stream_filters;
-    FG(wrapper_errors) = state->wrapper_errors;
-    FG(tmp_host_buf) = state->tmp_host_buf;
-    FG(tmp_host_buf_len) = state->tmp_host_buf_len;
+    SHIM_STREAMS_MEMBERS(SHIM_WRITE_MEMBER)
 }
 
 void shim_streams_reset(void)
@@ -57,28 +42,6 @@ void shim_streams_reset(void)
 }
 
 /* ---- contexts ---- */
-
-php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier)
-{
-    if (notifier == NULL) {
-        return NULL;
-    }
-    php_stream_notifier *copy = php_stream_notification_alloc();
-    *copy = *notifier;
-    /* Assigned only once it is complete: freeing an incomplete copy would free values of the original. */
-    SHIM_COPY_NOTIFIED(copy, notifier);
-    return copy;
-}
-
-php_stream_context *shim_context_copy(const php_stream_context *context)
-{
-    php_stream_context *copy = php_stream_context_alloc();
-    zval_ptr_dtor(&copy->options);
-    /* Scripts separate shared options before they change them. */
-    ZVAL_COPY(&copy->options, &context->options);
-    copy->notifier = shim_notifier_copy(context->notifier);
-    return copy;
-}
 
 static bool says_something(const php_stream_context *context)
 {
@@ -249,11 +212,6 @@ void shim_streams_give(void)
     FG(stream_wrappers) = kept.wrappers;
     FG(stream_filters) = kept.factories;
     BG(user_filter_map) = kept.filters;
-}
-
-void shim_keep_open(php_stream *stream)
-{
-    stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
 }
 
 /* ---- php://input, bound to the request that has opened it ---- */

@@ -158,7 +158,7 @@ bool shim_superglobals_prepare(void)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         if (zend_hash_find(&EG(symbol_table), keys[i]) == NULL) {
-            return shim_quietly(make_entries, NULL);
+            return shim_call_suppressed(make_entries, NULL);
         }
     }
     return true;
@@ -199,51 +199,6 @@ void shim_superglobals_end(void)
         zval old = PG(http_globals)[i];
         ZVAL_EMPTY_ARRAY(&PG(http_globals)[i]);
         zval_ptr_dtor(&old);
-    }
-}
-
-/* ---- without superglobals ---- */
-
-/* The variables of $_SERVER that describe the server and not the request, in addition to the environment of the process. */
-static const char *const of_server[] = {
-    "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
-};
-
-static zend_auto_global_callback hidden[SHIM_SUPERGLOBALS];
-
-/* Lets PHP build the array, for filter_input() and Svc\Request, and gives scripts a different one. */
-static bool build_hidden(zend_string *name)
-{
-    int index = 0;
-    while (index < SHIM_SUPERGLOBALS - 1 && !zend_string_equals_cstr(name, names[index], strlen(names[index]))) {
-        index++;
-    }
-    bool armed = hidden[index] != NULL && hidden[index](name);
-    zval left;
-    ZVAL_EMPTY_ARRAY(&left);
-    if (strcmp(names[index], "_SERVER") == 0 && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
-        ZVAL_ARR(&left, shim_process_variables_copy());
-        for (size_t i = 0; i < sizeof(of_server) / sizeof(of_server[0]); i++) {
-            size_t length = strlen(of_server[i]);
-            zval *value = zend_hash_str_find(Z_ARRVAL(PG(http_globals)[TRACK_VARS_SERVER]), of_server[i], length);
-            if (value != NULL) {
-                Z_TRY_ADDREF_P(value);
-                zend_hash_str_update(Z_ARRVAL(left), of_server[i], length, value);
-            }
-        }
-    }
-    zend_hash_update(&EG(symbol_table), name, &left);
-    return armed;
-}
-
-void shim_superglobals_hide(void)
-{
-    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
-        zend_auto_global *known = zend_hash_str_find_ptr(CG(auto_globals), names[i], strlen(names[i]));
-        if (known != NULL && i != ENVIRONMENT) {
-            hidden[i] = known->auto_global_callback;
-            known->auto_global_callback = build_hidden;
-        }
     }
 }
 

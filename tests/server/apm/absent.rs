@@ -1,5 +1,5 @@
 //! The plugin apm changes nothing in PHP while it is off.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use std::collections::BTreeSet;
 

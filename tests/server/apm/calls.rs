@@ -1,5 +1,5 @@
 //! The plugin apm: calls of databases, stores and HTTP servers become spans and behave as before.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! The plugin apm: calls that are cut short, and the calls after them.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! The plugin apm: calls of every form and with any arguments behave as without the plugin.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::{Value, json};
 

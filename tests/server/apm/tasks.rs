@@ -1,5 +1,5 @@
 //! The plugin apm: calls inside background tasks belong to the trace of the task's requester.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace", feature = "async"))]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 //! The limits of the async pool: its queue, the tasks in flight, and a pool without threads.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, TaskBooks, TaskServer, assert_like};

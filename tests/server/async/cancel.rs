@@ -1,5 +1,5 @@
 //! Cancelling tasks that are queued, parked, executing opcodes, inside a C call, or settled.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{Mode, TaskBooks, TaskServer, TaskSvc, assert_like, everywhere, in_requests};

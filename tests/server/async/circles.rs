@@ -1,5 +1,5 @@
 //! Circular structures of scripts: code that follows them terminates.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{MODES, TaskServer, everywhere};
 

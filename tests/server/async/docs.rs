@@ -1,5 +1,5 @@
 //! The examples of the page about background tasks, unchanged.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use tempfile::TempDir;
 

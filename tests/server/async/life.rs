@@ -1,5 +1,5 @@
 //! The life of async threads: their entry file, a roll, the death of a thread, a failing boot, and the shutdown.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use std::process::Stdio;
 

@@ -1,5 +1,5 @@
 //! Tasks leave no memory behind, neither in their thread nor in the thread that awaits them.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::tasks::{Mode, TaskServer, TaskSvc, assert_laws};
 

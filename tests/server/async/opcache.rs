@@ -1,5 +1,5 @@
 //! Tasks with OPcache, without OPcache, during its restarts, and across changes of files.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::sync::counter::{Counter, Flag};
 

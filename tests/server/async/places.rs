@@ -1,6 +1,6 @@
 //! An awaited task always gets a place to run, with any number of awaiting tasks, few threads, and many thread
 //! replacements.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use svc_core::limits::LINGERING_MIN;
 

@@ -1,5 +1,5 @@
 //! The end of a request with tasks: which are cancelled, which continue, in which order, and how long it can take.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use std::time::{Duration, Instant};
 

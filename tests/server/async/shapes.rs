@@ -3,7 +3,7 @@
 //! (`scripts/sanitize.sh`).
 //!
 //! `TASKS` sets the number of tasks; `make tasks` runs many.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use std::fs;
 

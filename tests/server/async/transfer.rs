@@ -2,7 +2,7 @@
 //! during the transfer.
 //!
 //! An extension of the test calls the transfer functions directly.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "async"))]
 
 use std::process::Command;
 use std::sync::OnceLock;

@@ -1,5 +1,5 @@
 //! Compares the decisions about requests that wait for each other with a model that tries all possibilities.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::process::Command;
 

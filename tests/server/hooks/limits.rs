@@ -1,5 +1,5 @@
 //! The runtime hook `net` when a wait is aborted: time limits and cancellations.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Locks in Redis and PostgreSQL that requests poll for with `usleep()`, with runtime hooks: the lock excludes all others,
 //! and every request gets its turn.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

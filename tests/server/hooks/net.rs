@@ -1,5 +1,5 @@
 //! The runtime hook `net`: one thread waits for many connections at once.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

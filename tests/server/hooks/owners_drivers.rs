@@ -1,5 +1,5 @@
 //! Owners of connections, driver by driver: mysqli, libpq, Redis, Memcached, curl, and streams of the boot script.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

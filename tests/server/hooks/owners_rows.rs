@@ -1,5 +1,5 @@
 //! Rows and results that arrive later: lazy rows of PDO, and asynchronous queries of mysqli.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

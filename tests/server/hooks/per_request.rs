@@ -1,5 +1,5 @@
 //! Svc\per_request(): an object with one instance per request.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, Mode, TaskServer, TaskSvc, assert_like};

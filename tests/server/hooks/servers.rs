@@ -1,5 +1,5 @@
 //! The runtime hook `net` when the peer goes away.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

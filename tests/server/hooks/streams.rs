@@ -1,6 +1,6 @@
 //! PHP's own streams that several requests of a thread share, with TLS and without it: requests take turns, and none reads
 //! the answer of another one, wherever it is on its way.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Spans in a real OpenTelemetry Collector: its output file contains what it understood.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

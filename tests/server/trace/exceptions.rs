@@ -1,5 +1,5 @@
 //! Exceptions in traces: in spans that scripts create, and in requests.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Svc\Trace: spans that scripts create.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use serde_json::{Value, json};
 

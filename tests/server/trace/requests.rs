@@ -1,5 +1,5 @@
 //! Requests as spans: the data that a collector gets.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "trace"))]
 
 use rustix::process::Signal;
 use serde_json::json;

@@ -1,5 +1,5 @@
 //! php://input that outlives its request: it reads no data of another request, and its memory stays valid.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use serde_json::{Value, json};
 

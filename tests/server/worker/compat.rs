@@ -1,5 +1,5 @@
 //! The objects and functions of worker mode, and scripts that were written for other servers.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 use svc_testing::Svc;

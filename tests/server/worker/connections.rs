@@ -1,5 +1,5 @@
 //! Connections of requests that take turns on one thread: `pg_connect()` finds only the request's own connections again.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,5 +1,5 @@
 //! Structures of any depth: freeing them never crashes the process, on any stack.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::eventually;

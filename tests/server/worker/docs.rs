@@ -1,5 +1,5 @@
 //! The example of the page about PHP, unchanged.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 

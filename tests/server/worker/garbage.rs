@@ -1,5 +1,5 @@
 //! Garbage that requests leave: an idle worker collects it, so that no later request has to.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 

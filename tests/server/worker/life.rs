@@ -1,5 +1,5 @@
 //! The life of a worker from outside: boot, clients that leave, the shutdown, and the metrics.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use rustix::process::Signal;
 

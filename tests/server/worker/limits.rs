@@ -1,5 +1,5 @@
 //! Limits of a worker: the time limit of each request, the worker's memory, and its number of concurrent requests.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::time::{Duration, Instant};
 

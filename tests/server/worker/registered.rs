@@ -1,5 +1,5 @@
 //! Registrations that code makes once, on first use: which requests see them, in each kind of worker.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 

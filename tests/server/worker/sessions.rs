@@ -1,5 +1,5 @@
 //! Sessions of requests that take turns on one thread.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::path::Path;
 

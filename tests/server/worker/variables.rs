@@ -1,5 +1,5 @@
 //! `$_SERVER` in worker mode, where one request's strings may serve the next.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use svc_testing::Svc;
 use svc_testing::client::eventually;

@@ -2,7 +2,7 @@
 //! that several requests block: with PHP in this process, and with a clock that the test moves.
 //!
 //! One test, because PHP starts once per process and ends on the thread that started it.
-#![cfg(feature = "php")]
+#![cfg(all(feature = "php", feature = "worker"))]
 
 use std::fs;
 use std::io::{self, Write};

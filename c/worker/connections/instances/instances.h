@@ -23,7 +23,7 @@ zend_function *shim_forwarding_target(const zend_function *method, const zend_ob
  *
  * Invariant. The instances in use and the idle ones together never exceed the number of places. Requests wait for a place
  * in the queue of their thread (worker/connections/owners/turns.c). */
-typedef struct shim_source {
+typedef struct shim_instance_pool {
     /* The handlers of the object, through which the source is found. */
     zend_object_handlers handlers;
     /* The handlers of its class. */
@@ -38,11 +38,11 @@ typedef struct shim_source {
     shim_places places;
     zval *idle;
     uint32_t idle_count;
-} shim_source;
+} shim_instance_pool;
 
 /* Returns the running request's instance, and creates it on first use. NULL if it has thrown. The proxy is the object that
  * scripts have. */
-zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source);
+zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *source);
 /* Returns the running request's instance; NULL if it has none. */
 zend_object *shim_own_instance_find(const zend_object *proxy);
 /* Whether there are instances that are neither closed nor kept. */

@@ -32,7 +32,7 @@ static const char *reason(shim_turn turn)
                                    : ", and the request has waited until its time limit";
 }
 
-static bool throw_unserved(const shim_source *source, shim_turn turn)
+static bool throw_unserved(const shim_instance_pool *source, shim_turn turn)
 {
     if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
         shim_throw_cancelled();
@@ -50,7 +50,7 @@ static bool throw_unserved(const shim_source *source, shim_turn turn)
 
 /* Takes a place for an instance, and waits for it if necessary. Fills `instance` with an idle one, or with undefined if the
  * caller has to create one. Returns false if it has thrown. */
-static bool take_from(shim_source *source, zval *instance)
+static bool take_from(shim_instance_pool *source, zval *instance)
 {
     const shim_turn turn = shim_turn_take_place(&source->places);
     if (turn != SHIM_TURN_HERE) {
@@ -64,7 +64,7 @@ static bool take_from(shim_source *source, zval *instance)
 }
 
 /* Releases the place, with a reusable instance or undefined. Runs no script code. */
-static void give_back(shim_source *source, zval *instance)
+static void give_back(shim_instance_pool *source, zval *instance)
 {
     if (!Z_ISUNDEF_P(instance)) {
         ZVAL_COPY_VALUE(&source->idle[source->idle_count++], instance);
@@ -91,7 +91,7 @@ typedef struct maker {
 
 struct shim_own_instance {
     zend_object *proxy;
-    shim_source *source;
+    shim_instance_pool *source;
     phase phase;
     /* Undefined while the factory runs, and once the instance is closed. */
     zval instance;
@@ -198,7 +198,7 @@ static void withdraw(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
     forget_makers(entry);
-    shim_source *source = entry->source;
+    shim_instance_pool *source = entry->source;
     zend_object *held = entry->proxy;
     zval none;
     ZVAL_UNDEF(&none);
@@ -221,7 +221,7 @@ static zend_object *use(shim_own_instance *entry);
 static zend_object *refuse(const zend_class_entry *class, const char *why);
 
 /* Calls the factory. Meanwhile the list may grow, another fiber may create the instance, and the request may end. */
-static zend_object *make(zend_object *proxy, shim_source *source)
+static zend_object *make(zend_object *proxy, shim_instance_pool *source)
 {
     zval made;
     ZVAL_UNDEF(&made);
@@ -257,7 +257,7 @@ static zend_object *make(zend_object *proxy, shim_source *source)
     return has_instance(entry) ? use(entry) : refuse(class, "and that of this request is being closed");
 }
 
-static zend_object *take(zend_object *proxy, shim_source *source)
+static zend_object *take(zend_object *proxy, shim_instance_pool *source)
 {
     zval instance;
     shim_own_instances *own = &shim_current->instances;
@@ -297,7 +297,7 @@ static zend_object *refuse(const zend_class_entry *class, const char *why)
     return NULL;
 }
 
-zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source)
+zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *source)
 {
     shim_own_instance *entry = find(proxy);
     if (has_instance(entry)) {
@@ -372,7 +372,7 @@ bool shim_own_instances_are_open(const shim_context *context)
     return last(&context->instances, is_open) >= 0;
 }
 
-static bool is_reset(shim_source *source, zval *instance)
+static bool is_reset(shim_instance_pool *source, zval *instance)
 {
     zval result;
     ZVAL_UNDEF(&result);
@@ -389,7 +389,7 @@ static bool may_keep(shim_context *context, size_t at)
     shim_own_instance *entry = &context->instances.list[at];
     const bool is_first_time = entry->phase == IN_USE;
     entry->phase = ENDING;
-    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->jumped && context->owner != NULL &&
+    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->bailed_out && context->owner != NULL &&
            is_reset(entry->source, &entry->instance);
 }
 
@@ -409,7 +409,7 @@ void shim_own_instance_end(shim_context *context)
     const size_t at = (size_t)last(&context->instances, is_open);
     if (may_keep(context, at)) {
         context->instances.list[at].phase = KEPT;
-        shim_connections_set_apart(Z_OBJ(context->instances.list[at].instance));
+        shim_connections_set_exclusive(Z_OBJ(context->instances.list[at].instance));
         return;
     }
     shim_own_instance *entry = &context->instances.list[at];

@@ -12,9 +12,9 @@
 
 ZEND_NAMED_FUNCTION(shim_proxy_forward);
 
-static shim_source *source_of(const zend_object *proxy)
+static shim_instance_pool *source_of(const zend_object *proxy)
 {
-    return (shim_source *)((char *)(uintptr_t)proxy->handlers - XtOffsetOf(shim_source, handlers));
+    return (shim_instance_pool *)((char *)(uintptr_t)proxy->handlers - XtOffsetOf(shim_instance_pool, handlers));
 }
 
 static void free_object(zend_object *object);
@@ -329,7 +329,7 @@ static zend_array *only_public(zend_array *properties)
 
 static HashTable *list_properties(zend_object *object)
 {
-    shim_source *source = source_of(object);
+    shim_instance_pool *source = source_of(object);
     zend_array *properties = only_public(copy_properties(object, ZEND_PROP_PURPOSE_ARRAY_CAST));
     if (source->properties != NULL) {
         zend_array_release(source->properties);
@@ -351,7 +351,7 @@ static zend_array *list_properties_for(zend_object *object, zend_prop_purpose pu
 
 static HashTable *list_references(zend_object *object, zval **table, int *table_count)
 {
-    shim_source *source = source_of(object);
+    shim_instance_pool *source = source_of(object);
     zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
     zend_get_gc_buffer_add_zval(buffer, &source->factory);
     zend_get_gc_buffer_add_zval(buffer, &source->reset);
@@ -371,7 +371,7 @@ static void destruct(zend_object *object)
 /* Frees the object as one of its class that was never constructed. */
 static void free_object(zend_object *object)
 {
-    shim_source *source = source_of(object);
+    shim_instance_pool *source = source_of(object);
     const zend_object_handlers *real = source->real;
     zval_ptr_dtor(&source->factory);
     zval_ptr_dtor(&source->reset);
@@ -435,7 +435,7 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
     if (proxy == NULL) {
         return;
     }
-    shim_source *source = ecalloc(1, sizeof(*source));
+    shim_instance_pool *source = ecalloc(1, sizeof(*source));
     source->class = wanted;
     source->places.max = max;
     source->real = proxy->handlers;

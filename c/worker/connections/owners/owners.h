@@ -24,7 +24,7 @@
  *            ▼                                  ▼        │ gives all back       │          ▼ the request ends
  *         free                        the joint owner's ─┘                    (is_leased, owner == NULL)
  *            │
- *            │ the request that opened it passed it on to one request at a time (is_apart)
+ *            │ the request that opened it passed it on to one request at a time (is_exclusive)
  *            ▼
  *      free, apart ──first touch──▶ (owner != NULL) ──end of that request──▶ free, apart
  *
@@ -37,7 +37,7 @@
  *  - A request that needs a thing with another owner joins the thread's one queue. It receives the thing in the moment in
  *    which that becomes free, before it runs: no request overtakes it, and once it is woken by its turn, it is the owner.
  *  - The end of a request has this order: its script, shutdown functions and destructors; the cleaning of its connections,
- *    which it still owns (worker/connections/cleaning.c); the turn of the first in the queue; the wait for its tasks.
+ *    which it still owns (worker/connections/release.c); the turn of the first in the queue; the wait for its tasks.
  *
  * A task that awaits tasks of its thread waits in the same queue: they may need what it owns.
  *
@@ -82,7 +82,7 @@ typedef struct shim_owned {
     /* The running request that has opened it, or that leases it. */
     shim_fiber *owner;
     bool is_leased;
-    bool is_apart;
+    bool is_exclusive;
     /* A lease that lasts until another request needs the thing. */
     bool is_passed_on;
     /* Whether it is at rest is unknown: its bytes are of a protocol that svc does not follow. */
@@ -185,7 +185,7 @@ void shim_turns_end(const shim_fiber *fiber);
 /* The same, but keeps leases, whose calls are still in progress. */
 void shim_turns_release(const shim_fiber *fiber);
 /* Excludes a thing that the running request has opened from those of the joint owner, once it is free. */
-void shim_turn_set_apart(shim_owned *thing);
+void shim_turn_set_exclusive(shim_owned *thing);
 /* Whether the request has opened anything that would pass to the joint owner. */
 bool shim_turns_has_opened(const shim_fiber *fiber);
 /* Forgets all owners and waiters: the thread has a new worker, or is a forked child. */
@@ -219,9 +219,9 @@ void shim_socket_connected(int descriptor);
 /* Called before the running request sends or receives: waits until it owns the socket. Returns false if the call has to
  * fail, with errno set. Otherwise keeps errno. */
 bool shim_socket_take(int descriptor);
-/* Applies shim_turn_set_apart to a connection and its sockets, or to a stream's socket. */
-void shim_socket_set_apart(shim_owned *connection);
-void shim_socket_set_stream_apart(int descriptor);
+/* Applies shim_turn_set_exclusive to a connection and its sockets, or to a stream's socket. */
+void shim_socket_set_exclusive(shim_owned *connection);
+void shim_socket_set_stream_exclusive(int descriptor);
 /* Releases the connection (shim_turn_give) unless it is passed on, and releases its shared sockets. */
 void shim_socket_give(shim_owned *connection);
 /* Whether another connection uses one of its sockets, too. */
@@ -272,5 +272,15 @@ void shim_uses_forget(void);
 bool shim_uses_install(void);
 /* Returns the number of that slot; functions have a slot of the same number. */
 int shim_uses_place(void);
+
+/* ---- Locks on files (file_locks.c) ---- */
+
+/* Call when the request ends. If it has ended by a bailout, its files stay open, and the flock() locks that it still
+ * holds are released; otherwise they belong to the objects that it has left behind. */
+void shim_locks_end(const shim_fiber *holder, bool give_back);
+void shim_locks_stop(void);
+/* Whether a parked request waits for a lock on the descriptor. */
+bool shim_is_being_locked(int descriptor);
+void shim_locks_install(void);
 
 #endif

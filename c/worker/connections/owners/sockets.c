@@ -112,7 +112,7 @@ static void inherit(note *one)
         return;
     }
     one->socket.is_leased = connection->is_leased;
-    one->socket.is_apart = connection->is_apart;
+    one->socket.is_exclusive = connection->is_exclusive;
     if (one->socket.owner != connection->owner) {
         shim_turn_give(&one->socket);
         if (connection->owner != NULL) {
@@ -163,12 +163,12 @@ bool shim_socket_is_shared(const shim_owned *connection)
     return one != NULL;
 }
 
-void shim_socket_set_apart(shim_owned *connection)
+void shim_socket_set_exclusive(shim_owned *connection)
 {
     for (note *one = connection->sockets; one != NULL; one = one->next) {
-        shim_turn_set_apart(&one->socket);
+        shim_turn_set_exclusive(&one->socket);
     }
-    shim_turn_set_apart(connection);
+    shim_turn_set_exclusive(connection);
 }
 
 /* ---- descriptors ---- */
@@ -253,11 +253,11 @@ bool shim_socket_take(int descriptor)
     return turn == SHIM_TURN_HERE || fail(turn == SHIM_TURN_GONE ? EBADF : ECONNRESET);
 }
 
-void shim_socket_set_stream_apart(int descriptor)
+void shim_socket_set_stream_exclusive(int descriptor)
 {
     note *one = find_known(descriptor);
     if (one != NULL) {
-        shim_turn_set_apart(&one->socket);
+        shim_turn_set_exclusive(&one->socket);
     }
 }
 

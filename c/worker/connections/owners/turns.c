@@ -87,7 +87,7 @@ shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
 
 static bool is_joint(const shim_owned *thing)
 {
-    return thing->owner == NULL && !thing->is_leased && !thing->is_apart;
+    return thing->owner == NULL && !thing->is_leased && !thing->is_exclusive;
 }
 
 static shim_fiber *owner_of(const shim_owned *thing)
@@ -111,17 +111,17 @@ static bool turn_is_here(const shim_owned *thing)
     return shim_running != NULL && owner_of(thing) == shim_running;
 }
 
-void shim_turn_set_apart(shim_owned *thing)
+void shim_turn_set_exclusive(shim_owned *thing)
 {
     if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {
-        thing->is_apart = true;
+        thing->is_exclusive = true;
     }
 }
 
 bool shim_turns_has_opened(const shim_fiber *fiber)
 {
     const shim_owned *thing = turns.owned;
-    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_apart || thing->is_lent ||
+    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_exclusive || thing->is_lent ||
                              thing == &turns.joint)) {
         thing = thing->next;
     }

@@ -62,7 +62,7 @@ static void take_off(zend_fiber_context *stack, bool was_skipped)
 
 /* Ends the uses below `position`, which bailouts have skipped: stacks grow downwards, so no call in progress is below the
  * running function. */
-static void mend(zend_fiber_context *stack, const char *position)
+static void recover(zend_fiber_context *stack, const char *position)
 {
     while (innermost_of(stack) != NULL && innermost_of(stack)->position < position) {
         take_off(stack, true);
@@ -73,7 +73,7 @@ zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
 {
     zend_fiber_context *stack = EG(current_fiber_context);
     const char *position = __builtin_frame_address(0);
-    mend(stack, position);
+    recover(stack, position);
     shim_use *use = malloc(sizeof(*use));
     if (use == NULL) {
         return NULL;
@@ -114,7 +114,7 @@ shim_owned *shim_use_here(void)
 
 zend_never_inline void shim_uses_mend(void)
 {
-    mend(EG(current_fiber_context), __builtin_frame_address(0));
+    recover(EG(current_fiber_context), __builtin_frame_address(0));
 }
 
 void shim_uses_forget(void)

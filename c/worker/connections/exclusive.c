@@ -34,14 +34,14 @@ static void add(walk *walk, zend_refcounted *thing)
 }
 
 /* Only streams of sockets: a cast may change other ones. */
-static void set_stream_apart(const zend_resource *resource)
+static void set_stream_exclusive(const zend_resource *resource)
 {
     php_stream *stream = resource->ptr;
     int descriptor = -1;
     if ((resource->type == php_file_le_stream() || resource->type == php_file_le_pstream()) && stream != NULL &&
         strstr(stream->ops->label, "socket") != NULL &&
         php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS) {
-        shim_socket_set_stream_apart(descriptor);
+        shim_socket_set_stream_exclusive(descriptor);
     }
 }
 
@@ -52,7 +52,7 @@ static void visit(walk *walk, zval *value)
     }
     ZVAL_DEREF(value);
     if (Z_TYPE_P(value) == IS_RESOURCE) {
-        set_stream_apart(Z_RES_P(value));
+        set_stream_exclusive(Z_RES_P(value));
     } else if (Z_TYPE_P(value) == IS_OBJECT || (Z_TYPE_P(value) == IS_ARRAY && Z_REFCOUNTED_P(value))) {
         add(walk, Z_COUNTED_P(value));
     }
@@ -66,11 +66,11 @@ static void visit_all(walk *walk, HashTable *values)
     } ZEND_HASH_FOREACH_END();
 }
 
-static void set_record_apart(const zend_object *object)
+static void set_record_exclusive(const zend_object *object)
 {
     shim_connection *connection = shim_connection_root(shim_connection_find(object));
     if (connection != NULL) {
-        shim_socket_set_apart(&connection->owned);
+        shim_socket_set_exclusive(&connection->owned);
     }
 }
 
@@ -78,7 +78,7 @@ static void visit_object(walk *walk, zend_object *object)
 {
     zval *table = NULL;
     int count = 0;
-    set_record_apart(object);
+    set_record_exclusive(object);
     HashTable *more = object->handlers->get_gc(object, &table, &count);
     for (int i = 0; i < count; i++) {
         visit(walk, &table[i]);
@@ -88,7 +88,7 @@ static void visit_object(walk *walk, zend_object *object)
     }
 }
 
-void shim_connections_set_apart(zend_object *object)
+void shim_connections_set_exclusive(zend_object *object)
 {
     if (!shim_hook_is_on(SHIM_HOOK_NET) || !shim_turns_has_opened(shim_running)) {
         return;

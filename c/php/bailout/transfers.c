@@ -16,7 +16,7 @@
  * libcurl (c/worker/hooks) keeps its own value: other requests run libcurl meanwhile. */
 #include "compat.h"
 #include "php/libc/libc.h"
-#include "worker/bailout/bailout.h"
+#include "php/bailout/bailout.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

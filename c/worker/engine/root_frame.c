@@ -1,13 +1,13 @@
-/* The bottom frame of a request.
+/* The root frame of a request.
  *
  * Scripts see it in their backtraces as Svc\Worker::request(), and the engine names it in its messages. Scripts cannot
  * call it. */
 #include "compat.h"
-#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
 
 static zend_function request = {ZEND_INTERNAL_FUNCTION};
 
-void shim_bottom_define(zend_class_entry *class, zend_module_entry *module)
+void shim_root_frame_define(zend_class_entry *class, zend_module_entry *module)
 {
     request.common.scope = class;
     request.internal_function.module = module;
@@ -15,7 +15,7 @@ void shim_bottom_define(zend_class_entry *class, zend_module_entry *module)
     request.common.function_name = zend_new_interned_string(zend_string_init("request", sizeof("request") - 1, 1));
 }
 
-void shim_bottom_enter(zend_execute_data *frame)
+void shim_root_frame_enter(zend_execute_data *frame)
 {
     memset(frame, 0, sizeof(*frame));
     frame->func = &request;

@@ -1,25 +1,12 @@
-/* The classes and functions of the namespace Svc: their table, and the readers of a worker. */
-#include "async/task/task.h"
-#include "async/transfer/transfer.h"
+/* Svc\Worker, and the functions of scripts that need worker mode. */
 #include "compat.h"
-#include "main/main.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
-#include "php/request/request.h"
-#include "trace/trace.h"
 #include "worker/connections/connections.h"
-#include "worker/connections/instances/instances.h"
+#include "worker/engine/engine.h"
 #include "worker/request/request.h"
 
 static zend_class_entry *class_worker;
-
-ZEND_METHOD(Svc_Worker, serve);
-PHP_FUNCTION(frankenphp_handle_request);
-ZEND_NAMED_FUNCTION(shim_sleep);
-ZEND_NAMED_FUNCTION(shim_wait_readable);
-ZEND_NAMED_FUNCTION(shim_wait_writable);
-
-/* ---- Svc\Worker ---- */
 
 static bool is_worker(void)
 {
@@ -135,7 +122,7 @@ static const zend_function_entry worker_methods[] = {
     ZEND_FE_END
 };
 
-const zend_function_entry shim_worker_functions[] = {
+static const zend_function_entry functions[] = {
     ZEND_NS_NAMED_FE("Svc", sleep, shim_sleep, arginfo_sleep)
     ZEND_NS_NAMED_FE("Svc", wait_readable, shim_wait_readable, arginfo_wait)
     ZEND_NS_NAMED_FE("Svc", wait_writable, shim_wait_writable, arginfo_wait)
@@ -144,17 +131,9 @@ const zend_function_entry shim_worker_functions[] = {
     PHP_FE_END
 };
 
-void shim_classes_register(zend_module_entry *module)
+void shim_worker_declare(zend_module_entry *module)
 {
     class_worker = shim_sealed_class("Svc\\Worker", worker_methods, NULL);
-    shim_bottom_define(class_worker, module);
-    shim_request_class_register();
-    shim_async_exceptions_register();
-    shim_busy_error_register();
-    shim_task_class_register(shim_task_methods);
-    (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
-    (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
-    shim_span_class_register();
-    (void)zend_register_functions(NULL, shim_trace_functions, NULL, MODULE_PERSISTENT);
-    shim_running_install();
+    shim_root_frame_define(class_worker, module);
+    (void)zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT);
 }

@@ -236,7 +236,7 @@ static void dir_end(void *globals)
     }
 }
 
-const shim_part shim_own_parts[] = {
+const shim_part shim_php_extensions[] = {
     {
         .module = "standard",
         .size = sizeof(zend_array_globals),
@@ -337,4 +337,4 @@ const shim_part shim_own_parts[] = {
     },
     {.module = "zlib", .start = true, .stop = true},
 };
-const size_t shim_own_parts_count = sizeof(shim_own_parts) / sizeof(shim_own_parts[0]);
+const size_t shim_php_extensions_count = sizeof(shim_php_extensions) / sizeof(shim_php_extensions[0]);

@@ -13,7 +13,7 @@
  *   streams   user_stream_current_filename: the same name would be refused as recursive
  *   core      in_user_include     include of URLs would be refused
  *             in_error_log        nothing would be logged
- *   output    running             the next output would disable all output (shim_output_mend)
+ *   output    running             the next output would disable all output (shim_output_recover)
  *   engine    error_handling, exception_class: warnings would be thrown
  *             record_errors       errors would be recorded for a class that is no longer being linked
  *             in_autoload         the class would not be looked up again
@@ -25,7 +25,6 @@
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "php/libc/libc.h"
-#include "worker/engine/engine.h"
 
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
@@ -53,8 +52,8 @@ static bool is_half_done(const php_ps_globals *session)
     if (session->in_save_handler || (shim_current != NULL && shim_current->lost_session)) {
         return true;
     }
-    bool has_jumped = CG(unclean_shutdown) || (shim_current != NULL && shim_current->fatal);
-    return has_jumped && session->session_status == php_session_active && !session->auto_start &&
+    bool has_bailed_out = CG(unclean_shutdown) || (shim_current != NULL && shim_current->fatal);
+    return has_bailed_out && session->session_status == php_session_active && !session->auto_start &&
            session->session_started_filename == NULL;
 }
 
@@ -129,13 +128,12 @@ void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *object
 
 /* Called directly after the bailout. The output callback that was interrupted is not called again; the contents of its
  * buffer are sent unchanged. */
-void shim_output_mend(void)
+void shim_output_recover(void)
 {
     if (OG(running) != NULL) {
         OG(running)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
         OG(running) = NULL;
     }
-    shim_stacks_drop_without_output();
 }
 
 void shim_error_handling_reset(void)
@@ -163,7 +161,7 @@ void shim_callee_forget(void)
     }
 }
 
-void shim_after_jump(void)
+void shim_bailout_recover(void)
 {
     BG(serialize_lock) = 0;
     memset(&BG(serialize), 0, sizeof(BG(serialize)));

@@ -389,7 +389,7 @@ typedef struct sockets_globals {
     char *strerror_buf;
 } sockets_globals;
 
-const shim_part shim_library_parts[] = {
+const shim_part shim_library_extensions[] = {
     {.module = "dom", .size = sizeof(dom_globals)},
     {
         .module = "gmp",
@@ -491,4 +491,4 @@ const shim_part shim_library_parts[] = {
         .blank = true,
     },
 };
-const size_t shim_library_parts_count = sizeof(shim_library_parts) / sizeof(shim_library_parts[0]);
+const size_t shim_library_extensions_count = sizeof(shim_library_extensions) / sizeof(shim_library_extensions[0]);

@@ -20,17 +20,17 @@ static bool is_used_by(const shim_connection *connection, const void *user)
     return shim_user_is_noted(connection, user);
 }
 
-typedef struct cleaning {
+typedef struct releasing {
     shim_connection *connection;
     bool is_clean;
     /* The server has closed the connection. */
     bool is_lost;
-} cleaning;
+} releasing;
 
-static void tidy(void *argument)
+static void reset(void *argument)
 {
-    cleaning *one = argument;
-    one->is_clean = shim_connection_tidy(one->connection);
+    releasing *one = argument;
+    one->is_clean = shim_connection_reset(one->connection);
     if (EG(exception) != NULL) {
         one->is_clean = false;
         zend_clear_exception();
@@ -54,12 +54,12 @@ static bool locks_are_its_own(const shim_connection *connection)
     return !has_lender(connection) || connection->locked_by == shim_running_serial();
 }
 
-static void tidy_at_end(void *argument)
+static void reset_at_end(void *argument)
 {
-    cleaning *one = argument;
+    releasing *one = argument;
     one->is_clean = has_lender(one->connection) && shim_connection_is_at_rest(one->connection);
     if (!one->is_clean) {
-        tidy(one);
+        reset(one);
     }
     if (one->is_clean && locks_are_its_own(one->connection)) {
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
@@ -70,13 +70,13 @@ static void tidy_at_end(void *argument)
 
 static void close_it(void *argument)
 {
-    const cleaning *one = argument;
+    const releasing *one = argument;
     shim_connection_close(one->connection);
 }
 
 static void empty_it(void *argument)
 {
-    const cleaning *one = argument;
+    const releasing *one = argument;
     shim_multi_empty(one->connection, one->is_clean);
     zend_clear_exception();
 }
@@ -133,7 +133,7 @@ static bool was_interrupted(shim_connection *connection)
 
 static void clean(shim_connection *connection, const shim_checkpoint *here)
 {
-    cleaning one = {.connection = shim_connection_hold(connection)};
+    releasing one = {.connection = shim_connection_hold(connection)};
     const bool is_broken = was_interrupted(connection);
     /* After a refused wait, libcurl has ended the transfer itself. */
     const bool is_cut = is_broken || (connection->is_cut && !is_lease(connection));
@@ -143,7 +143,7 @@ static void clean(shim_connection *connection, const shim_checkpoint *here)
     } else if (connection->kind == SHIM_KIND_CURL_MULTI) {
         one.is_clean = is_broken;
         (void)shim_guard(here, empty_it, &one);
-    } else if (is_cut || !shim_guard(here, tidy_at_end, &one) || !one.is_clean || was_interrupted(connection)) {
+    } else if (is_cut || !shim_guard(here, reset_at_end, &one) || !one.is_clean || was_interrupted(connection)) {
         (void)shim_guard(here, close_it, &one);
         (void)was_interrupted(connection);
         lose(connection, one.is_lost);

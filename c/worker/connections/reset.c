@@ -97,7 +97,7 @@ static void end_sqlite_statements(const shim_connection *connection, void *datab
     }
 }
 
-static bool tidy_pdo(shim_connection *connection)
+static bool reset_pdo(shim_connection *connection)
 {
     for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_statement, connection)) != NULL;) {
         if (!method_succeeds(one, "closecursor") || (one->object != NULL && shim_pdo_has_result(one->object))) {
@@ -135,7 +135,7 @@ static void free_statement_results(shim_connection *connection)
     }
 }
 
-static bool tidy_mysqli(shim_connection *connection)
+static bool reset_mysqli(shim_connection *connection)
 {
     zend_object *object = connection->object;
     for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_result, connection)) != NULL;) {
@@ -181,7 +181,7 @@ static bool roll_back_pgsql(shim_connection *connection)
     return shim_connection_execute(connection, "ROLLBACK") && pgsql_status(connection->object) == PG_IDLE;
 }
 
-static bool tidy_pgsql(shim_connection *connection)
+static bool reset_pgsql(shim_connection *connection)
 {
     switch (pgsql_status(connection->object)) {
     case PG_ACTIVE:
@@ -206,7 +206,7 @@ static bool redis_is_in_block(shim_connection *connection)
     return number_from(call_method(connection, "getmode", &result), &result) > 0;
 }
 
-static bool tidy_redis(shim_connection *connection)
+static bool reset_redis(shim_connection *connection)
 {
     if (connection->is_subscribed) {
         return false;
@@ -241,7 +241,7 @@ static void finalize_results(shim_connection *connection)
     }
 }
 
-static bool tidy_sqlite(shim_connection *connection)
+static bool reset_sqlite(shim_connection *connection)
 {
     void *database = shim_sqlite_of(connection->object);
     if (shim_sqlite_is_busy(database)) {
@@ -254,23 +254,23 @@ static bool tidy_sqlite(shim_connection *connection)
 
 /* ---- all kinds ---- */
 
-bool shim_connection_tidy(shim_connection *connection)
+bool shim_connection_reset(shim_connection *connection)
 {
     switch (connection->kind) {
     case SHIM_KIND_PDO:
-        return tidy_pdo(connection);
+        return reset_pdo(connection);
     case SHIM_KIND_MYSQLI:
-        return tidy_mysqli(connection);
+        return reset_mysqli(connection);
     case SHIM_KIND_PGSQL:
-        return tidy_pgsql(connection);
+        return reset_pgsql(connection);
     case SHIM_KIND_REDIS:
     case SHIM_KIND_REDIS_ARRAY:
     case SHIM_KIND_REDIS_CLUSTER:
-        return tidy_redis(connection);
+        return reset_redis(connection);
     case SHIM_KIND_MEMCACHED:
         return !connection->is_subscribed;
     case SHIM_KIND_SQLITE:
-        return tidy_sqlite(connection);
+        return reset_sqlite(connection);
     default:
         return true;
     }

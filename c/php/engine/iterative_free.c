@@ -110,30 +110,30 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
 
 /* ---- stacks (stacks.c) and bailouts ---- */
 
-const void *shim_descent_here(void)
+const void *shim_free_depth_here(void)
 {
     return top;
 }
 
-void shim_descent_return_to(const void *descent)
+void shim_free_depth_return_to(const void *free_depth)
 {
-    top = descent;
+    top = free_depth;
 }
 
-void shim_descent_forget(void)
+void shim_free_depth_forget(void)
 {
     top = NULL;
     later.count = 0;
 }
 
-void shim_descent_stop(void)
+void shim_free_depth_stop(void)
 {
     free(later.list);
     later.list = NULL;
     later.count = later.room = 0;
 }
 
-bool shim_deep_install(void)
+bool shim_iterative_free_install(void)
 {
     free_object = (void (*)(zend_object *))dlsym(RTLD_NEXT, "zend_objects_store_del");
     free_array = (void (*)(zend_array *))dlsym(RTLD_NEXT, "zend_array_destroy");

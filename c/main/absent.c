@@ -1,0 +1,115 @@
+/* Functions of shim.h that belong to features which this build does not have. The start refuses the settings that would
+ * call them (install.c). */
+#include "compat.h"
+#include "shim.h"
+
+#ifndef SVC_WORKER
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    (void)request;
+    (void)host;
+    (void)info;
+    return SHIM_FATAL;
+}
+
+shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    return shim_boot(request, host, info);
+}
+
+size_t shim_tasks_look(void)
+{
+    return 0;
+}
+
+void shim_worker_leaves(shim_view reason)
+{
+    (void)reason;
+}
+
+shim_progress shim_request_start(const shim_request *request, void *host)
+{
+    (void)request;
+    (void)host;
+    return SHIM_NOTHING;
+}
+
+void shim_request_here(const shim_request *request, void *host)
+{
+    (void)request;
+    (void)host;
+}
+
+shim_progress shim_fiber_resume(void)
+{
+    return SHIM_NOTHING;
+}
+
+size_t shim_look(void)
+{
+    return 0;
+}
+
+size_t shim_wait(int64_t longest)
+{
+    (void)longest;
+    return 0;
+}
+
+size_t shim_waiters_notify(uint32_t group)
+{
+    (void)group;
+    return 0;
+}
+
+int shim_wake_descriptor(void)
+{
+    return -1;
+}
+
+void shim_worker_facts_read(shim_worker_facts *facts)
+{
+    *facts = (shim_worker_facts){0};
+}
+
+void shim_worker_tidy(void)
+{
+}
+
+int64_t shim_worker_idle_wait(void)
+{
+    return -1;
+}
+
+shim_view shim_library_out_of_reach(size_t index)
+{
+    (void)index;
+    return (shim_view){0};
+}
+
+shim_view shim_state_stray(void)
+{
+    return (shim_view){0};
+}
+
+bool shim_state_unfit(size_t index, shim_unfit *unfit)
+{
+    (void)index;
+    (void)unfit;
+    return false;
+}
+
+bool shim_state_span(size_t index, shim_span *span)
+{
+    (void)index;
+    (void)span;
+    return false;
+}
+#endif
+
+#ifndef SVC_ASYNC
+void shim_parcel_free(shim_parcel *parcel)
+{
+    free(parcel);
+}
+#endif

@@ -1,0 +1,221 @@
+/* The order in which the features of this build are installed: each step needs those above it.
+ *
+ * Only this folder knows which features there are; a build without one leaves out its lines here, and its sources. */
+#include "compat.h"
+#include "main/main.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
+#include "php/libc/libc.h"
+#include "php/opcache/opcache.h"
+#include "php/process/process.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
+#ifdef SVC_WORKER
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
+#include "worker/hooks/hooks.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
+#endif
+#ifdef SVC_ASYNC
+#include "async/task/task.h"
+#endif
+#ifdef SVC_TRACE
+#include "trace/apm/apm.h"
+#include "trace/trace.h"
+#endif
+
+#define NO_HANDLE "PHP has no free resource handle; load fewer extensions"
+
+/* The options of the running start. */
+static const shim_options *start;
+
+typedef struct step {
+    /* One of the two: a step that cannot fail, or one that returns false if it has. */
+    void (*install)(void);
+    bool (*attempt)(void);
+    /* The error of the latter. */
+    const char *failure;
+} step;
+
+static const char *run(const step *steps, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (steps[i].install != NULL) {
+            steps[i].install();
+        } else if (!steps[i].attempt()) {
+            return steps[i].failure;
+        }
+    }
+    return NULL;
+}
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* ---- before PHP ---- */
+
+static bool has_libc_functions(void)
+{
+    return shim_libc_hidden() == NULL;
+}
+
+static const step before_php[] = {
+    {.attempt = has_libc_functions,
+     .failure = "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)"},
+    {.attempt = shim_iterative_free_install, .failure = "libphp does not export the functions that free objects and arrays"},
+    {.attempt = shim_exceptions_prepare, .failure = "libphp does not export the functions that throw exceptions"},
+    {.attempt = shim_uncaught_prepare, .failure = "libphp does not export the functions that report exceptions"},
+    {.attempt = shim_missing_script_prepare,
+     .failure = "libphp does not export the function that reports missing files"},
+#ifdef SVC_WORKER
+    {.attempt = shim_loading_prepare, .failure = "libphp does not export the functions that evaluate class constants"},
+#endif
+    {.install = shim_syscall_elision_install},
+    {.install = shim_own_signals_install},
+#ifdef SVC_WORKER
+    {.install = shim_reactor_install},
+#endif
+    {.install = shim_umask_install},
+    {.install = shim_programs_install},
+};
+
+/* Returns the error of an option that needs a feature which this build does not have. */
+static const char *missing_feature(const shim_options *options)
+{
+#ifndef SVC_WORKER
+    if (options->boots || options->hooks != 0) {
+        return "worker mode, tasks and runtime hooks need a build with the cargo feature `worker`";
+    }
+#endif
+#ifndef SVC_TRACE
+    if (options->traces || options->observes_clients) {
+        return "traces need a build with the cargo feature `trace`";
+    }
+#endif
+    (void)options;
+    return NULL;
+}
+
+const char *shim_install_before_php(const shim_options *options)
+{
+    const char *missing = missing_feature(options);
+    if (missing != NULL) {
+        return missing;
+    }
+    /* In this order, features end a request. */
+#ifdef SVC_ASYNC
+    shim_request_hooks_register(&shim_async_request_hooks);
+#endif
+#ifdef SVC_WORKER
+    shim_request_hooks_register(&shim_worker_request_hooks);
+#endif
+#ifdef SVC_TRACE
+    shim_request_hooks_register(&shim_apm_request_hooks);
+    shim_request_hooks_register(&shim_trace_request_hooks);
+#endif
+    return run(before_php, COUNT(before_php));
+}
+
+/* ---- after PHP's modules ---- */
+
+#ifdef SVC_WORKER
+static void install_hooks(void)
+{
+    shim_hooks_install(start->hooks);
+}
+
+static bool install_connections(void)
+{
+    const bool have_owners = (start->hooks & 1u << SHIM_HOOK_NET) != 0;
+    return (!have_owners && !start->boots) || shim_connections_install(have_owners);
+}
+#endif
+
+#ifdef SVC_TRACE
+static bool install_traces(void)
+{
+    if (!start->traces) {
+        return true;
+    }
+    shim_failures_install();
+    return shim_span_fibers_follow();
+}
+
+static bool install_apm(void)
+{
+    return !start->observes_clients || shim_apm_install(start, shim_trace_place());
+}
+#endif
+
+static const step after_modules[] = {
+    {.install = shim_errors_install},
+    {.install = shim_server_variables_install},
+    {.install = shim_functions_override},
+    {.install = shim_paths_install},
+#ifdef SVC_WORKER
+    {.install = shim_sleeps_install},
+    {.install = install_hooks},
+#endif
+#ifdef SVC_TRACE
+    {.attempt = install_traces, .failure = NO_HANDLE},
+    /* Before connections, so that the connection of an observed call is known by then. */
+    {.attempt = install_apm, .failure = "out of memory"},
+#endif
+#ifdef SVC_WORKER
+    {.attempt = install_connections, .failure = NO_HANDLE},
+#endif
+    {.install = shim_stream_guard_install},
+    {.install = shim_interrupts_install},
+#ifdef SVC_WORKER
+    {.install = shim_input_install},
+    {.install = shim_loading_install},
+    {.install = shim_fiber_class_install},
+    {.install = shim_collector_install},
+    {.install = shim_own_instances_install},
+    {.install = shim_wait_hooks_install},
+#endif
+    {.install = shim_overflow_install},
+    {.install = shim_lost_pages_install},
+#ifdef SVC_WORKER
+    {.attempt = shim_stacks_install, .failure = NO_HANDLE},
+    {.install = shim_modules_follow_stacks},
+    {.install = shim_marking_install},
+    {.install = shim_guards_follow_fibers},
+    {.install = shim_left_fibers_install},
+#endif
+    {.install = shim_cache_install},
+};
+
+const char *shim_install(const shim_options *options)
+{
+    start = options;
+    const char *failure = run(after_modules, COUNT(after_modules));
+    start = NULL;
+    return failure;
+}
+
+/* ---- the end of a thread ---- */
+
+void shim_installed_stop_thread(void)
+{
+#ifdef SVC_WORKER
+    shim_stacks_forget();
+#endif
+    shim_overflow_thread_stop();
+    shim_free_depth_stop();
+#ifdef SVC_TRACE
+    shim_span_objects_stop();
+#endif
+#ifdef SVC_WORKER
+    shim_sockets_forget();
+    shim_locks_stop();
+    shim_reactor_close();
+#endif
+    shim_execution_timer_stop();
+    shim_own_signals_thread_stop();
+}

@@ -1,0 +1,100 @@
+/* What worker mode adds to requests of classic mode, and to boot scripts. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
+#include "worker/hooks/hooks.h"
+#include "worker/request/request.h"
+#include "worker/stack/stack.h"
+
+#include <poll.h>
+
+static bool declare(zend_module_entry *module)
+{
+    shim_worker_declare(module);
+    shim_busy_error_register();
+    (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
+    return true;
+}
+
+static void begin(const shim_context *context)
+{
+    if (context->is_boot) {
+        shim_collector_forget();
+    }
+    shim_stacks_forget();
+}
+
+/* Closes the request's own instances in classic mode; in worker mode, requests do it (ending.c). Destructors have been
+ * called. */
+static void end_instances(shim_context *context)
+{
+    if (context->owner != NULL) {
+        return;
+    }
+    shim_own_instances_close(context);
+    while (shim_own_instances_are_open(context)) {
+        zend_object *volatile proxy = NULL;
+        zend_try {
+            shim_own_instance_end(context);
+        } zend_end_try();
+        proxy = shim_own_instance_forget(context);
+        zend_try {
+            OBJ_RELEASE(proxy);
+        } zend_end_try();
+    }
+    shim_own_instances_free(context);
+}
+
+const shim_request_hooks shim_worker_request_hooks = {
+    .declare = declare,
+    .begin = begin,
+    .recover = shim_stacks_drop_without_output,
+    .end = end_instances,
+    .ended = shim_connections_stop,
+};
+
+/* ---- waits in code of classic mode ---- */
+
+static bool wait_for_client(int64_t *pause)
+{
+    return shim_running != NULL && shim_fiber_may_park() && shim_park_briefly(pause, SHIM_WAITS_FOR_CLIENT);
+}
+
+static bool can_wait_for_process(const void *caller)
+{
+    return caller != NULL ? shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller) : shim_hook_is_on(SHIM_HOOK_PROCESS);
+}
+
+static shim_process_waited wait_for_process(int descriptor)
+{
+    if (descriptor < 0) {
+        shim_hook_blocks(SHIM_HOOK_PROCESS, SHIM_OBSTACLE_MEMORY);
+        return SHIM_PROCESS_BLOCK;
+    }
+    switch (shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, POLLIN, 0)) {
+    case SHIM_WAITED_OVER:
+        return SHIM_PROCESS_OVER;
+    case SHIM_WAITED_BLOCK:
+        return SHIM_PROCESS_BLOCK;
+    default:
+        return SHIM_PROCESS_LOOK;
+    }
+}
+
+static bool is_in_use(php_stream *stream, int descriptor)
+{
+    return shim_large_object_is_busy(stream) ||
+           (descriptor >= 0 && (shim_is_being_locked(descriptor) || shim_watches_use(descriptor)));
+}
+
+void shim_wait_hooks_install(void)
+{
+    shim_locks_install();
+    shim_wait_hooks.for_client = wait_for_client;
+    shim_wait_hooks.can_wait_for_process = can_wait_for_process;
+    shim_wait_hooks.for_process = wait_for_process;
+    shim_wait_hooks.is_in_use = is_in_use;
+}
