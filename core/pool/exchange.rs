@@ -277,6 +277,17 @@ impl Exchange {
         self.stop_reading(self.state.abandon())
     }
 
+    /// Gives it no client: a worker runs it, and nobody reads its reply. Called before it is offered.
+    pub fn detach(&self) {
+        let found = self.stop_reading(self.state.abandon());
+        debug_assert!(found == ExchangeStage::Queued, "detached after its offer: {found:?}");
+    }
+
+    /// Returns whether a worker runs it, and it never had a client.
+    pub fn is_detached(&self) -> bool {
+        self.runs_for_nobody() && !self.client_left()
+    }
+
     fn stop_reading(&self, found: ExchangeStage) -> ExchangeStage {
         if found != ExchangeStage::Overdue {
             self.reply.close();

@@ -140,6 +140,7 @@ impl RequestMeta {
             span: self.span.clone(),
             request_id,
             received_at: self.received_at,
+            recorder: None,
         };
         let exchange = io.pool.exchange(request, self.key);
         let until = exchange.deadline;
