@@ -47,7 +47,8 @@ pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITER_GROUPS};
 pub use helper::HelperCall;
 pub use hook::{Hook, Obstacle};
 pub use host::{
-    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
+    CachePurge, Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest,
+    WorkerRequests,
 };
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;

@@ -54,8 +54,10 @@ mod plugin_fault;
 mod plugins;
 #[cfg(feature = "php")]
 mod probe;
-pub mod reload_report;
 #[cfg(feature = "php")]
+mod purge;
+pub mod reload_report;
+mod reply_copy;
 mod reply_head;
 #[cfg(feature = "php")]
 mod response;

@@ -13,8 +13,8 @@ use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans, TaskEnd,
-    WorkerRequest,
+    CachePurge, Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans,
+    TaskEnd, WorkerRequest,
 };
 
 use crate::cgi;
@@ -152,6 +152,10 @@ impl Host for TaskInvocation {
 
     fn request_id(&mut self) -> &[u8] {
         self.task.request_id().as_bytes()
+    }
+
+    fn purge(&mut self, purge: CachePurge<'_>) -> Option<u64> {
+        crate::purge::purge(self.thread_context.shared.cache.as_deref(), purge, None)
     }
 
     fn log(&mut self, record: &PhpLog<'_>) {

@@ -213,6 +213,8 @@ mod policy_deny;
 mod policy_error_pages;
 mod pool;
 mod redirect;
+mod response_cache;
+mod response_cache_flights;
 mod routing;
 mod run_as;
 mod sendfile;

@@ -58,6 +58,15 @@ static void say_nothing(void *request, shim_view *out)
     *out = (shim_view){0};
 }
 
+static int64_t purge_nothing(void *request, shim_purge what, const shim_view *names, size_t count)
+{
+    (void)request;
+    (void)what;
+    (void)names;
+    (void)count;
+    return 0;
+}
+
 static void list_nothing(void *request, shim_pairs *out)
 {
     (void)request;
@@ -324,6 +333,7 @@ static const shim_callbacks nobody = {
             .target = say_nothing,
             .client = say_nothing,
             .request_id = say_nothing,
+            .purge = purge_nothing,
             .log = drop_record,
         },
     .worker =
@@ -421,6 +431,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(io.target);
     OR_NOBODY(io.client);
     OR_NOBODY(io.request_id);
+    OR_NOBODY(io.purge);
     OR_NOBODY(io.log);
     OR_NOBODY(worker.serve);
     OR_NOBODY(worker.serve_one);

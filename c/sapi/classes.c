@@ -8,6 +8,7 @@
 #include "instances/per_request.h"
 #include "request/request_object.h"
 #include "request/worker.h"
+#include "sapi/cache_functions.h"
 #include "sapi/classes.h"
 #include "sapi/waiting.h"
 #include "task/functions.h"
@@ -160,6 +161,7 @@ void shim_classes_register(zend_module_entry *module)
     shim_task_class_register(shim_task_methods);
     (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
     (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
+    (void)zend_register_functions(NULL, shim_cache_functions, NULL, MODULE_PERSISTENT);
     shim_span_class_register();
     (void)zend_register_functions(NULL, shim_trace_functions, NULL, MODULE_PERSISTENT);
     shim_running_install();

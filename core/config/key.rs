@@ -72,6 +72,8 @@ pub enum ValueKind {
     },
     /// The permissions of a file.
     Mode,
+    /// Comma-separated patterns of names, or `none`.
+    NamePatterns,
     /// Comma-separated networks and addresses.
     Networks,
     /// A path in the file system.
@@ -161,6 +163,8 @@ pub enum Chapter {
     Timeouts,
     /// Static files and compression.
     Files,
+    /// The response cache.
+    ResponseCache,
     /// TLS.
     Tls,
     /// Clients and access.
@@ -177,13 +181,14 @@ pub enum Chapter {
 
 impl Chapter {
     /// Every chapter, in the order of the page.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Serving,
         Self::Php,
         Self::Admission,
         Self::Bodies,
         Self::Timeouts,
         Self::Files,
+        Self::ResponseCache,
         Self::Tls,
         Self::Clients,
         Self::Logs,
@@ -201,6 +206,7 @@ impl Chapter {
             Self::Bodies => "Bodies",
             Self::Timeouts => "Time limits",
             Self::Files => "Static files and compression",
+            Self::ResponseCache => "Response cache",
             Self::Tls => "TLS",
             Self::Clients => "Clients",
             Self::Logs => "Logs and traces",
@@ -276,6 +282,7 @@ impl ValueKind {
             Self::Globs
             | Self::Hooks
             | Self::List
+            | Self::NamePatterns
             | Self::Networks
             | Self::Pairs
             | Self::Paths
@@ -313,6 +320,7 @@ impl ValueKind {
                 format!("host:port, or :port for {port_alone}:port; several with commas, unix:PATH included")
             }
             Self::Mode => "octal digits from 0 to 777".to_owned(),
+            Self::NamePatterns => "none, or comma-separated names in which * and ? are wildcards".to_owned(),
             Self::Networks => "comma-separated networks and addresses".to_owned(),
             Self::Pairs => "comma-separated key=value pairs".to_owned(),
             Self::Path => "a path".to_owned(),

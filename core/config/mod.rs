@@ -39,7 +39,7 @@ mod warning;
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
 pub use chapters::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
-    PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
+    PhpConfig, ResponseCacheConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
@@ -72,6 +72,8 @@ pub struct Config {
     pub timeouts: TimeoutConfig,
     /// Static files and compression.
     pub files: FileConfig,
+    /// The response cache; `None` if it is off.
+    pub response_cache: Option<ResponseCacheConfig>,
     /// TLS on the main port.
     pub tls: TlsConfig,
     /// Client permissions and trusted proxies.

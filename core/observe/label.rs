@@ -4,6 +4,7 @@
 //! refuse and recycle.
 
 use crate::admission::ShedReason;
+use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
 use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
@@ -193,4 +194,7 @@ labels! {
     "reason": ShedReason, shown from the start: true;
     "reason": RecycleReason, shown from the start: true;
     "result": TlsHandshake, shown from the start: true;
+    "result": CacheOutcome, shown from the start: true;
+    "reason": EvictionReason, shown from the start: true;
+    "reason": StaleReason, shown from the start: true;
 }

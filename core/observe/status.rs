@@ -15,6 +15,7 @@ use super::history::{Latency, Window};
 use super::label::{CancelReason, StatusClass};
 use super::timestamp::timestamp;
 use crate::admission::ShedReason;
+use crate::cache::CacheOutcome;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::observe::health::HealthProbe;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -246,6 +247,19 @@ impl StatusFacts<'_> {
                 "bytes": files.bytes,
                 "bytes_max": files.bytes_max,
             },
+            "responses": self.scrape.response_cache.map(|cache| json!({
+                "hits": metrics.cache_requests.value(CacheOutcome::Hit)
+                    + metrics.cache_requests.value(CacheOutcome::Collapsed)
+                    + metrics.cache_requests.value(CacheOutcome::Revalidated),
+                "misses": metrics.cache_requests.value(CacheOutcome::Miss),
+                "stale": metrics.cache_requests.value(CacheOutcome::Stale),
+                "bypassed": metrics.cache_requests.value(CacheOutcome::Bypass),
+                "entries": cache.entries,
+                "bytes": cache.bytes,
+                "bytes_max": cache.bytes_max,
+                "evictions": cache.evictions.iter().sum::<u64>(),
+                "purged": cache.purged,
+            })),
         })
     }
 

@@ -10,7 +10,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 
 use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended};
-use crate::http::BodyError;
+use crate::http::{BodyError, NamedFile};
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::observe::{Event as Record, TlsHandshake};
 use crate::pool::StreamKey;
@@ -131,8 +131,14 @@ impl ClientConnection {
     /// Handles a notice that the worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
         if self.connection.is_waiting(stream) {
-            // The first parts always find room.
-            self.collect(stream);
+            if io.shared.cache.is_some()
+                && self.connection.request(stream).is_some_and(|it| it.is_following())
+            {
+                self.decide(io, stream, RequestMeta::released);
+            } else {
+                // The first parts always find room.
+                self.collect(stream);
+            }
         } else {
             self.connection.note_reply(stream);
         }
@@ -308,6 +314,9 @@ impl ClientConnection {
             Ask::Offer { body, is_deserted } => {
                 self.decide(io, stream, |request, io| request.offer(io, body, is_deserted));
             }
+            Ask::SendFile(head) if head.file == Some(NamedFile::Stored) => {
+                self.decide(io, stream, |request, io| Some(request.send_stored_instead(io)));
+            }
             Ask::SendFile(head) => {
                 if let Some(request) = self.connection.request(stream) {
                     request.order_file(io, head);
@@ -321,7 +330,7 @@ impl ClientConnection {
                 io.disk.order(FileJob::Append(io.shared.spool.clone(), file, bytes), key);
             }
             Ask::WaitOver if self.connection.is_waiting(stream) => {
-                self.decide(io, stream, |request, io| request.on_wait_over(io));
+                self.decide(io, stream, RequestMeta::on_wait_over);
             }
             Ask::WaitOver => {}
         }
