@@ -21,16 +21,18 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install uninstall deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core msrv packages build install uninstall deb deb-test image image-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The first thing of every build, which says what is missing: it runs on systems without bash too.
-packages: SHELL := /bin/sh
-packages: .SHELLFLAGS := -euc
-packages:
+# The first thing of every build, which says what is missing: these two run on systems without bash too.
+toolchain packages: SHELL := /bin/sh
+toolchain packages: .SHELLFLAGS := -euc
+toolchain:
 	@scripts/toolchain.sh
+
+packages: toolchain
 	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 # What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
@@ -68,6 +70,17 @@ smoke: build ## check that the release build serves a page in each mode
 	@scripts/system-packages.sh curl
 	@SVC=$(svc) scripts/smoke.sh
 
+# For each save: what a change of Rust code breaks most often. No PHP, no packages; under a minute once the dependencies are
+# compiled.
+check: toolchain ## check formatting, lints and unit tests of the code that needs no PHP
+	@cargo fmt --all --check
+	@cargo clippy --quiet --no-default-features --package svc --package svc-core --package svc-testing --lib --bins --tests -- -D warnings
+	@cargo test --quiet --package svc-core --lib
+
+test-core: toolchain ## run all tests that need neither PHP nor packages
+	@cargo test --package svc-core --package svc-testing
+	@cargo test --no-default-features --lib --bins
+
 # What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
 # downloads, openssl creates certificates, the completions are read by their shells and the manual page by groff, valgrind
 # watches a plugin, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions is compared with the
@@ -86,7 +99,11 @@ test-packages: packages
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
 
-test: test-packages ## run all tests, with and without PHP
+# Says what comes, because it is much.
+test-plan: toolchain
+	@scripts/test-plan.sh $(test_packages)
+
+test: test-plan test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
@@ -98,18 +115,18 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 	cargo test --test chaos programs_ -- --ignored --nocapture
 
 tasks: packages ## run TASKS (100000) background tasks of all shapes; scripts/sanitize.sh does it with other builds of PHP
-	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async_shapes:: --nocapture
+	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async::shapes:: --nocapture
 
 simulate: packages ## run random connections against a model for SECONDS (60); SEED replays a single one
 	@CONNECTION_SECONDS=$(SECONDS) CONNECTION_SEED=$(SEED) \
-	cargo test -p svc-core --test simulation_connection -- --nocapture
+	cargo test -p svc-core --test simulation -- connection:: --nocapture
 
 conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh
 
 # The other targets use the first PHP that fits; these series are built and tested separately.
 versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in $(wordlist 2,9,$(shell cat scripts/php-series)); do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
 	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
@@ -117,10 +134,10 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 	@scripts/sanitize.sh
 
 loom: packages ## check concurrent code against all interleavings (loom)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_helpers --test loom_plugins --test loom_pool --test loom_tasks
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
 
 jaeger: test-packages ## export traces to a Jaeger and read them back; builds it once, which takes some minutes
-	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace_jaeger::
+	@$(with_php); scripts/jaeger.sh >/dev/null; cargo test --test server -- --ignored --nocapture trace::jaeger::
 
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
@@ -134,6 +151,11 @@ lint: packages ## check formatting, lints, documentation, dependencies and scrip
 # Apart from lint, because the database of advisories is a Git repository on github.com.
 advisories: packages ## check the dependencies for known vulnerabilities; needs access to github.com
 	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check advisories
+
+msrv: packages ## build everything with the oldest Rust that Cargo.toml declares; rustup fetches it
+	@oldest=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml); \
+	rustup toolchain install --no-self-update --profile minimal "$$oldest"; \
+	$(with_php); CARGO_TARGET_DIR=$(cargo_output)/msrv cargo "+$$oldest" check --locked --workspace --all-targets
 
 bench: packages ## run the microbenchmarks
 	@$(with_php); cargo bench --benches
@@ -152,7 +174,7 @@ docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@mv docs/metrics.md.new docs/metrics.md
 
 pictures: test-packages ## regenerate the pictures in docs/images
-	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops_page::pictures_of_the_page
+	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops::page_scenes::pictures_of_the_page
 
 stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
 	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers

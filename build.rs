@@ -28,11 +28,11 @@ fn main() {
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
     println!("cargo::rustc-env=SHIM_PHP_BINARY={}", php.binary);
-    tell_source(&php);
+    record_source(&php);
 }
 
 /// Where the PHP comes from, if it is a build of scripts/php-zts.sh.
-fn tell_source(php: &Php) {
+fn record_source(php: &Php) {
     let record = php.lib_dir.with_file_name(".source");
     let Ok(source) = fs::read_to_string(&record) else { return };
     println!("cargo::rerun-if-changed={}", record.display());
@@ -81,6 +81,16 @@ fn find_php() -> Php {
     }
 }
 
+/// The series of PHP that svc supports.
+const SERIES: &str = include_str!("scripts/php-series");
+
+/// Returns the supported series as a range, such as `8.3 to 8.5`.
+fn supported() -> String {
+    let mut series: Vec<_> = SERIES.split_whitespace().collect();
+    series.sort_unstable();
+    format!("{} to {}", series[0], series[series.len() - 1])
+}
+
 /// Lets the preprocessor say what kind of PHP this is, and refuses what cannot be embedded.
 fn probe(c: &Path, php: &Php) {
     let mut build = cc::Build::new();
@@ -95,13 +105,9 @@ fn probe(c: &Path, php: &Php) {
         line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
     };
     let version = fact("version");
-    if !(80300..80600).contains(&version) {
-        fail(&format!(
-            "{} is PHP {}.{}; svc supports 8.3 to 8.5",
-            php.config,
-            version / 10000,
-            version / 100 % 100
-        ));
+    let series = format!("{}.{}", version / 10000, version / 100 % 100);
+    if !SERIES.split_whitespace().any(|supported| supported == series) {
+        fail(&format!("{} is PHP {series}; svc supports {}", php.config, supported()));
     }
     if fact("zts") == 0 {
         fail(&format!("{} is not thread-safe (--enable-zts)", php.config));
@@ -142,7 +148,8 @@ fn compile(c: &Path, php: &Php) {
     build.link_lib_modifier("+whole-archive").compile("svc_shim");
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
     println!("cargo::rustc-link-lib=dylib=php");
-    let names = fs::read_to_string(c.join("libc/libc_names.h")).expect("c/libc/libc_names.h can be read");
+    let names =
+        fs::read_to_string(c.join("php/libc/libc_names.h")).expect("c/php/libc/libc_names.h can be read");
     let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
     // An installed server has its libphp with it; scripts/install.sh removes what follows the colon.
@@ -214,7 +221,7 @@ fn env(name: &str) -> Option<String> {
 
 fn fail(why: &str) -> ! {
     eprintln!("svc: {why}");
-    eprintln!("svc: a thread-safe PHP 8.3 to 8.5 with a shared libphp is required.");
+    eprintln!("svc: a thread-safe PHP {} with a shared libphp is required.", supported());
     eprintln!("svc: SVC_PHP_CONFIG=$(scripts/php-zts.sh) finds one, or builds one on Debian and Ubuntu.");
     eprintln!("svc: to build the server without PHP, use cargo build --no-default-features.");
     exit(1);

@@ -6,17 +6,13 @@
 //! generator shares the machine, so a handler that computes leaves less for it than one that waits.
 #![expect(clippy::print_stdout, reason = "the table is what it is for")]
 
-#[path = "../tests/support/mod.rs"]
-#[expect(dead_code, reason = "shared with the tests, which use more of it")]
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use support::Svc;
-use support::books::check_books;
-use support::client::Client;
-use support::load::{Load, Sample};
+use svc_testing::Svc;
+use svc_testing::books::check_books;
+use svc_testing::client::Client;
+use svc_testing::load::{Load, Sample};
 
 const WAITS: &str = "<?php usleep(20000); echo 'ok';";
 const COMPUTES: &str = "<?php $end = hrtime(true) + 5_000_000; while (hrtime(true) < $end); echo 'ok';";

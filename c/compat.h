@@ -128,7 +128,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
 #endif
 
-/* Members of the extensions' structs in state/library_parts.c that exist in some versions only, or at different
+/* Members of the extensions' structs in worker/state/library_parts.c that exist in some versions only, or at different
  * places. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_GMP_MEMBERS struct { int allocated; int size; void *limbs; } zpp_arg[3];
@@ -157,11 +157,15 @@ typedef zend_class_entry shim_scope;
 #define SHIM_SOAP_ENCODINGS HashTable defEncNs; HashTable defEnc; HashTable defEncIndex;
 #endif
 
-/* 8.5: constant expressions may contain closures and first-class callables. */
-#if PHP_VERSION_ID >= 80500
-#define SHIM_AST_HOLDS_CODE(ast) ((ast)->kind == ZEND_AST_CALLABLE_CONVERT)
+/* 8.4: properties may have functions, and no value. */
+#if PHP_VERSION_ID >= 80400
+#define SHIM_ACC_VIRTUAL ZEND_ACC_VIRTUAL
+#define SHIM_PROPERTY_HOOKS ZEND_PROPERTY_HOOK_COUNT
+#define SHIM_HOOKS_OF(property) ((property)->hooks)
 #else
-#define SHIM_AST_HOLDS_CODE(ast) false
+#define SHIM_ACC_VIRTUAL 0
+#define SHIM_PROPERTY_HOOKS 0
+#define SHIM_HOOKS_OF(property) ((void)(property), (zend_function **)NULL)
 #endif
 
 /* 8.5: recorded errors and their number are one struct. */

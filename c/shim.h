@@ -126,6 +126,8 @@ typedef struct shim_io_callbacks {
     int64_t (*purge)(void *request, shim_purge what, const shim_view *names, size_t count);
     /* Writes one log record; `request` is NULL outside requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Counts an error of the engine, whether or not it is displayed, logged or handled by the script. On any PHP thread. */
+    void (*error)(const shim_log *record);
 } shim_io_callbacks;
 
 /* Hooked calls, in which a request can wait without blocking its thread. */

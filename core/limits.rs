@@ -346,9 +346,6 @@ pub const PLUGIN_FAILED_AFTER: Duration = Duration::from_secs(60);
 /// The stack of a plugin's thread, in bytes: the usual size for C code.
 pub const PLUGIN_STACK_BYTES: usize = 8 * 1024 * 1024;
 
-/// The maximum length of a plugin's text about its health or an error, in bytes; longer ones are truncated.
-pub const PLUGIN_TEXT_BYTES_MAX: usize = 1024;
-
 /// The maximum length of a plugin's part of the configuration report, in bytes.
 pub const PLUGIN_CONFIG_BYTES_MAX: usize = 64 * 1024;
 
@@ -430,6 +427,30 @@ pub const EPISODE_TEXT_BYTES_MAX: usize = 240;
 
 /// The number of past seconds that the rates and latencies of `/status` cover.
 pub const STATUS_WINDOW_SECONDS: usize = 10;
+
+/// How many points the trend in `/status` has, each of [`STATUS_WINDOW_SECONDS`].
+pub const STATUS_TREND_POINTS: usize = 60;
+
+/// The part of the served requests that fail from which `/status` reports it, in percent.
+pub const FAILING_PERCENT: u64 = 5;
+
+/// The number of failures within a window below which `/status` does not report them.
+pub const FAILURES_MIN: u64 = 3;
+
+/// How long after its last sign `/status` reports trouble that has no end, such as a full disk.
+pub const TROUBLE_SHOWN_FOR: Duration = Duration::from_secs(60);
+
+/// How long before a certificate expires `/status` reports it.
+pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(14 * 86_400);
+
+/// How many distinct errors of PHP `/status` lists.
+pub const PHP_ERRORS_KEPT: usize = 5;
+
+/// The maximum length of the text of such an error, in bytes.
+pub const PHP_ERROR_TEXT_MAX: usize = 500;
+
+/// The maximum length of a path that `/status` shows beside a worker, in bytes.
+pub const STATUS_PATH_MAX: usize = 200;
 
 /// How long a response of `/status` is cached for further viewers.
 pub const STATUS_KEPT_FOR: Duration = Duration::from_secs(1);

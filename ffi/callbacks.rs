@@ -17,11 +17,12 @@ use crate::bindings::{
 use crate::client_spans;
 use crate::completion;
 use crate::helper;
-use crate::hook::{Hook, Obstacle};
+use crate::hook::{hook_of, obstacle_of};
 use crate::host::{CachePurge, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::runtime::Runtime;
 use crate::spans;
 use crate::tasks;
 use crate::view::{bytes, view};
@@ -29,14 +30,18 @@ use crate::view::{bytes, view};
 /// Receives log records that belong to no request.
 pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
+/// Receives the errors that PHP raises.
+pub(crate) type ErrorSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
+
 /// Receives news of OPcache's restarts.
 pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
+pub(crate) static ERROR_SINK: OnceLock<ErrorSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 
 /// Returns the table of callbacks, which C copies at startup.
-pub(crate) fn callbacks() -> shim_callbacks {
+pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
     shim_callbacks {
         size: size_of::<shim_callbacks>(),
         io: shim_io_callbacks {
@@ -57,6 +62,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             request_id: Some(request_id),
             purge: Some(purge),
             log: Some(log),
+            error: Some(error),
         },
         worker: shim_worker_callbacks {
             serve: Some(serve),
@@ -68,11 +74,11 @@ pub(crate) fn callbacks() -> shim_callbacks {
             waited_for_connection: Some(waited_for_connection),
             resumes: Some(resumes),
         },
-        completion: completion::callbacks(),
+        completion: completion::callbacks::<R>(),
         helper: helper::callbacks(),
         span: spans::callbacks(),
         client: client_spans::callbacks(),
-        task: tasks::callbacks(),
+        task: tasks::callbacks::<R>(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
             done: Some(restart_done),
@@ -178,7 +184,7 @@ callbacks! {
         }
     };
     fn blocks(hook: shim_hook, obstacle: shim_obstacle) -> () = (), |request_handle| {
-        let named = Hook::of(hook).zip(Obstacle::of(obstacle));
+        let named = hook_of(hook).zip(obstacle_of(obstacle));
         if let Some(((hook, obstacle), worker_request)) = named.zip(request_handle.worker_request()) {
             worker_request.blocks(hook, obstacle);
         }
@@ -246,7 +252,30 @@ unsafe fn head_of<'a>(head: *const shim_head) -> PhpHead<'a> {
 }
 
 unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
-    // SAFETY: C's record is valid for this call.
+    // SAFETY: C's record and its views are valid for this call.
+    let record = unsafe { record_of(record) };
+    if !request.is_null() {
+        with_request(request, (), |request_handle| request_handle.host().log(&record));
+    } else if let Some(sink) = LOG_SINK.get() {
+        // A panic in the sink loses one record.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
+    }
+}
+
+unsafe extern "C" fn error(record: *const shim_log) {
+    if let Some(sink) = ERROR_SINK.get() {
+        // SAFETY: C's record and its views are valid for this call.
+        let record = unsafe { record_of(record) };
+        // A panic in the sink loses one error.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
+    }
+}
+
+/// # Safety
+///
+/// `record` is a struct that C filled; it and its views are valid for `'a`.
+unsafe fn record_of<'a>(record: *const shim_log) -> PhpLog<'a> {
+    // SAFETY: valid, as the caller promises.
     let raw = unsafe { &*record };
     let source = match raw.source {
         bindings::shim_log_source_SHIM_LOG_ERROR => LogSource::Error(raw.error_type),
@@ -258,23 +287,17 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
         }),
         _ => LogSource::Message(raw.syslog_priority),
     };
-    // SAFETY: the record's views are valid for this call.
+    // SAFETY: a view of C's, valid as the caller promises.
     let message = unsafe { bytes(raw.message) };
     // SAFETY: as above.
     let file = unsafe { bytes(raw.file) };
     // SAFETY: as above.
     let context = unsafe { bytes(raw.context) };
-    let record = PhpLog { source, message, context, file, line: raw.line, span: raw.span };
-    if !request.is_null() {
-        with_request(request, (), |request_handle| request_handle.host().log(&record));
-    } else if let Some(sink) = LOG_SINK.get() {
-        // A panic in the sink loses one record.
-        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
-    }
+    PhpLog { source, message, context, file, line: raw.line, span: raw.span }
 }
 
 /// Reports a restart; a panic in the sink loses the report.
-pub(crate) fn tell(news: RestartNews) {
+pub(crate) fn report_restart(news: RestartNews) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
     }
@@ -291,7 +314,7 @@ unsafe extern "C" fn restart_wanted() {
 
 fn hear_of_restart() {
     if BARRIER.note_wanted() && !IS_SILENT.get() {
-        tell(RestartNews::Wanted);
+        report_restart(RestartNews::Wanted);
     }
 }
 
@@ -311,7 +334,7 @@ unsafe extern "C" fn worker_started(uses_cache: bool) {
 }
 
 unsafe extern "C" fn restart_done() {
-    tell(BARRIER.end_exclusive());
+    report_restart(BARRIER.end_exclusive());
 }
 
 #[cfg(test)]

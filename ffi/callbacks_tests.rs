@@ -12,7 +12,7 @@ unsafe extern "C" {
 }
 
 /// Returns C's table after a host that sets no entry.
-fn nobody() -> shim_callbacks {
+fn silent_host() -> shim_callbacks {
     // SAFETY: an entry of zeros is `None`.
     let silent: shim_callbacks = unsafe { zeroed() };
     // SAFETY: only one test calls this, and no other test calls C.
@@ -23,8 +23,8 @@ fn nobody() -> shim_callbacks {
 
 #[test]
 #[expect(clippy::multiple_unsafe_ops_per_block, reason = "each entry of the table is asked in the same way")]
-fn whoever_does_not_listen_takes_output_and_says_no() {
-    let host = nobody();
+fn a_silent_host_accepts_output_and_denies_the_rest() {
+    let host = silent_host();
     assert_whole(&host);
     let mut buffer = [0; 4];
     // SAFETY: no callback dereferences the request, and the other pointers are those of local variables.
@@ -40,9 +40,9 @@ fn whoever_does_not_listen_takes_output_and_says_no() {
             list.unwrap()(null_mut(), &mut pairs);
             assert_eq!(pairs.count, 0);
         }
-        for tell in [host.io.target, host.io.client, host.io.request_id] {
+        for fill in [host.io.target, host.io.client, host.io.request_id] {
             let mut text = view(b"left over");
-            tell.unwrap()(null_mut(), &mut text);
+            fill.unwrap()(null_mut(), &mut text);
             assert_eq!(text.length, 0);
         }
         assert!(!host.worker.serve_one.unwrap()(null_mut()));
@@ -54,7 +54,7 @@ fn whoever_does_not_listen_takes_output_and_says_no() {
 
 fn assert_whole(host: &shim_callbacks) {
     let io = host.io.send_head.is_some() && host.io.send_interim.is_some() && host.io.finish.is_some();
-    assert!(io && host.io.time_limit.is_some() && host.io.log.is_some());
+    assert!(io && host.io.time_limit.is_some() && host.io.log.is_some() && host.io.error.is_some());
     assert!(host.worker.serve.is_some() && host.worker.ended.is_some() && host.worker.freed.is_some());
     assert!(host.worker.parks.is_some() && host.worker.resumes.is_some());
     let completion = host.completion;

@@ -5,8 +5,9 @@
 
 use std::ffi::c_void;
 
+use svc_types::{ClientCall, ClientEnd, ClientKind};
+
 use crate::bindings::{self, shim_client_call, shim_client_callbacks, shim_client_end, shim_client_kind};
-use crate::called_client::{CalledClient, CalledEnd, CalledKind};
 use crate::spans::with_spans;
 use crate::view::bytes;
 
@@ -14,11 +15,11 @@ pub(crate) fn callbacks() -> shim_client_callbacks {
     shim_client_callbacks { describe: Some(describe), finish: Some(finish), discard: Some(discard) }
 }
 
-fn kind_of(raw: shim_client_kind) -> CalledKind {
+fn kind_of(raw: shim_client_kind) -> ClientKind {
     match raw {
-        bindings::shim_client_kind_SHIM_CLIENT_STORE => CalledKind::Store,
-        bindings::shim_client_kind_SHIM_CLIENT_HTTP => CalledKind::Http,
-        _ => CalledKind::Sql,
+        bindings::shim_client_kind_SHIM_CLIENT_STORE => ClientKind::Store,
+        bindings::shim_client_kind_SHIM_CLIENT_HTTP => ClientKind::Http,
+        _ => ClientKind::Sql,
     }
 }
 
@@ -28,7 +29,7 @@ unsafe extern "C" fn describe(request: *mut c_void, span: u64, call: *const shim
     let views = [raw.system, raw.operation, raw.text, raw.source, raw.host, raw.database];
     // SAFETY: C's views are valid for this call, each of them.
     let [system, operation, text, source, host, database] = views.map(|text| unsafe { bytes(text) });
-    let call = CalledClient {
+    let call = ClientCall {
         kind: kind_of(raw.kind),
         system,
         operation,
@@ -48,7 +49,7 @@ unsafe extern "C" fn finish(request: *mut c_void, span: u64, end: *const shim_cl
     let raw = unsafe { &*end };
     // SAFETY: C's views are valid for this call, each of them.
     let [error, code, method] = [raw.error, raw.code, raw.method].map(|text| unsafe { bytes(text) });
-    let end = CalledEnd {
+    let end = ClientEnd {
         kind: kind_of(raw.kind),
         is_failed: raw.failed,
         is_cut: raw.is_cut,

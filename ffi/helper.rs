@@ -75,21 +75,21 @@ mod tests {
 
     unsafe extern "C" fn job(data: *mut c_void, runs: bool) {
         // SAFETY: each test passes a number that outlives the call.
-        let told = unsafe { &*data.cast::<AtomicU32>() };
-        told.fetch_add(if runs { RAN } else { LOST }, Ordering::Relaxed);
+        let calls = unsafe { &*data.cast::<AtomicU32>() };
+        calls.fetch_add(if runs { RAN } else { LOST }, Ordering::Relaxed);
     }
 
-    fn told(by: impl FnOnce(HelperCall)) -> u32 {
-        let told = AtomicU32::new(0);
-        by(HelperCall { job, data: (&raw const told).cast_mut().cast() });
-        told.into_inner()
+    fn calls_of(act: impl FnOnce(HelperCall)) -> u32 {
+        let calls = AtomicU32::new(0);
+        act(HelperCall { job, data: (&raw const calls).cast_mut().cast() });
+        calls.into_inner()
     }
 
     #[test]
     fn a_call_is_made_once_or_is_lost_once() {
-        assert_eq!(told(HelperCall::run), RAN);
-        assert_eq!(told(drop), LOST);
-        assert_eq!(told(|call| std::thread::spawn(|| call.run()).join().unwrap()), RAN);
+        assert_eq!(calls_of(HelperCall::run), RAN);
+        assert_eq!(calls_of(drop), LOST);
+        assert_eq!(calls_of(|call| std::thread::spawn(|| call.run()).join().unwrap()), RAN);
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         // SAFETY: the job and its data belong to the test.
         unsafe { run(Some(job), data) };
         assert_eq!(number.load(Ordering::Relaxed), LOST);
-        set(Box::new(|_| std::panic::resume_unwind(Box::new("told to"))));
+        set(Box::new(|_| std::panic::resume_unwind(Box::new("as the test wants it"))));
         // SAFETY: as above.
         unsafe { run(Some(job), data) };
         assert_eq!(number.load(Ordering::Relaxed), 2 * LOST);

@@ -1,65 +1,46 @@
-//! The PHP calls that let other requests run while they wait.
+//! The numbers of hooks and obstacles in `c/shim.h`.
 
-use crate::bindings::{self, shim_hook, shim_obstacle};
+use svc_types::{HookObstacle, RuntimeHook};
 
-/// A kind of call that does not block its thread while it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hook {
-    /// `sleep()`, `usleep()` and similar functions.
-    Sleep,
-    /// Sockets.
-    Net,
-    /// Name resolution.
-    Dns,
-    /// Processes and pipes.
-    Process,
+use crate::bindings::{shim_hook, shim_obstacle};
+
+/// Returns the bits of `shim_options.hooks`.
+pub(crate) fn bits(hooks: &[RuntimeHook]) -> u32 {
+    hooks.iter().fold(0, |bits, hook| bits | 1 << *hook as u32)
 }
 
-/// Why such a call blocks its thread nevertheless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// The engine does not allow a fiber switch.
-    Switch,
-    /// Code is being loaded, or a constant is being evaluated.
-    Loading,
-    /// The cycle collector is running.
-    Collecting,
-    /// An output handler is running.
-    Output,
-    /// A function that marks values against recursion is running.
-    Marks,
-    /// The system lacks a resource that the wait needs.
-    Memory,
-    /// All helper threads are busy.
-    Helpers,
+/// Returns the hook with a number of C.
+pub(crate) fn hook_of(raw: shim_hook) -> Option<RuntimeHook> {
+    RuntimeHook::ALL.get(raw as usize).copied()
 }
 
-impl Hook {
-    pub(crate) fn raw(self) -> shim_hook {
-        match self {
-            Self::Sleep => bindings::shim_hook_SHIM_HOOK_SLEEP,
-            Self::Net => bindings::shim_hook_SHIM_HOOK_NET,
-            Self::Dns => bindings::shim_hook_SHIM_HOOK_DNS,
-            Self::Process => bindings::shim_hook_SHIM_HOOK_PROCESS,
-        }
+/// Returns the obstacle with a number of C; 0 stands for none.
+pub(crate) fn obstacle_of(raw: shim_obstacle) -> Option<HookObstacle> {
+    HookObstacle::ALL.get((raw as usize).checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the enumerators that begin with `prefix` in the order of the header, in the spelling of variants.
+    fn enumerators(prefix: &str) -> Vec<String> {
+        let header = include_str!("../c/shim.h");
+        let lines = header.lines().filter_map(|line| line.trim().strip_prefix(prefix));
+        let names = lines.map(|line| line.split([' ', ',']).next().unwrap_or_default().to_lowercase());
+        names.collect()
     }
 
-    pub(crate) fn of(raw: shim_hook) -> Option<Self> {
-        [Self::Sleep, Self::Net, Self::Dns, Self::Process].into_iter().find(|hook| hook.raw() == raw)
-    }
-}
-
-impl Obstacle {
-    pub(crate) fn of(raw: shim_obstacle) -> Option<Self> {
-        match raw {
-            bindings::shim_obstacle_SHIM_OBSTACLE_SWITCH => Some(Self::Switch),
-            bindings::shim_obstacle_SHIM_OBSTACLE_LOADING => Some(Self::Loading),
-            bindings::shim_obstacle_SHIM_OBSTACLE_COLLECTING => Some(Self::Collecting),
-            bindings::shim_obstacle_SHIM_OBSTACLE_OUTPUT => Some(Self::Output),
-            bindings::shim_obstacle_SHIM_OBSTACLE_MARKS => Some(Self::Marks),
-            bindings::shim_obstacle_SHIM_OBSTACLE_MEMORY => Some(Self::Memory),
-            bindings::shim_obstacle_SHIM_OBSTACLE_HELPERS => Some(Self::Helpers),
-            _ => None,
-        }
+    #[test]
+    fn hooks_and_obstacles_have_the_order_of_the_header() {
+        assert_eq!(
+            enumerators("SHIM_HOOK_"),
+            RuntimeHook::ALL.map(|hook| format!("{hook:?}").to_lowercase())
+        );
+        let obstacles = HookObstacle::ALL.map(|obstacle| format!("{obstacle:?}").to_lowercase());
+        assert_eq!(enumerators("SHIM_OBSTACLE_"), obstacles);
+        assert_eq!((obstacle_of(0), obstacle_of(1)), (None, Some(HookObstacle::Switch)));
+        assert_eq!((hook_of(0), hook_of(RuntimeHook::ALL.len() as u32)), (Some(RuntimeHook::Sleep), None));
+        assert_eq!(bits(&[RuntimeHook::Sleep, RuntimeHook::Dns]), 0b101);
     }
 }

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::hook::{Hook, Obstacle};
+use svc_types::{HookObstacle, RuntimeHook};
+
 use crate::outcome::PhpOutcome;
-use crate::running_task::RunningTask;
+use crate::payload::Payload;
 use crate::script_spans::ScriptSpans;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
@@ -95,15 +96,27 @@ pub trait WorkerRequest: Host {
     /// Records that the request resumes.
     fn resumes(&mut self);
     /// Records that a call with a hook waits and blocks its thread, for this reason.
-    fn blocks(&mut self, _hook: Hook, _obstacle: Obstacle) {}
+    fn blocks(&mut self, _hook: RuntimeHook, _obstacle: HookObstacle) {}
     /// Records how long the request has waited for a connection owned by another request of its thread.
     fn waited_for_connection(&mut self, _wait: Duration) {}
     /// Called when the response has ended with this outcome. Destructors run now, and may wait; this is dropped once
     /// all of the request has ended.
     fn ended(&mut self, outcome: PhpOutcome);
-    /// Returns the task, if the request is one.
-    fn task(&mut self) -> Option<&mut dyn RunningTask> {
+    /// Returns the number of the task, if the request is one. The methods below are called for tasks only.
+    fn task(&self) -> Option<u64> {
         None
+    }
+    /// Returns the payload of the dispatch.
+    fn input(&self) -> Option<&Payload> {
+        None
+    }
+    /// Records that the payload no longer refers to OPcache's memory.
+    fn leave_cache(&mut self) {}
+    /// Settles the task with its result, or its exception, which `thrown` describes for the log.
+    fn settle(&mut self, _answer: Payload, _thrown: Option<&[u8]>) {}
+    /// Returns whether the task should end.
+    fn is_cancelled(&self) -> bool {
+        false
     }
 }
 

@@ -5,8 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_request, shim_worker_info};
-use crate::callbacks::tell;
-use crate::completion::{self, Completions};
+use crate::callbacks::report_restart;
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{PhpOutcome, outcome_of};
@@ -46,11 +45,6 @@ impl Interpreter {
     /// Returns a handle by which other threads probe this thread.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
-    }
-
-    /// Sets the source of completions for the requests of this thread, until the interpreter is dropped.
-    pub fn set_completions(&mut self, completions: Box<dyn Completions>) {
-        completion::set(completions);
     }
 
     /// Returns the number of threads that have an interpreter.
@@ -117,7 +111,7 @@ impl Interpreter {
         let storage = std::mem::take(&mut self.storage);
         let mut request_handle = RequestHandle { role, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
-            tell(news);
+            report_restart(news);
         }
         let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();
@@ -129,7 +123,6 @@ impl Interpreter {
 impl Drop for Interpreter {
     fn drop(&mut self) {
         self.interrupter.revoke();
-        completion::forget();
         // SAFETY: on the thread that called shim_thread_start, after its last request.
         unsafe { bindings::shim_thread_stop() };
         ALIVE.fetch_sub(1, Ordering::SeqCst);

@@ -11,7 +11,6 @@
 
 pub mod allocator;
 mod callbacks;
-mod called_client;
 mod client_spans;
 mod completion;
 pub mod env_file;
@@ -23,18 +22,17 @@ pub mod inherited;
 mod interpreter;
 mod interrupter;
 mod outcome;
-mod parcel;
+mod payload;
 mod php;
 pub mod plugin;
 pub mod process_user;
 mod request;
 mod request_handle;
 mod restart_barrier;
-mod running_task;
+mod runtime;
 mod script_spans;
 pub mod signals;
 mod spans;
-mod task_ends;
 mod tasks;
 mod view;
 mod worker;
@@ -42,10 +40,8 @@ mod worker;
 /// The command-line PHP installed with the libphp of the build.
 pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
-pub use called_client::{CalledClient, CalledEnd, CalledKind};
-pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITER_GROUPS};
+pub use completion::WAITER_GROUPS;
 pub use helper::HelperCall;
-pub use hook::{Hook, Obstacle};
 pub use host::{
     CachePurge, Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest,
     WorkerRequests,
@@ -53,18 +49,15 @@ pub use host::{
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
-pub use parcel::Parcel;
+pub use payload::Payload;
 pub use php::{
-    ClientOptions, OpcacheMemory, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit,
-    exit_now, travelling,
+    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now,
+    travelling,
 };
 pub use request::PhpRequest;
-pub use restart_barrier::{OpcacheFacts, RestartNews};
-pub use running_task::RunningTask;
-pub use script_spans::{
-    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue, TraceSeat,
-};
-pub use task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskRequester, TaskWatchEnd, TaskWatchMode, Tasks};
+pub use restart_barrier::RestartNews;
+pub use runtime::{Runtime, TaskReading, TaskRequester};
+pub use script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(

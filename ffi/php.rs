@@ -6,15 +6,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use svc_types::{OpcacheFacts, OpcacheMemory, RuntimeHook};
+
 use crate::bindings::{self, shim_facts, shim_opcache, shim_options, shim_pair};
-use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
+use crate::callbacks::{self, ERROR_SINK, LOG_SINK, RESTART_SINK};
+use crate::completion;
 use crate::helper::{self, HelperCall};
-use crate::hook::Hook;
+use crate::hook;
 use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
-use crate::restart_barrier::{BARRIER, OpcacheFacts, RestartNews};
-use crate::task_ends::Tasks;
-use crate::tasks;
+use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::runtime::Runtime;
 use crate::view::{bytes, view};
 
 /// Why PHP could not start.
@@ -52,13 +54,16 @@ pub struct StartOptions<'a> {
     /// Whether threads boot a script that serves many requests or tasks.
     pub boots: bool,
     /// The calls that let other requests run while they wait.
-    pub hooks: &'a [Hook],
+    pub hooks: &'a [RuntimeHook],
     /// Whether requests may be traced.
     pub traces: bool,
     /// How calls of clients are observed; `None` if they are not.
     pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
+    /// Receives each error that PHP raises and `@` does not silence, logged or not. Called on any PHP thread; must not
+    /// block.
+    pub errors: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
@@ -96,23 +101,6 @@ pub struct PhpFacts {
     pub ini_path: String,
 }
 
-/// The state of OPcache's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpcacheMemory {
-    /// Bytes in use.
-    pub used_bytes: u64,
-    /// Bytes that are free.
-    pub free_bytes: u64,
-    /// Bytes of replaced scripts, which a restart frees.
-    pub wasted_bytes: u64,
-    /// Scripts in the cache.
-    pub scripts: u64,
-    /// Cache hits since the start or the last restart.
-    pub hits: u64,
-    /// Cache misses.
-    pub misses: u64,
-}
-
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The running interpreter. It is started and dropped on the same thread, which outlives all [`Interpreter`]s.
@@ -123,17 +111,19 @@ pub struct Php {
 }
 
 impl Php {
-    /// Starts PHP: reads php.ini and starts all extensions.
+    /// Starts PHP: reads php.ini and starts all extensions. `R` runs tasks and creates the completions that requests
+    /// wait for.
     ///
     /// # Errors
     ///
     /// A [`PhpError`]; PHP has logged the reason.
-    pub fn start(options: StartOptions<'_>) -> Result<Self, PhpError> {
+    pub fn start<R: Runtime>(options: StartOptions<'_>) -> Result<Self, PhpError> {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(PhpError::StartedBefore);
         }
         // Not set before: this is the first start.
         let _ = LOG_SINK.set(options.log);
+        let _ = ERROR_SINK.set(options.errors);
         let _ = RESTART_SINK.set(options.restarts);
         let pairs: Vec<_> = options
             .ini_defaults
@@ -149,7 +139,8 @@ impl Php {
             })
             .collect();
         let lines: String = options.ini_overrides.iter().map(|(name, value)| ini_line(name, value)).collect();
-        let callbacks = callbacks::callbacks();
+        completion::set_source::<R>();
+        let callbacks = callbacks::callbacks::<R>();
         let raw = shim_options {
             callbacks: &raw const callbacks,
             ini_defaults: pairs.as_ptr(),
@@ -162,7 +153,7 @@ impl Php {
             ),
             superglobals: options.superglobals,
             boots: options.boots,
-            hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
+            hooks: hook::bits(options.hooks),
             traces: options.traces,
             observes_clients: options.clients.is_some(),
             propagates: options.clients.is_some_and(|clients| clients.propagates),
@@ -188,11 +179,6 @@ impl Php {
         };
         let paths = (0..).map(path).take_while(|path| !path.is_empty());
         paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
-    }
-
-    /// Sets the implementation of tasks. Must be called once, before scripts run.
-    pub fn set_tasks(&self, tasks: Box<dyn Tasks>) {
-        tasks::set(tasks);
     }
 
     /// Sets the receiver of calls that may block; it is called on any thread. Must be called once, before scripts run.
@@ -277,7 +263,7 @@ impl Php {
     pub fn renew_code(&self) {
         // Inside the barrier, so that no request restarts OPcache before the barrier has recorded the restart.
         if let Some(news) = BARRIER.enter() {
-            callbacks::tell(news);
+            callbacks::report_restart(news);
         }
         callbacks::without_news(|| {
             // SAFETY: PHP has started, on this thread.

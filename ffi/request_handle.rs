@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings::shim_pair;
 use crate::host::{Host, Pairs, WorkerHost, WorkerRequest};
-use crate::running_task::RunningTask;
 
 /// The host of a request for C: the request in progress, and the storage of values returned by callbacks.
 pub(crate) struct RequestHandle<'a> {
@@ -41,10 +40,6 @@ impl RequestHandle<'_> {
             Role::WorkerRequest(host) => Some(&mut **host),
             Role::Plain(_) | Role::Worker(_) => None,
         }
-    }
-
-    pub(crate) fn running_task(&mut self) -> Option<&mut dyn RunningTask> {
-        self.worker_request().and_then(|request| request.task())
     }
 
     pub(crate) fn worker(&mut self) -> Option<&mut dyn WorkerHost> {

@@ -6,11 +6,11 @@
 //! scripts run uncached (OPcache has disabled itself until it restarts), and a later request tries again.
 //!
 //! A worker is inside while it starts up. Afterwards, it either uses the cache for its lifetime, and is not waited for
-//! here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider, which never
+//! here (the pool replaces workers), or, if it started up while a restart was wanted, it runs uncached: it never
 //! touches the cache and never delays a restart.
 //!
-//! A task that was dispatched from the cache is inside as well, until an outsider has copied its code or, on a thread
-//! that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside
+//! A task that was dispatched from the cache is inside as well, until an uncached worker has copied its code or, on a
+//! thread that uses the cache, until it has ended. Tasks that requests dispatch after they were held back are compiled outside
 //! the cache. So the number inside falls to zero however many tasks are dispatched, and a task is never held back
 //! unless its request is.
 //!
@@ -30,6 +30,8 @@
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use svc_types::OpcacheFacts;
 
 /// The longest time that new requests are held back for the running ones to end.
 const GATHER_MAX: Duration = Duration::from_millis(250);
@@ -54,17 +56,6 @@ pub enum RestartNews {
     },
 }
 
-/// Facts about the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpcacheFacts {
-    /// A restart is wanted.
-    pub is_stale: bool,
-    /// The number of workers that use the cache.
-    pub users: usize,
-    /// Another request or task is inside.
-    pub is_occupied: bool,
-}
-
 /// The relation of the calling thread to the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ThreadPlace {
@@ -73,7 +64,7 @@ enum ThreadPlace {
     /// Its worker uses the cache for its lifetime.
     User,
     /// Its worker does not use the cache.
-    Outsider,
+    Uncached,
 }
 
 thread_local! {
@@ -103,7 +94,7 @@ struct BarrierState {
     /// Failed attempts since the last restart.
     vain: u32,
     /// The delay has been reported.
-    told: bool,
+    is_reported: bool,
 }
 
 impl BarrierState {
@@ -115,7 +106,7 @@ impl BarrierState {
             mode: Mode::Open,
             rest_until: None,
             vain: 0,
-            told: false,
+            is_reported: false,
         }
     }
 
@@ -181,13 +172,13 @@ impl BarrierState {
         self.mode = Mode::Open;
         self.is_wanted = false;
         self.rest_until = None;
-        self.told = false;
+        self.is_reported = false;
         RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
     }
 
     /// Returns true once after a delay, for the caller to report it.
     fn claim_news(&mut self) -> bool {
-        !std::mem::replace(&mut self.told, true)
+        !std::mem::replace(&mut self.is_reported, true)
     }
 }
 
@@ -240,7 +231,7 @@ impl Barrier {
                 state.users -= 1;
                 false
             }
-            ThreadPlace::Outsider => false,
+            ThreadPlace::Uncached => false,
         };
         drop(state);
         if look_again {
@@ -259,7 +250,7 @@ impl Barrier {
 
     /// Records that the calling thread's worker has started up; `uses_cache` holds for its lifetime.
     pub(crate) fn worker_started(&self, uses_cache: bool) {
-        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
+        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Uncached };
         PLACE.set(place);
         let look_again = self.lock().settle(place);
         if look_again {
@@ -268,8 +259,8 @@ impl Barrier {
     }
 
     /// Returns whether the calling thread's worker does not use the cache because the cache was waiting for a restart.
-    pub(crate) fn is_outsider(&self) -> bool {
-        PLACE.get() == ThreadPlace::Outsider
+    pub(crate) fn is_uncached(&self) -> bool {
+        PLACE.get() == ThreadPlace::Uncached
     }
 
     /// Records that a restart is wanted. Returns whether that is new.

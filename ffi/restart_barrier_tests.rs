@@ -148,7 +148,7 @@ fn a_worker_that_does_without_is_in_nobodys_way() {
             barrier.enter();
             barrier.note_wanted();
             barrier.worker_started(false);
-            assert!(barrier.is_outsider());
+            assert!(barrier.is_uncached());
             scope.spawn(|| {
                 barrier.enter();
                 assert!(barrier.try_exclusive());
@@ -170,7 +170,7 @@ fn when_the_last_user_has_left_the_next_worker_restarts() {
     state.note_wanted();
     state.enter(now);
     assert!(!state.want_restart(now));
-    state.settle(ThreadPlace::Outsider);
+    state.settle(ThreadPlace::Uncached);
     state.users -= 1;
     state.enter(now);
     assert!(state.want_restart(now));

@@ -5,36 +5,10 @@
 
 use std::any::Any;
 
-use crate::called_client::{CalledClient, CalledEnd};
+use svc_types::{AttributeValue, ClientCall, ClientEnd, SpanKind, SpanStatus};
 
 /// The position of a span in its trace, for a task that continues the trace. Opaque here.
-pub type TraceSeat = Box<dyn Any + Send + Sync>;
-
-/// The role of a span, as set by its script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptSpanKind {
-    /// Internal work of the script.
-    Internal,
-    /// Handling of an incoming request.
-    Server,
-    /// An outgoing request.
-    Client,
-    /// An outgoing message.
-    Producer,
-    /// Handling of an incoming message.
-    Consumer,
-}
-
-/// The status of a span, as set by its script.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptSpanStatus {
-    /// No status was set.
-    Unset,
-    /// The application set OK.
-    Ok,
-    /// The application set an error.
-    Error,
-}
+pub type TraceContext = Box<dyn Any + Send + Sync>;
 
 /// An attribute that a script sets. Texts are raw bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,28 +16,7 @@ pub struct ScriptAttribute<'a> {
     /// The name.
     pub name: &'a [u8],
     /// The value.
-    pub value: ScriptValue<'a>,
-}
-
-/// The value of an attribute that a script sets.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ScriptValue<'a> {
-    /// True or false.
-    Bool(bool),
-    /// An integer.
-    Int(i64),
-    /// A floating-point number.
-    Float(f64),
-    /// Text.
-    Text(&'a [u8]),
-    /// A list of booleans.
-    Bools(Vec<bool>),
-    /// A list of integers.
-    Ints(Vec<i64>),
-    /// A list of floating-point numbers.
-    Floats(Vec<f64>),
-    /// A list of texts.
-    Texts(Vec<&'a [u8]>),
+    pub value: AttributeValue<&'a [u8]>,
 }
 
 /// The failure that has ended a script, or a part of it.
@@ -84,19 +37,19 @@ pub trait ScriptSpans {
     /// Returns the span of the request; 0 if it is not recorded.
     fn own(&mut self) -> u64;
     /// Begins a child of another span, or of the span of the request. Returns 0 if it is not recorded.
-    fn begin(&mut self, parent: u64, name: &[u8], kind: ScriptSpanKind) -> u64;
+    fn begin(&mut self, parent: u64, name: &[u8], kind: SpanKind) -> u64;
     /// Sets an attribute.
     fn set_attribute(&mut self, span: u64, attribute: &ScriptAttribute<'_>);
     /// Adds an event.
     fn add_event(&mut self, span: u64, name: &[u8], attributes: &[ScriptAttribute<'_>]);
     /// Sets the status.
-    fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]);
+    fn set_status(&mut self, span: u64, status: SpanStatus<&[u8]>);
     /// Ends a span, and marks it if it was cut off. The span of the request continues.
     fn end(&mut self, span: u64, is_cut: bool);
     /// Sets the attributes of a client call.
-    fn describe(&mut self, span: u64, call: &CalledClient<'_>);
+    fn describe(&mut self, span: u64, call: &ClientCall<'_>);
     /// Ends the span of a client call.
-    fn finish(&mut self, span: u64, end: &CalledEnd<'_>);
+    fn finish(&mut self, span: u64, end: &ClientEnd<'_>);
     /// Drops a span that turned out not to be a call.
     fn discard(&mut self, span: u64);
     /// Returns the `traceparent` to propagate to servers called within a span.
@@ -104,7 +57,7 @@ pub trait ScriptSpans {
     /// Returns the `tracestate` to propagate with it; empty if there is none.
     fn tracestate(&self) -> &[u8];
     /// Returns the position of a span, for a task that continues the trace.
-    fn seat(&mut self, span: u64) -> Option<TraceSeat>;
+    fn context(&mut self, span: u64) -> Option<TraceContext>;
     /// Records an uncaught failure that has ended the script.
     fn fail(&mut self, failure: &ScriptFailure<'_>);
 }

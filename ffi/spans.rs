@@ -6,13 +6,13 @@
 use std::ffi::c_void;
 use std::slice;
 
+use svc_types::{AttributeValue, SpanKind, SpanStatus};
+
 use crate::bindings::{
     self, shim_attribute, shim_scalar, shim_span_callbacks, shim_span_kind, shim_span_status, shim_view,
 };
 use crate::request_handle::with_request;
-use crate::script_spans::{
-    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue,
-};
+use crate::script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans};
 use crate::view::{bytes, view};
 
 pub(crate) fn callbacks() -> shim_span_callbacks {
@@ -49,11 +49,11 @@ unsafe extern "C" fn begin(request: *mut c_void, parent: u64, name: shim_view, k
     // SAFETY: C's view is valid for this call.
     let name = unsafe { bytes(name) };
     let kind = match kind {
-        bindings::shim_span_kind_SHIM_SPAN_SERVER => ScriptSpanKind::Server,
-        bindings::shim_span_kind_SHIM_SPAN_CLIENT => ScriptSpanKind::Client,
-        bindings::shim_span_kind_SHIM_SPAN_PRODUCER => ScriptSpanKind::Producer,
-        bindings::shim_span_kind_SHIM_SPAN_CONSUMER => ScriptSpanKind::Consumer,
-        _ => ScriptSpanKind::Internal,
+        bindings::shim_span_kind_SHIM_SPAN_SERVER => SpanKind::Server,
+        bindings::shim_span_kind_SHIM_SPAN_CLIENT => SpanKind::Client,
+        bindings::shim_span_kind_SHIM_SPAN_PRODUCER => SpanKind::Producer,
+        bindings::shim_span_kind_SHIM_SPAN_CONSUMER => SpanKind::Consumer,
+        _ => SpanKind::Internal,
     };
     with_spans(request, 0, |spans| spans.begin(parent, name, kind))
 }
@@ -95,11 +95,11 @@ unsafe extern "C" fn set_status(
     // SAFETY: C's view is valid for this call.
     let description = unsafe { bytes(description) };
     let status = match status {
-        bindings::shim_span_status_SHIM_SPAN_OK => ScriptSpanStatus::Ok,
-        bindings::shim_span_status_SHIM_SPAN_ERROR => ScriptSpanStatus::Error,
-        _ => ScriptSpanStatus::Unset,
+        bindings::shim_span_status_SHIM_SPAN_OK => SpanStatus::Ok,
+        bindings::shim_span_status_SHIM_SPAN_ERROR => SpanStatus::Error(description),
+        _ => SpanStatus::Unset,
     };
-    with_spans(request, (), |spans| spans.set_status(span, status, description));
+    with_spans(request, (), |spans| spans.set_status(span, status));
 }
 
 unsafe extern "C" fn end(request: *mut c_void, span: u64, is_cut: bool) {
@@ -149,23 +149,25 @@ unsafe fn attribute_of<'a>(raw: &shim_attribute) -> ScriptAttribute<'a> {
     let texts = || values.iter().map(|value| unsafe { bytes(value.text) });
     let value = match (raw.type_, raw.is_list, values.first()) {
         (bindings::shim_scalar_type_SHIM_SCALAR_BOOL, true, _) => {
-            ScriptValue::Bools(values.iter().map(|value| value.integer != 0).collect())
+            AttributeValue::Bools(values.iter().map(|value| value.integer != 0).collect())
         }
         (bindings::shim_scalar_type_SHIM_SCALAR_INT, true, _) => {
-            ScriptValue::Ints(values.iter().map(|value| value.integer).collect())
+            AttributeValue::Ints(values.iter().map(|value| value.integer).collect())
         }
         (bindings::shim_scalar_type_SHIM_SCALAR_FLOAT, true, _) => {
-            ScriptValue::Floats(values.iter().map(|value| value.number).collect())
+            AttributeValue::Doubles(values.iter().map(|value| value.number).collect())
         }
-        (_, true, _) => ScriptValue::Texts(texts().collect()),
+        (_, true, _) => AttributeValue::Texts(texts().collect()),
         (bindings::shim_scalar_type_SHIM_SCALAR_BOOL, false, Some(value)) => {
-            ScriptValue::Bool(value.integer != 0)
+            AttributeValue::Bool(value.integer != 0)
         }
-        (bindings::shim_scalar_type_SHIM_SCALAR_INT, false, Some(value)) => ScriptValue::Int(value.integer),
+        (bindings::shim_scalar_type_SHIM_SCALAR_INT, false, Some(value)) => {
+            AttributeValue::Int(value.integer)
+        }
         (bindings::shim_scalar_type_SHIM_SCALAR_FLOAT, false, Some(value)) => {
-            ScriptValue::Float(value.number)
+            AttributeValue::Double(value.number)
         }
-        (_, false, _) => ScriptValue::Text(texts().next().unwrap_or_default()),
+        (_, false, _) => AttributeValue::Text(texts().next().unwrap_or_default()),
     };
     ScriptAttribute { name, value }
 }

@@ -126,8 +126,8 @@ impl WorkerRequests {
     }
 
     /// Returns whether the worker does not use OPcache because the cache was waiting for a restart.
-    pub fn is_outsider(&self) -> bool {
-        BARRIER.is_outsider()
+    pub fn is_uncached(&self) -> bool {
+        BARRIER.is_uncached()
     }
 
     /// Stops taking requests, for this reason, which the worker's scripts can read.

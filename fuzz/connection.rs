@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use svc_core::connection::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Peer, Rejected, Reply, Sent,
-    WireProtocol,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Input, Peer, Rejected, Reply,
+    Sent, Stream, WireProtocol,
 };
 use svc_core::http::{Fields, HeadLimits};
 use svc_core::limits::{
@@ -108,7 +108,7 @@ fn serve(choices: Choices, bytes: &[u8]) -> Owner {
             break;
         }
         owner.now = owner.now.max(owner.connection.deadline().expect("nothing ends it"));
-        owner.connection.handle_timeout(owner.now);
+        owner.connection.handle(Input::Timeout, owner.now);
         owner.turns();
     }
     assert!(owner.is_closed, "no deadline ends it");
@@ -132,7 +132,7 @@ impl Owner {
         };
         let mut connection = Connection::new(Arc::new(terms), false, now);
         if choices.agrees_on_http2 {
-            connection.note_protocol(WireProtocol::Http2);
+            connection.handle(Input::Protocol(WireProtocol::Http2), now);
         }
         Self {
             connection,
@@ -170,10 +170,11 @@ impl Owner {
             return;
         }
         self.is_in_line = false;
-        self.connection.begin_turn(self.choices.is_closing, self.choices.is_memory_tight);
+        let Choices { is_closing, is_memory_tight, .. } = self.choices;
+        self.connection.handle(Input::Turn { is_closing, is_memory_tight }, self.now);
         let mut room = self.choices.room;
         for _ in 0..12 * HTTP2_STREAMS_MAX * LINK_STEPS_MAX {
-            self.peer.is_owed = self.held > 0;
+            self.peer.has_pending_tls_output = self.held > 0;
             match self.connection.poll_command(self.peer, self.now) {
                 Command::Close { .. } => return self.is_closed = true,
                 Command::Wait => {
@@ -192,25 +193,25 @@ impl Owner {
                 Command::Request(incoming) => {
                     let permit = incoming.needs_permit.then(|| self.permits.try_acquire());
                     if let Some(None) = permit {
-                        self.connection.refuse_stream();
+                        self.connection.handle(Input::Refuse, self.now);
                         continue;
                     }
                     let what = format!("{} {:?}", incoming.head.method(), incoming.head.target());
                     self.requests.push((what, None));
                     let grant = Grant {
                         body_bytes_max: self.choices.body_bytes_max,
-                        outlives_peer: self.choices.answerer == 3,
+                        outlives_client: self.choices.answerer == 3,
                         permit: permit.flatten(),
                     };
                     let fits = self.connection.begin(self.requests.len() - 1, grant, self.now);
                     self.answer(incoming.stream, fits);
                 }
-                Command::Stream(stream, ask) => self.see_to(stream, ask),
+                Command::Stream(stream, ask) => self.handle_ask(stream, ask),
                 Command::Transmit => self.transmit(&mut room),
                 Command::Unreadable(unreadable) => {
                     let permit = unreadable.needs_permit.then(|| self.permits.try_acquire());
                     if let Some(None) = permit {
-                        self.connection.refuse_stream();
+                        self.connection.handle(Input::Refuse, self.now);
                         continue;
                     }
                     // The error of a head with several faults depends on how much of it has arrived.
@@ -219,8 +220,9 @@ impl Owner {
                         error => format!("{error:?}"),
                     };
                     self.requests.push((error, None));
-                    self.connection.begin_unreadable(self.requests.len() - 1, permit.flatten(), self.now);
-                    self.connection.decide(unreadable.stream, Decision::Answer(page(400)), self.now);
+                    let grant = Grant { permit: permit.flatten(), ..Grant::default() };
+                    assert!(self.connection.begin(self.requests.len() - 1, grant, self.now));
+                    self.decide(unreadable.stream, Decision::Respond(page(400)));
                 }
             }
         }
@@ -232,42 +234,45 @@ impl Owner {
         self.peer.is_readable = self.has_ended;
         self.fed += bytes.len();
         if !bytes.is_empty() {
-            self.connection.receive(&bytes, self.now);
+            self.connection.handle(Input::Bytes(&bytes), self.now);
         } else if self.has_ended {
-            self.connection.end_input();
+            self.connection.handle(Input::End, self.now);
         } else {
-            self.connection.note_dry();
+            self.connection.handle(Input::WouldBlock, self.now);
         }
     }
 
     fn answer(&mut self, stream: u32, fits: bool) {
         let decision = match self.choices.answerer {
             _ if !fits => Decision::Refuse(page(413)),
-            0 => Decision::Answer(page(200)),
+            0 => Decision::Respond(page(200)),
             1 => Decision::Refuse(page(403)),
             _ => Decision::ReadBody,
         };
-        self.connection.decide(stream, decision, self.now);
+        self.decide(stream, decision);
     }
 
-    fn see_to(&mut self, stream: u32, ask: Ask) {
-        let Self { connection, now, .. } = self;
+    fn decide(&mut self, stream: u32, decision: Decision) {
+        let stream = self.connection.stream(stream).expect("it is being served");
+        stream.decide(decision, self.now);
+    }
+
+    fn handle_ask(&mut self, stream: u32, ask: Ask) {
+        let now = self.now;
+        let stream = self.connection.stream(stream).expect("it is being served");
         match ask {
             Ask::Announce { head, length, head_only } => {
                 let ReplyHead { status, reason, fields, .. } = head;
                 let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
                 let has_body = !head_only;
-                connection.announce(
-                    stream,
-                    Announced { status, reason, fields, length, has_body, page: None, date },
-                );
+                stream.announce(Announced { status, reason, fields, length, has_body, page: None, date });
             }
             Ask::AwaitSpoolRoom | Ask::WaitOver => {}
-            Ask::BodyLate { .. } => connection.decide(stream, Decision::Refuse(page(408)), *now),
-            Ask::BodyRefused(_) => connection.decide(stream, Decision::Refuse(page(400)), *now),
+            Ask::BodyLate { .. } => stream.decide(Decision::Refuse(page(408)), now),
+            Ask::BodyRefused(_) => stream.decide(Decision::Refuse(page(400)), now),
             Ask::Collect => {
                 let parts = reply(self.choices.answerer);
-                connection.collect(stream, |into| {
+                stream.collect(|_, into| {
                     into.extend(parts);
                     Share::default()
                 });
@@ -275,36 +280,35 @@ impl Owner {
             Ask::Offer { body, .. } => {
                 assert!(body.len() <= self.choices.body_bytes_max, "a body is longer than granted");
                 if self.choices.answerer == 2 {
-                    return connection.decide(stream, Decision::Answer(page(503)), *now);
+                    return stream.decide(Decision::Respond(page(503)), now);
                 }
-                let until = Some(*now + Duration::from_secs(1));
-                connection.decide(stream, Decision::Await { until }, *now);
-                connection.note_reply(stream);
+                let until = Some(now + Duration::from_secs(1));
+                stream.decide(Decision::Await { until }, now);
+                stream.note_reply();
             }
             Ask::SendFile(_) | Ask::Slice(..) => panic!("no reply is on a disk"),
             Ask::Spool(file, bytes) => {
                 assert!(bytes.len() <= BODY_MEMORY_MAX + 16_384, "{} bytes of a body were kept", bytes.len());
                 let file = match file.map_or_else(|| self.spool.create(), Ok) {
                     Ok(file) => file,
-                    Err(error) => return Self::refuse(connection, stream, (None, bytes), &error, *now),
+                    Err(error) => return Self::refuse(stream, (None, bytes), &error, now),
                 };
                 match file.append(&bytes) {
-                    Ok(()) => connection.spooled(stream, file, bytes, *now),
-                    Err(error) => Self::refuse(connection, stream, (Some(file), bytes), &error, *now),
+                    Ok(()) => stream.spooled(file, bytes, now),
+                    Err(error) => Self::refuse(stream, (Some(file), bytes), &error, now),
                 }
             }
         }
     }
 
     fn refuse(
-        connection: &mut Connection<usize>,
-        stream: u32,
+        stream: &mut Stream<usize>,
         (file, bytes): (Option<svc_core::spool::SpoolFile>, Vec<u8>),
         error: &svc_core::spool::SpoolError,
         now: Instant,
     ) {
-        if !connection.spool_refused(stream, file, bytes, error) {
-            connection.decide(stream, Decision::Refuse(page(503)), now);
+        if !stream.spool_refused(file, bytes, error) {
+            stream.decide(Decision::Refuse(page(503)), now);
         }
     }
 
@@ -337,12 +341,9 @@ impl Owner {
             assert!(end.is_some(), "request {number}, {what}, never ends");
         }
         for stream in [0, 1, 3, u32::MAX] {
-            self.connection.note_reply(stream);
-            self.connection.retry_spool(stream);
-            self.connection.fail_reply(stream);
-            self.connection.decide(stream, Decision::ReadBody, self.now);
+            assert!(self.connection.stream(stream).is_none(), "a request has not ended");
         }
-        self.connection.begin_turn(false, false);
+        self.connection.handle(Input::Turn { is_closing: false, is_memory_tight: false }, self.now);
         assert!(matches!(self.connection.poll_command(self.peer, self.now), Command::Close { .. }));
         if !self.connection.is_multiplexed() && !self.taken.is_empty() {
             assert!(self.taken.starts_with(b"HTTP/1."), "no response of HTTP/1");

@@ -22,7 +22,7 @@ use svc_core::trace::{SqlDialect, Statement, Statements, summarize, without_lite
 const BODY_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a request head, whole and byte by byte.
-pub(super) fn head(bytes: &[u8]) -> String {
+pub fn head(bytes: &[u8]) -> String {
     let limits = HeadLimits::main_port();
     let whole = parse(bytes, limits);
     let dripped = drip(bytes, limits);
@@ -42,12 +42,12 @@ pub(super) fn head(bytes: &[u8]) -> String {
 }
 
 /// Serves a connection.
-pub(super) fn connection(bytes: &[u8]) -> String {
+pub fn connection(bytes: &[u8]) -> String {
     connection::serve_sample(bytes)
 }
 
 /// Decodes a chunked body, whole and byte by byte.
-pub(super) fn chunked(bytes: &[u8]) -> String {
+pub fn chunked(bytes: &[u8]) -> String {
     let whole = decode(bytes, bytes.len().max(1));
     let dripped = decode(bytes, 1);
     assert_eq!(whole, dripped, "drips decode differently");
@@ -62,7 +62,7 @@ pub(super) fn chunked(bytes: &[u8]) -> String {
 }
 
 /// Reads a field of a response that may name a file.
-pub(super) fn named_file(bytes: &[u8]) -> String {
+pub fn named_file(bytes: &[u8]) -> String {
     let colon = bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len());
     let value = bytes.get(colon + 1..).unwrap_or_default().trim_ascii();
     let Some(named) = NamedFile::of(&bytes[..colon], value) else { return "other".into() };
@@ -78,7 +78,7 @@ pub(super) fn named_file(bytes: &[u8]) -> String {
 }
 
 /// Reads a file of fields for responses, and applies it.
-pub(super) fn headers_file(bytes: &[u8]) -> String {
+pub fn headers_file(bytes: &[u8]) -> String {
     let rules = match HeaderRules::parse(bytes) {
         Ok(rules) => rules,
         Err(lines) => {
@@ -99,7 +99,7 @@ pub(super) fn headers_file(bytes: &[u8]) -> String {
 }
 
 /// Normalises a path and routes it in each mode.
-pub(super) fn uri(bytes: &[u8]) -> String {
+pub fn uri(bytes: &[u8]) -> String {
     let path = match normalise(bytes) {
         Ok(normalised) => normalised.path,
         Err(error) => return error.status().to_string(),
@@ -123,7 +123,7 @@ pub(super) fn uri(bytes: &[u8]) -> String {
 }
 
 /// Negotiates the coding of a response; each line of the sample is a separate field.
-pub(super) fn accept_encoding(bytes: &[u8]) -> String {
+pub fn accept_encoding(bytes: &[u8]) -> String {
     let lines = || bytes.split(|&byte| byte == b'\n');
     let chosen = choose(lines(), &Coding::ALL);
     let joined = lines().collect::<Vec<_>>().join(&b',');
@@ -146,7 +146,7 @@ pub(super) fn accept_encoding(bytes: &[u8]) -> String {
 }
 
 /// Reads a query in every dialect: replacing values a second time changes nothing.
-pub(super) fn query(bytes: &[u8]) -> String {
+pub fn query(bytes: &[u8]) -> String {
     let dialects = [SqlDialect::MySql, SqlDialect::PostgreSql, SqlDialect::Standard, SqlDialect::Loose];
     for dialect in dialects.into_iter().chain(dialects.map(SqlDialect::with_other_backslash)) {
         let masked = without_literals(bytes, dialect);
@@ -165,7 +165,7 @@ pub(super) fn query(bytes: &[u8]) -> String {
 }
 
 /// Reads forwarding fields in both formats; a line feed ends a line.
-pub(super) fn hops(bytes: &[u8]) -> String {
+pub fn hops(bytes: &[u8]) -> String {
     let lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
     let by_standard: Vec<Hop> = forwarded(&lines).collect();
     let by_older: Vec<Hop> = x_forwarded_for(&lines).collect();
@@ -176,26 +176,27 @@ pub(super) fn hops(bytes: &[u8]) -> String {
         let line = [bytes, b", ", near.as_bytes()].concat();
         let lines = vec![&line[..]];
         let nearest = if entry { forwarded(&lines).next() } else { x_forwarded_for(&lines).next() };
-        let Some(Hop::Told(told)) = nearest else { panic!("the nearest proxy is not understood") };
-        assert_eq!(told.address, Some([192, 0, 2, 7].into()));
-        assert_eq!(told.https, entry.then_some(true));
+        let Some(Hop::Known(element)) = nearest else { panic!("the nearest proxy is not understood") };
+        assert_eq!(element.address, Some([192, 0, 2, 7].into()));
+        assert_eq!(element.https, entry.then_some(true));
     }
     for hop in by_standard.iter().chain(&by_older) {
-        if let Hop::Told(told) = hop {
-            assert!(told.address.is_none_or(|address| address == address.to_canonical()));
+        if let Hop::Known(element) = hop {
+            assert!(element.address.is_none_or(|address| address == address.to_canonical()));
             assert!(
-                told.host
+                element
+                    .host
                     .as_ref()
                     .is_none_or(|host| !host.is_empty() && host.iter().all(u8::is_ascii_graphic))
             );
         }
     }
-    let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Told(_))).count();
+    let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Known(_))).count();
     format!("{}and{}", count(&by_standard), count(&by_older))
 }
 
 /// Joins or begins a trace; the lines are the values of `traceparent`, an empty line, and those of `tracestate`.
-pub(super) fn trace(bytes: &[u8]) -> String {
+pub fn trace(bytes: &[u8]) -> String {
     let mut text = b"GET / HTTP/1.1\r\nHost: h\r\n".to_vec();
     let mut name: &[u8] = b"traceparent: ";
     for line in bytes.split(|&byte| byte == b'\n') {
@@ -238,7 +239,7 @@ pub(super) fn trace(bytes: &[u8]) -> String {
 }
 
 /// Selects ranges of representations of several lengths; the verdict is the one for ten thousand bytes.
-pub(super) fn range(bytes: &[u8]) -> String {
+pub fn range(bytes: &[u8]) -> String {
     let mut verdict = String::new();
     for length in [0, 1, 100, u64::MAX, 10_000] {
         let (status, parts) = match select([bytes], length) {

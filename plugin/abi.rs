@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
+pub use crate::callbacks::svc_plugin;
+
 pub const SVC_PLUGIN_ABI: u32 = 1;
 
 pub const SVC_OK: i32 = 0;
@@ -63,45 +65,32 @@ pub struct svc_page_request {
     pub query: svc_text,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct svc_request_facts {
-    pub size: usize,
-    pub method: svc_text,
-    pub path: svc_text,
-    pub protocol: svc_text,
-    pub client: svc_text,
-    pub request_id: svc_text,
-    pub trace_id: svc_text,
-    pub shed_reason: svc_text,
-    pub status: i32,
-    pub reserved: i32,
-    pub response_bytes: u64,
-    pub duration_us: u64,
-    pub queue_wait_us: u64,
+/// The C type of a fact.
+macro_rules! fact {
+    (Text) => {
+        svc_text
+    };
+    // A reserved field of the header is where this struct is padded.
+    (Status) => {
+        i32
+    };
+    ($number:ident) => {
+        u64
+    };
 }
 
-pub type Callback = unsafe extern "C" fn(*mut c_void) -> i32;
-pub type AnswerCallback = unsafe extern "C" fn(*mut c_void, *mut c_void) -> i32;
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct svc_plugin {
-    pub size: usize,
-    pub abi: u32,
-    pub reserved: u32,
-    pub name: svc_text,
-    pub version: svc_text,
-    pub state: *mut c_void,
-    pub init: Option<Callback>,
-    pub start: Option<Callback>,
-    pub stop: Option<unsafe extern "C" fn(*mut c_void)>,
-    pub health: Option<AnswerCallback>,
-    pub config: Option<AnswerCallback>,
-    pub serve: Option<unsafe extern "C" fn(*mut c_void, *const svc_page_request, *mut c_void) -> i32>,
-    pub metrics: Option<AnswerCallback>,
-    pub request_ended: Option<unsafe extern "C" fn(*mut c_void, *const svc_request_facts) -> i32>,
+macro_rules! declare {
+    ($($(#[$doc:meta])* $fact:ident: $kind:ident as $field:ident,)*) => {
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        pub struct svc_request_facts {
+            pub size: usize,
+            $(pub $field: fact!($kind),)*
+        }
+    };
 }
+
+each_request_fact!(declare);
 
 impl svc_text {
     /// Wraps bytes; the text is valid as long as they are.

@@ -7,19 +7,8 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{self, svc_host_api, svc_page_request, svc_plugin, svc_request_facts, svc_text};
+use crate::abi::{self, svc_host_api, svc_page_request, svc_request_facts, svc_text};
 use crate::{Error, Host, Metrics, PageRequest, Plugin, RequestFacts};
-
-/// The callbacks that a plugin has.
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, missing_docs, reason = "a set of names")]
-pub struct Offers {
-    pub health: bool,
-    pub metrics: bool,
-    pub config: bool,
-    pub serve: bool,
-    pub request_ended: bool,
-}
 
 /// The state that svc passes to each callback.
 struct State<P> {
@@ -51,20 +40,10 @@ pub unsafe fn enter<P: Plugin>(
     // Leaked, because the library is never unloaded.
     let state: *mut State<P> = Box::into_raw(Box::new(State { host, plugin: None }));
     *plugin = svc_plugin {
-        size: size_of::<svc_plugin>(),
-        abi: abi::SVC_PLUGIN_ABI,
-        reserved: 0,
         name: svc_text::of(name.as_bytes()),
         version: svc_text::of(version.as_bytes()),
         state: state.cast(),
-        init: Some(init::<P>),
-        start: Some(start::<P>),
-        stop: Some(stop::<P>),
-        health: offers.health.then_some(health::<P>),
-        config: offers.config.then_some(config::<P>),
-        serve: offers.serve.then_some(serve::<P>),
-        metrics: offers.metrics.then_some(metrics::<P>),
-        request_ended: offers.request_ended.then_some(request_ended::<P>),
+        ..offered::<P>(offers)
     };
     abi::SVC_OK
 }
@@ -95,60 +74,82 @@ unsafe extern "C" fn stop<P: Plugin>(state: *mut c_void) {
     unsafe { with(state, stop) };
 }
 
-unsafe extern "C" fn health<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as in `init`.
-    unsafe {
-        with(state, |state: &mut State<P>| {
-            let health = state.plugin()?.health()?;
-            Ok(state.host.answer_health(answer, health.status, &health.text))
-        })
-    }
+/// Declares the callbacks that a plugin may lack, in the order of the header: the fields of `svc_plugin`, and functions that
+/// call the trait. A new one goes to the end.
+macro_rules! callbacks {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) |$state:ident| $body:expr;)*) => {
+        /// The callbacks that a plugin has.
+        #[derive(Clone, Copy, Debug, Default)]
+        #[expect(missing_docs, reason = "a set of names")]
+        pub struct Offers {
+            $(pub $name: bool,)*
+        }
+
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        #[expect(missing_docs, reason = "include/svc_plugin.h documents it")]
+        pub struct svc_plugin {
+            pub size: usize,
+            pub abi: u32,
+            pub reserved: u32,
+            pub name: svc_text,
+            pub version: svc_text,
+            pub state: *mut c_void,
+            pub init: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
+            pub start: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
+            pub stop: Option<unsafe extern "C" fn(*mut c_void)>,
+            $(pub $name: Option<unsafe extern "C" fn(*mut c_void $(, $type)*) -> i32>,)*
+        }
+
+        /// Returns a struct with these callbacks only.
+        fn offered<P: Plugin>(offers: Offers) -> svc_plugin {
+            svc_plugin {
+                size: size_of::<svc_plugin>(),
+                abi: abi::SVC_PLUGIN_ABI,
+                reserved: 0,
+                name: svc_text::of(b""),
+                version: svc_text::of(b""),
+                state: std::ptr::null_mut(),
+                init: Some(init::<P>),
+                start: Some(start::<P>),
+                stop: Some(stop::<P>),
+                $($name: offers.$name.then_some($name::<P>),)*
+            }
+        }
+
+        $(unsafe extern "C" fn $name<P: Plugin>(state: *mut c_void $(, $argument: $type)*) -> i32 {
+            let act = |$state: &mut State<P>| $body;
+            // SAFETY: as in `init`.
+            unsafe { with(state, act) }
+        })*
+    };
 }
 
-unsafe extern "C" fn config<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as in `init`.
-    unsafe {
-        with(state, |state: &mut State<P>| {
-            let json = state.plugin()?.config()?;
-            taken(state.host.answer_config(answer, &json), "the configuration", "it is no JSON object")
-        })
-    }
-}
-
-unsafe extern "C" fn serve<P: Plugin>(
-    state: *mut c_void,
-    request: *const svc_page_request,
-    answer: *mut c_void,
-) -> i32 {
-    let serve = |state: &mut State<P>| {
+callbacks! {
+    fn health(answer: *mut c_void) |state| {
+        let health = state.plugin()?.health()?;
+        Ok(state.host.answer_health(answer, health.status, &health.text))
+    };
+    fn config(answer: *mut c_void) |state| {
+        let json = state.plugin()?.config()?;
+        taken(state.host.answer_config(answer, &json), "the configuration", "it is no JSON object")
+    };
+    fn serve(request: *const svc_page_request, answer: *mut c_void) |state| {
         // SAFETY: svc's struct and its texts are valid for the call.
         let request = unsafe { PageRequest::of(request) };
         let page = state.plugin()?.serve(&request)?;
         let code = state.host.answer_page(answer, page.status, &page.kind, &page.body);
         taken(code, "the page", "its status or its content type is not valid")
     };
-    // SAFETY: as in `init`.
-    unsafe { with(state, serve) }
-}
-
-unsafe extern "C" fn metrics<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
-    // SAFETY: as in `init`.
-    unsafe {
-        with(state, |state: &mut State<P>| {
-            let mut metrics = Metrics::new(state.host, answer);
-            state.plugin()?.metrics(&mut metrics).map(|()| abi::SVC_OK)
-        })
-    }
-}
-
-unsafe extern "C" fn request_ended<P: Plugin>(state: *mut c_void, facts: *const svc_request_facts) -> i32 {
-    let request_ended = |state: &mut State<P>| {
+    fn metrics(answer: *mut c_void) |state| {
+        let mut metrics = Metrics::new(state.host, answer);
+        state.plugin()?.metrics(&mut metrics).map(|()| abi::SVC_OK)
+    };
+    fn request_ended(facts: *const svc_request_facts) |state| {
         // SAFETY: svc's struct and its texts are valid for the call.
         let facts = unsafe { RequestFacts::of(facts) };
         state.plugin()?.request_ended(&facts).map(|()| abi::SVC_OK)
     };
-    // SAFETY: as in `init`.
-    unsafe { with(state, request_ended) }
 }
 
 impl<P> State<P> {

@@ -34,7 +34,7 @@
 //! | `host` | the functions that svc offers at any time |
 //! | `metrics` | a list of metrics |
 //! | `page` | a request for a page, and its answer |
-//! | `facts` | a request of the main port that has ended |
+//! | `facts`, `request_facts_table` | a request of the main port that has ended, and the table of its facts |
 //! | `callbacks` | adapters from C callbacks to the trait |
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
@@ -44,6 +44,9 @@ use std::fmt;
 #[cfg(doctest)]
 #[doc = include_str!("../docs/plugins.md")]
 struct PageOfPlugins;
+
+#[macro_use]
+mod request_facts_table;
 
 #[doc(hidden)]
 pub mod abi;

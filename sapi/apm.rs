@@ -4,10 +4,7 @@
 //! side observes the calls, and their spans are treated like those of scripts.
 
 use svc_core::config::{Config, PluginSource};
-use svc_core::plugins::{
-    HealthReport, Plugin, PluginAbout, PluginCallbacks, PluginConfig, PluginHealth, PluginMetrics,
-    PluginPage, RequestFacts,
-};
+use svc_core::plugins::{ConfigSink, HealthReport, Plugin, PluginAbout, PluginCall, PluginHealth};
 
 use svc_ffi::ClientOptions;
 
@@ -83,38 +80,16 @@ impl Plugin for Apm {
             name: NAME.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             path: "built-in".to_owned(),
-            callbacks: PluginCallbacks { health: true, config: true, ..PluginCallbacks::default() },
+            callbacks: [PluginCall::Health, PluginCall::Config].into_iter().collect(),
         }
-    }
-
-    fn init(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn start(&mut self) -> Result<(), String> {
-        Ok(())
     }
 
     fn health(&mut self) -> Result<HealthReport, String> {
         Ok(HealthReport::new(PluginHealth::Ok, "calls are observed"))
     }
 
-    fn metrics(&mut self, _metrics: &mut PluginMetrics) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn config(&mut self) -> Result<PluginConfig, String> {
+    fn config(&mut self, report: &mut ConfigSink<'_>) -> Result<(), String> {
         let json = format!("{{\"slow_query_ms\":{}}}", self.slow_query_ms);
-        PluginConfig::checked(json.as_bytes()).map_err(|refusal| refusal.to_string())
+        report(json.as_bytes()).map_err(|refusal| refusal.why)
     }
-
-    fn serve(&mut self, _path: &[u8], _query: &[u8]) -> Result<PluginPage, String> {
-        Err("it has no pages".to_owned())
-    }
-
-    fn request_ended(&mut self, _facts: &RequestFacts) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn stop(&mut self) {}
 }

@@ -210,7 +210,7 @@ fn install_plugins(
 #[cfg(feature = "php")]
 impl MainThread<'_> {
     /// Reports the progress of reloads to `svc reload`.
-    fn tell(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
+    fn report(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
         if let Some(report) = self.report {
             let needs_restart = server.shared().metrics.restart_required.is_set();
             report.note(ReportedReloads { reloads: reloads.clone(), needs_restart, is_stopping });
@@ -245,19 +245,20 @@ mod executor {
 
     use svc_core::config::Executor;
     use svc_core::limits::CONTROL_TICK;
-    use svc_core::observe::{Hint, OpcacheReading};
+    use svc_core::observe::Hint;
     use svc_core::serve::Shared;
     use svc_core::tasks::Task;
 
+    use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
-    use svc_ffi::{OpcacheMemory, Php};
 
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
-    use crate::invocation::{RecordOrigin, write_log};
     use crate::php::{self, PhpStartError};
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
+    use crate::running_request::{RecordOrigin, write_log};
+    use crate::runtime::ServerRuntime;
     use crate::watch;
 
     use super::{
@@ -282,7 +283,7 @@ mod executor {
         }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
-            Err(PhpStartError::Directives(faults)) => return fail(&php::told(&faults), Exit::Misused),
+            Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),
             Err(PhpStartError::Php(error)) => {
                 return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
             }
@@ -317,7 +318,7 @@ mod executor {
         let shared = Arc::clone(prepared.shared());
         let read = || {
             if let Some(memory) = php.opcache_memory() {
-                shared.opcache.lock().note(opcache_reading(memory));
+                shared.opcache.lock().note(memory);
             }
         };
         // Read before the first scrape of a ready server.
@@ -345,11 +346,6 @@ mod executor {
         }
     }
 
-    fn opcache_reading(memory: OpcacheMemory) -> OpcacheReading {
-        let OpcacheMemory { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses } = memory;
-        OpcacheReading { used_bytes, free_bytes, wasted_bytes, scripts, hits, misses }
-    }
-
     /// Ends the process without running exit handlers.
     pub(super) fn exit_now(exit: Exit) {
         svc_ffi::exit_now(exit.code().into());
@@ -367,7 +363,7 @@ mod executor {
             (main.read)();
             let reloads = server.reloads();
             let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
-            main.tell(server, &reloads, false);
+            main.report(server, &reloads, false);
             match signals::wait_up_to(pause) {
                 Some(Signal::Hangup) => server.reload(main.renew_code),
                 Some(Signal::Interrupt | Signal::Terminate) => break,
@@ -377,7 +373,7 @@ mod executor {
                 None => {}
             }
         }
-        main.tell(server, &server.reloads(), true);
+        main.report(server, &server.reloads(), true);
         let force = || {
             while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
             svc_ffi::exit_now(1);
@@ -400,7 +396,7 @@ mod executor {
             return String::new();
         };
         let installation = Installation::of_this_binary();
-        match Php::start(svc_ffi::StartOptions {
+        match Php::start::<ServerRuntime>(svc_ffi::StartOptions {
             ini_defaults: &[],
             ini_overrides: &[],
             environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
@@ -413,6 +409,7 @@ mod executor {
             log: Box::new(move |record| {
                 write_log(&log, record, RecordOrigin::default());
             }),
+            errors: Box::new(|_| {}),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

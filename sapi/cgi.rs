@@ -274,7 +274,7 @@ mod tests {
 
     fn request(text: &str, script: Script, body: Body) -> CompleteRequest {
         CompleteRequest {
-            head: head(text),
+            head: head(text).into(),
             body,
             script: script.into(),
             client: "[::ffff:192.0.2.7]:4711".parse().unwrap(),
@@ -407,10 +407,10 @@ mod tests {
     #[test]
     fn what_a_trusted_proxy_tells_takes_the_place_of_what_the_server_sees() {
         let text = "GET / HTTP/1.1\r\nHost: inner:8080\r\n\r\n";
-        let mut told = request(text, Script::default(), Body::Empty);
-        told.https = true;
-        told.asked = (Some(b"example.org:8443".to_vec()), Some(8443));
-        let all = pairs(&told);
+        let mut forwarded = request(text, Script::default(), Body::Empty);
+        forwarded.https = true;
+        forwarded.asked = (Some(b"example.org:8443".to_vec()), Some(8443));
+        let all = pairs(&forwarded);
         assert_eq!((get(&all, "SERVER_NAME"), get(&all, "SERVER_PORT")), (Some("example.org"), Some("8443")));
         assert_eq!((get(&all, "HTTPS"), get(&all, "REQUEST_SCHEME")), (Some("on"), Some("https")));
         assert_eq!(get(&all, "HTTP_HOST"), Some("inner:8080"), "the field is the client's");

@@ -13,12 +13,12 @@ use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};
-use crate::occupant::Occupant;
 use crate::php_inspection;
 use crate::php_report::PhpInspection;
 use crate::pid_file::{self, PidFileError};
 use crate::plugins;
 use crate::run_as;
+use crate::running_instance::RunningInstance;
 
 /// The findings.
 #[derive(Debug, Default)]
@@ -91,10 +91,10 @@ impl Findings {
     fn look_for_rivals(&mut self, config: &Config) {
         let unavailable = unavailable_ports(config);
         if !unavailable.is_empty() {
-            let occupant = Occupant::find(config);
+            let running_instance = RunningInstance::find(config);
             for error in unavailable {
-                match occupant.excuse(&error) {
-                    Some(excuse) => self.warnings.push(excuse),
+                match running_instance.explain(&error) {
+                    Some(explanation) => self.warnings.push(explanation),
                     None => self.errors.push(error.to_string()),
                 }
             }

@@ -14,7 +14,7 @@ pub const DEADLINE: Duration = Duration::from_secs(3);
 
 /// Why a server is not healthy.
 #[derive(Debug)]
-pub enum Unwell {
+pub enum Unhealthy {
     /// The response is not HTTP.
     NotHttp(SocketAddr),
     /// The status returned by the probe.
@@ -28,20 +28,20 @@ pub enum Unwell {
 /// # Errors
 ///
 /// Why the server is not healthy.
-pub fn ask(address: SocketAddr, probe: ProbeKind) -> Result<(), Unwell> {
+pub fn ask(address: SocketAddr, probe: ProbeKind) -> Result<(), Unhealthy> {
     let address = reachable(address);
     let deadline = svc_core::time::now() + DEADLINE;
-    let line = exchange(address, probe, deadline).map_err(|error| Unwell::Unreachable(address, error))?;
+    let line = exchange(address, probe, deadline).map_err(|error| Unhealthy::Unreachable(address, error))?;
     match status(&line) {
         Some(200) => Ok(()),
-        Some(status) => Err(Unwell::Status(address, probe, status)),
-        None => Err(Unwell::NotHttp(address)),
+        Some(status) => Err(Unhealthy::Status(address, probe, status)),
+        None => Err(Unhealthy::NotHttp(address)),
     }
 }
 
-impl std::error::Error for Unwell {}
+impl std::error::Error for Unhealthy {}
 
-impl fmt::Display for Unwell {
+impl fmt::Display for Unhealthy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotHttp(address) => write!(f, "{address}: the response is not HTTP"),
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     /// Answers one connection with `answer`; returns the request line and the result of the probe.
-    fn against(answer: &'static [u8]) -> (String, Result<(), Unwell>) {
+    fn against(answer: &'static [u8]) -> (String, Result<(), Unhealthy>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = std::thread::spawn(move || {
@@ -141,13 +141,13 @@ mod tests {
 
     #[test]
     fn something_else_is_not_well() {
-        assert!(matches!(against(b"220 mail ready\r\n").1, Err(Unwell::NotHttp(_))));
-        assert!(matches!(against(b"").1, Err(Unwell::NotHttp(_))));
+        assert!(matches!(against(b"220 mail ready\r\n").1, Err(Unhealthy::NotHttp(_))));
+        assert!(matches!(against(b"").1, Err(Unhealthy::NotHttp(_))));
     }
 
     #[test]
     fn nobody_is_not_well() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(matches!(ask(free, ProbeKind::Liveness), Err(Unwell::Unreachable(..))));
+        assert!(matches!(ask(free, ProbeKind::Liveness), Err(Unhealthy::Unreachable(..))));
     }
 }

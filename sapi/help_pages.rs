@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use svc_core::config::key::Chapter;
+use svc_core::config::key::Section;
 use svc_core::config::keys::KEYS;
 use svc_core::config::page::{self, unlinked};
 
@@ -96,9 +96,9 @@ pub fn manual() -> String {
         ".SH ENVIRONMENT\nEach variable is also read with the prefix\n.BR SVC_ ,\nwhich takes precedence. An empty variable \
          counts as unset.\n",
     );
-    for chapter in Chapter::ALL {
-        let _ = writeln!(page, ".SS {}", escaped(chapter.title()));
-        for key in KEYS.iter().filter(|key| key.chapter == chapter) {
+    for section in Section::ALL {
+        let _ = writeln!(page, ".SS {}", escaped(section.title()));
+        for key in KEYS.iter().filter(|key| key.section == section) {
             let summary = escaped(&unlinked(key.summary).replace('`', ""));
             let _ = writeln!(
                 page,

@@ -11,7 +11,7 @@ mod activation;
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
-mod boot_words;
+mod boot_messages;
 #[cfg(feature = "php")]
 mod cgi;
 pub mod check;
@@ -22,25 +22,20 @@ mod client_spans;
 mod coded_body;
 pub mod command_table;
 pub mod commands;
-#[cfg(feature = "php")]
-mod completions;
 mod early_stop;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
-mod hooks;
-#[cfg(feature = "php")]
 mod ini_files;
 pub mod installation;
-#[cfg(feature = "php")]
-mod invocation;
-mod occupant;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;
 pub mod php_command;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg(feature = "php")]
+mod php_errors;
 #[cfg_attr(not(feature = "php"), path = "no_php_inspection.rs")]
 mod php_inspection;
 #[cfg(feature = "php")]
@@ -63,8 +58,13 @@ mod reply_head;
 mod response;
 #[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
+mod running_instance;
+#[cfg(feature = "php")]
+mod running_request;
 #[cfg(feature = "php")]
 mod running_task;
+#[cfg(feature = "php")]
+mod runtime;
 #[cfg(feature = "php")]
 mod script_spans;
 #[cfg(feature = "php")]
@@ -73,7 +73,7 @@ pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
 #[cfg(feature = "php")]
-mod task_ends;
+mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
 #[cfg(feature = "php")]

@@ -11,10 +11,10 @@ use svc_core::sync::lock::ShortLock;
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 
 use crate::apm;
-use crate::hooks;
 use crate::installation::Installation;
-use crate::invocation::{RecordOrigin, write_log};
-use crate::task_ends::TaskDispatcher;
+use crate::php_errors;
+use crate::running_request::{RecordOrigin, write_log};
+use crate::runtime::ServerRuntime;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
 /// Internet. A php.ini overrides them.
@@ -97,7 +97,7 @@ impl StartupFaults {
 /// The beginnings of such messages, after PHP's prefix.
 const FAULTS: [&str; 2] = ["Unable to load dynamic library", "Failed loading "];
 
-/// The prefix of messages about malformed ini files (c/sapi/ini_errors.c).
+/// The prefix of messages about malformed ini files (c/php/sapi/errors.c).
 const MALFORMED: &str = "malformed directives: ";
 
 /// Why PHP cannot start for the server.
@@ -110,7 +110,7 @@ pub(crate) enum PhpStartError {
 }
 
 /// Formats such errors, one a line.
-pub(crate) fn told(faults: &[String]) -> String {
+pub(crate) fn fault_lines(faults: &[String]) -> String {
     faults.iter().map(|fault| format!("cannot start PHP: {fault}\n")).collect()
 }
 
@@ -134,13 +134,18 @@ pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(Strin
 }
 
 /// Reports warnings about a running PHP. They apply for its lifetime.
-pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell: &mut dyn FnMut(&Event<'_>)) {
+pub(crate) fn report_warnings(
+    php: &Php,
+    config: &PhpConfig,
+    has_workers: bool,
+    report: &mut dyn FnMut(&Event<'_>),
+) {
     let facts = php.facts();
     if !facts.opcache_enabled {
-        tell(&Event::OpcacheOff);
+        report(&Event::OpcacheOff);
     }
     if !facts.umask_per_thread {
-        tell(&Event::UmaskShared);
+        report(&Event::UmaskShared);
     }
     let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
     for (name, value) in &config.ini {
@@ -151,12 +156,12 @@ pub(crate) fn tell_about(php: &Php, config: &PhpConfig, has_workers: bool, tell:
             None if php.has_directive(name) || LOADING.contains(&name.as_str()) => continue,
             None => "is not a directive of PHP or its extensions".to_owned(),
         };
-        tell(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
+        report(&Event::Hint(Hint::IdleDirective { name, reason: &reason }));
     }
     if has_workers {
         // An extension that wraps a library risks only a last error or a connection.
         for unfit in php.unfit_extensions().iter().filter(|unfit| !unfit.has_header) {
-            tell(&Event::ExtensionUnknown { extension: &unfit.extension });
+            report(&Event::ExtensionUnknown { extension: &unfit.extension });
         }
     }
 }
@@ -171,7 +176,7 @@ const LOADING: [&str; 2] = ["extension", "zend_extension"];
 /// As reported by PHP.
 pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpStartError> {
     let log = &shared.log;
-    let (sink, books) = (log.clone(), Arc::clone(shared));
+    let (sink, books, raised) = (log.clone(), Arc::clone(shared), Arc::clone(shared));
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
     let installation = Installation::of_this_binary();
     if let Some(fault) = installation.as_ref().and_then(Installation::fault) {
@@ -182,28 +187,30 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
     let faults = StartupFaults::default();
     let noted = faults.clone();
-    let php = Php::start(StartOptions {
+    let php = Php::start::<ServerRuntime>(StartOptions {
         ini_defaults: &ini_defaults(extensions.as_deref()),
         ini_overrides: &ini_overrides(config, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         command_line: crate::php_command::binary(installation.as_ref()),
         superglobals: config.superglobals_enabled,
         boots: has_workers,
-        hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
+        hooks: &shared.config.background.runtime_hooks,
         traces,
         clients: apm::client_options(&shared.config, &plugins).filter(|_| traces),
         log: Box::new(move |record| {
             noted.note(&String::from_utf8_lossy(record.message));
             write_log(&sink, record, RecordOrigin::default());
         }),
+        errors: Box::new(move |error| php_errors::note(&raised, error)),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
     let faults = faults.end();
     if !faults.is_empty() {
         return Err(PhpStartError::Directives(faults));
     }
-    let bytes_max = shared.config.background.async_max_value_bytes;
-    php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
+    if let Some(tasks) = &shared.tasks {
+        ServerRuntime::set_tasks(tasks, shared.config.background.async_max_value_bytes, log);
+    }
     let helpers = Arc::clone(&shared.helpers);
     php.set_helpers(Box::new(move |call| {
         // If it is refused, the call itself informs its caller.
@@ -211,7 +218,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     }));
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
-    tell_about(&php, config, has_workers, &mut |event| log.emit(event));
+    report_warnings(&php, config, has_workers, &mut |event| log.emit(event));
     if !shared.config.background.runtime_hooks.is_empty() {
         for library in &php.libraries_out_of_reach() {
             log.emit(&Event::Hint(Hint::HooksOutOfReach { library }));

@@ -7,15 +7,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use svc_core::limits::FILE_READ_TRIES;
-use svc_core::pool::{Engine, Exchange, SharedCacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
+use svc_core::pool::{Engine, Exchange, OpcacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Interpreter, OpcacheFacts, PhpFacts, PhpOutcome, Threads};
+use svc_ffi::{Interpreter, PhpFacts, PhpOutcome, Threads};
 
-use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::running_request::{RunningRequest, with_description};
 use crate::thread_waker::ThreadWaker;
 
 /// Creates workers that run PHP.
@@ -35,8 +35,7 @@ impl PhpEngine {
 
 impl Engine<Exchange> for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
-        let (mut interpreter, thread_context) =
-            (self.threads.enter(), ThreadContext::new(&self.shared, slot));
+        let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared, slot));
         if self.shared.config.php.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
                 slot,
@@ -46,17 +45,16 @@ impl Engine<Exchange> for PhpEngine {
         }
         if self.shared.tasks.is_some() {
             // Requests block their thread while they await tasks; the waker ends the wait.
-            ThreadWaker::install(&mut interpreter)?;
+            ThreadWaker::install(&interpreter)?;
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
+    fn cache(&self) -> Option<OpcacheFacts> {
         if !(self.has_cache && self.shared.config.php.worker_mode_enabled) {
             return None;
         }
-        let OpcacheFacts { is_stale, users, is_occupied } = self.threads.cache();
-        Some(SharedCacheFacts { is_stale, users, is_occupied })
+        Some(self.threads.cache())
     }
 }
 
@@ -67,7 +65,7 @@ struct PhpWorker {
 }
 
 impl PhpWorker {
-    fn run(&mut self, exchange: &Exchange, call: &mut Invocation) -> PhpOutcome {
+    fn run(&mut self, exchange: &Exchange, call: &mut RunningRequest) -> PhpOutcome {
         let script = call.script();
         with_description(exchange, &script, |request| self.interpreter.run(request, call))
     }
@@ -79,7 +77,7 @@ impl Worker<Exchange> for PhpWorker {
     }
 
     fn serve(&mut self, exchange: &Arc<Exchange>) {
-        let mut call = Invocation::new(exchange, &self.thread_context);
+        let mut call = RunningRequest::new(exchange, &self.thread_context);
         let mut outcome = self.run(exchange, &mut call);
         // The script may have been replaced again by another deployment.
         for _ in 1..FILE_READ_TRIES {

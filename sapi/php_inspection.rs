@@ -11,6 +11,7 @@ use svc_ffi::{Php, PhpLog, StartOptions};
 use crate::installation::Installation;
 use crate::php::{self, StartupFaults};
 use crate::php_report::PhpInspection;
+use crate::runtime::ServerRuntime;
 
 /// Starts PHP with the directives of the settings, and stops it.
 ///
@@ -30,7 +31,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
     let has_workers = config.php.worker_mode_enabled || config.background.async_workers > 0;
     let installation = Installation::of_this_binary();
     let extensions = installation.as_ref().map(Installation::extensions);
-    let php = Php::start(StartOptions {
+    let php = Php::start::<ServerRuntime>(StartOptions {
         ini_defaults: &php::ini_defaults(extensions.as_deref()),
         ini_overrides: &php::ini_overrides(&config.php, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
@@ -41,6 +42,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         traces: false,
         clients: None,
         log: Box::new(log),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     });
     let php = php.map_err(|error| vec![format!("cannot start PHP: {error}")])?;
@@ -53,7 +55,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         return Err(errors);
     }
     let mut noticed = std::mem::take(&mut *warnings.lock());
-    php::tell_about(&php, &config.php, has_workers, &mut |event| {
+    php::report_warnings(&php, &config.php, has_workers, &mut |event| {
         noticed.push(match event {
             Event::Hint(Hint::IdleDirective { name, reason }) => format!("-d: {name:?} {reason}"),
             other => other.to_line(),

@@ -19,11 +19,11 @@ use svc_ffi::{
     Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
 };
 
-use crate::boot_words::BootWords;
+use crate::boot_messages::BootMessages;
 use crate::cgi;
-use crate::invocation::{Invocation, RecordOrigin, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::running_request::{RecordOrigin, RunningRequest, with_description, write_log};
 use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
@@ -45,10 +45,10 @@ impl PhpPersistentWorker {
     /// [`WorkerStartError`] if the system has no descriptors left to wait with.
     pub(crate) fn new(
         slot: usize,
-        mut interpreter: Interpreter,
+        interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
     ) -> Result<Self, WorkerStartError> {
-        let waker = ThreadWaker::install(&mut interpreter)?;
+        let waker = ThreadWaker::install(&interpreter)?;
         Ok(Self { slot, interpreter, waker, thread_context })
     }
 }
@@ -97,7 +97,7 @@ struct ScriptRun<'a> {
     name: &'a str,
     script: &'a [u8],
     document_root: &'a [u8],
-    words: BootWords,
+    messages: BootMessages,
     has_served: bool,
     serve_loop: ServeLoop<'a, Exchange>,
 }
@@ -116,17 +116,17 @@ impl<'a> ScriptRun<'a> {
             name,
             script,
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
-            words: BootWords::default(),
+            messages: BootMessages::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         }
     }
 
     /// Records that the script has booted.
-    fn begin_serving(&mut self, visits: &WorkerRequests) {
+    fn begin_serving(&mut self, requests: &WorkerRequests) {
         self.has_served = true;
-        if visits.is_outsider() {
-            self.context.stay_outside();
+        if requests.is_uncached() {
+            self.context.run_uncached();
         }
         self.context.booted();
     }
@@ -135,7 +135,7 @@ impl<'a> ScriptRun<'a> {
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
             return Departure::NotBooted(
-                self.words.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
+                self.messages.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
             );
         }
         if self.serve_loop.has_failed() {
@@ -152,33 +152,35 @@ impl<'a> ScriptRun<'a> {
 
     fn begin(
         thread_context: &Rc<ThreadContext>,
-        visits: &mut WorkerRequests,
+        requests: &mut WorkerRequests,
         claim: Claim<Exchange>,
     ) -> RequestProgress {
         let exchange = Arc::clone(claim.job());
-        let call = Box::new(Invocation::of_claim(claim, thread_context));
-        with_description(&exchange, &exchange.request.script, |request| visits.begin(request, call))
+        let running = Box::new(RunningRequest::of_claim(claim, thread_context));
+        with_description(&exchange, &exchange.request.script, |request| requests.begin(request, running))
     }
 }
 
 impl svc_ffi::WorkerHost for ScriptRun<'_> {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
-        self.begin_serving(visits);
+    fn serve(&mut self, requests: &mut WorkerRequests) {
+        self.begin_serving(requests);
         let thread_context = self.thread_context;
-        self.serve_loop.run(visits, |_| {}, |visits, claim| Self::begin(thread_context, visits, claim));
+        self.serve_loop.run(requests, |_| {}, |requests, claim| Self::begin(thread_context, requests, claim));
     }
 
-    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
-        self.begin_serving(visits);
+    fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool {
+        self.begin_serving(requests);
         loop {
             if let Some(claim) = self.serve_loop.take() {
                 let exchange = Arc::clone(claim.job());
-                let call = Box::new(Invocation::of_claim(claim, self.thread_context));
-                with_description(&exchange, &exchange.request.script, |request| visits.here(request, call));
-                self.serve_loop.look_after(visits);
+                let running = Box::new(RunningRequest::of_claim(claim, self.thread_context));
+                with_description(&exchange, &exchange.request.script, |request| {
+                    requests.here(request, running);
+                });
+                self.serve_loop.look_after(requests);
                 return self.serve_loop.leaves().is_none();
             }
-            if !self.serve_loop.sleep(visits) {
+            if !self.serve_loop.sleep(requests) {
                 return false;
             }
         }
@@ -198,7 +200,7 @@ impl Host for ScriptRun<'_> {
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         if !self.has_served {
-            self.words.note(record);
+            self.messages.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, PersistentWorker, RecycleReason, SharedCacheFacts, Started,
-    ThreadProbe, WorkerContext, WorkerStartError,
+    Claim, Departure, Directive, Engine, OpcacheFacts, PersistentWorker, RecycleReason, Started, ThreadProbe,
+    WorkerContext, WorkerStartError,
 };
 use svc_core::serve::Shared;
 use svc_core::sync::counter::Flag;
@@ -18,15 +18,15 @@ use svc_core::tasks::{Task, TaskThread};
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Interrupter, OpcacheFacts, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest,
-    RequestProgress, Threads, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest, RequestProgress,
+    Threads, WorkerInfo, WorkerRequests,
 };
 
-use crate::boot_words::BootWords;
+use crate::boot_messages::BootMessages;
 use crate::cgi;
-use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
-use crate::running_task::TaskInvocation;
+use crate::running_request::{RecordOrigin, write_log};
+use crate::running_task::RunningTask;
 use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
@@ -48,8 +48,8 @@ impl PhpTaskEngine {
 
 impl Engine<Task> for PhpTaskEngine {
     fn start(&self, slot: usize) -> Result<Started<Task>, WorkerStartError> {
-        let mut interpreter = self.threads.enter();
-        let waker = ThreadWaker::install(&mut interpreter)?;
+        let interpreter = self.threads.enter();
+        let waker = ThreadWaker::install(&interpreter)?;
         let thread = Arc::new(CancelledTasks {
             any: Flag::new(),
             interrupter: interpreter.interrupter(),
@@ -59,9 +59,8 @@ impl Engine<Task> for PhpTaskEngine {
         Ok(Started::Persistent(Box::new(PhpTaskWorker { slot, interpreter, waker, thread, thread_context })))
     }
 
-    fn cache(&self) -> Option<SharedCacheFacts> {
-        let OpcacheFacts { is_stale, users, is_occupied } = self.has_cache.then(|| self.threads.cache())?;
-        Some(SharedCacheFacts { is_stale, users, is_occupied })
+    fn cache(&self) -> Option<OpcacheFacts> {
+        self.has_cache.then(|| self.threads.cache())
     }
 }
 
@@ -130,7 +129,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
             context,
             thread_context: &self.thread_context,
             thread: &self.thread,
-            words: BootWords::default(),
+            messages: BootMessages::default(),
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         };
@@ -164,7 +163,7 @@ struct ThreadRun<'a> {
     context: &'a WorkerContext<Task>,
     thread_context: &'a Rc<ThreadContext>,
     thread: &'a Arc<CancelledTasks>,
-    words: BootWords,
+    messages: BootMessages,
     has_served: bool,
     serve_loop: ServeLoop<'a, Task>,
 }
@@ -173,7 +172,7 @@ impl ThreadRun<'_> {
     fn begin(
         thread: &Arc<CancelledTasks>,
         thread_context: &Rc<ThreadContext>,
-        visits: &mut WorkerRequests,
+        requests: &mut WorkerRequests,
         claim: Claim<Task>,
     ) -> RequestProgress {
         let task = Arc::clone(claim.job());
@@ -183,13 +182,13 @@ impl ThreadRun<'_> {
             return RequestProgress::Ended;
         }
         let now = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        visits.begin(&request(claim.serial(), b"", now), Box::new(TaskInvocation::new(claim, thread_context)))
+        requests.begin(&request(claim.serial(), b"", now), Box::new(RunningTask::new(claim, thread_context)))
     }
 
     /// Returns why the thread has ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
-            return Departure::NotBooted(self.words.fault("ASYNC_ENTRY_FILE has not run to its end"));
+            return Departure::NotBooted(self.messages.fault("ASYNC_ENTRY_FILE has not run to its end"));
         }
         if self.serve_loop.has_failed() {
             return Departure::Lost("the engine panicked".to_owned());
@@ -204,24 +203,25 @@ impl ThreadRun<'_> {
 }
 
 impl svc_ffi::WorkerHost for ThreadRun<'_> {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
+    fn serve(&mut self, requests: &mut WorkerRequests) {
         self.has_served = true;
-        if visits.is_outsider() {
-            self.context.stay_outside();
+        if requests.is_uncached() {
+            self.context.run_uncached();
         }
         self.context.booted();
         let (thread, thread_context) = (self.thread, self.thread_context);
-        let look = |visits: &mut WorkerRequests| {
+        let look = |requests: &mut WorkerRequests| {
             if thread.any.is_set() {
                 // Cleared first: a later cancellation sets it again.
                 thread.any.clear();
-                visits.wake_cancelled();
+                requests.wake_cancelled();
             }
         };
-        self.serve_loop.run(visits, look, |visits, claim| Self::begin(thread, thread_context, visits, claim));
+        self.serve_loop
+            .run(requests, look, |requests, claim| Self::begin(thread, thread_context, requests, claim));
     }
 
-    fn serve_one(&mut self, _visits: &mut WorkerRequests) -> bool {
+    fn serve_one(&mut self, _requests: &mut WorkerRequests) -> bool {
         false
     }
 }
@@ -240,7 +240,7 @@ impl Host for ThreadRun<'_> {
 
     fn log(&mut self, record: &PhpLog<'_>) {
         if !self.has_served {
-            self.words.note(record);
+            self.messages.note(record);
         }
         write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }

@@ -7,13 +7,13 @@ use svc_ffi::{Interpreter, Interrupter};
 
 /// Returns a probe of the thread of `interpreter`.
 pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn ThreadProbe> {
-    Arc::new(Question(interpreter.interrupter()))
+    Arc::new(InterrupterProbe(interpreter.interrupter()))
 }
 
 #[derive(Debug)]
-struct Question(Interrupter);
+struct InterrupterProbe(Interrupter);
 
-impl ThreadProbe for Question {
+impl ThreadProbe for InterrupterProbe {
     fn ask(&self) {
         self.0.ask();
     }

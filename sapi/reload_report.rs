@@ -55,14 +55,14 @@ impl ReloadReport {
     }
 
     /// Writes the progress of reloads if it has changed.
-    pub fn note(&self, told: ReportedReloads) {
-        if *self.written.borrow() != told && self.write(&told).is_ok() {
-            self.written.replace(told);
+    pub fn note(&self, reloads_now: ReportedReloads) {
+        if *self.written.borrow() != reloads_now && self.write(&reloads_now).is_ok() {
+            self.written.replace(reloads_now);
         }
     }
 
-    fn write(&self, told: &ReportedReloads) -> std::io::Result<()> {
-        let text = text_of(told, getpid());
+    fn write(&self, reloads_now: &ReportedReloads) -> std::io::Result<()> {
+        let text = text_of(reloads_now, getpid());
         self.file.write_all_at(text.as_bytes(), 0)?;
         self.file.set_len(text.len() as u64)
     }
@@ -106,8 +106,9 @@ pub fn beside(pid_file: &Path) -> PathBuf {
 }
 
 /// Renders a report. The leading checksum distinguishes a complete report from a partial write.
-fn text_of(told: &ReportedReloads, pid: Pid) -> String {
-    let ReportedReloads { reloads: ReloadReading { begun, ended, error }, needs_restart, is_stopping } = told;
+fn text_of(reloads_now: &ReportedReloads, pid: Pid) -> String {
+    let ReportedReloads { reloads: ReloadReading { begun, ended, error }, needs_restart, is_stopping } =
+        reloads_now;
     let report = json!({
         "pid": pid.as_raw_pid(), "begun": begun, "ended": ended, "error": error,
         "restart_required": needs_restart, "stopping": is_stopping,
@@ -149,7 +150,7 @@ const REPORT_BYTES_MAX: u64 = 1024 * 1024;
 mod tests {
     use super::*;
 
-    fn told(begun: u64, error: Option<&str>) -> ReportedReloads {
+    fn reloads_now(begun: u64, error: Option<&str>) -> ReportedReloads {
         let reloads = ReloadReading { begun, ended: begun, error: error.map(str::to_owned) };
         ReportedReloads { reloads, ..ReportedReloads::default() }
     }
@@ -179,8 +180,8 @@ mod tests {
         let report = ReloadReport::create(&pid_file, None).unwrap();
         assert_eq!(ReloadReport::read(&pid_file, pid), Some(ReportedReloads::default()));
         for (begun, error) in [(1, Some("a long \"reason\"\nof two lines")), (2, None), (3, Some("é"))] {
-            report.note(told(begun, error));
-            assert_eq!(ReloadReport::read(&pid_file, pid), Some(told(begun, error)));
+            report.note(reloads_now(begun, error));
+            assert_eq!(ReloadReport::read(&pid_file, pid), Some(reloads_now(begun, error)));
         }
         let other = Pid::from_raw(pid.as_raw_pid() + 1).unwrap();
         assert_eq!(ReloadReport::read(&pid_file, other), None, "of another server");
@@ -200,7 +201,8 @@ mod tests {
 
     #[test]
     fn half_of_it_is_none() {
-        let (old, new) = (text_of(&told(1, Some("why")), getpid()), text_of(&told(2, None), getpid()));
+        let (old, new) =
+            (text_of(&reloads_now(1, Some("why")), getpid()), text_of(&reloads_now(2, None), getpid()));
         for at in 0..new.len() {
             let mixed = [&new[..at], old.get(at..).unwrap_or_default()].concat();
             let is_whole = mixed == old || mixed == new;

@@ -113,7 +113,7 @@ impl Response {
         match self.stage {
             ResponseStage::Ended => return true,
             // A request whose client left before it started is not aborted by its first output.
-            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => {
+            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.is_detached() => {
                 return false;
             }
             ResponseStage::Gathering | ResponseStage::Streaming => {}
@@ -241,7 +241,7 @@ impl Response {
     /// discarded, but the client has not left: the time limit ends the script. A script that runs for the cache has no
     /// client.
     fn goes_on(&self, is_read: bool) -> bool {
-        is_read || self.exchange.is_overdue() || self.exchange.is_detached()
+        is_read || self.exchange.is_overdue() || self.exchange.has_no_client()
     }
 
     /// Tells the response cache about the head. Returns false if it answers in place of the script.

@@ -7,46 +7,44 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use svc_core::config::RuntimeHook;
 use svc_core::http::Traceparent;
+use svc_core::observe::HookObstacle;
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
-use svc_ffi::{
-    CachePurge, Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans,
-    TaskEnd, WorkerRequest,
-};
+use svc_ffi::{CachePurge, Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
-use crate::hooks;
-use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
+use crate::running_request::{RecordOrigin, write_log};
 use crate::script_spans::OpenSpans;
-use crate::task_ends::{TaskAnswer, task_of};
+use crate::task_answer::TaskAnswer;
 use crate::variables::Variables;
 
 /// One task on its thread.
 #[derive(Debug)]
-pub(crate) struct TaskInvocation {
+pub(crate) struct RunningTask {
     task: Arc<Task>,
     claim: Claim<Task>,
     /// The payload of the dispatch; kept to the end, because objects in it may be in use until then.
-    input: Option<Box<Parcel>>,
+    input: Option<Box<Payload>>,
     /// The last fatal message, which explains a missing result.
-    last_words: String,
+    last_fatal: String,
     /// The spans of the task, once it has created any.
     spans: Option<OpenSpans>,
     thread_context: Rc<ThreadContext>,
 }
 
-impl TaskInvocation {
+impl RunningTask {
     /// Takes over a task that the thread has claimed.
     pub(crate) fn new(claim: Claim<Task>, thread_context: &Rc<ThreadContext>) -> Self {
         let task = Arc::clone(claim.job());
-        let input = task.take_input().and_then(|cargo| cargo.downcast::<Parcel>().ok());
+        let input = task.take_input().and_then(|payload| payload.downcast::<Payload>().ok());
         claim.run();
         let thread_context = Rc::clone(thread_context);
-        Self { task, claim, input, last_words: String::new(), spans: None, thread_context }
+        Self { task, claim, input, last_fatal: String::new(), spans: None, thread_context }
     }
 
     /// Returns the trace position of work in this span; 0 is the span that dispatched the task.
@@ -61,19 +59,23 @@ impl TaskInvocation {
         match outcome {
             PhpOutcome::Complete | PhpOutcome::Aborted => "the task has ended without a result".to_owned(),
             PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript
-                if self.last_words.is_empty() =>
+                if self.last_fatal.is_empty() =>
             {
                 "the task has ended by a fatal error".to_owned()
             }
             PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit | PhpOutcome::NoScript => {
-                std::mem::take(&mut self.last_words)
+                std::mem::take(&mut self.last_fatal)
             }
         }
     }
 }
 
-impl RunningTask for TaskInvocation {
-    fn input(&self) -> Option<&Parcel> {
+impl WorkerRequest for RunningTask {
+    fn task(&self) -> Option<u64> {
+        Some(self.task.id())
+    }
+
+    fn input(&self) -> Option<&Payload> {
         self.input.as_deref()
     }
 
@@ -83,7 +85,7 @@ impl RunningTask for TaskInvocation {
         }
     }
 
-    fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>) {
+    fn settle(&mut self, answer: Payload, thrown: Option<&[u8]>) {
         let outcome = match thrown {
             None => TaskOutcome::Completed(Box::new(TaskAnswer::Result(answer))),
             Some(what) => {
@@ -98,12 +100,6 @@ impl RunningTask for TaskInvocation {
         self.task.is_cancelled()
     }
 
-    fn is_behind(&self, end: &dyn TaskEnd) -> bool {
-        task_of(end).is_some_and(|task| std::ptr::eq(task, &raw const *self.task))
-    }
-}
-
-impl WorkerRequest for TaskInvocation {
     fn parks(&mut self) {
         self.claim.park();
     }
@@ -112,8 +108,8 @@ impl WorkerRequest for TaskInvocation {
         self.claim.run();
     }
 
-    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
-        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    fn blocks(&mut self, hook: RuntimeHook, obstacle: HookObstacle) {
+        self.thread_context.shared.metrics.hook_blocked.incr(hook, obstacle);
     }
 
     fn waited_for_connection(&mut self, wait: Duration) {
@@ -130,13 +126,9 @@ impl WorkerRequest for TaskInvocation {
         }
         self.claim.finish();
     }
-
-    fn task(&mut self) -> Option<&mut dyn RunningTask> {
-        Some(self)
-    }
 }
 
-impl Host for TaskInvocation {
+impl Host for RunningTask {
     fn write(&mut self, output: &[u8]) -> bool {
         if let Some(tasks) = &self.thread_context.shared.tasks {
             tasks.discard_output(output.len() as u64);
@@ -160,7 +152,7 @@ impl Host for TaskInvocation {
 
     fn log(&mut self, record: &PhpLog<'_>) {
         if is_fatal(record.source) {
-            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+            self.last_fatal = String::from_utf8_lossy(record.message).into_owned();
         }
         let whose =
             RecordOrigin { request_id: Some(self.task.request_id()), traceparent: self.place(record.span) };

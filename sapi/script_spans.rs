@@ -13,17 +13,14 @@ use svc_core::http::Traceparent;
 use svc_core::limits::{SCRIPT_SPANS_MAX, SCRIPT_SPANS_OPEN_MAX, SPAN_BYTES_MAX, SPAN_TEXT_BYTES_MAX};
 use svc_core::time;
 use svc_core::trace::{
-    AttributeValue, Attributes, ParentSpan, RequestSpan, Span, SpanClock, SpanContext, SpanEvent, SpanId,
-    SpanIds, SpanKind, SpanStatus, Tracer, UnixNanos, exception_event,
+    AttributeValue, Attributes, ClientCall, ClientEnd, ParentSpan, RequestSpan, Span, SpanClock, SpanContext,
+    SpanEvent, SpanId, SpanIds, SpanKind, SpanStatus, Tracer, UnixNanos, exception_event,
 };
 
 use crate::client_spans;
 use crate::span_text::{LISTED_TEXT_BYTES, attribute_bytes, text};
 
-use svc_ffi::{
-    CalledClient, CalledEnd, ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans,
-    ScriptValue, TraceSeat,
-};
+use svc_ffi::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
 
 /// The spans of one request or task.
 #[derive(Debug)]
@@ -101,7 +98,7 @@ impl OpenSpans {
     }
 
     /// Adds the events and counts that belong to no other span to the span of the run.
-    pub(crate) fn tell_run(&mut self, run: &mut Span) {
+    pub(crate) fn record_run(&mut self, run: &mut Span) {
         let Some(recorder) = &mut self.recorder else { return };
         let limits = recorder.tracer.limits();
         for event in recorder.late.drain(..) {
@@ -179,7 +176,7 @@ impl ScriptSpans for OpenSpans {
         own.map_or(0, |own| own.context().span_id.get())
     }
 
-    fn begin(&mut self, parent: u64, name: &[u8], kind: ScriptSpanKind) -> u64 {
+    fn begin(&mut self, parent: u64, name: &[u8], kind: SpanKind) -> u64 {
         let parent = self.span_id(parent);
         let Some(recorder) = &mut self.recorder else { return 0 };
         if recorder.begun >= SCRIPT_SPANS_MAX || recorder.open.len() >= SCRIPT_SPANS_OPEN_MAX {
@@ -190,7 +187,7 @@ impl ScriptSpans for OpenSpans {
         let id = recorder.ids.draw();
         let name = text(name);
         let bytes_left = SPAN_BYTES_MAX.saturating_sub(name.len());
-        let mut span = Span::new(self.root.with_span(id), name, span_kind(kind), recorder.now());
+        let mut span = Span::new(self.root.with_span(id), name, kind, recorder.now());
         span.parent = Some(ParentSpan { span_id: parent, is_remote: false });
         recorder.open.push(OpenSpan { span, bytes_left });
         id.get()
@@ -243,13 +240,9 @@ impl ScriptSpans for OpenSpans {
         }
     }
 
-    fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]) {
+    fn set_status(&mut self, span: u64, status: SpanStatus<&[u8]>) {
         let Some(recorder) = &mut self.recorder else { return };
-        let status = match status {
-            ScriptSpanStatus::Unset => SpanStatus::Unset,
-            ScriptSpanStatus::Ok => SpanStatus::Ok,
-            ScriptSpanStatus::Error => SpanStatus::Error(Cow::Owned(text(description))),
-        };
+        let status = status.map(|description| Cow::Owned(text(description)));
         if let Some(index) = recorder.index_of(span) {
             recorder.open[index].span.status = status;
         } else if let Some(own) = recorder.own_of(span) {
@@ -265,13 +258,13 @@ impl ScriptSpans for OpenSpans {
         });
     }
 
-    fn describe(&mut self, span: u64, call: &CalledClient<'_>) {
+    fn describe(&mut self, span: u64, call: &ClientCall<'_>) {
         if let Some((tracer, span, bytes_left)) = self.open_span(span) {
             client_spans::describe(tracer, span, bytes_left, call);
         }
     }
 
-    fn finish(&mut self, span: u64, end: &CalledEnd<'_>) {
+    fn finish(&mut self, span: u64, end: &ClientEnd<'_>) {
         self.conclude(span, |tracer, span, bytes_left| client_spans::finish(tracer, span, bytes_left, end));
     }
 
@@ -289,7 +282,7 @@ impl ScriptSpans for OpenSpans {
         self.root.state.as_deref().unwrap_or_default().as_bytes()
     }
 
-    fn seat(&mut self, span: u64) -> Option<TraceSeat> {
+    fn context(&mut self, span: u64) -> Option<TraceContext> {
         let span_id = self.span_id(span);
         Some(Box::new(self.root.with_span(span_id)))
     }
@@ -338,7 +331,7 @@ fn set(
     bytes_left: &mut usize,
 ) {
     let name = text(attribute.name);
-    let value = value_of(&attribute.value).within(limits);
+    let value = value_of(&attribute.value).truncated(limits.value_chars);
     let known = attributes.get(&name);
     // The replaced value frees its room.
     let room = *bytes_left + known.map_or(0, |known| attribute_bytes(&name, known));
@@ -354,19 +347,19 @@ fn set(
 }
 
 /// Converts a value; keeps at most [`SPAN_TEXT_BYTES_MAX`] bytes.
-fn value_of(value: &ScriptValue<'_>) -> AttributeValue {
+fn value_of(value: &AttributeValue<&[u8]>) -> AttributeValue {
     fn some<T: Copy>(list: &[T]) -> Vec<T> {
         list[..list.len().min(SPAN_TEXT_BYTES_MAX / size_of::<T>())].to_vec()
     }
     match value {
-        ScriptValue::Bool(value) => AttributeValue::Bool(*value),
-        ScriptValue::Int(value) => AttributeValue::Int(*value),
-        ScriptValue::Float(value) => AttributeValue::Double(*value),
-        ScriptValue::Text(value) => AttributeValue::Text(Cow::Owned(text(value))),
-        ScriptValue::Bools(list) => AttributeValue::Bools(some(list)),
-        ScriptValue::Ints(list) => AttributeValue::Ints(some(list)),
-        ScriptValue::Floats(list) => AttributeValue::Doubles(some(list)),
-        ScriptValue::Texts(list) => {
+        AttributeValue::Bool(value) => AttributeValue::Bool(*value),
+        AttributeValue::Int(value) => AttributeValue::Int(*value),
+        AttributeValue::Double(value) => AttributeValue::Double(*value),
+        AttributeValue::Text(value) => AttributeValue::Text(Cow::Owned(text(value))),
+        AttributeValue::Bools(list) => AttributeValue::Bools(some(list)),
+        AttributeValue::Ints(list) => AttributeValue::Ints(some(list)),
+        AttributeValue::Doubles(list) => AttributeValue::Doubles(some(list)),
+        AttributeValue::Texts(list) => {
             let (mut kept, mut bytes) = (Vec::new(), 0);
             for one in list {
                 let one = text(one);
@@ -378,16 +371,6 @@ fn value_of(value: &ScriptValue<'_>) -> AttributeValue {
             }
             AttributeValue::Texts(kept)
         }
-    }
-}
-
-fn span_kind(kind: ScriptSpanKind) -> SpanKind {
-    match kind {
-        ScriptSpanKind::Internal => SpanKind::Internal,
-        ScriptSpanKind::Server => SpanKind::Server,
-        ScriptSpanKind::Client => SpanKind::Client,
-        ScriptSpanKind::Producer => SpanKind::Producer,
-        ScriptSpanKind::Consumer => SpanKind::Consumer,
     }
 }
 

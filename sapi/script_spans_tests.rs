@@ -4,7 +4,7 @@ use super::*;
 
 const LIMITS: AttributeLimits = AttributeLimits { count: 128, value_chars: None };
 
-fn given<'a>(name: &'a str, value: ScriptValue<'a>) -> ScriptAttribute<'a> {
+fn given<'a>(name: &'a str, value: AttributeValue<&'a [u8]>) -> ScriptAttribute<'a> {
     ScriptAttribute { name: name.as_bytes(), value }
 }
 
@@ -25,27 +25,27 @@ fn a_text_is_cut_between_characters() {
 #[test]
 fn a_list_holds_no_more_than_a_text() {
     let texts = vec![&b"0123456789"[..]; 10_000];
-    let AttributeValue::Texts(kept) = value_of(&ScriptValue::Texts(texts)) else { panic!("no texts") };
+    let AttributeValue::Texts(kept) = value_of(&AttributeValue::Texts(texts)) else { panic!("no texts") };
     assert!((100..SPAN_TEXT_BYTES_MAX / 10).contains(&kept.len()), "{}", kept.len());
-    let AttributeValue::Ints(kept) = value_of(&ScriptValue::Ints(vec![1; 10_000])) else {
+    let AttributeValue::Ints(kept) = value_of(&AttributeValue::Ints(vec![1; 10_000])) else {
         panic!("no integers")
     };
     assert_eq!(kept.len(), SPAN_TEXT_BYTES_MAX / 8);
-    assert_eq!(value_of(&ScriptValue::Bools(Vec::new())), AttributeValue::Bools(Vec::new()));
+    assert_eq!(value_of(&AttributeValue::Bools(Vec::new())), AttributeValue::Bools(Vec::new()));
 }
 
 #[test]
 fn what_is_cut_or_dropped_takes_no_room() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), SPAN_BYTES_MAX);
     for name in ["a", "b", "c"] {
-        set(&mut attributes, &given(name, ScriptValue::Ints(vec![1; 100_000])), &LIMITS, &mut bytes_left);
+        set(&mut attributes, &given(name, AttributeValue::Ints(vec![1; 100_000])), &LIMITS, &mut bytes_left);
     }
     let taken = 3 * (SPAN_TEXT_BYTES_MAX + ATTRIBUTE_BYTES + 1);
     assert_eq!((attributes.len(), attributes.dropped(), SPAN_BYTES_MAX - bytes_left), (3, 0, taken));
     let few = AttributeLimits { count: 3, value_chars: Some(5) };
-    set(&mut attributes, &given("d", ScriptValue::Bool(true)), &few, &mut bytes_left);
+    set(&mut attributes, &given("d", AttributeValue::Bool(true)), &few, &mut bytes_left);
     assert_eq!((attributes.dropped(), SPAN_BYTES_MAX - bytes_left), (1, taken));
-    set(&mut attributes, &given("c", ScriptValue::Text(&[b'x'; 1000])), &few, &mut bytes_left);
+    set(&mut attributes, &given("c", AttributeValue::Text(&[b'x'; 1000])), &few, &mut bytes_left);
     assert_eq!(SPAN_BYTES_MAX - bytes_left, taken - SPAN_TEXT_BYTES_MAX + 5);
 }
 
@@ -53,11 +53,11 @@ fn what_is_cut_or_dropped_takes_no_room() {
 fn an_attribute_that_is_set_again_takes_the_room_of_its_last_value() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), 1000);
     for i in 0..2000 {
-        set(&mut attributes, &given("rows", ScriptValue::Int(i)), &LIMITS, &mut bytes_left);
+        set(&mut attributes, &given("rows", AttributeValue::Int(i)), &LIMITS, &mut bytes_left);
     }
     for length in (0..800).rev() {
         let text = vec![b'x'; length];
-        set(&mut attributes, &given("text", ScriptValue::Text(&text)), &LIMITS, &mut bytes_left);
+        set(&mut attributes, &given("text", AttributeValue::Text(&text)), &LIMITS, &mut bytes_left);
     }
     assert_eq!((attributes.get("rows"), attributes.dropped()), (Some(&AttributeValue::Int(1999)), 0));
     assert_eq!((attributes.get("text"), attributes.len()), (Some(&AttributeValue::lossy(b"")), 2));
@@ -68,20 +68,20 @@ fn an_attribute_that_is_set_again_takes_the_room_of_its_last_value() {
 fn what_does_not_fit_is_counted_and_no_earlier_value_stands_for_it() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), 300);
     let long = [b'x'; 200];
-    set(&mut attributes, &given("a", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
-    set(&mut attributes, &given("b", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
+    set(&mut attributes, &given("a", AttributeValue::Text(&long)), &LIMITS, &mut bytes_left);
+    set(&mut attributes, &given("b", AttributeValue::Text(&long)), &LIMITS, &mut bytes_left);
     assert_eq!((attributes.len(), attributes.dropped()), (1, 1));
     assert_eq!(attributes.get("a"), Some(&AttributeValue::lossy(&long)));
-    set(&mut attributes, &given("a", ScriptValue::Text(&[b'y'; 300])), &LIMITS, &mut bytes_left);
+    set(&mut attributes, &given("a", AttributeValue::Text(&[b'y'; 300])), &LIMITS, &mut bytes_left);
     assert_eq!((attributes.len(), attributes.dropped(), bytes_left), (0, 2, 300));
-    set(&mut attributes, &given("c", ScriptValue::Bool(true)), &LIMITS, &mut bytes_left);
+    set(&mut attributes, &given("c", AttributeValue::Bool(true)), &LIMITS, &mut bytes_left);
     assert_eq!(attributes.get("c"), Some(&AttributeValue::Bool(true)));
 }
 
 #[test]
 fn an_attribute_without_a_name_is_dropped() {
     let (mut attributes, mut bytes_left) = (Attributes::default(), 300);
-    set(&mut attributes, &given("", ScriptValue::Int(1)), &LIMITS, &mut bytes_left);
+    set(&mut attributes, &given("", AttributeValue::Int(1)), &LIMITS, &mut bytes_left);
     assert_eq!((attributes.len(), attributes.dropped(), bytes_left), (0, 1, 300));
 }
 
@@ -94,15 +94,18 @@ fn without_a_recorder_nothing_is_recorded_and_the_trace_goes_on() {
         state: None,
     };
     let mut spans = OpenSpans::of_request(root.clone(), None);
-    assert_eq!((spans.own(), spans.begin(0, b"name", ScriptSpanKind::Internal)), (0, 0));
-    spans.set_attribute(8, &given("a", ScriptValue::Int(1)));
+    assert_eq!((spans.own(), spans.begin(0, b"name", SpanKind::Internal)), (0, 0));
+    spans.set_attribute(8, &given("a", AttributeValue::Int(1)));
     spans.add_event(8, b"event", &[]);
-    spans.set_status(8, ScriptSpanStatus::Error, b"");
+    spans.set_status(8, SpanStatus::Error(b""));
     spans.fail(&ScriptFailure { class: b"E", message: b"", trace: b"", is_exception: true });
     spans.end(8, true);
     spans.end_all(time::now());
     assert_eq!(spans.traceparent(0), b"00-00000000000000000000000000000007-0000000000000008-00");
-    assert_eq!(spans.seat(0).and_then(|seat| seat.downcast::<SpanContext>().ok()).as_deref(), Some(&root));
+    assert_eq!(
+        spans.context(0).and_then(|context| context.downcast::<SpanContext>().ok()).as_deref(),
+        Some(&root)
+    );
     // A task of a trace that is not sampled, or on a server without export.
-    assert_eq!(OpenSpans::of_task(root, None).begin(0, b"name", ScriptSpanKind::Internal), 0);
+    assert_eq!(OpenSpans::of_task(root, None).begin(0, b"name", SpanKind::Internal), 0);
 }

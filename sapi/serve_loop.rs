@@ -41,18 +41,18 @@ impl<'a, J: Job> ServeLoop<'a, J> {
     /// Runs jobs, started by `begin`, until the thread ends. `look` is called before each check for work.
     pub(crate) fn run(
         &mut self,
-        visits: &mut WorkerRequests,
+        requests: &mut WorkerRequests,
         mut look: impl FnMut(&mut WorkerRequests),
         mut begin: impl FnMut(&mut WorkerRequests, Claim<J>) -> RequestProgress,
     ) {
         self.is_running = true;
         loop {
-            look(visits);
-            self.resume_all(visits);
+            look(requests);
+            self.resume_all(requests);
             if let Some(claim) = self.take() {
-                let progress = begin(visits, claim);
-                self.count(visits, progress);
-            } else if !self.sleep(visits) {
+                let progress = begin(requests, claim);
+                self.count(requests, progress);
+            } else if !self.sleep(requests) {
                 self.is_running = false;
                 return;
             }
@@ -71,43 +71,43 @@ impl<'a, J: Job> ServeLoop<'a, J> {
     }
 
     /// Sleeps until there is work, or collects garbage that is due. Returns false if the thread ends.
-    pub(crate) fn sleep(&mut self, visits: &mut WorkerRequests) -> bool {
+    pub(crate) fn sleep(&mut self, requests: &mut WorkerRequests) -> bool {
         if !self.takes_more() || self.context.directive() != Directive::Serve {
             if self.waiting > 0 {
-                visits.wait(None);
+                requests.wait(None);
             }
             return self.waiting > 0;
         }
-        let longest = if self.waiting == 0 { visits.time_to_garbage() } else { None };
+        let longest = if self.waiting == 0 { requests.time_to_garbage() } else { None };
         if longest == Some(Duration::ZERO) {
-            self.tidy(visits);
+            self.tidy(requests);
         } else if self.context.prepare_park() {
-            let ready = visits.wait(longest);
+            let ready = requests.wait(longest);
             self.context.unpark(ready > 0);
         }
         true
     }
 
     /// Decides after the end of a job whether the thread continues, and collects garbage if there is much.
-    pub(crate) fn look_after(&mut self, visits: &mut WorkerRequests) {
-        let facts = self.decide(visits);
+    pub(crate) fn look_after(&mut self, requests: &mut WorkerRequests) {
+        let facts = self.decide(requests);
         if self.leaves.is_none() {
             self.context.note_soft_reset();
             if facts.tidy_wanted {
-                self.tidy(visits);
+                self.tidy(requests);
             }
         }
     }
 
     /// Collects garbage. Destructors run scripts' code, so the thread may have to be replaced afterwards.
-    fn tidy(&mut self, visits: &mut WorkerRequests) {
-        self.context.run(|| visits.tidy());
-        self.decide(visits);
+    fn tidy(&mut self, requests: &mut WorkerRequests) {
+        self.context.run(|| requests.tidy());
+        self.decide(requests);
     }
 
     /// Decides whether to replace the thread.
-    fn decide(&mut self, visits: &mut WorkerRequests) -> PhpWorkerFacts {
-        let facts = visits.facts();
+    fn decide(&mut self, requests: &mut WorkerRequests) -> PhpWorkerFacts {
+        let facts = requests.facts();
         let heap_bytes = facts.heap_bytes as u64;
         self.context.note_heap(heap_bytes);
         if self.leaves.is_some() {
@@ -123,29 +123,29 @@ impl<'a, J: Job> ServeLoop<'a, J> {
             None
         };
         if let Some(reason) = self.leaves {
-            visits.leaves(reason.as_str());
+            requests.leaves(reason.as_str());
             self.context.close();
         }
         facts
     }
 
-    fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {
+    fn count(&mut self, requests: &mut WorkerRequests, progress: RequestProgress) {
         match progress {
             RequestProgress::Waits => self.waiting += 1,
-            RequestProgress::Ended => self.look_after(visits),
+            RequestProgress::Ended => self.look_after(requests),
         }
     }
 
     /// Resumes the jobs that are ready.
-    fn resume_all(&mut self, visits: &mut WorkerRequests) {
+    fn resume_all(&mut self, requests: &mut WorkerRequests) {
         if self.waiting == 0 {
             return;
         }
         // Only those that are ready now, so that a job that becomes ready again immediately does not starve the others.
-        for _ in 0..visits.look() {
-            let Some(progress) = visits.resume() else { return };
+        for _ in 0..requests.look() {
+            let Some(progress) = requests.resume() else { return };
             self.waiting -= 1;
-            self.count(visits, progress);
+            self.count(requests, progress);
         }
     }
 }

@@ -8,7 +8,7 @@ use svc_core::sync::idle_workers::Wake;
 
 use svc_ffi::{Interpreter, Waker};
 
-use crate::completions::ThreadCompletions;
+use crate::runtime::ServerRuntime;
 
 /// Wakes the thread of an interpreter.
 #[derive(Debug)]
@@ -20,13 +20,13 @@ impl ThreadWaker {
     /// # Errors
     ///
     /// [`WorkerStartError`] if the system has no descriptors left to wait with.
-    pub(crate) fn install(interpreter: &mut Interpreter) -> Result<Arc<Self>, WorkerStartError> {
+    pub(crate) fn install(interpreter: &Interpreter) -> Result<Arc<Self>, WorkerStartError> {
         let waker = interpreter
             .waker()
             .map_err(|error| WorkerStartError(format!("no descriptor to wait with: {error}")))?;
         let waker = Arc::new(Self(waker));
         let wakes = WakeSet::new(Arc::clone(&waker) as Arc<dyn Wake>);
-        interpreter.set_completions(Box::new(ThreadCompletions(wakes)));
+        ServerRuntime::set_wakes(wakes);
         Ok(waker)
     }
 }

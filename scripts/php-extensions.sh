@@ -13,7 +13,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
+tool='php-extensions'
+# shellcheck source-path=SCRIPTDIR source=once.sh
+. "$here/once.sh"
 # shellcheck source-path=SCRIPTDIR source=archives.sh
 . "$here/archives.sh"
 
@@ -21,9 +23,6 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
 recipe=1
 
 build_packages=(autoconf build-essential libmemcached-dev pkg-config zlib1g-dev)
-
-say() { printf 'php-extensions: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
 
 # Unpacks what the authors of the extension $1 released as version $2, without the package's own files, in $apt_home/tree.
 download() {
@@ -122,20 +121,8 @@ if [ $# -gt 0 ]; then
     exit
 fi
 
-# A build of php-zts.sh has a name that tells them all apart.
-case $prefix in
-"$cache"/*) build=${prefix##*/} ;;
-*) build=php-$("$config" --version)-$(cksum <<<"$config" | cut -d ' ' -f 1) ;;
-esac
-home=$cache/extensions-$build-r$recipe
-
-if [ ! -e "$home/.complete" ]; then
-    mkdir -p "$cache"
-    # One process builds, and others that need the same build wait for it.
-    exec 9>"$home.lock"
-    flock 9
-fi
-if [ ! -e "$home/.complete" ]; then
+# Builds the two that the tests need, in $home.
+build_for_tests() {
     "$here/system-packages.sh" "${build_packages[@]}" || exit 1
     make_apt_home
     work=$apt_home/extensions
@@ -145,5 +132,12 @@ if [ ! -e "$home/.complete" ]; then
     touch "$work/.complete"
     rm -rf "$home"
     mv "$work" "$home"
-fi
+}
+
+# A build of php-zts.sh has a name that tells them all apart.
+case $prefix in
+"$cache"/*) build=${prefix##*/} ;;
+*) build=php-$("$config" --version)-$(cksum <<<"$config" | cut -d ' ' -f 1) ;;
+esac
+once "extensions-$build-r$recipe" .complete build_for_tests
 echo "$home"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a php-config whose libphp svc can embed; builds that PHP once per machine if there is none.
 #
-# Requirements: PHP 8.3 to 8.5, thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
+# Requirements: a series in the file php-series (the first is preferred), thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
 # execution timers. Tried in order: $SVC_PHP_CONFIG (an error if it does not fit), php-config on PATH, the build
 # of an earlier run in the cache folder, a new build there.
 #
@@ -11,7 +11,7 @@
 #
 #   scripts/php-zts.sh                 path of the php-config
 #   scripts/php-zts.sh --update        the same, after a build if the archive has a newer PHP than the cache folder
-#   scripts/php-zts.sh --version 8.3   path of the php-config of a build of that series (8.3, 8.4 or 8.5)
+#   scripts/php-zts.sh --version 8.3   path of the php-config of a build of that series
 #   scripts/php-zts.sh --source        path of the sources of that PHP (PHP's own tests); fetched if they are not there
 #   scripts/php-zts.sh --debug         path of the php-config of a build with PHP's own assertions and leak reports
 #   scripts/php-zts.sh --asan          the same, and with AddressSanitizer in libphp
@@ -25,266 +25,79 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-${HOME:-~}/.cache}/svc
+tool=php-zts
 started=$SECONDS
+# shellcheck source-path=SCRIPTDIR source=once.sh
+. "$here/once.sh"
 # shellcheck source-path=SCRIPTDIR source=archives.sh
 . "$here/archives.sh"
+# shellcheck source-path=SCRIPTDIR source=php-sources.sh
+. "$here/php-sources.sh"
 
 # Increase it when a change below requires a new build; the second is for --debug and --asan.
 recipe=3
-plain_recipe=2
-main_recipe=$recipe
+debug_recipe=2
 
-# The extensions of Debian's php-fpm except FFI and readline, and others that applications need: Debian packages, then the
-# matching flags of configure.
+# The flags of every build.
+configure_flags=(
+    --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
+    --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
+    --enable-bcmath --enable-intl --enable-mbstring --enable-opcache --enable-pcntl --enable-sockets
+    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
+    --with-curl --with-external-pcre --with-openssl --with-zlib
+)
+# Those of the server's PHP: the extensions of Debian's php-fpm except FFI and readline, and others that applications need.
+# --debug and --asan do without, so that they build faster.
+server_flags=(
+    --enable-calendar --enable-exif --enable-ftp --enable-gd --enable-shmop --enable-soap --enable-sysvmsg --enable-sysvsem
+    --enable-sysvshm --with-bz2 --with-freetype --with-gettext --with-gmp --with-jpeg --with-ldap --with-sodium --with-webp
+    --with-xsl --with-zip
+    # PHP 8.3 would name the system's own folder of libraries in libphp, which a package may not.
+    --disable-rpath
+)
 build_packages=(
     build-essential bison patch pkg-config re2c
     libbz2-dev libcurl4-openssl-dev libfreetype-dev libgmp-dev libicu-dev libjpeg-dev libldap-dev libonig-dev libpcre2-dev
     libpng-dev libpq-dev libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libxslt1-dev libzip-dev zlib1g-dev
 )
-configure_flags=(
-    --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
-    --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
-    --enable-bcmath --enable-calendar --enable-exif --enable-ftp --enable-gd --enable-intl --enable-mbstring
-    --enable-opcache --enable-pcntl --enable-shmop --enable-soap --enable-sockets --enable-sysvmsg --enable-sysvsem
-    --enable-sysvshm --with-bz2 --with-gettext --with-gmp --with-ldap --with-xsl
-    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
-    --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
-    --with-zip --with-zlib
-    # PHP 8.3 would name the system's own folder of libraries in libphp, which a package may not.
-    --disable-rpath
-)
 # What unpacks Debian's source packages.
 if command -v apt-get >/dev/null; then build_packages+=(dpkg-dev); fi
 
-# The flags for --debug and --asan, with fewer extensions so that they build faster.
-plain_flags=(
-    --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
-    --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
-    --enable-debug --enable-bcmath --enable-intl --enable-mbstring --enable-opcache --enable-sockets --enable-pcntl
-    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
-    --with-curl --with-external-pcre --with-openssl --with-zlib
-)
+read -ra supported <"$here/php-series"
+supported_range=$(printf '%s\n' "${supported[@]}" | sort -V | sed -n '1h;${x;G;s/\n/ to /p}')
 
-say() { printf 'php-zts: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
-
-verb=${1:-} variant='' series=''
-case $verb in
-'' | --archives | --packages | --source | --update) ;;
---debug) variant=-debug recipe=$plain_recipe ;;
---asan) variant=-asan recipe=$plain_recipe ;;
---version)
-    variant=-series series=${2:-}
-    [[ $series =~ ^8\.[345]$ ]] || die "--version requires 8.3, 8.4 or 8.5"
-    ;;
-*) die "unknown option: $verb (see the comment at the top of $0)" ;;
-esac
+# Whether $1 is a supported series.
+is_supported() { case " ${supported[*]} " in *" $1 "*) ;; *) return 1 ;; esac }
 
 # Prints why the php-config $1 does not fit; prints nothing if it does.
 misfit() {
-    local config=$1 id include facts
-    id=$("$config" --vernum 2>/dev/null) || { echo "it cannot be executed"; return; }
-    include=$("$config" --include-dir)/main/php_config.h
-    [ -r "$include" ] || { echo "its headers are missing ($include)"; return; }
-    ((id >= 80300 && id < 80600)) || { echo "it is PHP $("$config" --version), but svc requires 8.3 to 8.5"; return; }
-    facts=$(cat "$include")
-    grep -q '^#define ZTS 1' <<<"$facts" || { echo "it is not thread-safe (configure with --enable-zts)"; return; }
-    ! grep -q '^#define ZEND_SIGNALS 1' <<<"$facts" || { echo "it has Zend signals (configure with --disable-zend-signals)"; return; }
-    grep -q '^#define ZEND_MAX_EXECUTION_TIMERS 1' <<<"$facts" || { echo "it lacks execution timers (configure with --enable-zend-max-execution-timers)"; return; }
-    compgen -G "$("$config" --prefix)/lib*/libphp.so" >/dev/null || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
+    local id header
+    id=$("$1" --vernum 2>/dev/null) || { echo 'it cannot be executed'; return; }
+    header=$("$1" --include-dir)/main/php_config.h
+    if [ ! -r "$header" ]; then
+        echo "its headers are missing ($header)"
+    elif ! is_supported "$((id / 10000)).$((id / 100 % 100))"; then
+        echo "it is PHP $("$1" --version), but svc requires $supported_range"
+    elif ! grep -q '^#define ZTS 1' "$header"; then
+        echo 'it is not thread-safe (configure with --enable-zts)'
+    elif grep -q '^#define ZEND_SIGNALS 1' "$header"; then
+        echo 'it has Zend signals (configure with --disable-zend-signals)'
+    elif ! grep -q '^#define ZEND_MAX_EXECUTION_TIMERS 1' "$header"; then
+        echo 'it lacks execution timers (configure with --enable-zend-max-execution-timers)'
+    elif ! compgen -G "$("$1" --prefix)/lib*/libphp.so" >/dev/null; then
+        echo 'it has no shared libphp (configure with --enable-embed=shared)'
+    fi
 }
 
-# Describes the PHP of the php-config $1, and its source if this script built it.
-describe() {
+# Prints the php-config $1, and describes that PHP, with its source if this script built it.
+chosen() {
     local from=${1%/bin/php-config}/.source
     if [ -r "$from" ]; then
         say "PHP $("$1" --version), built from $(cat "$from") on $(date -r "$from" +%F); --update checks for a newer one"
     else
         say "using PHP $("$1" --version) from $1"
     fi
-}
-
-# Prints the folder of the newest available sources of the requested series, or of any that svc can embed: first from the
-# machine's archives, then, for a series, from those of the other distribution. Returns 2 if they are not newer than $1.
-newest_source() {
-    local codename uris
-    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    mapfile -t uris < <(archive_uris)
-    # Security fixes are in another archive than their suite, which a short list of sources may not name.
-    case " ${uris[*]} " in
-    *"/debian-security "*) ;;
-    *"/debian "*) uris+=("$(debian_archive)-security") ;;
-    esac
-    in_suites "$1" "$codename" trixie noble forky questing resolute sid && return || [ $? = 1 ] || return 2
-    [ -n "$series" ] || return 1
-    if [ -n "$(debian_archive)" ]; then
-        uris=("$(debian_archive)" "$(debian_archive)-security")
-        in_suites "$1" trixie forky sid experimental && return || [ $? = 1 ] || return 2
-    fi
-    if [ -n "${SVC_UBUNTU_ARCHIVE:-}" ]; then
-        fetch_ubuntu_keys || return 1
-        uris=("$SVC_UBUNTU_ARCHIVE")
-        in_suites "$1" noble resolute || return
-        return 0
-    fi
-    say "other archives may have PHP $series: SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE are the archive URLs that end in /debian and /ubuntu"
-    return 1
-}
-
-# Does the same in the suites $2...; returns 1 if they contain nothing.
-in_suites() {
-    local have=$1 suite package version listed packages=(php8.4 php8.3 php8.5)
-    [ -z "$series" ] || packages=("php$series")
-    shift
-    for suite in "$@"; do
-        say "looking for PHP sources in $suite"
-        use_suite deb-src "$suite" "${uris[@]}"
-        for package in "${packages[@]}"; do
-            listed=$(source_versions "$package")
-            for version in $(with_known "$listed"); do
-                is_newer "$version" "$have" || return 2
-                if unpack_known || unpack_source download_listed; then
-                    ! is_newer "${listed%%$'\n'*}" "$version" ||
-                        say "warning: the archive lists $package ${listed%%$'\n'*} and does not have it; security fixes may be missing until --update finds it"
-                    return
-                fi
-                say "$package $version of $suite cannot be downloaded"
-            done
-        done
-    done
-    return 1
-}
-
-# Returns whether the package version $1 is newer than $2, which is a package version, a version of PHP, or empty.
-is_newer() {
-    case $2 in
-    *-*) dpkg --compare-versions "$1" gt "$2" ;;
-    *) dpkg --compare-versions "${1%-*}" gt "${2:-0}" ;;
-    esac
-}
-
-# Applies a distribution's security patches in their order. The other patches of the package change the build system and
-# need its tools.
-apply_security_patches() {
-    local patch count=0
-    [ -r debian/patches/series ] || { echo 0; return; }
-    for patch in $(grep -iE '^(.*/)?[^/ ]*CVE-' debian/patches/series); do
-        patch --batch --forward --silent -p1 <"debian/patches/$patch" >>"$apt_home/log" 2>&1 ||
-            die "the security patch $patch does not apply (see $apt_home/log)"
-        count=$((count + 1))
-    done
-    echo "$count"
-}
-
-# Downloads $version of $package, which the suite in use lists.
-download_listed() { private_apt apt-get source -qq --download-only "$package=$version"; }
-
-# Downloads what download_listed would, from the archive $uri, which may have the files of versions that it lists no more.
-# The .dsc file has the checksum $checksum, and contains those of the others.
-download_known() {
-    local pool=$uri/pool/main/${package:0:1}/$package dsc=${package}_$version.dsc sum name
-    download_file "$pool/$dsc" "$checksum" || return 1
-    while read -r sum _ name; do
-        case $name in *.asc) continue ;; esac
-        download_file "$pool/$name" "$sum" || return 1
-    done < <(sed -n '/^Checksums-Sha256:/,/^[^ ]/s/^ //p' "$dsc")
-}
-
-download_file() { private_apt /usr/lib/apt/apt-helper download-file "$1" "${1##*/}" "SHA256:$2"; }
-
-# Prints the folder with $version of $package; downloads it by the command $1 and unpacks it if it is not present.
-unpack_source() {
-    local tree patches upstream label
-    for tree in "$cache"/php-src-8.*; do
-        case $(cat "$tree/.source" 2>/dev/null) in "$package $version "*) echo "$tree" && return ;; esac
-    done
-    say "downloading $package $version of $suite"
-    (cd "$apt_home" && rm -f ./*.dsc && "$1" >>log 2>&1) || return 1
-    (cd "$apt_home" && rm -rf tree && dpkg-source --no-check --skip-patches -x ./"${package}"_*.dsc tree >>log 2>&1) || return 1
-    patches=$(cd "$apt_home/tree" && apply_security_patches) || return 1
-    upstream=$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
-    label="$package $version ($suite)"
-    tree=$cache/php-src-$upstream
-    if [ "$patches" != 0 ]; then
-        label+=", its $patches security patches applied"
-        tree+=+${version##*-}
-    fi
-    echo "$label" >"$apt_home/tree/.source"
-    rm -rf "$tree"
-    mv "$apt_home/tree" "$tree"
-    echo "$tree"
-}
-
-# Sources that are known to build: package, version, suite, archive, checksum of the .dsc file. An archive can list newer ones
-# before it has them, and its oldest ones have no security fixes.
-known_sources='
-php8.4 8.4.24-1~deb13u1 trixie debian fd84ce153abc1af23514100a25d04acd3c728f5c4b5c30c3e1a0788ef9c780eb
-php8.3 8.3.6-0ubuntu0.24.04.11 noble ubuntu e9b373de239724055b836e80ce9b5e348c195eade29891fb9d563edadaf7e276
-'
-
-# Prints the versions $1 of $package in $suite, the newest first, and among them the one that is known.
-with_known() {
-    local name version of
-    [ -n "$1" ] || return 0
-    {
-        echo "$1"
-        while read -r name version of _; do
-            case $name,$of in "$package,$suite") echo "$version" ;; esac
-        done <<<"$known_sources"
-    } | sort -rVu
-}
-
-# Prints the folder of $version of $package if it is known and not listed.
-unpack_known() {
-    case $'\n'$listed$'\n' in *$'\n'$version$'\n'*) return 1 ;; esac
-    known_source "$package $version "
-}
-
-# Prints the folder of the first known sources that the beginning of a line, $1, matches.
-known_source() {
-    local package version suite archive checksum uri
-    while read -r package version suite archive checksum; do
-        case "$package $version " in "$1"*) ;; *) continue ;; esac
-        for uri in $({ archive_uris | grep -E "/$archive(-ports)?\$"; named_archive "$archive"; } | sort -u); do
-            unpack_source download_known && return
-        done
-    done < <(grep . <<<"$known_sources")
-    return 1
-}
-
-# Prints the archive of the distribution $1 that the environment names.
-named_archive() {
-    case $1 in
-    debian) debian_archive ;;
-    ubuntu) echo "${SVC_UBUNTU_ARCHIVE:-}" ;;
-    esac
-}
-
-# Prints the newest sources in the cache folder, of PHP $1 if that is not empty.
-kept_source() {
-    local tree
-    while IFS= read -r tree; do
-        [ -x "$tree/configure" ] || continue
-        case $(tree_version "$tree") in "$series"*) ;; *) continue ;; esac
-        if [ -z "$1" ] || [ "$(tree_version "$tree")" = "$1" ]; then echo "$tree"; return; fi
-    done < <(find "$cache" -maxdepth 1 -type d -name 'php-src-8.*' 2>/dev/null | sort -rV)
-    return 1
-}
-
-tree_version() { sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$1/main/php_version.h"; }
-
-# Prints the path of the sources of PHP $1 or, if it is empty, of the newest ones in the archive.
-fetch_source() {
-    make_apt_home
-    if [ -n "$1" ] && kept_source "$1"; then return; fi
-    if command -v apt-get >/dev/null; then
-        newest_source '' && return
-        tail -n 20 "$apt_home/log" >&2
-    fi
-    # Without a network, the sources in the cache are used.
-    kept_source '' || known_source "php$series" ||
-        die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; unpack a release as $cache/php-src-8.x.y, or set SVC_PHP_CONFIG to the php-config of a ZTS build"
+    echo "$1"
 }
 
 # Compiles and reports progress: a line per 100 compiled files.
@@ -306,14 +119,21 @@ compile() {
 # says what this and other options bring.
 choose_flags() {
     local multiarch
-    cflags='-O2 -fno-semantic-interposition -fno-plt' cxxflags='-O2 -fno-plt' ldflags=-Wl,-z,now
     flags=("${configure_flags[@]}")
-    # Where PHP 8.3 looks for libldap.
-    multiarch=$(cc -print-multiarch 2>/dev/null || true)
-    [ -z "$multiarch" ] || flags+=("--with-libdir=lib/$multiarch")
-    case $variant in -debug | -asan) ;; *) return 0 ;; esac
-    cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 ldflags='' flags=("${plain_flags[@]}")
-    [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
+    case $variant in
+    -debug | -asan)
+        cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 ldflags=''
+        flags+=(--enable-debug)
+        [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
+        ;;
+    *)
+        cflags='-O2 -fno-semantic-interposition -fno-plt' cxxflags='-O2 -fno-plt' ldflags=-Wl,-z,now
+        flags+=("${server_flags[@]}")
+        # Where PHP 8.3 looks for libldap.
+        multiarch=$(cc -print-multiarch 2>/dev/null || true)
+        [ -z "$multiarch" ] || flags+=("--with-libdir=lib/$multiarch")
+        ;;
+    esac
 }
 
 # libtool would compile each file twice: for libphp, and for the command-line PHP, which can have the same objects.
@@ -352,7 +172,7 @@ build() {
     touch "$prefix/.complete"
 }
 
-# Prints the newest php-config in the cache folder that matches the request.
+# Prints the newest php-config in the cache folder that fits, of the variant $1 and its recipe $2.
 kept_build() {
     local prefix
     while IFS= read -r prefix; do
@@ -360,7 +180,7 @@ kept_build() {
             echo "$prefix/bin/php-config"
             return
         fi
-    done < <(find "$cache" -maxdepth 1 -type d -name "php-${series:-8}.*-zts$variant-r$recipe" 2>/dev/null | sort -rV)
+    done < <(find "$cache" -maxdepth 1 -type d -name "php-${series:-8}.*-zts$1-r$2" 2>/dev/null | sort -rV)
     return 1
 }
 
@@ -385,11 +205,26 @@ update() {
     case $status in
     0) build_here "$source" ;;
     2) say "no version newer than PHP $have is available" && echo "$1" ;;
-    *) tail -n 20 "$apt_home/log" >&2 && die "no archive configured on this machine has sources of PHP 8.3 to 8.5" ;;
+    *) tail -n 20 "$apt_home/log" >&2 && die "no archive configured on this machine has sources of PHP $supported_range" ;;
     esac
 }
 
-[ "$verb" != --archives ] || { archive_uris; exit; }
+verb=${1:-} variant='' series=''
+case $verb in
+'' | --packages | --source | --update) ;;
+--archives) archive_uris && exit ;;
+--debug | --asan)
+    variant=-${verb#--}
+    # They use the version of PHP that the server uses.
+    version=$(! kept=$(kept_build '' "$recipe") || "$kept" --version)
+    recipe=$debug_recipe
+    ;;
+--version)
+    variant=-series series=${2:-}
+    is_supported "$series" || die "--version requires one of ${supported[*]}"
+    ;;
+*) die "unknown option: $verb (see the comment at the top of $0)" ;;
+esac
 
 # A php-config that was named, which must fit, or the one on PATH.
 given=''
@@ -402,21 +237,15 @@ elif [ -n "${SVC_PHP_CONFIG:-}" ]; then
 elif onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
     given=$onpath
 fi
-# What is needed is named before anything is created.
-if [ "$verb" = --packages ]; then
-    if [ -z "$given" ] && ! kept_build >/dev/null; then printf '%s\n' "${build_packages[@]}"; fi
-    exit
-fi
-case $verb,$given in
---update,"$cache"/* | --update,) ;;
---update,*) die "$given was not built by this script; update it the way it was installed" ;;
-,?*) describe "$given" && echo "$given" && exit ;;
-esac
-
 # An existing build is found without waiting for another process that builds.
-kept=$(kept_build || true)
-version=''
+kept=$(kept_build "$variant" "$recipe" || true)
+
+# Questions are answered before anything is created.
 case $verb in
+--packages)
+    [ -n "$given$kept" ] || printf '%s\n' "${build_packages[@]}"
+    exit
+    ;;
 --source)
     config=${given:-$kept}
     version=${config:+$("$config" --version)}
@@ -425,27 +254,25 @@ case $verb in
     "$here/system-packages.sh" dpkg-dev patch || exit 1
     ;;
 *)
-    if [ -n "$kept" ] && [ "$verb" != --update ]; then describe "$kept" && echo "$kept" && exit; fi
+    case $verb,$given in
+    --update,"$cache"/* | --update,) ;;
+    --update,*) die "$given was not built by this script; update it the way it was installed" ;;
+    *) [ -z "$given$kept" ] || { chosen "${given:-$kept}" && exit; } ;;
+    esac
     "$here/system-packages.sh" "${build_packages[@]}" || exit 1
     ;;
 esac
 
-mkdir -p "$cache" 2>/dev/null && [ -w "$cache" ] ||
-    die "$cache cannot be written; svc is a folder of XDG_CACHE_HOME, or of .cache in the home folder"
-# One process builds, and others that need the same build wait for it.
-exec 9>"$cache/lock$variant"
-flock 9
-# Another process may have built it in the meantime.
-kept=$(kept_build || true)
+# One process builds, and others that need the same build wait for it. It may then be there.
+lock "lock$variant"
+kept=$(kept_build "$variant" "$recipe" || true)
 case $verb,$kept in
 --source,*) fetch_source "$version" ;;
 --update,?*) update "$kept" ;;
-*,?*) describe "$kept" && echo "$kept" ;;
+*,?*) chosen "$kept" ;;
 *)
     say "no thread-safe PHP${variant:+ for ${verb#--} $series} found: building one (only needed once)"
-    # --debug and --asan use the version of PHP that the server uses.
-    case $verb in --debug | --asan) version=$(variant='' recipe=$main_recipe; ! kept=$(kept_build) || "$kept" --version) ;; esac
-    source=$(fetch_source "$version")
+    source=$(fetch_source "${version:-}")
     build_here "$source"
     ;;
 esac

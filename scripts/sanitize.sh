@@ -6,8 +6,8 @@
 #            without Zend's heap, so that use after free is detected (a script that exceeds its memory then ends PHP)
 #
 #   scripts/sanitize.sh               both
-#   scripts/sanitize.sh asan chaos    one of them, with chaos only, or with the named test files (worker_limits)
-#   TASKS=100000 scripts/sanitize.sh debug async_shapes    with so many background tasks
+#   scripts/sanitize.sh asan chaos    one of them, with chaos only, or with the named tests (worker::, worker::limits)
+#   TASKS=100000 scripts/sanitize.sh debug async::shapes    with so many background tasks
 #
 # Each uses its own folder below the build folder, and its PHP is in the cache folder.
 set -euo pipefail
@@ -16,22 +16,20 @@ cd "$(dirname "$0")/.."
 output=${CARGO_TARGET_DIR:-target}
 kinds=(debug asan)
 case ${1:-} in debug | asan) kinds=("$1"); shift ;; esac
-files=("$@")
-if [ ${#files[@]} = 0 ]; then
+tests=("$@")
+if [ ${#tests[@]} = 0 ]; then
     # PHP's own tests are left out: they compare output, and these builds print more.
-    mapfile -t files < <(basename -s .rs -a tests/apm_*.rs tests/async_*.rs tests/hooks_*.rs tests/plugins_*.rs tests/trace_*.rs tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
-    files+=(chaos)
+    tests=(apm:: async:: hooks:: php:: plugins:: trace:: worker:: chaos)
 fi
-# The name of a test begins with the name of its file.
 modules=() has_chaos=false
-for file in "${files[@]}"; do
-    if [ "$file" = chaos ]; then has_chaos=true; else modules+=("$file::"); fi
+for name in "${tests[@]}"; do
+    if [ "$name" = chaos ]; then has_chaos=true; else modules+=("$name"); fi
 done
 
 # Left out with AddressSanitizer, which handles stack overflows itself, keeps freed memory for a while, and has to be the
-# first library that is loaded (async_loss preloads one).
+# first library that is loaded (async::loss preloads one).
 without_address=(
-    async_loss::
+    async::loss::
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
     many_failures_leave_no_memory_behind
 )

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ensures that the Debian packages named as arguments are installed. Services that come with them are not started; systemd
+# Ensures that the Debian packages named as arguments are installed; after --missing, prints those that are not instead. Services that come with them are not started; systemd
 # starts those of database servers when the machine boots again, unless they are disabled. Without arguments, it fails on
 # systems that svc cannot run on.
 #
@@ -89,6 +89,11 @@ has() {
     esac
 }
 
+verb=install
+if [ "${1:-}" = --missing ]; then
+    verb=print
+    shift
+fi
 missing=''
 for package in "$@"; do
     for name in $(name_here "$package"); do
@@ -97,6 +102,10 @@ for package in "$@"; do
     done
 done
 [ -n "$missing" ] || exit 0
+if [ $verb = print ]; then
+    echo "$missing"
+    exit
+fi
 
 # Says what the command $1 would have to install, for whoever may run it.
 missing_here() {

@@ -1,12 +1,9 @@
 # Sourced by scripts that need packages from the machine's Debian or Ubuntu archive. Packages are unpacked into the cache
-# folder, not installed, so the system does not change. Progress goes to standard error. A second run downloads nothing,
-# and of several runs at the same time one does the work.
+# folder, not installed, so the system does not change, and a second run downloads nothing.
 # shellcheck shell=bash
 
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
-
-say() { printf '%s: %s\n' "$name" "$*" >&2; }
-die() { say "$*"; exit 1; }
+# shellcheck source-path=SCRIPTDIR source=once.sh
+. "$(dirname "${BASH_SOURCE[0]}")/once.sh"
 
 # Empties $home and unpacks packages there.
 download() {
@@ -20,15 +17,7 @@ download() {
     rm -rf "$home/debs"
 }
 
-# provide NAME RECIPE PACKAGE...: sets $home to a folder with the unpacked packages, processed by the caller's `assemble`
-# if it defines one. RECIPE is a number that is increased when the processing changes.
-provide() {
-    name=$1 home=$cache/$1-r$2
-    shift 2
-    mkdir -p "$cache"
-    exec 9>"$cache/$name.lock"
-    flock 9
-    [ ! -e "$home/.complete" ] || return 0
+unpack() {
     command -v apt-get >/dev/null || die 'there is no apt-get, which it is fetched with'
     say 'downloading'
     download "$@" || { apt-get -qq update >&2 && download "$@"; } || die "apt-get cannot download $*"
@@ -36,4 +25,11 @@ provide() {
         assemble
     fi
     touch "$home/.complete"
+}
+
+# provide NAME RECIPE PACKAGE...: sets $home to a folder with the unpacked packages, processed by the caller's `assemble`
+# if it defines one. RECIPE is a number that is increased when the processing changes.
+provide() {
+    tool=$1
+    once "$1-r$2" .complete unpack "${@:3}"
 }

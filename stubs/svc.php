@@ -394,6 +394,12 @@ namespace Svc\Trace {
     function current(): Span {}
 
     /**
+     * Names the route that the request has matched: attribute http.route of its span, whose name becomes "{method} {route}".
+     * The last call counts. Has no effect in a task, or for a request that is not recorded.
+     */
+    function route(string $route): void {}
+
+    /**
      * Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.
      *
      * @template T

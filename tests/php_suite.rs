@@ -84,7 +84,7 @@ fn each_file_of_php_that_marks_values_is_known() {
     for folder in ["Zend", "ext", "main"] {
         add_matching(&root, &root.join(folder), &marks, &mut found);
     }
-    let list = include_str!("../c/engine/marking.c");
+    let list = include_str!("../c/worker/engine/marking.c");
     let known: BTreeSet<String> = list
         .split(|it: char| it.is_whitespace() || ",:)".contains(it))
         .filter(|word| (word.starts_with("Zend/") || word.starts_with("ext/")) && word.ends_with(".c"))

@@ -2,8 +2,8 @@
  *
  * Arguments are checked whether a span is recorded or not: an invalid one fails everywhere, not only in requests that
  * are traced. */
-#include "context/host.h"
-#include "trace/attributes.h"
+#include "php/context/context.h"
+#include "trace/trace.h"
 
 /* Returns the type of a scalar; false if the value is not a scalar. */
 static bool type_of(const zval *value, shim_scalar_type *type)

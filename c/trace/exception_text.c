@@ -2,9 +2,9 @@
  *
  * They may be reported because PHP has no memory left, so nothing here is allocated from the request's memory, and no
  * script code runs. */
-#include "context/host.h"
-#include "engine/exception.h"
-#include "trace/exception_text.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "trace/trace.h"
 
 /* The host truncates longer texts. */
 enum { TEXT_MAX = 16 * 1024 };

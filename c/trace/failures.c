@@ -1,11 +1,9 @@
 /* Events of a request's span that end its script: uncaught exceptions and fatal errors. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/host.h"
-#include "engine/uncaught.h"
-#include "jump/guard.h"
-#include "trace/exception_text.h"
-#include "trace/failures.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "trace/trace.h"
+#include "worker/bailout/bailout.h"
 
 #include <ctype.h>
 

@@ -1,11 +1,7 @@
 /* The functions of the namespace Svc\Trace. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/current_span.h"
-#include "context/host.h"
-#include "trace/attributes.h"
-#include "trace/functions.h"
-#include "trace/span_object.h"
+#include "php/context/context.h"
+#include "trace/trace.h"
 
 /* Begins a span below the current one. Returns its number; 0 if it is not recorded. */
 static uint64_t begin(const zend_string *name, const shim_attributes *attributes, shim_span_kind kind)
@@ -143,6 +139,29 @@ static ZEND_NAMED_FUNCTION(trace_current)
     shim_span_object(return_value, span);
 }
 
+/* Svc\Trace\route(string $route): void */
+static ZEND_NAMED_FUNCTION(trace_route)
+{
+    static const char name[] = "http.route";
+    zend_string *route;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_STR(route)
+    ZEND_PARSE_PARAMETERS_END();
+    void *host = shim_request_host();
+    const uint64_t own = host != NULL ? shim_host.span.own(host) : 0;
+    if (own == 0 || ZSTR_LEN(route) == 0) {
+        return;
+    }
+    const shim_scalar value = {.text = shim_view_of(ZSTR_VAL(route), ZSTR_LEN(route))};
+    const shim_attribute attribute = {
+        .name = shim_view_of(name, sizeof(name) - 1),
+        .type = SHIM_SCALAR_TEXT,
+        .values = &value,
+        .count = 1,
+    };
+    shim_host.span.set_attribute(host, own, &attribute);
+}
+
 /* Svc\Trace\traceparent(): string */
 static ZEND_NAMED_FUNCTION(trace_traceparent)
 {
@@ -177,6 +196,9 @@ ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_start, 0, 1, Svc\\Trace\\Span, 0)
 ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_current, 0, 0, Svc\\Trace\\Span, 0)
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_route, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, route, IS_STRING, 0)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_text, 0, 0, IS_STRING, 0)
 ZEND_END_ARG_INFO()
 
@@ -184,6 +206,7 @@ const zend_function_entry shim_trace_functions[] = {
     ZEND_NS_NAMED_FE("Svc\\Trace", span, trace_span, arginfo_span)
     ZEND_NS_NAMED_FE("Svc\\Trace", start, trace_start, arginfo_start)
     ZEND_NS_NAMED_FE("Svc\\Trace", current, trace_current, arginfo_current)
+    ZEND_NS_NAMED_FE("Svc\\Trace", route, trace_route, arginfo_route)
     ZEND_NS_NAMED_FE("Svc\\Trace", traceparent, trace_traceparent, arginfo_text)
     ZEND_NS_NAMED_FE("Svc\\Trace", tracestate, trace_tracestate, arginfo_text)
     PHP_FE_END

@@ -4,12 +4,9 @@
  * with another number have no effect. An object may therefore be kept, even by another request, and no part of the span
  * leaks with it. */
 #include "compat.h"
-#include "context/context.h"
-#include "context/host.h"
-#include "engine/sealed.h"
-#include "trace/attributes.h"
-#include "trace/exception_text.h"
-#include "trace/span_object.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "trace/trace.h"
 
 typedef struct span_object {
     uint64_t span;
@@ -254,4 +251,37 @@ void shim_span_class_register(void)
     handlers.clone_obj = NULL;
     /* Two spans are never equal. */
     handlers.compare = zend_objects_not_comparable;
+}
+
+/* ---- the current span of each fiber ---- */
+
+/* The current span of each fiber.
+ *
+ * A fiber that a script creates begins in the span in which it is started, and the spans that it enters afterwards are
+ * its own. A request begins without a span. */
+
+/* The slot in which the contexts of suspended fibers keep their span. */
+static int place = -1;
+
+int shim_trace_place(void)
+{
+    return place;
+}
+
+static void change_fiber(zend_fiber_context *from, zend_fiber_context *to)
+{
+    from->reserved[place] = (void *)(uintptr_t)shim_current_span;
+    if (to->status != ZEND_FIBER_STATUS_INIT || to->kind != zend_ce_fiber) {
+        shim_current_span = (uintptr_t)to->reserved[place];
+    }
+}
+
+bool shim_span_fibers_follow(void)
+{
+    place = zend_get_resource_handle("svc traces");
+    if (place < 0) {
+        return false;
+    }
+    zend_observer_fiber_switch_register(change_fiber);
+    return true;
 }

@@ -1,41 +1,15 @@
-//! The runtime hooks: kinds of calls that release their thread to other requests while they wait.
+//! The list of runtime hooks in a setting.
 //!
 //! A list names each hook once, in the order of the table. The calls of each hook are defined where they are
 //! intercepted.
 
+use svc_types::RuntimeHook;
+
 use super::problem::Fault;
 
-/// A kind of call that can wait without blocking its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RuntimeHook {
-    /// PHP's sleep functions.
-    Sleep,
-    /// Sockets.
-    Net,
-    /// Host name resolution.
-    Dns,
-    /// Programs, and pipes to them.
-    Process,
-}
-
-impl RuntimeHook {
-    /// Every hook, in the order of the report.
-    pub const ALL: [Self; 4] = [Self::Sleep, Self::Net, Self::Dns, Self::Process];
-
-    /// Returns its name, in the settings and in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sleep => "sleep",
-            Self::Net => "net",
-            Self::Dns => "dns",
-            Self::Process => "process",
-        }
-    }
-
-    /// Returns the hooks named by `words`.
-    pub(super) fn named(words: &[String]) -> Vec<Self> {
-        Self::ALL.into_iter().filter(|hook| words.iter().any(|word| word == hook.as_str())).collect()
-    }
+/// Returns the hooks named by `words`.
+pub(super) fn named(words: &[String]) -> Vec<RuntimeHook> {
+    RuntimeHook::ALL.into_iter().filter(|hook| words.iter().any(|word| word == hook.as_str())).collect()
 }
 
 /// Returns the words of a list such as `sleep,net`, of `none`, or of `all`.
@@ -72,7 +46,7 @@ mod tests {
 
     #[test]
     fn words_name_hooks() {
-        assert_eq!(RuntimeHook::named(&words("dns,sleep").unwrap()), [RuntimeHook::Sleep, RuntimeHook::Dns]);
-        assert_eq!(RuntimeHook::named(&words("all").unwrap()), RuntimeHook::ALL);
+        assert_eq!(named(&words("dns,sleep").unwrap()), [RuntimeHook::Sleep, RuntimeHook::Dns]);
+        assert_eq!(named(&words("all").unwrap()), RuntimeHook::ALL);
     }
 }

@@ -4,6 +4,8 @@
 
 use std::net::Ipv4Addr;
 
+use svc_types::RuntimeHook;
+
 use super::id::Id;
 
 /// One setting.
@@ -20,8 +22,8 @@ pub struct Key {
     /// Whether an invalid value without the `SVC_` prefix is ignored with a warning, instead of stopping the start,
     /// because it may be meant for another program.
     pub is_lenient: bool,
-    /// The chapter of the reference page.
-    pub chapter: Chapter,
+    /// The section of the reference page.
+    pub section: Section,
     /// A description of its effect.
     pub summary: &'static str,
     pub(super) id: Id,
@@ -148,9 +150,9 @@ pub enum Json {
     String,
 }
 
-/// A chapter of the reference page.
+/// A section of the reference page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chapter {
+pub enum Section {
     /// Addresses, files and threads.
     Serving,
     /// The PHP pool.
@@ -179,8 +181,8 @@ pub enum Chapter {
     Tracing,
 }
 
-impl Chapter {
-    /// Every chapter, in the order of the page.
+impl Section {
+    /// Every section, in the order of the page.
     pub const ALL: [Self; 13] = [
         Self::Serving,
         Self::Php,
@@ -225,7 +227,7 @@ impl Key {
             initial,
             exposure: Exposure::Open,
             is_lenient: false,
-            chapter: Chapter::Serving,
+            section: Section::Serving,
             summary: "",
             id,
             field: None,
@@ -253,8 +255,8 @@ impl Key {
         self
     }
 
-    pub(super) const fn about(mut self, chapter: Chapter, summary: &'static str) -> Self {
-        self.chapter = chapter;
+    pub(super) const fn about(mut self, section: Section, summary: &'static str) -> Self {
+        self.section = section;
         self.summary = summary;
         self
     }
@@ -307,7 +309,7 @@ impl ValueKind {
             Self::Boolean | Self::StrictBoolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Globs => "comma-separated URL path patterns".to_owned(),
-            Self::Hooks => "none, all, or comma-separated sleep, net, dns, process".to_owned(),
+            Self::Hooks => format!("none, all, or comma-separated {}", RuntimeHook::ALL.map(RuntimeHook::as_str).join(", ")),
             Self::Hsts => "a number of seconds, or max-age=SECONDS, includeSubDomains and preload with semicolons between them".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())

@@ -10,7 +10,6 @@
 use std::path::PathBuf;
 
 mod activation;
-mod chapters;
 mod directive;
 mod entries;
 mod entry_file;
@@ -29,6 +28,7 @@ mod problem;
 mod raw;
 mod report;
 mod resolve;
+mod sections;
 mod service_manager;
 mod settings;
 pub mod spelling;
@@ -37,18 +37,17 @@ pub mod value;
 mod warning;
 
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
-pub use chapters::{
-    AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
-    PhpConfig, ResponseCacheConfig, ServingConfig, TimeoutConfig, TlsConfig,
-};
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
-pub use hooks::RuntimeHook;
 pub use listen_addr::ListenAddr;
 pub use machine::Machine;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{PREFIX, RawConfig, ValueSource};
+pub use sections::{
+    AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
+    PhpConfig, ResponseCacheConfig, ServingConfig, TimeoutConfig, TlsConfig,
+};
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
@@ -57,7 +56,9 @@ pub use tracing::{
 };
 pub use warning::Warning;
 
-/// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
+pub use svc_types::{Level, RuntimeHook};
+
+/// The resolved settings of a process, created by [`Config::resolve`]: one field for each section of the reference page.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Addresses, files and threads.
@@ -163,37 +164,12 @@ pub enum LogFormat {
     Text,
 }
 
-/// The level of a log record, the most severe first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Something failed and needs attention.
-    Error,
-    /// Something may fail soon, or was refused.
-    Warn,
-    /// The state of the server changed.
-    Info,
-    /// Details for developers.
-    Debug,
-}
-
 impl Executor {
     /// Returns the name used by the setting.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sapi => "sapi",
             Self::Stub => "stub",
-        }
-    }
-}
-
-impl Level {
-    /// Returns the name used in log records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "ERROR",
-            Self::Warn => "WARN",
-            Self::Info => "INFO",
-            Self::Debug => "DEBUG",
         }
     }
 }

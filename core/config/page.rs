@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::mem;
 
 use super::Config;
-use super::key::{Chapter, Exposure, Initial, Key};
+use super::key::{Exposure, Initial, Key, Section};
 use super::keys::KEYS;
 use super::raw::ValueSource;
 use super::settings::Setting;
@@ -19,9 +19,9 @@ pub fn help() -> String {
         "svc is configured with environment variables. An empty variable counts as unset.\n\
              Each is also read as SVC_<NAME>, which takes precedence.\n",
     );
-    for chapter in Chapter::ALL {
-        let _ = write!(page, "\n{}\n", chapter.title());
-        for key in KEYS.iter().filter(|key| key.chapter == chapter) {
+    for section in Section::ALL {
+        let _ = write!(page, "\n{}\n", section.title());
+        for key in KEYS.iter().filter(|key| key.section == section) {
             let mut title = format!("{} (default: {})", key.variable, initial(key, ""));
             if title.len() > 96 {
                 // Allows the list to be wrapped.
@@ -53,10 +53,10 @@ pub fn markdown() -> String {
          The configuration report of the operations port (`/config`) contains each setting under its variable name in \
          lower case, or under the name given here.\n",
     );
-    for chapter in Chapter::ALL {
-        let _ = write!(page, "\n## {}\n\n", chapter.title());
+    for section in Section::ALL {
+        let _ = write!(page, "\n## {}\n\n", section.title());
         page.push_str("| variable | default | accepted | meaning |\n|---|---|---|---|\n");
-        for key in KEYS.iter().filter(|key| key.chapter == chapter) {
+        for key in KEYS.iter().filter(|key| key.section == section) {
             let _ = writeln!(
                 page,
                 "| `{}` | {} | {} | {}{} |",

@@ -42,7 +42,7 @@ pub const PREFIX: &str = "SVC_";
 #[derive(Clone, Debug, Default)]
 pub struct RawConfig {
     variables: Vec<Variable>,
-    strangers: Vec<Stranger>,
+    unknown_variables: Vec<UnknownVariable>,
     options: Vec<(Id, OsString, Option<String>)>,
     directives: Vec<OsString>,
     service_manager: ServiceManagerConfig,
@@ -58,7 +58,7 @@ struct Variable {
 
 /// A variable that resembles a setting but is not one.
 #[derive(Clone, Debug)]
-pub(super) struct Stranger {
+pub(super) struct UnknownVariable {
     pub(super) variable: String,
     pub(super) place: Option<String>,
     /// The setting that was probably meant.
@@ -175,8 +175,8 @@ impl RawConfig {
         &self.directives
     }
 
-    pub(super) fn strangers(&self) -> &[Stranger] {
-        &self.strangers
+    pub(super) fn unknown_variables(&self) -> &[UnknownVariable] {
+        &self.unknown_variables
     }
 
     /// Keeps the variables of svc. Of duplicates in the environment the last one is kept; the environment precedes
@@ -199,10 +199,10 @@ impl RawConfig {
         }
         let is_foreign = NOT_SETTINGS.contains(&name)
             || SET_BY_KUBERNETES.iter().any(|start| name.starts_with(start))
-            || self.strangers.iter().any(|stranger| stranger.variable == name);
+            || self.unknown_variables.iter().any(|unknown| unknown.variable == name);
         let meant = meant_setting(setting, plain.is_some());
         if !is_foreign && (plain.is_some() || meant.is_some()) {
-            self.strangers.push(Stranger { variable: name.to_owned(), place, meant });
+            self.unknown_variables.push(UnknownVariable { variable: name.to_owned(), place, meant });
         }
     }
 }
@@ -293,10 +293,11 @@ mod tests {
     const PLAIN: ValueSource = ValueSource::Environment { is_prefixed: false };
     const PREFIXED: ValueSource = ValueSource::Environment { is_prefixed: true };
 
-    fn strangers(variables: &[(&str, &str)]) -> Vec<(String, Option<&'static str>)> {
+    fn unknown_variables(variables: &[(&str, &str)]) -> Vec<(String, Option<&'static str>)> {
         let raw = RawConfig::new(variables.iter().copied());
-        let pair = |stranger: &Stranger| (stranger.variable.clone(), stranger.meant.map(|key| key.variable));
-        raw.strangers().iter().map(pair).collect()
+        let pair =
+            |unknown: &UnknownVariable| (unknown.variable.clone(), unknown.meant.map(|key| key.variable));
+        raw.unknown_variables().iter().map(pair).collect()
     }
 
     #[test]
@@ -304,7 +305,7 @@ mod tests {
         let raw = RawConfig::new([("LOG_LEVEL", ""), ("HOME", "/root"), ("ACCESS_LOG", "all")]);
         assert_eq!(raw.value(Id::LogLevel), None);
         assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), PLAIN)));
-        assert_eq!((raw.variables.len(), raw.strangers.len()), (1, 0));
+        assert_eq!((raw.variables.len(), raw.unknown_variables.len()), (1, 0));
     }
 
     #[test]
@@ -319,7 +320,7 @@ mod tests {
     fn plugins_have_prefixed_settings_too() {
         let raw = RawConfig::new([("SVC_PLUGIN_DISK_PATH", "/a"), ("PLUGIN_DISK_PATH", "/b")]);
         assert_eq!(raw.plugins().of_plugin("disk", &["disk"]), [("PATH", &b"/a"[..])]);
-        assert!(raw.strangers().is_empty());
+        assert!(raw.unknown_variables().is_empty());
     }
 
     #[test]
@@ -351,10 +352,10 @@ mod tests {
             ("LOG_LEVLE", "LOG_LEVEL"),
             ("OTEL_ENABLE", "OTEL_ENABLED"),
         ] {
-            assert_eq!(strangers(&[(variable, "5")]), name(variable, Some(meant)), "{variable}");
+            assert_eq!(unknown_variables(&[(variable, "5")]), name(variable, Some(meant)), "{variable}");
         }
-        assert_eq!(strangers(&[("SVC_POETRY", "5")]), name("SVC_POETRY", None));
-        assert_eq!(strangers(&[("SVC_POETRY", "")]), []);
+        assert_eq!(unknown_variables(&[("SVC_POETRY", "5")]), name("SVC_POETRY", None));
+        assert_eq!(unknown_variables(&[("SVC_POETRY", "")]), []);
     }
 
     #[test]
@@ -372,7 +373,7 @@ mod tests {
             "TRUSTED_HOSTS",
             "LOG_CHANNEL",
         ] {
-            assert_eq!(strangers(&[(variable, "5")]), [], "{variable}");
+            assert_eq!(unknown_variables(&[(variable, "5")]), [], "{variable}");
         }
     }
 }

@@ -33,6 +33,14 @@ impl Config {
         report.extend(extra);
         report
     }
+
+    /// Returns one field of the report that belongs to a setting.
+    pub fn reported(&self, field: &str) -> Option<Value> {
+        self.settings.iter().find_map(|setting| {
+            let (name, json) = setting.key.report_field()?;
+            (name == field).then(|| setting.value.to_json(json))
+        })
+    }
 }
 
 #[cfg(test)]

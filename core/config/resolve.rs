@@ -11,12 +11,12 @@ use super::directive;
 use super::entry_file::EntryFile;
 use super::files::{default_root, directory, readable_file};
 use super::id::Id;
-use super::key::{Chapter, Exposure, Initial, Key};
+use super::key::{Exposure, Initial, Key, Section};
 use super::keys::KEYS;
 use super::listen_addr::ListenAddr;
 use super::machine::Machine;
 use super::problem::{ConfigError, Fault, Problem};
-use super::raw::{PREFIX, RawConfig, Stranger, ValueSource};
+use super::raw::{PREFIX, RawConfig, UnknownVariable, ValueSource};
 use super::settings::{Setting, Settings};
 use super::value::Value;
 use super::warning::Warning;
@@ -106,7 +106,7 @@ impl Resolver {
                     Ok(value) => (setting.value, setting.source) = (value, source),
                     Err(fault) if key.is_lenient && source.is_shared() => {
                         let problem = problem(key, Some(text), fault);
-                        if key.chapter == Chapter::Tracing {
+                        if key.section == Section::Tracing {
                             self.ignored.push(problem);
                         } else {
                             self.warnings.push(Warning::Ignored(problem));
@@ -123,7 +123,7 @@ impl Resolver {
     }
 
     fn notice_strangers(&mut self, raw: &RawConfig) {
-        for Stranger { variable, place, meant } in raw.strangers() {
+        for UnknownVariable { variable, place, meant } in raw.unknown_variables() {
             let is_prefixed = variable.starts_with(PREFIX);
             let meant = meant.filter(|key| is_prefixed || self.is_looked_at(key));
             if !is_prefixed && meant.is_none() {
@@ -137,7 +137,7 @@ impl Resolver {
 
     /// Returns whether the setting is evaluated. An application may use the variables of tracing while svc does not.
     fn is_looked_at(&self, key: &Key) -> bool {
-        key.chapter != Chapter::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
+        key.section != Section::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
     }
 
     fn tracing(&mut self) -> Option<TraceConfig> {

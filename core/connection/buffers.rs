@@ -5,13 +5,14 @@
 
 use std::time::Instant;
 
-use crate::http::{Fields, Version, encode};
+use crate::http::encode::{self, Framing, Persistence, ResponseHead};
+use crate::http::{Fields, Version};
 
-use super::command::Sent;
+use super::command::{Announced, Sent};
 use super::output::Output;
+use super::reply::Frame;
 use super::spares;
-use super::stream::Stream;
-use super::turn::{Carrier, CarrierProgress};
+use super::stream::{Carrier, Pause, Stream};
 
 /// Input and output.
 #[derive(Debug)]
@@ -28,13 +29,15 @@ pub(super) struct Buffers {
     /// The peer has closed its sending side.
     has_ended: bool,
     /// A read would block, as seen in this turn.
-    is_dry: bool,
+    would_block: bool,
     /// A write would block, as seen in this turn.
     is_blocked: bool,
     /// Something was written in this turn.
     is_flushed: bool,
-    /// Body bytes fed since the last `take_received`.
-    received: u64,
+    /// The connection closes after the current request.
+    is_closing: bool,
+    /// Body bytes received since the last `take_received`.
+    pub(super) received: u64,
 }
 
 impl Buffers {
@@ -49,18 +52,25 @@ impl Buffers {
             held_back: 0,
             is_held_back: false,
             has_ended: false,
-            is_dry: false,
+            would_block: false,
             is_blocked: false,
             is_flushed: false,
+            is_closing: false,
             received: 0,
         }
     }
 
     /// Begins a turn: forgets what the socket reported before.
-    pub(super) fn begin_turn(&mut self) {
-        self.is_dry = false;
+    pub(super) fn begin_turn(&mut self, is_closing: bool) {
+        self.is_closing = is_closing;
+        self.would_block = false;
         self.is_blocked = false;
         self.is_flushed = false;
+    }
+
+    /// Returns whether the connection closes after the current request.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing
     }
 
     /// Returns the input that has not been used.
@@ -105,13 +115,13 @@ impl Buffers {
     }
 
     /// Records that a read would block.
-    pub(super) fn note_dry(&mut self) {
-        self.is_dry = true;
+    pub(super) fn note_would_block(&mut self) {
+        self.would_block = true;
     }
 
     /// Returns whether a read would block.
-    pub(super) fn is_dry(&self) -> bool {
-        self.is_dry
+    pub(super) fn would_block(&self) -> bool {
+        self.would_block
     }
 
     /// Records a write.
@@ -142,10 +152,11 @@ impl Buffers {
         !self.is_out()
     }
 
-    /// Returns whether a write is due before the connection waits; with `is_owed`, the transport itself has pending
+    /// Returns whether a write is due before the connection waits; with `has_pending_tls_output`, the transport itself has pending
     /// bytes.
-    pub(super) fn wants_flush(&self, is_owed: bool) -> bool {
-        let waits = !self.output.is_empty() || (!self.is_flushed && (is_owed || self.is_held_back));
+    pub(super) fn wants_flush(&self, has_pending_tls_output: bool) -> bool {
+        let waits =
+            !self.output.is_empty() || (!self.is_flushed && (has_pending_tls_output || self.is_held_back));
         waits && !self.is_blocked
     }
 
@@ -157,11 +168,6 @@ impl Buffers {
     /// Returns the number of bytes that the socket has not accepted.
     pub(super) fn unsent(&self) -> u64 {
         (self.output.len() + self.held_back) as u64
-    }
-
-    /// Returns the body bytes fed since the last call.
-    pub(super) fn take_received(&mut self) -> u64 {
-        std::mem::take(&mut self.received)
     }
 }
 
@@ -176,24 +182,24 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause> {
         if self.has_input() {
             let (used, body_bytes) = stream.take_body(&self.input, now);
             self.consume(used);
             self.received += body_bytes as u64;
-            return CarrierProgress::Moved;
+            return None;
         }
         if self.has_ended {
-            return CarrierProgress::Gone;
+            return Some(Pause::Lost);
         }
-        if !self.is_dry {
-            return CarrierProgress::Read;
+        if !self.would_block {
+            return Some(Pause::Read);
         }
         if stream.takes_continue() && stream.facts().version != Version::Http10 {
             self.output.append(|out| out.extend_from_slice(encode::CONTINUE));
             self.output_since = now;
         }
-        CarrierProgress::Blocked
+        Some(Pause::Blocked)
     }
 
     fn interim(&mut self, stream: &Stream<R>, status: u16, fields: &Fields) {
@@ -202,7 +208,30 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> CarrierProgress {
-        if self.is_blocked { CarrierProgress::Blocked } else { CarrierProgress::Transmit }
+    fn head(&mut self, stream: &mut Stream<R>, announced: Announced) {
+        let Announced { status, reason, fields, length, has_body, page, date } = announced;
+        let facts = stream.facts();
+        let framing = Framing::choose(status, length, facts.version, facts.head_only);
+        let keeps = facts.keep_alive && framing != Framing::UntilClose && !self.is_closing;
+        self.output.append(|out| {
+            let head = ResponseHead { status, reason: reason.as_deref(), fields: &fields };
+            let connection = if keeps { Persistence::Keep } else { Persistence::Close };
+            encode::encode_head(out, &head, framing, connection, facts.version, &date);
+        });
+        if !keeps {
+            stream.end_connection();
+        }
+        let frame = match framing {
+            _ if !has_body => Frame::Absent,
+            Framing::None => Frame::Absent,
+            Framing::Length(left) => Frame::Length { left },
+            Framing::Chunked => Frame::Chunked,
+            Framing::UntilClose => Frame::Bare,
+        };
+        stream.begin_body(frame, page);
+    }
+
+    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> Option<Pause> {
+        Some(if self.is_blocked { Pause::Blocked } else { Pause::Transmit })
     }
 }

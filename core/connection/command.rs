@@ -1,4 +1,4 @@
-//! The commands of a connection, and the decisions of its owner.
+//! The inputs and commands of a connection, and the decisions of its owner.
 //!
 //! Plain values without logic; the owner takes whatever a command carries.
 
@@ -48,7 +48,7 @@ pub enum WireProtocol {
     /// HTTP/2, negotiated.
     Http2,
     /// Plain HTTP on a TLS port.
-    Misled,
+    PlainHttpOnTls,
 }
 
 /// The state of the peer's side of the socket.
@@ -61,19 +61,47 @@ pub struct Peer {
     /// It is gone in both directions.
     pub is_broken: bool,
     /// The transport has pending bytes for it, which it could not send earlier.
-    pub is_owed: bool,
+    pub has_pending_tls_output: bool,
 }
 
 impl Peer {
     /// Returns whether a read could return data or an end of stream.
     pub(super) fn is_worth_a_read(self) -> bool {
-        self.is_readable || self.is_broken || self.is_owed
+        self.is_readable || self.is_broken || self.has_pending_tls_output
     }
 
     /// Returns whether both directions are open.
     pub(super) fn is_there(self) -> bool {
         !self.is_closed && !self.is_broken
     }
+}
+
+/// An event for [`Connection::handle`](super::Connection::handle).
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// The connection is lost, or no longer wanted: all requests on it end.
+    Abort,
+    /// Bytes from the peer, after [`Command::Read`].
+    Bytes(&'a [u8]),
+    /// The file range returned by [`Output::take_cold`](super::Output::take_cold) was read.
+    Cached,
+    /// The peer has closed its sending side.
+    End,
+    /// The protocol that the transport has negotiated; before the first byte.
+    Protocol(WireProtocol),
+    /// The request of [`Command::Request`] or [`Command::Unreadable`] needs a permit, and there is none.
+    Refuse,
+    /// The [deadline](super::Connection::deadline) may have passed.
+    Timeout,
+    /// A turn begins: the socket and all pending work are tried again.
+    Turn {
+        /// The connection closes once its open requests are answered.
+        is_closing: bool,
+        /// Less is buffered for a peer that does not read.
+        is_memory_tight: bool,
+    },
+    /// A read would block, for the rest of the turn.
+    WouldBlock,
 }
 
 /// The next action for the owner of a connection.
@@ -87,27 +115,26 @@ pub enum Command {
     },
     /// A request has ended; [`ended`](super::Connection::ended) returns its data until the next command is polled.
     Ended(Ended),
-    /// Read once, then call [`receive`](super::Connection::receive), [`end_input`](super::Connection::end_input) or
-    /// [`note_dry`](super::Connection::note_dry).
+    /// Read once, then pass [`Input::Bytes`], [`Input::End`] or [`Input::WouldBlock`].
     Read {
         /// Read even if the socket was not readable: the result decides whether the connection ends.
         looks_again: bool,
     },
     /// Count a request that was answered without the owner.
     Rejected(Rejection),
-    /// Start a request: [`begin`](super::Connection::begin) it, or [refuse](super::Connection::refuse_stream) it if it
-    /// needs a permit and there is none.
+    /// Start a request: [`begin`](super::Connection::begin) it, or [refuse](Input::Refuse) it if it needs a permit and
+    /// there is none.
     Request(Incoming),
     /// Shut down the sending side, and keep reading. `is_whole` as in [`Close`](Self::Close).
     ShutDown {
         /// No response is incomplete.
         is_whole: bool,
     },
-    /// Handle a request.
+    /// Handle a [request](super::Connection::stream).
     Stream(u32, Ask),
     /// Write the pending output: [`transmit`](super::Connection::transmit).
     Transmit,
-    /// Start a request that cannot be parsed: [`begin_unreadable`](super::Connection::begin_unreadable).
+    /// Start a request that cannot be parsed, as in [`Request`](Self::Request), and [answer](Decision::Respond) it.
     Unreadable(Unreadable),
     /// Wait for an event or the [deadline](super::Connection::deadline).
     Wait,
@@ -118,7 +145,7 @@ pub enum Command {
 /// An action that a request needs from the connection's owner.
 #[derive(Debug)]
 pub enum Ask {
-    /// Complete the head of the response, then call [`announce`](super::Connection::announce) at once.
+    /// Complete the head of the response, then call [`announce`](super::Stream::announce) at once.
     Announce {
         /// The head.
         head: ReplyHead,
@@ -127,30 +154,30 @@ pub enum Ask {
         /// The request was `HEAD`.
         head_only: bool,
     },
-    /// Wait for room in the spool, then call [`retry_spool`](super::Connection::retry_spool).
+    /// Wait for room in the spool, then call [`retry_spool`](super::Stream::retry_spool).
     AwaitSpoolRoom,
-    /// Answer: the peer paused for too long while sending the body. Expects [`Decision::Refuse`].
+    /// Respond: the peer paused for too long while sending the body. Expects [`Decision::Refuse`].
     BodyLate {
         /// The spool had no room, which is not the peer's fault.
         is_starved: bool,
     },
-    /// Answer: the body is malformed or too long. Expects [`Decision::Refuse`].
+    /// Respond: the body is malformed or too long. Expects [`Decision::Refuse`].
     BodyRefused(BodyError),
-    /// Take the available parts of the reply: [`collect`](super::Connection::collect).
+    /// Take the available parts of the reply: [`collect`](super::Stream::collect).
     Collect,
-    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Answer`].
+    /// Queue the request with its body; then [`Decision::Await`] the reply, or [`Decision::Respond`].
     Offer {
         /// The complete body.
         body: Body,
         /// The peer has gone already.
-        is_deserted: bool,
+        client_gone: bool,
     },
-    /// Answer with the file named in the head: [`Decision::Answer`]. Until then, the current reply is on hold.
+    /// Respond with the file named in the head: [`Decision::Respond`]. Until then, the current reply is on hold.
     SendFile(ReplyHead),
-    /// Append these bytes to this file, or to a new one; then [`spooled`](super::Connection::spooled) or
-    /// [`spool_refused`](super::Connection::spool_refused).
+    /// Append these bytes to this file, or to a new one; then [`spooled`](super::Stream::spooled) or
+    /// [`spool_refused`](super::Stream::spool_refused).
     Spool(Option<SpoolFile>, Vec<u8>),
-    /// Read this many bytes of the source at this offset; then call [`sliced`](super::Connection::sliced).
+    /// Read this many bytes of the source at this offset; then call [`sliced`](super::Stream::sliced).
     Slice(Source, u64, usize),
     /// The time limit for the reply has passed. The wait continues unless the owner decides otherwise.
     WaitOver,
@@ -160,8 +187,8 @@ pub enum Ask {
 #[derive(Debug)]
 pub enum Decision {
     /// Send this reply. The unread rest of the body is discarded.
-    Answer(Reply),
-    /// Wait for the reply; its parts are announced by [`note_reply`](super::Connection::note_reply).
+    Respond(Reply),
+    /// Wait for the reply; its parts are announced by [`note_reply`](super::Stream::note_reply).
     Await {
         /// When to send [`Ask::WaitOver`].
         until: Option<Instant>,
@@ -210,7 +237,7 @@ pub enum Rejected {
     /// Its head timed out.
     Late,
     /// Plain HTTP on a TLS port.
-    Misled,
+    PlainHttpOnTls,
 }
 
 /// A request that was answered without the owner.
@@ -225,12 +252,12 @@ pub struct Rejection {
 }
 
 /// The limits and the permit of a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Grant {
     /// The maximum body length.
     pub body_bytes_max: u64,
     /// Offer it even if its peer has gone, provided that its body is complete.
-    pub outlives_peer: bool,
+    pub outlives_client: bool,
     /// Its permit, if it needs one; released with the last part of the request that the connection holds.
     pub permit: Option<Permit>,
 }

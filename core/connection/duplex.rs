@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::{AnswerWatch, ConnectionFault, Departed, FirstWord};
+use crate::http::{ConnectionFault, Departed, FirstWord, ResponseWatch};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -30,7 +30,7 @@ struct DuplexState {
     read: usize,
     is_at_end: bool,
     outbound: Output,
-    watch: AnswerWatch,
+    watch: ResponseWatch,
     /// The heads and resets that the library has written since the last `hear`.
     words: Vec<FirstWord>,
 }

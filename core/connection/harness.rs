@@ -12,7 +12,8 @@ use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 
 use super::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Reply, Sent,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Input, Peer,
+    Reply, Sent, Stream,
 };
 
 /// A connection whose requests are identified by their stream IDs.
@@ -99,13 +100,24 @@ impl Bench {
     }
 
     pub(super) fn decide(&mut self, stream: u32, decision: Decision) -> Rest {
-        self.connection.decide(stream, decision, self.now);
+        let now = self.now;
+        self.stream(stream).decide(decision, now);
         self.turn()
+    }
+
+    /// Returns a request that is being served.
+    pub(super) fn stream(&mut self, stream: u32) -> &mut Stream<u32> {
+        self.connection.stream(stream).expect("it is being served")
+    }
+
+    /// Passes an event to the connection.
+    pub(super) fn handle(&mut self, input: Input<'_>) {
+        self.connection.handle(input, self.now);
     }
 
     /// Delivers parts of a reply from a worker.
     pub(super) fn give(&mut self, stream: u32, parts: Vec<Part>) -> Rest {
-        self.connection.note_reply(stream);
+        self.stream(stream).note_reply();
         self.mailbox = parts;
         let rest = self.turn();
         assert!(self.mailbox.is_empty(), "they were not collected");
@@ -115,13 +127,13 @@ impl Bench {
     /// Advances the time to the deadline.
     pub(super) fn time_out(&mut self) -> Rest {
         self.now = self.connection.deadline().expect("there is a deadline");
-        self.connection.handle_timeout(self.now);
+        self.handle(Input::Timeout);
         self.turn()
     }
 
     /// Runs the connection until it waits, yields or closes; collects other asks in `asked`.
     pub(super) fn turn(&mut self) -> Rest {
-        self.connection.begin_turn(self.is_closing, false);
+        self.handle(Input::Turn { is_closing: self.is_closing, is_memory_tight: false });
         loop {
             match self.connection.poll_command(self.peer, self.now) {
                 Command::Close { is_whole } => return Rest::Close { is_whole },
@@ -135,7 +147,7 @@ impl Bench {
                 Command::Rejected(_) | Command::ShutDown { .. } => {}
                 Command::Request(Incoming { stream, .. }) => {
                     let grant =
-                        Grant { body_bytes_max: self.body_bytes_max, outlives_peer: false, permit: None };
+                        Grant { body_bytes_max: self.body_bytes_max, outlives_client: false, permit: None };
                     assert!(self.connection.begin(stream, grant, self.now));
                 }
                 Command::Stream(stream, Ask::Announce { head, length, head_only }) => {
@@ -143,18 +155,18 @@ impl Bench {
                 }
                 Command::Stream(stream, Ask::Collect) => {
                     let parts = std::mem::take(&mut self.mailbox);
-                    self.connection.collect(stream, |into| {
+                    self.stream(stream).collect(|_, into| {
                         into.extend(parts);
                         Share::default()
                     });
                 }
                 Command::Stream(stream, Ask::Slice(_, _, len)) if self.reads_at_once => {
-                    self.connection.sliced(stream, vec![0; len]);
+                    self.stream(stream).sliced(vec![0; len]);
                 }
                 Command::Stream(stream, ask) => self.asked.push((stream, ask)),
                 Command::Transmit => self.transmit(),
                 Command::Unreadable(unreadable) => {
-                    self.connection.begin_unreadable(unreadable.stream, None, self.now);
+                    assert!(self.connection.begin(unreadable.stream, Grant::default(), self.now));
                 }
             }
         }
@@ -163,9 +175,9 @@ impl Bench {
     fn read(&mut self) {
         self.peer.is_readable = self.has_ended;
         match std::mem::take(&mut self.input) {
-            bytes if !bytes.is_empty() => self.connection.receive(&bytes, self.now),
-            _ if self.has_ended => self.connection.end_input(),
-            _ => self.connection.note_dry(),
+            bytes if !bytes.is_empty() => self.handle(Input::Bytes(&bytes)),
+            _ if self.has_ended => self.handle(Input::End),
+            _ => self.handle(Input::WouldBlock),
         }
     }
 
@@ -174,7 +186,7 @@ impl Bench {
         let has_body = !head_only && !crate::http::status::is_bodiless(status);
         let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
         let announced = Announced { status, reason, fields, length, has_body, page: None, date };
-        self.connection.announce(stream, announced);
+        self.stream(stream).announce(announced);
     }
 
     fn transmit(&mut self) {

@@ -1,8 +1,8 @@
-//! HTTP/1 on one connection: parses requests and encodes responses.
+//! HTTP/1 on one connection (RFC 9112): reads requests, and delimits their responses.
 //!
-//! Requests are answered one after the other, in order. Pipelined requests stay unparsed, so their memory is bounded. A
-//! body is read only when it will be used, and `100 Continue` is sent only then; otherwise the client gets the refusal
-//! instead. The meaning of a request is up to the owner.
+//! Requests are answered one after the other, in order; a pipelined request stays unparsed until its turn, so that its
+//! memory is bounded. A body is read, and `100 Continue` is sent, only once the owner wants the body; a client that is
+//! refused gets the refusal instead.
 //!
 //! ```text
 //!   Head ──complete──▶ Arriving ──begin──▶ Serving ──kept──▶ Head, by way of Skipping if a body is left
@@ -10,58 +10,55 @@
 //!                                             └──peer gone──▶ Aborting ──▶ Over
 //! ```
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::http::encode::{self, Framing, Persistence, ResponseHead};
 use crate::http::{
     BodyFraming, HeadReader, MethodKind, Parsed, RequestLine, Version, preface, wants_head_only,
 };
 use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
 
-use super::body_reader::BodyReader;
 use super::buffers::Buffers;
 use super::command::{
-    Announced, Command, ConnectionTerms, Ended, Grant, Incoming, Peer, Rejected, Sent, Unreadable,
-    WireProtocol,
+    Command, ConnectionTerms, Ended, Grant, Incoming, Input, Peer, Rejected, Sent, Unreadable, WireProtocol,
 };
+use super::http2::Http2;
 use super::lingering::Lingering;
 use super::output::Output;
-use super::reply::Frame;
-use super::stream::{ResponseFacts, Stream, Unwanted};
-use super::turn::{Turn, take_turn};
+use super::stream::{BodyReader, Pause, ResponseFacts, Stream, Unwanted};
+use super::timers::{Timer, TimerTable};
 
 /// A connection that speaks HTTP/1.
 #[derive(Debug)]
 pub(super) struct Http1<R> {
     state: Http1State<R>,
     /// The request that ended last, until the next command.
-    ended: Option<Box<Serving<R>>>,
+    ended: Option<Box<Stream<R>>>,
     buffers: Buffers,
     reader: HeadReader,
     /// The protocol of the peer, as known to the transport.
     protocol: WireProtocol,
     /// At least one request was answered.
     has_served: bool,
-    /// The connection closes after the current request.
-    is_closing: bool,
     /// When the first byte of the current head arrived.
     began: Instant,
     /// When the current wait began.
     since: Instant,
     /// The steps left in the current turn.
     steps: u32,
-    /// Body bytes received since the last `take_received`.
-    received: u64,
+    /// The peer may still be sending input of the current request.
+    has_unread: bool,
+    /// The unread rest of its body, if it is not needed and its end can be found.
+    leftover: Option<Box<BodyReader>>,
 }
 
 /// The state of the connection; see the diagram above.
 #[derive(Debug)]
 enum Http1State<R> {
     /// The request is lost; its end has not been reported.
-    Aborting(Box<Serving<R>>),
-    /// A head was read; its request has not begun.
-    Arriving(ResponseFacts, BodyFraming),
+    Aborting(Box<Stream<R>>),
+    /// A head was read, or found to be malformed; its request has not begun.
+    Arriving { facts: ResponseFacts, framing: BodyFraming, is_readable: bool },
     /// Reading a head, or idle between requests.
     Head,
     /// Everything is sent; further input is discarded.
@@ -71,23 +68,9 @@ enum Http1State<R> {
     /// A head cannot be parsed; this has not been reported.
     Refusing(Rejected),
     /// A request is being served.
-    Serving(Box<Serving<R>>),
+    Serving(Box<Stream<R>>),
     /// Discarding the rest of a body that was not needed.
     Skipping(Box<Skipping>),
-}
-
-/// A request, and how the connection continues after it.
-#[derive(Debug)]
-struct Serving<R> {
-    stream: Stream<R>,
-    /// Close after the response.
-    closes: bool,
-    /// The peer may still be sending input of this request.
-    has_unread: bool,
-    /// The rest of its body, if the connection continues after it.
-    leftover: Option<BodyReader>,
-    /// The rest of its body, if the connection closes and the framing is known.
-    remnant: Option<BodyReader>,
 }
 
 /// A body that is discarded.
@@ -111,29 +94,42 @@ impl<R> Http1<R> {
             reader: HeadReader::new(terms.head),
             protocol: if terms.accepts_http2 { WireProtocol::Unknown } else { WireProtocol::Http1 },
             has_served: false,
-            is_closing: false,
             began: now,
             since: now,
             steps: 0,
-            received: 0,
+            has_unread: false,
+            leftover: None,
         }
     }
 
-    /// Begins a turn: the socket is tried again.
-    pub(super) fn begin_turn(&mut self, is_closing: bool) {
-        self.is_closing = is_closing;
-        self.steps = LINK_STEPS_MAX;
-        self.buffers.begin_turn();
+    /// Handles an event; returns whether the peer speaks HTTP/2, and the connection must be
+    /// [upgraded](Self::upgrade).
+    #[must_use]
+    pub(super) fn handle(&mut self, input: Input<'_>, terms: &ConnectionTerms, now: Instant) -> bool {
+        match input {
+            Input::Abort => self.abort(),
+            Input::Bytes(bytes) => return self.receive(bytes, now),
+            Input::Cached => self.buffers.output.warmed(),
+            Input::End => self.buffers.end_input(),
+            Input::Protocol(protocol) => self.protocol = protocol,
+            Input::Timeout => {
+                if let Some(timer) = self.timers(terms).expired(now) {
+                    self.on_timeout(timer);
+                }
+            }
+            Input::Turn { is_closing, .. } => {
+                self.steps = LINK_STEPS_MAX;
+                self.buffers.begin_turn(is_closing);
+            }
+            Input::Refuse => debug_assert!(false, "refused for lack of a permit, which it does not need"),
+            Input::WouldBlock => self.buffers.note_would_block(),
+        }
+        false
     }
 
-    /// Sets the protocol that the transport has negotiated.
-    pub(super) fn note_protocol(&mut self, protocol: WireProtocol) {
-        self.protocol = protocol;
-    }
-
-    /// Returns whether the connection closes after the current request.
-    pub(super) fn is_closing(&self) -> bool {
-        self.is_closing
+    /// Continues in HTTP/2 with the unused input.
+    pub(super) fn upgrade(&mut self, now: Instant) -> Http2<R> {
+        Http2::new(&self.buffers.take_input(), self.buffers.is_closing(), now)
     }
 
     /// Returns whether the connection is idle after a request, without pending input or output.
@@ -141,18 +137,11 @@ impl<R> Http1<R> {
         let buffers = &self.buffers;
         matches!(self.state, Http1State::Head)
             && self.has_served
-            && !(self.is_closing || buffers.has_input() || buffers.has_ended())
+            && !(buffers.is_closing() || buffers.has_input() || buffers.has_ended())
             && buffers.output.is_empty()
     }
 
-    /// Takes the unused input, for another protocol.
-    pub(super) fn take_input(&mut self) -> Vec<u8> {
-        self.buffers.take_input()
-    }
-
-    /// Takes input; returns whether the peer speaks HTTP/2, which this machine cannot handle.
-    #[must_use]
-    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
+    fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
         self.take(bytes, now);
         match (&self.state, self.protocol) {
             // HTTP/2 reports a missing preface.
@@ -171,11 +160,11 @@ impl<R> Http1<R> {
                 self.began = now;
                 self.since = now;
             }
-            Http1State::Lingering(lingering) => return self.received += lingering.discard(bytes),
-            Http1State::Serving(serving) if !self.buffers.has_input() => {
+            Http1State::Lingering(lingering) => return self.buffers.received += lingering.discard(bytes),
+            Http1State::Serving(stream) if !self.buffers.has_input() => {
                 // Bypasses the input buffer, which keeps only what belongs to the next request.
-                let (used, body_bytes) = serving.stream.take_body(bytes, now);
-                self.received += body_bytes as u64;
+                let (used, body_bytes) = stream.take_body(bytes, now);
+                self.buffers.received += body_bytes as u64;
                 rest = &bytes[used..];
             }
             _ => {}
@@ -183,77 +172,58 @@ impl<R> Http1<R> {
         self.buffers.receive(rest);
     }
 
-    /// Records that the peer has closed its sending side.
-    pub(super) fn end_input(&mut self) {
-        self.buffers.end_input();
-    }
-
-    /// Records that a read would block.
-    pub(super) fn note_dry(&mut self) {
-        self.buffers.note_dry();
-    }
-
-    /// Records a write.
-    pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
+    /// Passes the pending output to `write`, and records its result.
+    pub(super) fn transmit<E>(
+        &mut self,
+        now: Instant,
+        write: impl FnOnce(&mut Output) -> Result<Sent, E>,
+    ) -> Result<(), E> {
+        let sent = write(&mut self.buffers.output)?;
         self.steps = self.steps.saturating_sub(self.buffers.output.take_effort());
         self.buffers.note_sent(sent, now);
-        if let Http1State::Serving(serving) = &mut self.state {
-            serving.stream.note_unsent(self.buffers.output.len());
+        if let Http1State::Serving(stream) = &mut self.state {
+            stream.note_unsent(self.buffers.output.len());
         }
-    }
-
-    /// Returns the pending output.
-    pub(super) fn output(&mut self) -> &mut Output {
-        &mut self.buffers.output
+        Ok(())
     }
 
     /// Returns the body bytes received since the last call.
     pub(super) fn take_received(&mut self) -> u64 {
-        std::mem::take(&mut self.received)
+        std::mem::take(&mut self.buffers.received)
     }
 
-    /// Returns the request being served, and the output of its response.
-    pub(super) fn stream(&mut self) -> Option<(&mut Stream<R>, &mut Output)> {
+    /// Returns the request being served.
+    pub(super) fn stream(&mut self) -> Option<&mut Stream<R>> {
         match &mut self.state {
-            Http1State::Serving(serving) => Some((&mut serving.stream, &mut self.buffers.output)),
+            Http1State::Serving(stream) => Some(stream),
             _ => None,
         }
     }
 
-    /// Begins the request whose head was read; returns whether its body is within the limit.
+    /// Begins the request whose head was read; returns whether its body is within the limit. Inlined so that the large
+    /// stream is moved only once.
+    #[inline(always)]
     pub(super) fn begin(&mut self, request: R, grant: &Grant, now: Instant) -> bool {
-        let Http1State::Arriving(facts, framing) = self.state else {
+        let Http1State::Arriving { facts, framing, is_readable } = self.state else {
             debug_assert!(false, "begun without a head");
             return true;
         };
         let stream = Stream::new(request, facts, framing, grant, now);
         let fits = !stream.is_too_long();
-        self.serve(stream, false);
+        self.has_unread = !is_readable;
+        self.state = Http1State::Serving(Box::new(stream));
         fits
-    }
-
-    /// Begins the request that cannot be parsed.
-    pub(super) fn begin_unreadable(&mut self, request: R, now: Instant) {
-        let Http1State::Arriving(facts, _) = self.state else { return };
-        self.serve(Stream::unreadable(request, facts, now), true);
-    }
-
-    /// Inlined so that the large stream is moved only once.
-    #[inline(always)]
-    fn serve(&mut self, stream: Stream<R>, has_unread: bool) {
-        let serving = Serving { stream, closes: false, has_unread, leftover: None, remnant: None };
-        self.state = Http1State::Serving(Box::new(serving));
     }
 
     /// Returns the request that the last command reported as ended.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
-        self.ended.as_mut().map(|serving| &mut serving.stream.request)
+        self.ended.as_mut().map(|stream| &mut stream.request)
     }
 
     /// Returns the next command.
     pub(super) fn poll(&mut self, peer: Peer, now: Instant) -> Command {
         self.ended = None;
-        if peer.is_broken && !self.goes_on_alone() {
+        if peer.is_broken && !self.continues_without_client() {
             self.abort();
         }
         while let Some(left) = self.steps.checked_sub(1) {
@@ -271,7 +241,7 @@ impl<R> Http1<R> {
             Http1State::Serving(_) => self.step_serving(peer, now),
             Http1State::Skipping(_) => self.step_skipping(now),
             Http1State::Lingering(lingering) => {
-                Some(lingering.poll(self.buffers.has_ended(), self.buffers.is_dry()))
+                Some(lingering.poll(self.buffers.has_ended(), self.buffers.would_block()))
             }
             Http1State::Aborting(_) => self.step_aborting(),
             Http1State::Refusing(error) => {
@@ -279,7 +249,7 @@ impl<R> Http1<R> {
                 Some(self.refuse(error))
             }
             Http1State::Over { is_whole } => Some(Command::Close { is_whole: *is_whole }),
-            Http1State::Arriving(..) => {
+            Http1State::Arriving { .. } => {
                 debug_assert!(false, "a request was not begun");
                 Some(Command::Wait)
             }
@@ -289,8 +259,8 @@ impl<R> Http1<R> {
     /// Parses a head, and requests more input if it is incomplete.
     fn step_head(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
-        if has_begun && self.protocol == WireProtocol::Misled {
-            return self.refuse_at_next_step(Rejected::Misled);
+        if has_begun && self.protocol == WireProtocol::PlainHttpOnTls {
+            return self.refuse_at_next_step(Rejected::PlainHttpOnTls);
         }
         let may_upgrade = !self.has_served && self.protocol == WireProtocol::Unknown;
         let input = self.buffers.input();
@@ -303,7 +273,7 @@ impl<R> Http1<R> {
                     let head_only = method == MethodKind::Head;
                     let facts =
                         ResponseFacts { version, head_only, keep_alive, expects_continue: expect_continue };
-                    self.state = Http1State::Arriving(facts, framing);
+                    self.state = Http1State::Arriving { facts, framing, is_readable: true };
                     let (stream, began) = (STREAM, self.began);
                     let incoming = Incoming { stream, head, framing, began, needs_permit: false };
                     return Some(Command::Request(incoming));
@@ -311,11 +281,11 @@ impl<R> Http1<R> {
                 Err(error) => return self.refuse_at_next_step(Rejected::Head(error)),
             }
         }
-        let is_ending = !has_begun && self.is_closing;
+        let is_ending = !has_begun && self.buffers.is_closing();
         if self.buffers.has_ended() {
             return self.end(true);
         }
-        if !self.buffers.is_dry() && (is_ending || peer.is_worth_a_read()) {
+        if !self.buffers.would_block() && (is_ending || peer.is_worth_a_read()) {
             return Some(Command::Read { looks_again: is_ending });
         }
         if is_ending && (self.has_served || now >= self.since + FIRST_BYTE_GRACE) {
@@ -334,7 +304,7 @@ impl<R> Http1<R> {
         let (head_only, line) = (wants_head_only(input), RequestLine::find(input));
         let facts =
             ResponseFacts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
-        self.state = Http1State::Arriving(facts, BodyFraming::None);
+        self.state = Http1State::Arriving { facts, framing: BodyFraming::None, is_readable: false };
         Command::Unreadable(Unreadable {
             stream: STREAM,
             error,
@@ -349,7 +319,7 @@ impl<R> Http1<R> {
         if !self.buffers.has_input() {
             return match () {
                 () if self.buffers.has_ended() => self.end(true),
-                () if self.buffers.is_dry() => Some(Command::Wait),
+                () if self.buffers.would_block() => Some(Command::Wait),
                 () => Some(Command::Read { looks_again: false }),
             };
         }
@@ -358,7 +328,7 @@ impl<R> Http1<R> {
             return self.end(true);
         };
         self.buffers.consume(used);
-        self.received += body_bytes as u64;
+        self.buffers.received += body_bytes as u64;
         self.since = now;
         skipping.bytes += body_bytes as u64;
         if skipping.bytes > LINGER_BYTES_MAX {
@@ -371,93 +341,69 @@ impl<R> Http1<R> {
         None
     }
 
-    /// Runs the turn of the current request.
+    /// Advances the current request.
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
-        let Http1State::Serving(serving) = &mut self.state else { return None };
-        let stream = &mut serving.stream;
-        stream.set_deserted(peer.is_closed || peer.is_broken);
+        let Http1State::Serving(stream) = &mut self.state else { return None };
+        stream.set_client_gone(peer.is_closed || peer.is_broken);
         if let Some(unwanted) = stream.take_unwanted() {
-            self.received += serving.skip_body(unwanted, &mut self.buffers);
+            self.skip_body(unwanted);
         }
-        let turn = take_turn(&mut serving.stream, &mut self.buffers, &mut self.steps, now);
-        self.received += self.buffers.take_received();
-        match turn {
-            Turn::Ask(ask) => Some(Command::Stream(STREAM, ask)),
-            Turn::Blocked if self.buffers.wants_flush(peer.is_owed) => Some(Command::Transmit),
-            Turn::Blocked => Some(Command::Wait),
-            Turn::End(end) if self.buffers.is_out() => Some(self.finish(peer, end, now)),
-            Turn::End(_) if self.buffers.is_blocked() => Some(Command::Wait),
-            Turn::End(_) | Turn::Transmit => Some(Command::Transmit),
-            Turn::Lost => {
+        let Http1State::Serving(stream) = &mut self.state else { return None };
+        match stream.advance(&mut self.buffers, &mut self.steps, now) {
+            Pause::Ask(ask) => Some(Command::Stream(STREAM, ask)),
+            Pause::Blocked if self.buffers.wants_flush(peer.has_pending_tls_output) => {
+                Some(Command::Transmit)
+            }
+            Pause::Blocked => Some(Command::Wait),
+            Pause::End(end) if self.buffers.is_out() => Some(self.finish(peer, end, now)),
+            Pause::End(_) if self.buffers.is_blocked() => Some(Command::Wait),
+            Pause::End(_) | Pause::Transmit => Some(Command::Transmit),
+            Pause::Lost => {
                 self.abort();
                 None
             }
-            Turn::Read => Some(Command::Read { looks_again: false }),
-            Turn::Yield => Some(Command::Yield),
+            Pause::Read => Some(Command::Read { looks_again: false }),
+            Pause::Yield => Some(Command::Yield),
         }
-    }
-
-    /// Encodes the head of the response and chooses the framing of the body.
-    pub(super) fn announce(&mut self, announced: Announced) {
-        let Http1State::Serving(serving) = &mut self.state else { return };
-        let Announced { status, reason, fields, length, has_body, page, date } = announced;
-        let facts = serving.stream.facts();
-        let framing = Framing::choose(status, length, facts.version, facts.head_only);
-        let keeps = facts.keep_alive && framing != Framing::UntilClose && !self.is_closing;
-        self.buffers.output.append(|out| {
-            let head = ResponseHead { status, reason: reason.as_deref(), fields: &fields };
-            let connection = if keeps { Persistence::Keep } else { Persistence::Close };
-            encode::encode_head(out, &head, framing, connection, facts.version, &date);
-        });
-        serving.closes = !keeps;
-        let frame = match framing {
-            _ if !has_body => Frame::Absent,
-            Framing::None => Frame::Absent,
-            Framing::Length(left) => Frame::Length { left },
-            Framing::Chunked => Frame::Chunked,
-            Framing::UntilClose => Frame::Bare,
-        };
-        serving.stream.begin_body(frame, page);
     }
 
     /// Ends the request after its response, and closes the connection if necessary.
     fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command {
         let is_whole = end == End::Complete;
-        let Http1State::Serving(mut serving) =
-            std::mem::replace(&mut self.state, Http1State::Over { is_whole })
+        let Http1State::Serving(stream) = std::mem::replace(&mut self.state, Http1State::Over { is_whole })
         else {
             return Command::Wait;
         };
-        let (leftover, remnant) = (serving.leftover.take(), serving.remnant.take());
+        let leftover = self.leftover.take();
         self.since = now;
         if self.buffers.has_input() {
             // The next request was pipelined; it begins now.
             self.began = now;
         }
         self.has_served = true;
-        let may_send = serving.has_unread
-            || serving.stream.is_cut_short()
+        let may_send = self.has_unread
+            || stream.is_cut_short()
             || peer.is_readable
             || self.buffers.has_input()
             || leftover.is_some();
-        if !serving.closes && is_whole {
+        if stream.facts().keep_alive && is_whole {
             self.state = match leftover {
-                Some(reader) => Http1State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
+                Some(reader) => Http1State::Skipping(Box::new(Skipping { reader: *reader, bytes: 0 })),
                 None => Http1State::Head,
             };
         } else if may_send && (peer.is_readable || !peer.is_closed) {
-            self.state = Http1State::Lingering(Box::new(Lingering::new(is_whole, remnant)));
+            self.state = Http1State::Lingering(Box::new(Lingering::new(is_whole, leftover)));
         }
-        let sent_bytes = serving.stream.reply_bytes();
-        self.ended = Some(serving);
+        let sent_bytes = stream.reply_bytes();
+        self.ended = Some(stream);
         Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false, is_whole })
     }
 
     fn step_aborting(&mut self) -> Option<Command> {
         let over = Http1State::Over { is_whole: false };
-        let Http1State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
-        let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
-        self.ended = Some(serving);
+        let Http1State::Aborting(stream) = std::mem::replace(&mut self.state, over) else { return None };
+        let sent_bytes = stream.reply_bytes().saturating_sub(self.buffers.unsent());
+        self.ended = Some(stream);
         Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true, is_whole: false }))
     }
 
@@ -467,59 +413,65 @@ impl<R> Http1<R> {
         None
     }
 
-    /// Aborts the connection.
-    pub(super) fn abort(&mut self) {
+    fn abort(&mut self) {
         let over = Http1State::Over { is_whole: false };
         self.state = match std::mem::replace(&mut self.state, over) {
-            Http1State::Serving(serving) => Http1State::Aborting(serving),
-            Http1State::Aborting(serving) => Http1State::Aborting(serving),
+            Http1State::Serving(stream) => Http1State::Aborting(stream),
+            Http1State::Aborting(stream) => Http1State::Aborting(stream),
             _ => Http1State::Over { is_whole: false },
         };
     }
 
     /// Returns whether the request continues until it is offered although its peer has gone.
-    fn goes_on_alone(&self) -> bool {
-        matches!(&self.state, Http1State::Serving(serving) if serving.stream.goes_on_alone())
+    fn continues_without_client(&self) -> bool {
+        matches!(&self.state, Http1State::Serving(stream) if stream.continues_without_client())
     }
 
-    /// Returns the deadline of the current wait; `None` while waiting for the owner.
-    pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
+    /// Returns the timers of the current wait; none while waiting for the owner.
+    pub(super) fn timers(&self, terms: &ConnectionTerms) -> TimerTable {
+        let mut timers = TimerTable::default();
         let is_within_exchange = match self.state {
             Http1State::Head => self.buffers.has_input(),
             Http1State::Serving(_) | Http1State::Skipping(_) => true,
             _ => false,
         };
         if let Some(timeout) = terms.exchange_timeout.filter(|_| is_within_exchange) {
-            return Some(self.began + timeout);
+            timers.set(Timer::Exchange, self.began + timeout);
+            return timers;
         }
-        if let Some(reader) = self.reader_deadline(terms) {
-            // Unread output, such as `100 Continue`, must not extend the wait for the reply: the peer may have sent its
-            // body without reading it.
-            return match &self.state {
-                Http1State::Serving(serving) => {
-                    serving.stream.wait_deadline().into_iter().chain([reader]).min()
-                }
-                _ => Some(reader),
-            };
+        let has_unread_output = self.buffers.waits_for_reader();
+        if has_unread_output {
+            timers.set(Timer::Write, self.buffers.output_since() + terms.write_timeout);
         }
         match &self.state {
-            Http1State::Head if self.is_silent() && self.is_closing => {
-                Some(self.since + terms.header_timeout.min(FIRST_BYTE_GRACE))
+            Http1State::Serving(stream) => {
+                // Unread output, such as `100 Continue`, must not extend the wait for the reply: the peer may have sent
+                // its body without reading it.
+                if let Some((timer, at)) = stream.timer(terms.body_timeout)
+                    && (timer == Timer::Reply || !has_unread_output)
+                {
+                    timers.set(timer, at);
+                }
             }
-            Http1State::Head if self.buffers.has_input() || !self.has_served => {
-                Some(self.since + terms.header_timeout)
+            _ if has_unread_output => {}
+            Http1State::Head if self.buffers.has_input() => {
+                timers.set(Timer::Header, self.since + terms.header_timeout);
             }
-            Http1State::Head => Some(self.since + terms.keepalive_timeout),
-            Http1State::Skipping(_) => Some(self.since + terms.body_timeout),
-            Http1State::Serving(serving) => serving.stream.deadline(terms.body_timeout),
-            Http1State::Lingering(_) => Some(self.since + terms.linger_timeout),
-            _ => None,
+            Http1State::Head => timers.set(Timer::Idle, self.since + self.idle_timeout(terms)),
+            Http1State::Skipping(_) => timers.set(Timer::Body, self.since + terms.body_timeout),
+            Http1State::Lingering(_) => timers.set(Timer::Linger, self.since + terms.linger_timeout),
+            _ => {}
         }
+        timers
     }
 
-    /// Returns the deadline for the peer to read pending output, if there is any.
-    fn reader_deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
-        self.buffers.waits_for_reader().then(|| self.buffers.output_since() + terms.write_timeout)
+    /// Returns how long to wait for the first byte of a request.
+    fn idle_timeout(&self, terms: &ConnectionTerms) -> Duration {
+        match self.has_served {
+            false if self.buffers.is_closing() => terms.header_timeout.min(FIRST_BYTE_GRACE),
+            false => terms.header_timeout,
+            true => terms.keepalive_timeout,
+        }
     }
 
     /// Returns when the current wait began.
@@ -530,45 +482,34 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Returns whether the connection has never received anything.
-    fn is_silent(&self) -> bool {
-        !self.buffers.has_input() && !self.has_served
-    }
-
-    /// Handles the expired deadline.
-    pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
-        let is_unread = self.reader_deadline(terms).is_some_and(|deadline| deadline <= now);
-        if is_unread || terms.exchange_timeout.is_some() {
-            return self.abort();
-        }
-        match &mut self.state {
-            Http1State::Head if self.buffers.has_input() => self.state = Http1State::Refusing(Rejected::Late),
-            Http1State::Head | Http1State::Skipping(_) => self.state = Http1State::Over { is_whole: true },
-            Http1State::Lingering(lingering) => {
-                self.state = Http1State::Over { is_whole: lingering.is_whole }
+    /// Handles the expired timer.
+    fn on_timeout(&mut self, timer: Timer) {
+        match (timer, &mut self.state) {
+            (Timer::Exchange | Timer::Write, _) => self.abort(),
+            (Timer::Body | Timer::Reply, Http1State::Serving(stream)) => stream.on_timeout(),
+            (Timer::Header, _) => self.state = Http1State::Refusing(Rejected::Late),
+            (Timer::Linger, Http1State::Lingering(lingering)) => {
+                self.state = Http1State::Over { is_whole: lingering.is_whole };
             }
-            Http1State::Serving(serving) => serving.stream.on_deadline(),
-            _ => {}
+            _ => self.state = Http1State::Over { is_whole: true },
         }
     }
-}
 
-impl<R> Serving<R> {
     /// Discards the part of an unneeded body that is here. The rest is discarded after the response, unless it is
-    /// uncertain whether the peer sends it; then the connection closes. Returns the body bytes discarded.
-    fn skip_body(&mut self, unwanted: Unwanted, buffers: &mut Buffers) -> u64 {
+    /// uncertain whether the peer sends it; then the connection closes.
+    fn skip_body(&mut self, unwanted: Unwanted) {
+        let Http1State::Serving(stream) = &mut self.state else { return };
         let mut reader = unwanted.reader;
-        let discarded = reader.discard(buffers.input());
-        if discarded.is_err() || (!reader.is_read() && unwanted.is_doubtful) {
-            self.stream.end_connection();
+        let discarded = reader.discard(self.buffers.input());
+        let is_read = reader.is_read();
+        if discarded.is_err() || (!is_read && unwanted.is_doubtful) {
+            stream.end_connection();
             self.has_unread = true;
-            self.remnant = discarded.is_ok().then_some(reader);
-        } else if !reader.is_read() {
-            self.leftover = Some(reader);
         }
-        let Ok((used, body_bytes)) = discarded else { return 0 };
-        buffers.consume(used);
-        body_bytes as u64
+        let Ok((used, body_bytes)) = discarded else { return };
+        self.leftover = (!is_read).then(|| Box::new(reader));
+        self.buffers.consume(used);
+        self.buffers.received += body_bytes as u64;
     }
 }
 

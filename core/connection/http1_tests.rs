@@ -1,7 +1,7 @@
 //! One test for each arrow of the diagram, in order.
 
 use crate::connection::harness::{Bench, Rest, answer, file, seconds};
-use crate::connection::{Ask, Decision};
+use crate::connection::{Ask, Decision, Input};
 use crate::http::NamedFile;
 use crate::limits::{DISK_SLICE_BYTES, LINK_STEPS_MAX, STEP_BYTES};
 use crate::pool::{End, Origin, Part, ReplyHead};
@@ -28,7 +28,7 @@ fn head_waits_for_its_rest_and_serving_leads_back_to_head() {
         assert!(bench.connection.streams().is_empty());
         assert_eq!(bench.send(&[*byte]), Rest::Wait);
     }
-    assert_eq!(bench.decide(0, Decision::Answer(answer("abc"))), Rest::Wait);
+    assert_eq!(bench.decide(0, Decision::Respond(answer("abc"))), Rest::Wait);
     assert_eq!((ends(&bench), bench.connection.streams()), (vec![(3, false)], vec![]));
     assert!(bench.text().ends_with("\r\n\r\nabc"));
     assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(40)), "it is kept");
@@ -38,7 +38,7 @@ fn head_waits_for_its_rest_and_serving_leads_back_to_head() {
 #[test]
 fn head_that_is_malformed_is_refused() {
     let mut bench = serving(b"GET / HTTP/1.1\r\n\r\n");
-    assert_eq!(bench.decide(0, Decision::Answer(answer("bad"))), Rest::Wait, "it lingers");
+    assert_eq!(bench.decide(0, Decision::Respond(answer("bad"))), Rest::Wait, "it lingers");
     assert_eq!(ends(&bench), [(3, false)]);
     assert_eq!(bench.time_out(), Rest::Close { is_whole: true });
 }
@@ -54,7 +54,7 @@ fn head_that_is_late_is_refused() {
 #[test]
 fn serving_leads_through_skipping_where_a_body_is_left() {
     let mut bench = serving(POST);
-    bench.decide(0, Decision::Answer(answer("abc")));
+    bench.decide(0, Decision::Respond(answer("abc")));
     assert_eq!(ends(&bench), [(3, false)], "the answer does not wait for the body");
     assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(20)));
     bench.send(b"hel");
@@ -66,7 +66,7 @@ fn serving_leads_through_skipping_where_a_body_is_left() {
 #[test]
 fn skipping_ends_with_its_deadline() {
     let mut bench = serving(POST);
-    bench.decide(0, Decision::Answer(answer("abc")));
+    bench.decide(0, Decision::Respond(answer("abc")));
     assert_eq!(bench.time_out(), Rest::Close { is_whole: true });
 }
 
@@ -85,7 +85,7 @@ fn serving_leads_to_lingering_where_a_body_is_refused() {
 fn serving_leads_to_over_where_nothing_is_on_its_way() {
     let mut bench = serving(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     bench.peer.is_closed = true;
-    assert_eq!(bench.decide(0, Decision::Answer(answer("abc"))), Rest::Close { is_whole: true });
+    assert_eq!(bench.decide(0, Decision::Respond(answer("abc"))), Rest::Close { is_whole: true });
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn serving_leads_to_aborting_where_the_peer_is_gone() {
 fn aborting_counts_what_the_socket_has() {
     let mut bench = serving(GET);
     bench.room = 0;
-    bench.decide(0, Decision::Answer(answer(&"x".repeat(1000))));
+    bench.decide(0, Decision::Respond(answer(&"x".repeat(1000))));
     bench.room = 300;
     bench.turn();
-    bench.connection.abort();
+    bench.handle(Input::Abort);
     assert_eq!(bench.turn(), Rest::Close { is_whole: false });
     let head = bench.text().find("\r\n\r\n").expect("a head") as u64 + 4;
     assert_eq!(ends(&bench), [(300 - head, true)]);
@@ -115,7 +115,7 @@ fn aborting_counts_what_the_socket_has() {
 fn serving_ends_with_a_peer_that_reads_nothing() {
     let mut bench = serving(GET);
     bench.room = 0;
-    bench.decide(0, Decision::Answer(answer("abc")));
+    bench.decide(0, Decision::Respond(answer("abc")));
     assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)));
     assert_eq!(bench.time_out(), Rest::Close { is_whole: false });
     assert_eq!(ends(&bench), [(0, true)]);
@@ -158,10 +158,10 @@ fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
     bench.asked.clear();
     bench.give(0, vec![Part::Head(head), Part::Data(b"own".to_vec()), Part::End(End::Complete)]);
     let Some((0, Ask::SendFile(head))) = bench.asked.pop() else { panic!("it asks for the file") };
-    assert!(head.file.is_some() && bench.text().is_empty() && !bench.connection.has_reply(0));
-    bench.connection.note_reply(0);
+    assert!(head.file.is_some() && bench.text().is_empty() && !bench.stream(0).has_reply());
+    bench.stream(0).note_reply();
     assert_eq!(bench.turn(), Rest::Wait, "nothing else is asked until it is there");
-    bench.decide(0, Decision::Answer(answer("the file")));
+    bench.decide(0, Decision::Respond(answer("the file")));
     assert!(bench.text().ends_with("\r\n\r\nthe file"), "{}", bench.text());
     assert_eq!(ends(&bench), [(8, false)]);
 }
@@ -171,7 +171,7 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
     let mut bench = serving(GET);
     bench.reads_at_once = true;
     let len = 8u64 << 20;
-    let mut rest = bench.decide(0, Decision::Answer(file(len)));
+    let mut rest = bench.decide(0, Decision::Respond(file(len)));
     let mut turns = vec![std::mem::take(&mut bench.taken).len()];
     while rest == Rest::Yield {
         rest = bench.turn();
@@ -187,7 +187,7 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
 fn nothing_is_read_of_a_file_behind_what_the_socket_does_not_take() {
     let mut bench = serving(GET);
     (bench.reads_at_once, bench.room) = (true, 0);
-    assert_eq!(bench.decide(0, Decision::Answer(file(8 << 20))), Rest::Wait);
+    assert_eq!(bench.decide(0, Decision::Respond(file(8 << 20))), Rest::Wait);
     let mut bytes = 0;
     bench
         .connection

@@ -14,14 +14,14 @@
 //! A turn of the connection: read, advance the streams that are ready, write.
 //!
 //! ```text
-//!   Read ──▶ Library ──▶ Streams ──▶ LibraryAgain ──▶ Transmit ──▶ Done ──something moved──▶ Read
+//!   Read ──▶ Library ──▶ Streams ──▶ Library, again ──▶ Transmit ──▶ Done ──something moved──▶ Read
 //! ```
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::server::{Builder, Connection as Library, Handshake, SendResponse};
@@ -33,10 +33,9 @@ use crate::limits::{
     HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
     HTTP2_UNSENT_BYTES_MAX, HTTP2_WRITE_STEPS, TIGHT_OUTPUT_BYTES,
 };
-use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::command::{Announced, Ask, Command, ConnectionTerms, Grant, Peer, Rejection, Sent};
+use super::command::{Ask, Command, ConnectionTerms, Grant, Input, Peer, Rejection, Sent};
 use super::duplex::{Duplex, LibraryEnd};
 use super::http2_head::Arriving;
 use super::http2_streams::Http2Streams;
@@ -45,6 +44,7 @@ use super::lingering::Lingering;
 use super::output::Output;
 use super::ready::ReadySet;
 use super::stream::Stream;
+use super::timers::{Timer, TimerTable};
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
@@ -129,8 +129,8 @@ enum Http2TurnEnd {
 }
 
 impl<R> Http2<R> {
-    /// Starts before the preface; `input` was already received.
-    pub(super) fn new(input: &[u8], now: Instant) -> Self {
+    /// Starts before the preface, in the turn of its first byte; `input` was already received.
+    pub(super) fn new(input: &[u8], is_closing: bool, now: Instant) -> Self {
         let (duplex, far) = Duplex::new(input);
         let ready = Arc::new(ReadySet::default());
         ready.call();
@@ -144,7 +144,7 @@ impl<R> Http2<R> {
             steps: HTTP2_STEPS_MAX,
             has_moved: false,
             sent: None,
-            is_closing: false,
+            is_closing,
             is_memory_tight: false,
             duplex,
             streams: Http2Streams::new(Arc::clone(&ready)),
@@ -163,8 +163,26 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Begins a turn of the connection.
-    pub(super) fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
+    /// Handles an event.
+    pub(super) fn handle(&mut self, input: Input<'_>, terms: &ConnectionTerms, now: Instant) {
+        match input {
+            Input::Abort => self.abort(),
+            Input::Bytes(bytes) => self.receive(bytes, now),
+            Input::End => self.end_input(),
+            Input::Refuse => self.refuse(),
+            Input::Timeout => self.on_timeout(terms, now),
+            Input::Turn { is_closing, is_memory_tight } => self.begin_turn(is_closing, is_memory_tight),
+            Input::WouldBlock => {
+                if let Http2Stage::Lingering(_) = self.stage {
+                    self.turn = Http2Turn::Done;
+                }
+            }
+            // The protocol is settled, and the output has no file ranges.
+            Input::Cached | Input::Protocol(_) => {}
+        }
+    }
+
+    fn begin_turn(&mut self, is_closing: bool, is_memory_tight: bool) {
         self.is_closing = is_closing;
         if std::mem::replace(&mut self.is_memory_tight, is_memory_tight) != is_memory_tight {
             let bytes = if is_memory_tight { TIGHT_OUTPUT_BYTES } else { HTTP2_UNSENT_BYTES_MAX };
@@ -196,18 +214,12 @@ impl<R> Http2<R> {
         self.streams.ids()
     }
 
-    /// Returns a stream, if it is open, and the output of its response.
-    pub(super) fn stream(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
+    /// Returns a stream, if it is open, and wakes it.
+    pub(super) fn stream(&mut self, id: u32) -> Option<&mut Stream<R>> {
         // A stream in the middle of its turn continues without being woken.
-        if !matches!(self.turn, Http2Turn::Streams { current: Some(current), .. } if current == id) {
-            self.streams.ring(id);
-        }
-        self.streams.parts(id)
-    }
-
-    /// Returns the owner's data of a request.
-    pub(super) fn request(&mut self, id: u32) -> Option<&mut R> {
-        self.streams.parts(id).map(|(stream, _)| &mut stream.request)
+        let is_current =
+            matches!(self.turn, Http2Turn::Streams { current: Some(current), .. } if current == id);
+        self.streams.get(id, !is_current)
     }
 
     /// Returns the number of bytes buffered: unsent responses and unread request bodies.
@@ -217,9 +229,15 @@ impl<R> Http2<R> {
         self.duplex.with_output(|output| output.len()) as u64 + unread
     }
 
-    /// Passes the pending output to `act`.
-    pub(super) fn with_output<T>(&mut self, act: impl FnOnce(&mut Output) -> T) -> T {
-        self.duplex.with_output(act)
+    /// Passes the pending output to `write`, and records its result.
+    pub(super) fn transmit<E>(
+        &mut self,
+        terms: &ConnectionTerms,
+        now: Instant,
+        write: impl FnOnce(&mut Output) -> Result<Sent, E>,
+    ) -> Result<(), E> {
+        let (had_room, sent) = self.duplex.with_output(|output| (!output.is_full(), write(output)));
+        sent.map(|sent| self.note_sent(terms, sent, had_room, now))
     }
 
     /// Returns the body bytes received since the last call.
@@ -313,7 +331,7 @@ impl<R> Http2<R> {
     /// Returns whether the socket has accepted all output, and the transport holds none back.
     fn has_nothing_to_send(&self, peer: Peer) -> bool {
         let has_all = self.sent.is_some_and(|sent| sent.is_all && sent.held_back == 0);
-        has_all && !peer.is_owed && self.duplex.with_output(|output| output.is_empty())
+        has_all && !peer.has_pending_tls_output && self.duplex.with_output(|output| output.is_empty())
     }
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Http2TurnEnd {
@@ -383,21 +401,44 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Returns the deadline of the current wait; `None` while waiting for the owner.
-    pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
-        let own = match self.stage {
-            Http2Stage::Lingering(_) => return Some(self.idle_since + terms.linger_timeout),
-            Http2Stage::Closed => return None,
-            _ if self.is_held_back => Some(self.output_since + terms.write_timeout),
-            Http2Stage::Greeting(_) if self.is_closing => {
-                Some(self.idle_since + terms.header_timeout.min(FIRST_BYTE_GRACE))
+    /// Returns the timers of the current wait; none while waiting for the owner.
+    pub(super) fn timers(&self, terms: &ConnectionTerms) -> TimerTable {
+        let mut timers = TimerTable::default();
+        match self.stage {
+            Http2Stage::Lingering(_) => {
+                timers.set(Timer::Linger, self.idle_since + terms.linger_timeout);
+                return timers;
             }
-            Http2Stage::Greeting(_) => Some(self.idle_since + terms.header_timeout),
+            Http2Stage::Closed => return timers,
+            Http2Stage::Greeting(_) | Http2Stage::Open(_) | Http2Stage::Over => {}
+        }
+        let (head, write) = (self.head_deadline(terms), self.output_since + terms.write_timeout);
+        if self.is_held_back {
+            // A client that does not read cannot be told what is wrong with its head.
+            timers.set(Timer::Write, head.map_or(write, |head| head.min(write)));
+        } else {
+            if let Some(head) = head {
+                timers.set(Timer::Header, head);
+            }
+            if let Some(timeout) = self.idle_timeout(terms) {
+                timers.set(Timer::Idle, self.idle_since + timeout);
+            }
+        }
+        if let Some(at) = self.streams.deadline() {
+            timers.set(Timer::Stream, at);
+        }
+        timers
+    }
+
+    /// Returns how long the connection may be idle, if it is.
+    fn idle_timeout(&self, terms: &ConnectionTerms) -> Option<Duration> {
+        match self.stage {
+            Http2Stage::Greeting(_) if self.is_closing => Some(terms.header_timeout.min(FIRST_BYTE_GRACE)),
+            Http2Stage::Greeting(_) => Some(terms.header_timeout),
             _ if !self.streams.is_empty() => None,
-            _ if self.is_leaving => Some(self.idle_since + FIRST_BYTE_GRACE),
-            _ => Some(self.idle_since + terms.keepalive_timeout),
-        };
-        [own, self.head_deadline(terms), self.streams.deadline()].into_iter().flatten().min()
+            _ if self.is_leaving => Some(FIRST_BYTE_GRACE),
+            _ => Some(terms.keepalive_timeout),
+        }
     }
 
     /// Returns the deadline of an unfinished frame or head; bodies have their own deadlines.
@@ -407,26 +448,22 @@ impl<R> Http2<R> {
         self.duplex.is_drained().then(|| since + terms.header_timeout)
     }
 
-    /// Handles the expired deadline: ends the late streams, or the connection.
-    pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
-        self.streams.end_late(terms, now);
-        self.look_after_streams(now);
-        if self.deadline(terms).is_none_or(|deadline| deadline > now) {
+    /// Ends the late streams, or the connection, if a timer has expired.
+    fn on_timeout(&mut self, terms: &ConnectionTerms, now: Instant) {
+        if self.timers(terms).expired(now).is_none() {
             return;
         }
-        if self.is_held_back || matches!(self.stage, Http2Stage::Lingering(_)) {
-            return self.abort();
+        self.streams.end_late(terms, now);
+        self.look_after_streams(now);
+        match self.timers(terms).expired(now) {
+            Some(Timer::Header) => self.throw_out(),
+            // GOAWAY gets a grace period to arrive.
+            Some(Timer::Idle) if matches!(self.stage, Http2Stage::Open(_)) && !self.is_leaving => {
+                self.leave(now);
+            }
+            Some(_) => self.abort(),
+            None => {}
         }
-        if self.head_deadline(terms).is_some_and(|deadline| deadline <= now) {
-            return self.throw_out();
-        }
-        if let Http2Stage::Open(_) = self.stage
-            && !self.is_leaving
-        {
-            // The connection was idle for too long; GOAWAY gets a grace period to arrive.
-            return self.leave(now);
-        }
-        self.abort();
     }
 
     /// Sends GOAWAY; open requests are still answered.
@@ -449,8 +486,7 @@ impl<R> Http2<R> {
         }
     }
 
-    /// Aborts the connection.
-    pub(super) fn abort(&mut self) {
+    fn abort(&mut self) {
         self.stage = Http2Stage::Closed;
         self.arriving = None;
         self.streams.abort();
@@ -463,7 +499,7 @@ impl<R> Http2<R> {
     }
 
     /// Feeds input to the library, which has read all earlier input.
-    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
+    fn receive(&mut self, bytes: &[u8], now: Instant) {
         if let Http2Stage::Lingering(lingering) = &mut self.stage {
             // Frames are no longer parsed, so these are not counted as body bytes.
             let _ = lingering.discard(bytes);
@@ -476,7 +512,7 @@ impl<R> Http2<R> {
             Some((same, since)) if same == frame => (frame, since),
             _ => (frame, now),
         });
-        if let Some((stream, _)) = self.watch.data_of().and_then(|id| self.streams.parts(id)) {
+        if let Some(stream) = self.watch.data_of().and_then(|id| self.streams.get(id, false)) {
             // The library does not report a partial DATA frame.
             stream.note_body_progress(now);
         }
@@ -488,7 +524,7 @@ impl<R> Http2<R> {
     }
 
     /// Records that the client has closed its sending side.
-    pub(super) fn end_input(&mut self) {
+    fn end_input(&mut self) {
         if let Http2Stage::Lingering(_) = self.stage {
             self.stage = Http2Stage::Closed;
             return;
@@ -496,13 +532,6 @@ impl<R> Http2<R> {
         self.has_moved = true;
         self.duplex.end();
         self.ready.call();
-    }
-
-    /// Records that a read would block.
-    pub(super) fn note_dry(&mut self) {
-        if let Http2Stage::Lingering(_) = self.stage {
-            self.turn = Http2Turn::Done;
-        }
     }
 
     /// Polls the library until there is a command for the owner.
@@ -589,36 +618,19 @@ impl<R> Http2<R> {
         let Some(arriving) = self.arriving.take() else { return true };
         let stream = Stream::new(request, arriving.facts, arriving.framing, &grant, now);
         let fits = !stream.is_too_long();
-        self.open(*arriving, stream, grant.permit, now);
+        let Arriving { id, receive, respond, .. } = *arriving;
+        self.streams.open(id, stream, (receive, respond), grant.permit, now);
         fits
     }
 
-    /// Begins the request that cannot be parsed.
-    pub(super) fn begin_unreadable(&mut self, request: R, permit: Option<Permit>, now: Instant) {
-        let Some(arriving) = self.arriving.take() else { return };
-        let stream = Stream::unreadable(request, arriving.facts, now);
-        self.open(*arriving, stream, permit, now);
-    }
-
-    fn open(&mut self, arriving: Arriving, stream: Stream<R>, permit: Option<Permit>, now: Instant) {
-        let Arriving { id, receive, respond, .. } = arriving;
-        self.streams.open(id, stream, (receive, respond), permit, now);
-    }
-
     /// Refuses the request whose head was read, for lack of a permit: the client may retry it.
-    pub(super) fn refuse_stream(&mut self) {
+    fn refuse(&mut self) {
         if let Some(mut arriving) = self.arriving.take() {
             arriving.respond.send_reset(Reason::REFUSED_STREAM);
         }
     }
 
-    /// Passes the head of a response to the library.
-    pub(super) fn announce(&mut self, id: u32, announced: Announced) {
-        self.streams.announce(id, announced);
-    }
-
-    /// Records a write.
-    pub(super) fn note_sent(&mut self, terms: &ConnectionTerms, sent: Sent, had_room: bool, now: Instant) {
+    fn note_sent(&mut self, terms: &ConnectionTerms, sent: Sent, had_room: bool, now: Instant) {
         self.sent = Some(sent);
         let effort = self.duplex.with_output(Output::take_effort);
         self.steps = self.steps.saturating_sub(effort * HTTP2_WRITE_STEPS);

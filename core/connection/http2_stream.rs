@@ -29,14 +29,13 @@ use super::draining_stream::DrainingStream;
 use super::output::Output;
 use super::ready::Alarm;
 use super::reply::Frame;
-use super::stream::Stream;
-use super::timers::Armed;
-use super::turn::{Carrier, CarrierProgress, Turn, take_turn};
+use super::stream::{Carrier, Pause, Stream};
+use super::timers::{Armed, Timer};
 
 /// An open stream.
 #[derive(Debug)]
 pub(super) struct OpenStream<R> {
-    stream: Stream<R>,
+    pub(super) stream: Stream<R>,
     /// Its entry among the deadlines of the connection.
     pub(super) armed: Armed,
     transfer: Transfer,
@@ -148,11 +147,6 @@ impl<R> OpenStream<R> {
         }
     }
 
-    /// Returns the request, and the output of its response.
-    pub(super) fn parts(&mut self) -> (&mut Stream<R>, &mut Output) {
-        (&mut self.stream, &mut self.transfer.output)
-    }
-
     /// Wakes the stream.
     pub(super) fn ring(&self) {
         self.transfer.alarm.ring();
@@ -234,22 +228,22 @@ impl<R> OpenStream<R> {
         Some(DrainingStream::new(receive, self.transfer.waker.clone(), until, self.permit.take()))
     }
 
-    /// Returns the deadline of the current wait.
-    pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
+    /// Returns the timer of the current wait.
+    pub(super) fn timer(&self, terms: &ConnectionTerms) -> Option<(Timer, Instant)> {
         if self.waits_for_reader() {
-            Some(self.transfer.output_since + terms.write_timeout)
+            Some((Timer::Write, self.transfer.output_since + terms.write_timeout))
         } else {
-            self.stream.deadline(terms.body_timeout)
+            self.stream.timer(terms.body_timeout)
         }
     }
 
-    /// Handles the expired deadline; returns whether the stream is lost.
-    pub(super) fn on_deadline(&mut self) -> bool {
-        if self.waits_for_reader() {
+    /// Handles the expired timer; returns whether the stream is lost.
+    pub(super) fn on_timeout(&mut self, timer: Timer) -> bool {
+        if timer == Timer::Write {
             self.transfer.reset(Reason::CANCEL);
             return true;
         }
-        self.stream.on_deadline();
+        self.stream.on_timeout();
         self.ring();
         false
     }
@@ -276,10 +270,10 @@ impl<R> OpenStream<R> {
             }
         }
         if self.transfer.is_reset() {
-            if !self.stream.goes_on_alone() {
+            if !self.stream.continues_without_client() {
                 return StreamOutcome::Lost;
             }
-            self.stream.set_deserted(true);
+            self.stream.set_client_gone(true);
         }
         self.go_on(room, now)
     }
@@ -294,51 +288,25 @@ impl<R> OpenStream<R> {
         self.transfer.room = room;
         // The unread rest is discarded after the response; see `DrainingStream`.
         drop(self.stream.take_unwanted());
-        match take_turn(&mut self.stream, &mut self.transfer, &mut self.steps, now) {
-            Turn::Ask(ask) => {
+        match self.stream.advance(&mut self.transfer, &mut self.steps, now) {
+            Pause::Ask(ask) => {
                 if let Ask::Slice(_, _, len) = &ask {
                     self.transfer.claim(*len);
                 }
                 StreamOutcome::Ask(ask)
             }
-            Turn::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => {
+            Pause::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => {
                 StreamOutcome::Lost
             }
-            Turn::Blocked | Turn::Read | Turn::Transmit => StreamOutcome::Open,
-            Turn::End(end) => self.end(end, now),
-            Turn::Lost => StreamOutcome::Lost,
-            Turn::Yield => {
+            Pause::Blocked | Pause::Read | Pause::Transmit => StreamOutcome::Open,
+            Pause::End(end) => self.end(end, now),
+            Pause::Lost => StreamOutcome::Lost,
+            Pause::Yield => {
                 // Let the other streams run first.
                 self.ring();
                 StreamOutcome::Open
             }
         }
-    }
-
-    /// Passes the head of the response to the library.
-    pub(super) fn announce(&mut self, announced: Announced) {
-        let Announced { status, fields, length, has_body, page, date, .. } = announced;
-        let mut head = response(status, &fields);
-        let fields = head.headers_mut();
-        if !fields.contains_key(http::header::DATE)
-            && let Ok(date) = HeaderValue::from_bytes(&date)
-        {
-            // Fails if the field list was truncated.
-            let _ = fields.try_insert(http::header::DATE, date);
-        }
-        if let Some(length) = length
-            && !crate::http::status::is_bodiless(status)
-        {
-            let _ = fields.try_insert(http::header::CONTENT_LENGTH, length.into());
-        }
-        let is_empty = !has_body || length == Some(0);
-        let frame = match length {
-            _ if is_empty => Frame::Absent,
-            Some(left) => Frame::Length { left },
-            None => Frame::Bare,
-        };
-        self.stream.begin_body(frame, page);
-        self.transfer.send_head(head, is_empty);
     }
 
     /// The whole reply is in the output: sends the rest as far as the client's window allows.
@@ -508,8 +476,8 @@ impl<R> Carrier<R> for Transfer {
         }
     }
 
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
-        let Some(receive) = &mut self.receive else { return CarrierProgress::Gone };
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause> {
+        let Some(receive) = &mut self.receive else { return Some(Pause::Lost) };
         match receive.poll_data(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (used, body_bytes) = stream.take_body(&bytes, now);
@@ -517,18 +485,18 @@ impl<R> Carrier<R> for Transfer {
                 self.received += if used == 0 { bytes.len() } else { body_bytes } as u64;
                 // Fails only if the stream is gone, when its window does not matter.
                 let _ = receive.flow_control().release_capacity(bytes.len());
-                CarrierProgress::Moved
+                None
             }
             Poll::Ready(None) => {
                 stream.end_body();
-                CarrierProgress::Moved
+                None
             }
-            Poll::Ready(Some(Err(_))) => CarrierProgress::Gone,
+            Poll::Ready(Some(Err(_))) => Some(Pause::Lost),
             Poll::Pending => {
                 if stream.takes_continue() {
                     self.send_interim(100, &Fields::new());
                 }
-                CarrierProgress::Blocked
+                Some(Pause::Blocked)
             }
         }
     }
@@ -537,7 +505,32 @@ impl<R> Carrier<R> for Transfer {
         self.send_interim(status, fields);
     }
 
-    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
+    fn head(&mut self, stream: &mut Stream<R>, announced: Announced) {
+        let Announced { status, fields, length, has_body, page, date, .. } = announced;
+        let mut head = response(status, &fields);
+        let fields = head.headers_mut();
+        if !fields.contains_key(http::header::DATE)
+            && let Ok(date) = HeaderValue::from_bytes(&date)
+        {
+            // Fails if the field list was truncated.
+            let _ = fields.try_insert(http::header::DATE, date);
+        }
+        if let Some(length) = length
+            && !crate::http::status::is_bodiless(status)
+        {
+            let _ = fields.try_insert(http::header::CONTENT_LENGTH, length.into());
+        }
+        let is_empty = !has_body || length == Some(0);
+        let frame = match length {
+            _ if is_empty => Frame::Absent,
+            Some(left) => Frame::Length { left },
+            None => Frame::Bare,
+        };
+        stream.begin_body(frame, page);
+        self.send_head(head, is_empty);
+    }
+
+    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause> {
         let has_room = match self.drain(stream, false, now) {
             Some(true) => Some(!self.output.is_full()),
             // The output is empty, so the room is available for a file.
@@ -546,9 +539,9 @@ impl<R> Carrier<R> for Transfer {
             None => None,
         };
         match has_room {
-            Some(true) => CarrierProgress::Moved,
-            Some(false) => CarrierProgress::Blocked,
-            None => CarrierProgress::Gone,
+            Some(true) => None,
+            Some(false) => Some(Pause::Blocked),
+            None => Some(Pause::Lost),
         }
     }
 }

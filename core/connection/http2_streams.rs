@@ -17,13 +17,12 @@ use crate::limits::{DISK_SLICE_BYTES, HTTP2_RESETS_MAX, HTTP2_UNSENT_BYTES_MAX, 
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::command::{Announced, Ask, ConnectionTerms, Ended};
+use super::command::{Ask, ConnectionTerms, Ended};
 use super::draining_stream::DrainingStream;
 use super::http2_stream::{OpenStream, StreamOutcome};
-use super::output::Output;
 use super::ready::ReadySet;
 use super::stream::Stream;
-use super::timers::Timers;
+use super::timers::Deadlines;
 
 /// The streams of a connection, by ID.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ pub(super) struct Http2Streams<R> {
     /// The stream whose end was reported last.
     ended: Option<Box<OpenStream<R>>>,
     ready: Arc<ReadySet>,
-    timers: Timers,
+    timers: Deadlines,
     /// Scratch list for the streams whose last frames have been sent; kept to avoid an allocation each time.
     departed: Vec<u32>,
     /// The number of streams that the client has reset, less those that it let finish.
@@ -76,7 +75,7 @@ impl<R> Http2Streams<R> {
             over: VecDeque::new(),
             ended: None,
             ready,
-            timers: Timers::default(),
+            timers: Deadlines::default(),
             departed: Vec::new(),
             resets: 0,
             has_emptied: false,
@@ -121,16 +120,13 @@ impl<R> Http2Streams<R> {
         self.open.len() + self.draining.len()
     }
 
-    /// Wakes a stream.
-    pub(super) fn ring(&self, id: u32) {
-        if let Some(open) = self.open.get(&id) {
+    /// Returns an open stream; with `is_woken`, wakes it.
+    pub(super) fn get(&mut self, id: u32, is_woken: bool) -> Option<&mut Stream<R>> {
+        let open = self.open.get_mut(&id)?;
+        if is_woken {
             open.ring();
         }
-    }
-
-    /// Returns an open stream, and the output of its response.
-    pub(super) fn parts(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
-        self.open.get_mut(&id).map(|open| open.parts())
+        Some(&mut open.stream)
     }
 
     /// Returns whether a reply continues although its client has the whole response.
@@ -162,7 +158,7 @@ impl<R> Http2Streams<R> {
 
     /// Returns the owner's data of the request whose end was reported last.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
-        self.ended.as_mut().map(|open| &mut open.parts().0.request)
+        self.ended.as_mut().map(|open| &mut open.stream.request)
     }
 
     /// Drops the request whose end was reported last.
@@ -237,7 +233,7 @@ impl<R> Http2Streams<R> {
 
     fn arm(&mut self, terms: &ConnectionTerms, id: u32) {
         if let Some(open) = self.open.get_mut(&id) {
-            let deadline = open.deadline(terms);
+            let deadline = open.timer(terms).map(|(_, at)| at);
             self.timers.arm(u64::from(id), &mut open.armed, deadline);
         }
     }
@@ -271,21 +267,14 @@ impl<R> Http2Streams<R> {
                 continue;
             };
             open.armed.fired();
-            let is_late = open.deadline(terms).is_some_and(|deadline| deadline <= now);
-            if is_late && open.on_deadline() {
+            let expired = open.timer(terms).filter(|(_, at)| *at <= now);
+            if expired.is_some_and(|(timer, _)| open.on_timeout(timer)) {
                 self.end_one(terms, id, true, now);
             } else {
                 self.arm(terms, id);
             }
         }
         self.wake_crowded();
-    }
-
-    /// Passes the head of a response to the library.
-    pub(super) fn announce(&mut self, id: u32, announced: Announced) {
-        if let Some(open) = self.open.get_mut(&id) {
-            open.announce(announced);
-        }
     }
 
     /// Records that the library has written a head to the connection's output.

@@ -2,7 +2,7 @@
 
 use super::{Arc, Http2};
 use crate::connection::harness::{Bench, Rest, answer, file, frame, greeting, request, seconds};
-use crate::connection::{Ask, Decision};
+use crate::connection::{Ask, Decision, Input};
 use crate::limits::{
     DISK_SLICE_BYTES, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX, STEP_BYTES,
 };
@@ -57,9 +57,9 @@ fn open_answers_streams_as_their_replies_come() {
     let mut bench = open();
     bench.send(&[request(1, "GET", true), request(3, "GET", true)].concat());
     frames(&mut bench);
-    bench.decide(3, Decision::Answer(answer("three")));
+    bench.decide(3, Decision::Respond(answer("three")));
     assert_eq!(frames(&mut bench), [(1, 3), (DATA, 3)]);
-    bench.decide(1, Decision::Answer(answer("one")));
+    bench.decide(1, Decision::Respond(answer("one")));
     assert_eq!(frames(&mut bench), [(1, 1), (DATA, 1)]);
     let ends: Vec<_> = bench.ended.iter().map(|it| (it.stream, it.sent_bytes, it.is_lost)).collect();
     assert_eq!(ends, [(3, 5, false), (1, 3, false)]);
@@ -72,8 +72,7 @@ fn open_loses_what_its_peer_calls_off() {
     bench.decide(1, Decision::ReadBody);
     bench.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]));
     assert!(matches!(bench.ended[..], [ended] if ended.stream == 1 && ended.is_lost));
-    bench.decide(1, Decision::Answer(answer("late")));
-    assert_eq!(bench.ended.len(), 1, "what comes late changes nothing");
+    assert!(bench.connection.stream(1).is_none(), "a late decision finds no request");
 }
 
 #[test]
@@ -91,7 +90,7 @@ fn open_leads_to_over_when_the_drain_is_done() {
     bench.send(&request(1, "GET", true));
     bench.is_closing = true;
     assert_eq!(bench.turn(), Rest::Wait);
-    bench.decide(1, Decision::Answer(answer("last")));
+    bench.decide(1, Decision::Respond(answer("last")));
     assert!(matches!(bench.ended[..], [ended] if !ended.is_lost));
     assert!(matches!(bench.send_end(), Rest::Close { .. }));
 }
@@ -110,7 +109,7 @@ fn over_leads_to_lingering_where_the_peer_was_thrown_out() {
 
 #[test]
 fn nothing_is_left_of_a_connection_whose_streams_were_woken() {
-    let http2 = Http2::<u32>::new(&greeting(), crate::time::now());
+    let http2 = Http2::<u32>::new(&greeting(), false, crate::time::now());
     let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
     alarm.ring();
     drop(http2);
@@ -125,8 +124,8 @@ fn every_stream_ends_once_when_the_connection_is_aborted() {
     bench.send(&[request(1, "GET", true), request(3, "POST", false)].concat());
     bench.decide(3, Decision::ReadBody);
     assert!(!bench.asked.iter().any(|(_, ask)| matches!(ask, Ask::Offer { .. })));
-    bench.connection.abort();
-    bench.connection.abort();
+    bench.handle(Input::Abort);
+    bench.handle(Input::Abort);
     assert!(matches!(bench.turn(), Rest::Close { .. }));
     assert_eq!(
         bench.ended.iter().map(|ended| (ended.stream, ended.is_lost)).collect::<Vec<_>>(),
@@ -146,7 +145,7 @@ fn asking_for_files(len: u64) -> Bench {
     frames(&mut bench);
     bench.room = 0;
     for id in ids {
-        bench.decide(id, Decision::Answer(file(len)));
+        bench.decide(id, Decision::Respond(file(len)));
     }
     bench
 }
@@ -158,7 +157,7 @@ fn read_slices(bench: &mut Bench) -> usize {
     for (stream, ask) in asked {
         let Ask::Slice(_, _, len) = ask else { panic!("{ask:?}") };
         bytes += len;
-        bench.connection.sliced(stream, vec![0; len]);
+        bench.stream(stream).sliced(vec![0; len]);
         bench.turn();
     }
     bytes
@@ -235,7 +234,7 @@ fn a_turn_sends_so_much_and_then_others_have_theirs() {
     bench.send(&request(1, "GET", true));
     bench.reads_at_once = true;
     let len = 16u64 << 20;
-    let mut rest = bench.decide(1, Decision::Answer(file(len)));
+    let mut rest = bench.decide(1, Decision::Respond(file(len)));
     let mut most = std::mem::take(&mut bench.taken).len();
     while rest == Rest::Yield {
         rest = bench.turn();
@@ -325,7 +324,8 @@ fn spool_all(bench: &mut Bench) {
         let Ask::Spool(file, bytes) = ask else { continue };
         let spool = crate::spool::Spool::new(std::env::temp_dir(), u64::MAX);
         let file = file.unwrap_or_else(|| spool.create().expect("a file"));
-        bench.connection.spooled(stream, file, bytes, bench.now);
+        let now = bench.now;
+        bench.stream(stream).spooled(file, bytes, now);
         bench.turn();
     }
 }
@@ -333,7 +333,7 @@ fn spool_all(bench: &mut Bench) {
 /// Answers the first stream. With no stream open, the window returns to its first size as soon as the client has
 /// acknowledged the previous settings.
 fn end_upload(bench: &mut Bench, client: &mut Uploader) {
-    bench.decide(1, Decision::Answer(answer("taken")));
+    bench.decide(1, Decision::Respond(answer("taken")));
     while client.initial != 256 << 10 {
         let answers = client.hear(bench, &mut 0);
         assert!(!answers.is_empty(), "a window of {} bytes", client.initial);

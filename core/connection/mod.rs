@@ -1,9 +1,9 @@
 //! A connection without its socket: bytes, time and decisions in, commands and bytes out.
 //!
-//! A [`Connection`] owns no socket, clock, thread or counter. Its owner feeds it ([`receive`](Connection::receive),
-//! [`decide`](Connection::decide), [`handle_timeout`](Connection::handle_timeout)), polls the next action
-//! ([`poll_command`](Connection::poll_command)), and writes the pending output. HTTP/1 requests are answered one after
-//! the other, in order; HTTP/2 requests as their replies arrive. Each request that [began](Connection::begin) ends in
+//! A [`Connection`] owns no socket, clock, thread or counter. Its owner passes it [inputs](Input), polls the next action
+//! ([`poll_command`](Connection::poll_command)), handles each request ([`stream`](Connection::stream)), and writes the
+//! pending output. HTTP/1 requests are answered one after the other, in order; HTTP/2 requests as their replies arrive.
+//! Each request that [began](Connection::begin) ends in
 //! exactly one [`Command::Ended`], whatever happens to the connection. The memory that a peer can occupy is bounded,
 //! and an idle HTTP/1 connection holds no buffers: the connections of a thread share them.
 //!
@@ -13,21 +13,19 @@
 //! | file | content |
 //! |---|---|
 //! | `machine` | a connection of either protocol |
-//! | `command` | the commands of a connection, and the owner's decisions |
+//! | `command` | the inputs and commands of a connection, and the owner's decisions |
 //! | `http1`, `http2` | the protocols |
 //! | `buffers` | the input and output of an HTTP/1 connection |
 //! | `lingering` | the end of a connection whose peer may still be sending |
-//! | `stream`, `turn` | one request, and how its protocol carries it |
-//! | `body_reader`, `reply` | an incoming request body, an outgoing reply |
+//! | `stream`, `reply` | one request and its body, and the reply to it |
 //! | `output`, `source` | pending output, and where the bytes of a reply are |
 //! | `http2_head`, `http2_stream`, `http2_streams` | the parts of HTTP/2: a head, a stream, all streams |
 //! | `http2_uploads`, `upload_window` | the receive windows of HTTP/2 |
 //! | `draining_stream` | a stream that was answered while its client was still sending |
 //! | `spares` | buffers shared by the connections of a thread |
 //! | `ready`, `duplex` | the woken streams; the library's transport |
-//! | `timers` | deadlines, sorted |
+//! | `timers` | deadlines, by name and sorted |
 
-mod body_reader;
 mod buffers;
 mod command;
 mod draining_stream;
@@ -49,15 +47,15 @@ mod source;
 mod spares;
 mod stream;
 mod timers;
-mod turn;
 mod upload_window;
 
 pub use command::{
-    Announced, Ask, Command, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Rejected, Rejection,
-    Sent, Unreadable, WireProtocol,
+    Announced, Ask, Command, ConnectionTerms, Decision, Ended, Grant, Incoming, Input, Peer, Rejected,
+    Rejection, Sent, Unreadable, WireProtocol,
 };
 pub use machine::Connection;
 pub use output::{Front, Output};
 pub use reply::Reply;
 pub use source::Source;
-pub use timers::{Armed, Timers};
+pub use stream::Stream;
+pub use timers::{Armed, Deadlines};

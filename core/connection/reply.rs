@@ -26,6 +26,8 @@ pub struct Reply {
     frame: Frame,
     /// The file range being read.
     run: Option<Run>,
+    /// The last slice of it, until it is in the output.
+    slice: Option<Vec<u8>>,
     /// Body pieces between the last part and the end.
     tail: VecDeque<BodyPiece>,
     /// The share of the reply memory for bytes that are buffered or being read from disk.
@@ -89,7 +91,7 @@ pub(super) enum ReplyStep {
     File(ReplyHead),
     /// Nothing: the reply has ended.
     End(End),
-    /// Encode the head, with the body's length if known; then call [`Reply::begin_body`].
+    /// Complete and encode the head, with the body's length if known; then call [`Reply::begin_body`].
     Head(ReplyHead, Option<u64>),
     /// Encode an informational response.
     Interim(u16, Fields),
@@ -169,7 +171,8 @@ impl Reply {
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
         if self.share.bytes() > 0 {
             let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
-            self.share.keep((parts + self.reading.unwrap_or(0) + output_bytes) as u64);
+            let slice = self.reading.or(self.slice.as_ref().map(Vec::len)).unwrap_or(0);
+            self.share.keep((parts + slice + output_bytes) as u64);
         }
     }
 
@@ -190,6 +193,9 @@ impl Reply {
         loop {
             if let Some(end) = self.ended {
                 return ReplyStep::End(end);
+            }
+            if let Some(bytes) = self.slice.take() {
+                self.put(bytes, out);
             }
             if self.reading.is_some() {
                 return ReplyStep::Disk;
@@ -232,18 +238,18 @@ impl Reply {
     }
 
     /// Takes a slice; an empty one means that the source ended early.
-    pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
+    pub(super) fn sliced(&mut self, bytes: Vec<u8>) {
         self.reading = None;
         let Some(run) = &mut self.run else { return };
-        run.offset += bytes.len() as u64;
         if bytes.is_empty() {
             self.fail();
             return;
         }
+        run.offset += bytes.len() as u64;
         if run.offset >= run.end {
             self.run = None;
         }
-        self.put(bytes, out);
+        self.slice = Some(bytes);
     }
 
     /// Returns whether bytes of it are being read from a disk.
@@ -254,7 +260,7 @@ impl Reply {
     /// Breaks the reply off because its rest is not available.
     pub(super) fn fail(&mut self) {
         self.reading = None;
-        self.run = None;
+        (self.run, self.slice) = (None, None);
         self.tail.clear();
         self.parts.clear();
         self.ended = Some(End::Broken);
@@ -486,7 +492,7 @@ mod tests {
                 ReplyStep::Slice(_, offset, count) => {
                     sizes.push((offset, count));
                     assert!(matches!(reply.pump(&mut out), ReplyStep::Disk));
-                    reply.sliced(vec![b'x'; count], &mut out);
+                    reply.sliced(vec![b'x'; count]);
                 }
                 ReplyStep::Room => text.push_str(&written(&mut out)),
                 ReplyStep::End(end) => break assert_eq!(end, End::Complete),
@@ -540,13 +546,13 @@ mod tests {
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Bare);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, TIGHT_SLICE_BYTES)));
-        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES]);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
         assert_eq!(spool.memory_bytes(), held + TIGHT_SLICE_BYTES as u64);
         drop((out.take(usize::MAX), other));
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, _, DISK_SLICE_BYTES)));
         assert_eq!(spool.memory_bytes(), DISK_SLICE_BYTES as u64, "it is on its way");
-        reply.sliced(vec![b'x'; 100], &mut out);
+        reply.sliced(vec![b'x'; 100]);
         reply.pump(&mut out);
         reply.fail();
         reply.note_unsent(0);
@@ -572,10 +578,10 @@ mod tests {
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
         out.set_slice_room(1000);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, 1000)));
-        reply.sliced(vec![b'x'; 1000], &mut out);
+        reply.sliced(vec![b'x'; 1000]);
         out.set_slice_room(usize::MAX);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 1000, DISK_SLICE_BYTES)), "behind a head");
-        reply.sliced(vec![b'x'; DISK_SLICE_BYTES], &mut out);
+        reply.sliced(vec![b'x'; DISK_SLICE_BYTES]);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "behind what waits");
         assert!(memory.memory_bytes() > DISK_SLICE_BYTES as u64 - 4096, "it is counted");
         drop(out.take(usize::MAX));
@@ -595,7 +601,7 @@ mod tests {
                 panic!("{place}")
             };
             assert_eq!(offset, at);
-            reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+            reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES]);
             assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
             drop(out.take(usize::MAX));
         }
@@ -628,7 +634,7 @@ mod tests {
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });
         assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 3, 7)));
-        reply.sliced(Vec::new(), &mut out);
+        reply.sliced(Vec::new());
         assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Broken)));
     }
 }

@@ -1,12 +1,13 @@
 //! One request on a connection of either protocol.
 //!
-//! The stream advances one step at a time and returns what it needs. A body is read only if it is wanted, and its
-//! memory is bounded. Message framing and the meaning of the request are handled elsewhere.
+//! The stream takes its steps until it needs its owner, its protocol or its peer. A body is read only if it is wanted: in
+//! memory while it is short, then spooled to disk piece by piece, and no more is read while a piece is on its way. Message
+//! framing is up to the [`Carrier`], the meaning of the request up to the owner.
 //!
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
 //!      │                      └──Refuse───────────────│──────────────▶ │
-//!      └──Answer, Refuse────────────────────────────Answer───────────▶ │
+//!      └──Respond, Refuse───────────────────────────Respond──────────▶ │
 //! ```
 
 use std::collections::VecDeque;
@@ -15,32 +16,35 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Version};
-use crate::pool::{End, Part};
+use crate::limits::BODY_MEMORY_MAX;
+use crate::pool::{Body, End, Part};
 use crate::spool::{Share, SpoolError, SpoolFile};
 
-use super::body_reader::{BodyReader, BodyStep};
-use super::command::{Ask, Decision, Grant};
+use super::command::{Announced, Ask, Decision, Grant};
 use super::output::Output;
 use super::reply::{Frame, Reply, ReplyStep};
+use super::timers::Timer;
 
-/// A request being served.
+/// A request being served. Calls that come late, for a phase that is over, have no effect.
 #[derive(Debug)]
-pub(super) struct Stream<R> {
+pub struct Stream<R> {
     /// The owner's data of the request.
-    pub(super) request: R,
+    pub request: R,
     facts: ResponseFacts,
     phase: StreamPhase,
+    /// The head of the response, until its protocol encodes it.
+    announced: Option<Announced>,
     /// Since when the stream has been waiting for the peer.
     since: Instant,
     /// An ask that precedes the next step.
     interruption: Option<Interruption>,
     unwanted: Option<Unwanted>,
     /// It is offered even if its peer has gone.
-    outlives_peer: bool,
+    outlives_client: bool,
     /// Its head announces a body that is longer than granted.
     is_too_long: bool,
     /// The peer has closed the connection and is presumed not to read a later response.
-    is_deserted: bool,
+    client_gone: bool,
     /// It was refused before its body was read.
     is_cut_short: bool,
 }
@@ -102,23 +106,44 @@ pub(super) struct Unwanted {
     pub(super) is_doubtful: bool,
 }
 
-/// The outcome of a step.
+/// The part of a protocol that carries a request. Where it returns a [`Pause`], no other step is possible.
+pub(super) trait Carrier<R> {
+    /// Returns the output of the response.
+    fn output(&mut self) -> &mut Output;
+
+    /// Restarts the write timeout, if no output is pending.
+    fn note_step(&mut self, now: Instant);
+
+    /// Feeds received bytes to the body.
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause>;
+
+    /// Encodes an informational response.
+    fn interim(&mut self, stream: &Stream<R>, status: u16, fields: &Fields);
+
+    /// Encodes the head of the response, and [begins](Stream::begin_body) the body.
+    fn head(&mut self, stream: &mut Stream<R>, announced: Announced);
+
+    /// Makes room in the output.
+    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> Option<Pause>;
+}
+
+/// Why a stream takes no further step.
 #[derive(Debug)]
-pub(super) enum StreamStep {
-    /// An action for the owner.
+pub(super) enum Pause {
+    /// An action for the owner; then the turn continues.
     Ask(Ask),
-    /// Feed body bytes with [`Stream::take_body`].
-    Bytes,
+    /// Wait for the owner, the peer or the deadline.
+    Blocked,
     /// The reply has ended; all of it is in the output.
     End(End),
-    /// Encode an informational response.
-    Interim(u16, Fields),
     /// The peer has gone.
     Lost,
-    /// Make room in the output.
-    Room,
-    /// Wait for the owner or the deadline.
-    Wait,
+    /// Read from the socket; then the turn continues.
+    Read,
+    /// Write the output; then the turn continues.
+    Transmit,
+    /// All steps of the turn are used up.
+    Yield,
 }
 
 impl<R> Stream<R> {
@@ -138,26 +163,17 @@ impl<R> Stream<R> {
             Some(decoder) => StreamPhase::Routing(BodyReader::new(decoder)),
             None => StreamPhase::waiting(),
         };
-        let outlives_peer = grant.outlives_peer;
-        Self { outlives_peer, is_too_long, ..Self::in_phase(phase, request, facts, now) }
-    }
-
-    /// Creates the stream of a request that cannot be parsed; the owner must answer it.
-    pub(super) fn unreadable(request: R, facts: ResponseFacts, now: Instant) -> Self {
-        Self::in_phase(StreamPhase::waiting(), request, facts, now)
-    }
-
-    fn in_phase(phase: StreamPhase, request: R, facts: ResponseFacts, since: Instant) -> Self {
         Self {
             request,
             facts,
             phase,
-            since,
+            announced: None,
+            since: now,
             interruption: None,
             unwanted: None,
-            outlives_peer: false,
-            is_too_long: false,
-            is_deserted: false,
+            outlives_client: grant.outlives_client,
+            is_too_long,
+            client_gone: false,
             is_cut_short: false,
         }
     }
@@ -189,10 +205,10 @@ impl<R> Stream<R> {
     }
 
     /// Takes the owner's decision.
-    pub(super) fn decide(&mut self, decision: Decision, now: Instant) {
-        self.interruption = None;
+    pub fn decide(&mut self, decision: Decision, now: Instant) {
+        (self.interruption, self.announced) = (None, None);
         match decision {
-            Decision::Answer(reply) => {
+            Decision::Respond(reply) => {
                 if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
                     std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
                     && !reader.is_read()
@@ -225,61 +241,83 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Takes a step.
-    pub(super) fn step(&mut self, output: &mut Output) -> StreamStep {
+    /// Takes up to `steps` steps.
+    pub(super) fn advance(&mut self, carrier: &mut impl Carrier<R>, steps: &mut u32, now: Instant) -> Pause {
+        while let Some(left) = steps.checked_sub(1) {
+            *steps = left;
+            carrier.note_step(now);
+            if let Some(pause) = self.step(carrier, now) {
+                return pause;
+            }
+        }
+        Pause::Yield
+    }
+
+    fn step(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
         if let Some(interruption) = self.interruption.take() {
-            return StreamStep::Ask(match interruption {
+            return Some(Pause::Ask(match interruption {
                 Interruption::BodyLate { is_starved } => Ask::BodyLate { is_starved },
                 Interruption::BodyRefused(error) => Ask::BodyRefused(error),
                 Interruption::WaitOver => Ask::WaitOver,
-            });
+            }));
         }
         match &mut self.phase {
-            StreamPhase::Routing(_) => StreamStep::Wait,
-            StreamPhase::ReadingBody(_) => self.step_body(),
+            StreamPhase::ReadingBody(_) => self.step_body(carrier, now),
             StreamPhase::Waiting { has_parts: has_parts @ true, .. } => {
                 *has_parts = false;
-                StreamStep::Ask(Ask::Collect)
+                Some(Pause::Ask(Ask::Collect))
             }
-            StreamPhase::Waiting { .. } if self.is_deserted => StreamStep::Lost,
-            StreamPhase::Waiting { .. } => StreamStep::Wait,
-            StreamPhase::Replying(reply) => match reply.pump(output) {
-                ReplyStep::Disk => StreamStep::Wait,
-                ReplyStep::End(end) => StreamStep::End(end),
-                ReplyStep::File(head) => StreamStep::Ask(Ask::SendFile(head)),
-                ReplyStep::Head(head, length) => {
-                    StreamStep::Ask(Ask::Announce { head, length, head_only: self.facts.head_only })
-                }
-                ReplyStep::Interim(status, fields) => StreamStep::Interim(status, fields),
-                ReplyStep::Parts if reply.takes_more() => StreamStep::Ask(Ask::Collect),
-                ReplyStep::Parts if self.is_deserted => StreamStep::Lost,
-                ReplyStep::Parts => StreamStep::Wait,
-                ReplyStep::Room => StreamStep::Room,
-                ReplyStep::Slice(source, offset, len) => StreamStep::Ask(Ask::Slice(source, offset, len)),
-            },
+            StreamPhase::Waiting { .. } if self.client_gone => Some(Pause::Lost),
+            StreamPhase::Routing(_) | StreamPhase::Waiting { .. } => Some(Pause::Blocked),
+            StreamPhase::Replying(_) => self.step_reply(carrier, now),
         }
     }
 
-    fn step_body(&mut self) -> StreamStep {
-        let StreamPhase::ReadingBody(body) = &mut self.phase else { return StreamStep::Wait };
+    fn step_body(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+        let StreamPhase::ReadingBody(body) = &mut self.phase else { return None };
         match body.reader.next() {
-            BodyStep::Bytes => StreamStep::Bytes,
-            BodyStep::Disk => StreamStep::Wait,
+            BodyStep::Bytes => carrier.feed_body(self, now),
+            BodyStep::Disk => Some(Pause::Blocked),
             BodyStep::Nothing(body) => {
                 self.phase = StreamPhase::waiting();
-                let is_deserted = self.is_deserted;
-                if is_deserted && !self.outlives_peer {
-                    return StreamStep::Lost;
+                let client_gone = self.client_gone;
+                if client_gone && !self.outlives_client {
+                    return Some(Pause::Lost);
                 }
-                StreamStep::Ask(Ask::Offer { body, is_deserted })
+                Some(Pause::Ask(Ask::Offer { body, client_gone }))
             }
-            BodyStep::Room if std::mem::replace(&mut body.awaits_room, true) => StreamStep::Wait,
-            BodyStep::Room => StreamStep::Ask(Ask::AwaitSpoolRoom),
-            BodyStep::Spool(file, bytes) => StreamStep::Ask(Ask::Spool(file, bytes)),
+            BodyStep::Room if std::mem::replace(&mut body.awaits_room, true) => Some(Pause::Blocked),
+            BodyStep::Room => Some(Pause::Ask(Ask::AwaitSpoolRoom)),
+            BodyStep::Spool(file, bytes) => Some(Pause::Ask(Ask::Spool(file, bytes))),
         }
     }
 
-    /// Takes body bytes, after [`StreamStep::Bytes`]; returns the bytes consumed and the body bytes decoded from them.
+    fn step_reply(&mut self, carrier: &mut impl Carrier<R>, now: Instant) -> Option<Pause> {
+        if let Some(announced) = self.announced.take() {
+            carrier.head(self, announced);
+        }
+        let StreamPhase::Replying(reply) = &mut self.phase else { return None };
+        match reply.pump(carrier.output()) {
+            ReplyStep::Disk => Some(Pause::Blocked),
+            ReplyStep::End(end) => Some(Pause::End(end)),
+            ReplyStep::File(head) => Some(Pause::Ask(Ask::SendFile(head))),
+            ReplyStep::Head(head, length) => {
+                let head_only = self.facts.head_only;
+                Some(Pause::Ask(Ask::Announce { head, length, head_only }))
+            }
+            ReplyStep::Interim(status, fields) => {
+                carrier.interim(self, status, &fields);
+                None
+            }
+            ReplyStep::Parts if reply.takes_more() => Some(Pause::Ask(Ask::Collect)),
+            ReplyStep::Parts if self.client_gone => Some(Pause::Lost),
+            ReplyStep::Parts => Some(Pause::Blocked),
+            ReplyStep::Room => carrier.make_room(self, now),
+            ReplyStep::Slice(source, offset, len) => Some(Pause::Ask(Ask::Slice(source, offset, len))),
+        }
+    }
+
+    /// Takes body bytes; returns the bytes consumed and the body bytes decoded from them.
     /// The next step reports an invalid body.
     pub(super) fn take_body(&mut self, bytes: &[u8], now: Instant) -> (usize, usize) {
         let StreamPhase::ReadingBody(body) = &mut self.phase else { return (0, 0) };
@@ -316,37 +354,34 @@ impl<R> Stream<R> {
     }
 
     /// Sets whether the peer has closed the connection and is presumed not to read a later response.
-    pub(super) fn set_deserted(&mut self, is_deserted: bool) {
-        self.is_deserted = is_deserted;
+    pub(super) fn set_client_gone(&mut self, client_gone: bool) {
+        self.client_gone = client_gone;
     }
 
     /// Returns whether the request continues until it is offered although its peer has gone. If its body is incomplete,
     /// the missing bytes end it.
-    pub(super) fn goes_on_alone(&self) -> bool {
-        matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_peer
+    pub(super) fn continues_without_client(&self) -> bool {
+        matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_client
     }
 
     /// Takes the file and the buffer back after a piece of the body was written.
-    pub(super) fn spooled(&mut self, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
+    pub fn spooled(&mut self, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
         if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.reader.spooled(file, buffer);
             self.since = now;
         }
     }
 
-    /// Takes a refused piece of the body back; returns whether a retry may succeed.
-    pub(super) fn spool_refused(
-        &mut self,
-        file: Option<SpoolFile>,
-        bytes: Vec<u8>,
-        error: &SpoolError,
-    ) -> bool {
+    /// Takes a refused piece of the body back; returns whether a retry may succeed. If not, the owner must
+    /// [refuse](Decision::Refuse) the request.
+    #[must_use]
+    pub fn spool_refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
         let StreamPhase::ReadingBody(body) = &mut self.phase else { return true };
         body.reader.refused(file, bytes, error)
     }
 
     /// Retries to spool the body, after room became available.
-    pub(super) fn retry_spool(&mut self) {
+    pub fn retry_spool(&mut self) {
         if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.awaits_room = false;
             body.reader.retry();
@@ -354,7 +389,7 @@ impl<R> Stream<R> {
     }
 
     /// Announces parts of the reply.
-    pub(super) fn note_reply(&mut self) {
+    pub fn note_reply(&mut self) {
         match &mut self.phase {
             StreamPhase::Waiting { has_parts, .. } => *has_parts = true,
             StreamPhase::Replying(reply) => reply.note_more(),
@@ -362,9 +397,10 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Lets `take` append parts of the reply. If there are none, the wait continues: the announcement was for another
-    /// request.
-    pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
+    /// Lets `take` append parts of the reply to the request; `take` returns their share of the reply memory. If there
+    /// are none, the wait continues: the announcement was for another request.
+    pub fn collect(&mut self, take: impl FnOnce(&mut R, &mut VecDeque<Part>) -> Share) {
+        let take = |parts: &mut _| take(&mut self.request, parts);
         match &mut self.phase {
             StreamPhase::Waiting { .. } => {
                 let mut reply = Reply::default();
@@ -378,20 +414,28 @@ impl<R> Stream<R> {
         }
     }
 
+    /// Takes the head of the response, after [`Ask::Announce`].
+    pub fn announce(&mut self, announced: Announced) {
+        if let StreamPhase::Replying(_) = self.phase {
+            self.announced = Some(announced);
+        }
+    }
+
     /// Returns whether the head of its response was sent, or is pending.
-    pub(super) fn has_reply(&self) -> bool {
-        matches!(&self.phase, StreamPhase::Replying(reply) if reply.has_begun() || reply.has_head())
+    pub fn has_reply(&self) -> bool {
+        let has_head = |reply: &Reply| reply.has_begun() || reply.has_head() || self.announced.is_some();
+        matches!(&self.phase, StreamPhase::Replying(reply) if has_head(reply))
     }
 
     /// Returns whether it was offered, and no part of its reply has arrived.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         matches!(self.phase, StreamPhase::Waiting { .. })
     }
 
-    /// Takes a slice of the reply; an empty one means that the source ended early.
-    pub(super) fn sliced(&mut self, bytes: Vec<u8>, output: &mut Output) {
+    /// Takes a slice of the reply; an empty one means that the source ended early, which breaks the reply off.
+    pub fn sliced(&mut self, bytes: Vec<u8>) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
-            reply.sliced(bytes, output);
+            reply.sliced(bytes);
         }
     }
 
@@ -401,7 +445,7 @@ impl<R> Stream<R> {
     }
 
     /// Breaks the reply off because its rest is not available.
-    pub(super) fn fail_reply(&mut self) {
+    pub fn fail_reply(&mut self) {
         if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.fail();
         }
@@ -434,23 +478,20 @@ impl<R> Stream<R> {
         if let StreamPhase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 
-    /// Returns the deadline of the wait for its reply, if it is waiting for one.
-    pub(super) fn wait_deadline(&self) -> Option<Instant> {
-        if let StreamPhase::Waiting { until, .. } = self.phase { until } else { None }
-    }
-
-    /// Returns the deadline of the current wait; `None` while waiting for the owner, or for output to be read.
-    pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
+    /// Returns the timer of the current wait; `None` while waiting for the owner, or for output to be read.
+    pub(super) fn timer(&self, body_timeout: Duration) -> Option<(Timer, Instant)> {
         match &self.phase {
             _ if self.interruption.is_some() => None,
-            StreamPhase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
+            StreamPhase::ReadingBody(body) if !body.reader.is_spooling() => {
+                Some((Timer::Body, self.since + body_timeout))
+            }
             StreamPhase::ReadingBody(_) | StreamPhase::Routing(_) | StreamPhase::Replying(_) => None,
-            StreamPhase::Waiting { until, .. } => *until,
+            StreamPhase::Waiting { until, .. } => until.map(|until| (Timer::Reply, until)),
         }
     }
 
-    /// Handles the expired deadline.
-    pub(super) fn on_deadline(&mut self) {
+    /// Handles the expired timer.
+    pub(super) fn on_timeout(&mut self) {
         match &mut self.phase {
             StreamPhase::ReadingBody(body) => {
                 self.interruption = Some(Interruption::BodyLate { is_starved: body.reader.is_starved() });
@@ -464,55 +505,150 @@ impl<R> Stream<R> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connection::Ended;
-    use crate::connection::harness::{Bench, Rest, data, end, head, seconds};
+/// A body that is being read.
+#[derive(Debug)]
+pub(super) struct BodyReader {
+    decoder: BodyDecoder,
+    memory: Vec<u8>,
+    file: Option<SpoolFile>,
+    state: ReaderState,
+}
 
-    /// Creates an HTTP/1 request that was offered, and waits up to five seconds for its reply.
-    fn waiting() -> Bench {
-        let mut bench = Bench::new();
-        bench.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        bench.decide(0, Decision::ReadBody);
-        assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { is_deserted: false, .. }))));
-        let until = Some(bench.now + seconds(5));
-        assert_eq!(bench.decide(0, Decision::Await { until }), Rest::Wait);
-        assert_eq!(bench.connection.deadline(), until);
-        bench
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReaderState {
+    /// Accepts bytes.
+    Open,
+    /// A piece, and the file with it, is being spooled.
+    Spooling,
+    /// The spool had no room for the piece.
+    Starved,
+}
+
+/// What a body needs next.
+#[derive(Debug)]
+pub(super) enum BodyStep {
+    /// More bytes from the client.
+    Bytes,
+    /// Nothing: the body is complete.
+    Nothing(Body),
+    /// Room in the spool.
+    Room,
+    /// Append these bytes to this file, or to a new one.
+    Spool(Option<SpoolFile>, Vec<u8>),
+    /// The result of the pending write.
+    Disk,
+}
+
+impl BodyReader {
+    /// Starts before the first byte that `decoder` expects.
+    pub(super) fn new(decoder: BodyDecoder) -> Self {
+        Self { decoder, memory: Vec::new(), file: None, state: ReaderState::Open }
     }
 
-    #[test]
-    fn waiting_goes_on_where_nothing_is_collected() {
-        // A late announcement for the previous request.
-        let mut bench = waiting();
-        let until = bench.connection.deadline();
-        bench.give(0, Vec::new());
-        assert!(bench.connection.is_waiting(0) && bench.connection.deadline() == until);
-        bench.time_out();
-        assert!(matches!(bench.asked.pop(), Some((0, Ask::WaitOver))));
+    /// Returns whether the whole body has been received.
+    pub(super) fn is_read(&self) -> bool {
+        self.decoder.is_done()
     }
 
-    #[test]
-    fn waiting_becomes_replying_with_the_first_part() {
-        let mut bench = waiting();
-        bench.give(0, vec![head(None), data("abc")]);
-        assert!(!bench.connection.is_waiting(0) && bench.connection.has_reply(0));
-        bench.give(0, vec![end()]);
-        assert!(bench.text().ends_with("3\r\nabc\r\n0\r\n\r\n"));
-        assert!(matches!(
-            bench.ended[..],
-            [Ended { stream: 0, sent_bytes: 3, is_lost: false, is_whole: true }]
-        ));
+    /// Returns whether the spool has no room for the pending piece.
+    pub(super) fn is_starved(&self) -> bool {
+        self.state == ReaderState::Starved
     }
 
-    #[test]
-    fn waiting_ends_with_its_peer() {
-        let mut bench = waiting();
-        assert_eq!(bench.send_end(), Rest::Close { is_whole: false });
-        assert!(matches!(
-            bench.ended[..],
-            [Ended { stream: 0, sent_bytes: 0, is_lost: true, is_whole: false }]
-        ));
+    /// Returns whether a piece is being spooled.
+    pub(super) fn is_spooling(&self) -> bool {
+        self.state == ReaderState::Spooling
+    }
+
+    /// Consumes body bytes from the front of `input`; returns the bytes consumed and the body bytes decoded from them.
+    ///
+    /// # Errors
+    ///
+    /// If the coding is malformed or the body too long.
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
+        debug_assert!(self.state == ReaderState::Open, "bytes taken while {:?}", self.state);
+        let before = self.memory.len();
+        // Restored on errors, so that `discard` can continue behind a body that is too long.
+        let decoder = self.decoder.clone();
+        let progress = match self.decoder.decode(input, &mut self.memory) {
+            Ok(progress) => progress,
+            Err(error) => {
+                self.decoder = decoder;
+                return Err(error);
+            }
+        };
+        Ok((progress.consumed, self.memory.len() - before))
+    }
+
+    /// Consumes and drops body bytes from the front of `input`; returns the same as [`take`](Self::take).
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub(super) fn discard(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
+        let taken = self.take(input);
+        self.memory.clear();
+        taken
+    }
+
+    /// Turns into a reader for a body that is not needed; its bytes must be [`discard`](Self::discard)ed.
+    #[must_use]
+    pub(super) fn unwanted(self) -> Self {
+        Self::new(self.decoder.without_limit())
+    }
+
+    /// Records the end of the body, in a protocol that signals it separately.
+    pub(super) fn end(&mut self) {
+        self.decoder.end();
+    }
+
+    /// Returns the next step, and hands over the piece or the body with it.
+    pub(super) fn next(&mut self) -> BodyStep {
+        match self.state {
+            ReaderState::Spooling => return BodyStep::Disk,
+            ReaderState::Starved => return BodyStep::Room,
+            ReaderState::Open => {}
+        }
+        let done = self.decoder.is_done();
+        let to_disk = self.memory.len() > BODY_MEMORY_MAX || (done && self.file.is_some());
+        if to_disk && !self.memory.is_empty() {
+            self.state = ReaderState::Spooling;
+            return BodyStep::Spool(self.file.take(), std::mem::take(&mut self.memory));
+        }
+        if !done {
+            return BodyStep::Bytes;
+        }
+        BodyStep::Nothing(match self.file.take() {
+            Some(file) => Body::Spooled(file),
+            None if self.memory.is_empty() => Body::Empty,
+            None => Body::Memory(std::mem::take(&mut self.memory)),
+        })
+    }
+
+    /// Takes the file and the buffer back after a piece was written.
+    pub(super) fn spooled(&mut self, file: SpoolFile, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.file = Some(file);
+        self.memory = buffer;
+        self.state = ReaderState::Open;
+    }
+
+    /// Takes a refused piece back; returns whether a retry may succeed because the spool is only full for now.
+    pub(super) fn refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
+        self.file = file;
+        self.memory = bytes;
+        self.state = ReaderState::Starved;
+        matches!(error, SpoolError::Full)
+    }
+
+    /// Allows another attempt to spool the piece.
+    pub(super) fn retry(&mut self) {
+        if self.state == ReaderState::Starved {
+            self.state = ReaderState::Open;
+        }
     }
 }
+
+#[cfg(test)]
+#[path = "stream_tests.rs"]
+mod tests;

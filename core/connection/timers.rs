@@ -1,16 +1,71 @@
-//! Sorted deadlines of the connections of an I/O thread, or of the streams of a connection: one entry each, its
-//! nearest.
+//! Deadlines: those of one connection by name, and the nearest ones of many, sorted.
 //!
-//! No deadline is missed. An entry may fire early because its owner's deadline has moved; the owner then arms it again.
-//! A deadline that only moves back, as on a busy kept connection, therefore costs nothing. The caller passes the time
-//! in.
+//! A connection derives its [`TimerTable`] from its state, so that no timer outlives its reason; the table says which
+//! timer has expired. [`Deadlines`] has one entry for each connection of an I/O thread, or each stream of a connection.
+//! None is missed. An entry may fire early because its owner's deadline has moved; the owner then arms it again. A
+//! deadline that only moves back, as on a busy kept connection, therefore costs nothing. The caller passes the time in.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+/// What a connection waits for, in the order in which expired timers count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timer {
+    /// The end of an exchange, on a port that limits its whole duration.
+    Exchange,
+    /// The peer reads pending output.
+    Write,
+    /// The rest of a head.
+    Header,
+    /// The next part of a body.
+    Body,
+    /// The reply of a worker.
+    Reply,
+    /// The first or the next request.
+    Idle,
+    /// The end of the input after the last response.
+    Linger,
+    /// A stream of the connection, which has timers of its own.
+    Stream,
+}
+
+/// The running timers of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
+
+impl Timer {
+    const ALL: [Self; 8] = [
+        Self::Exchange,
+        Self::Write,
+        Self::Header,
+        Self::Body,
+        Self::Reply,
+        Self::Idle,
+        Self::Linger,
+        Self::Stream,
+    ];
+}
+
+impl TimerTable {
+    /// Starts a timer.
+    pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+        self.0[timer as usize] = Some(at);
+    }
+
+    /// Returns when the next timer expires.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.0.iter().flatten().min().copied()
+    }
+
+    /// Returns the first timer that has expired.
+    pub(super) fn expired(&self, now: Instant) -> Option<Timer> {
+        Timer::ALL.into_iter().find(|timer| self.0[*timer as usize].is_some_and(|at| at <= now))
+    }
+}
+
 /// The armed deadlines, by time.
 #[derive(Debug, Default)]
-pub struct Timers {
+pub struct Deadlines {
     entries: BTreeSet<(Instant, u64)>,
 }
 
@@ -18,7 +73,7 @@ pub struct Timers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Armed(Option<Instant>);
 
-impl Timers {
+impl Deadlines {
     /// Ensures that `key` fires at `deadline` or earlier.
     pub fn arm(&mut self, key: u64, armed: &mut Armed, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
@@ -71,8 +126,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_expired_timer_has_a_name_and_the_first_one_counts() {
+        let (mut timers, start) = (TimerTable::default(), crate::time::now());
+        assert_eq!((timers.next(), timers.expired(start)), (None, None));
+        timers.set(Timer::Reply, start + Duration::from_secs(1));
+        timers.set(Timer::Write, start + Duration::from_secs(2));
+        assert_eq!(timers.next(), Some(start + Duration::from_secs(1)));
+        let expired = [0, 1, 2].map(|seconds| timers.expired(start + Duration::from_secs(seconds)));
+        assert_eq!(expired, [None, Some(Timer::Reply), Some(Timer::Write)]);
+        assert!(Timer::ALL.iter().enumerate().all(|(place, timer)| *timer as usize == place));
+    }
+
+    #[test]
     fn a_deadline_that_moves_back_keeps_its_entry() {
-        let (mut timers, mut armed, start) = (Timers::default(), Armed::default(), crate::time::now());
+        let (mut timers, mut armed, start) = (Deadlines::default(), Armed::default(), crate::time::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         timers.arm(7, &mut armed, Some(at(5)));
         timers.arm(7, &mut armed, Some(at(9)));
@@ -86,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_nearer_deadline_replaces_the_entry() {
-        let (mut timers, mut armed, start) = (Timers::default(), Armed::default(), crate::time::now());
+        let (mut timers, mut armed, start) = (Deadlines::default(), Armed::default(), crate::time::now());
         timers.arm(1, &mut armed, Some(start + Duration::from_secs(60)));
         timers.arm(1, &mut armed, Some(start + Duration::from_secs(5)));
         assert_eq!(timers.entries.len(), 1);
@@ -96,7 +163,7 @@ mod tests {
 
     #[test]
     fn entries_come_up_in_the_order_of_time() {
-        let (mut timers, start) = (Timers::default(), crate::time::now());
+        let (mut timers, start) = (Deadlines::default(), crate::time::now());
         let mut armed = [Armed::default(); 3];
         for (key, seconds) in [(0u64, 3), (1, 1), (2, 2)] {
             let deadline = Some(start + Duration::from_secs(seconds));

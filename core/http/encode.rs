@@ -1,8 +1,7 @@
-//! Response serialization: the response header with its framing, chunks, and interim responses.
+//! Serializes responses of HTTP/1: heads with their framing, chunks, and informational responses.
 //!
-//! Only the server determines the framing of a message. A script's `Content-Length`, `Transfer-Encoding` or
-//! `Connection` is never sent next to the server's. HTTP/1.0 clients never receive the chunked transfer coding. The
-//! caller that encodes the header also sends, or omits, the body as announced.
+//! Only the server frames a message (RFC 9112, section 6): `Content-Length`, `Transfer-Encoding` and `Connection` of a
+//! script are dropped, and HTTP/1.0 clients get no chunked coding. The caller sends or omits the body as the head says.
 
 use super::fields::Fields;
 use super::head::Version;

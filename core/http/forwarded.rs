@@ -16,14 +16,14 @@ use super::token::{decimal, is_token, is_token_byte, trim_ows};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// The entry was parsed.
-    Told(Told),
+    Known(ForwardedElement),
     /// The entry is malformed; nothing to the left of it is meaningful.
     Unreadable,
 }
 
 /// A parsed entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ForwardedElement {
     /// The address, if the proxy reports it; it may be obfuscated.
     pub address: Option<IpAddr>,
     /// The port, if the proxy reports it.
@@ -47,7 +47,7 @@ pub fn x_forwarded_for<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 
     lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')).map(|entry| {
         match node(trim_ows(entry)) {
             Some(Node { address: Some(address), port }) => {
-                Hop::Told(Told { address: Some(address), port, ..Told::default() })
+                Hop::Known(ForwardedElement { address: Some(address), port, ..ForwardedElement::default() })
             }
             _ => Hop::Unreadable,
         }
@@ -115,7 +115,7 @@ fn is_escaped(line: &[u8], at: usize) -> bool {
 
 /// Parses one entry of `Forwarded`: pairs of a name and a value, separated by semicolons, each name at most once.
 fn element(entry: &[u8]) -> Hop {
-    let mut told = Told::default();
+    let mut element = ForwardedElement::default();
     let mut seen = [false; 3];
     let mut rest = trim_ows(entry);
     if rest.is_empty() {
@@ -127,12 +127,12 @@ fn element(entry: &[u8]) -> Hop {
             rest = trim_ows(behind);
         }
         if rest.is_empty() {
-            return Hop::Told(told);
+            return Hop::Known(element);
         }
         let Some((name, value, behind)) = pair(rest) else { return Hop::Unreadable };
         let place = PARAMETERS.iter().position(|known| name.eq_ignore_ascii_case(known));
         if let Some(place) = place
-            && (std::mem::replace(&mut seen[place], true) || !told.take(place, &value))
+            && (std::mem::replace(&mut seen[place], true) || !element.take(place, &value))
         {
             return Hop::Unreadable;
         }
@@ -146,7 +146,7 @@ fn element(entry: &[u8]) -> Hop {
 /// The parameters that are used; `by` and extensions are ignored.
 const PARAMETERS: [&[u8]; 3] = [b"for", b"proto", b"host"];
 
-impl Told {
+impl ForwardedElement {
     /// Parses the value of the parameter at this index in [`PARAMETERS`]. Returns whether it is valid.
     fn take(&mut self, place: usize, value: &[u8]) -> bool {
         match place {
@@ -262,29 +262,33 @@ mod tests {
         element(entry.as_bytes())
     }
 
-    fn told(address: &str, port: Option<u16>) -> Hop {
-        Hop::Told(Told { address: Some(address.parse().unwrap()), port, ..Told::default() })
+    fn known(address: &str, port: Option<u16>) -> Hop {
+        Hop::Known(ForwardedElement {
+            address: Some(address.parse().unwrap()),
+            port,
+            ..ForwardedElement::default()
+        })
     }
 
     #[test]
     fn the_examples_of_the_standard_are_understood() {
-        assert_eq!(hop("for=192.0.2.43"), told("192.0.2.43", None));
-        assert_eq!(hop(r#"For="[2001:db8:cafe::17]:4711""#), told("2001:db8:cafe::17", Some(4711)));
-        assert_eq!(hop(r#"for="[2001:db8:cafe::17]""#), told("2001:db8:cafe::17", None));
-        assert_eq!(hop(r#"for="192.0.2.43:47011""#), told("192.0.2.43", Some(47_011)));
-        assert_eq!(hop(r#"for="192.0.2.43:_port""#), told("192.0.2.43", None));
-        let hidden = Told { https: Some(false), ..Told::default() };
-        assert_eq!(hop("for=_gazonk;proto=http;by=203.0.113.43"), Hop::Told(hidden.clone()));
-        assert_eq!(hop("for=unknown;proto=HTTP"), Hop::Told(hidden.clone()));
-        assert_eq!(hop(";for=unknown;; proto=http;"), Hop::Told(hidden.clone()));
-        assert_eq!(hop(r#"for="_SEVKISEK:_x" ; proto=http"#), Hop::Told(hidden));
-        let full = Told {
+        assert_eq!(hop("for=192.0.2.43"), known("192.0.2.43", None));
+        assert_eq!(hop(r#"For="[2001:db8:cafe::17]:4711""#), known("2001:db8:cafe::17", Some(4711)));
+        assert_eq!(hop(r#"for="[2001:db8:cafe::17]""#), known("2001:db8:cafe::17", None));
+        assert_eq!(hop(r#"for="192.0.2.43:47011""#), known("192.0.2.43", Some(47_011)));
+        assert_eq!(hop(r#"for="192.0.2.43:_port""#), known("192.0.2.43", None));
+        let hidden = ForwardedElement { https: Some(false), ..ForwardedElement::default() };
+        assert_eq!(hop("for=_gazonk;proto=http;by=203.0.113.43"), Hop::Known(hidden.clone()));
+        assert_eq!(hop("for=unknown;proto=HTTP"), Hop::Known(hidden.clone()));
+        assert_eq!(hop(";for=unknown;; proto=http;"), Hop::Known(hidden.clone()));
+        assert_eq!(hop(r#"for="_SEVKISEK:_x" ; proto=http"#), Hop::Known(hidden));
+        let full = ForwardedElement {
             address: Some("192.0.2.60".parse().unwrap()),
             port: None,
             https: Some(true),
             host: Some(b"example.com:8443".to_vec()),
         };
-        assert_eq!(hop(r#"for=192.0.2.60;proto=https;host="example.com:8443";x="a,\";b""#), Hop::Told(full));
+        assert_eq!(hop(r#"for=192.0.2.60;proto=https;host="example.com:8443";x="a,\";b""#), Hop::Known(full));
     }
 
     #[test]
@@ -324,7 +328,7 @@ mod tests {
     #[test]
     fn entries_come_from_the_right_across_lines() {
         let all = hops(&["for=1.1.1.1, for=2.2.2.2", "for=3.3.3.3"]);
-        assert_eq!(all, [told("3.3.3.3", None), told("2.2.2.2", None), told("1.1.1.1", None)]);
+        assert_eq!(all, [known("3.3.3.3", None), known("2.2.2.2", None), known("1.1.1.1", None)]);
     }
 
     #[test]
@@ -333,7 +337,7 @@ mod tests {
             ["for=\"", "\"\"\"", "for=\"\\", "for=\"a, for=6.6.6.6", ",,", "\\", "for=\"x\\\"", "\\\""]
         {
             let all = hops(&[&format!(r#"{left}, for="[2001:db8::1]:9""#)]);
-            assert_eq!(all[0], told("2001:db8::1", Some(9)), "{left}");
+            assert_eq!(all[0], known("2001:db8::1", Some(9)), "{left}");
             assert!(all[1..].contains(&Hop::Unreadable), "{left}");
         }
     }
@@ -351,11 +355,11 @@ mod tests {
         assert_eq!(
             all,
             [
-                told("4.4.4.4", None),
-                told("2001:db8::3", Some(443)),
-                told("2001:db8::2", None),
-                told("2001:db8::1", None),
-                told("1.1.1.1", Some(80)),
+                known("4.4.4.4", None),
+                known("2001:db8::3", Some(443)),
+                known("2001:db8::2", None),
+                known("2001:db8::1", None),
+                known("1.1.1.1", Some(80)),
                 Hop::Unreadable,
             ]
         );

@@ -16,7 +16,7 @@
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
 //! | `frame_faults` | the frames before a connection error of HTTP/2 | its error code |
 //! | `frame_watch` | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
-//! | `answer_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
+//! | `response_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
 //! | `body` | bytes after the request header | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
@@ -30,7 +30,6 @@
 //! | `ip_text` | an address | its text |
 //! | [`range`] | `Range`, a length | the parts to send |
 
-mod answer_watch;
 mod body;
 mod coding;
 mod date;
@@ -55,13 +54,13 @@ pub mod pseudo;
 mod quality;
 pub mod range;
 mod request_line;
+mod response_watch;
 pub mod status;
 mod target;
 pub mod token;
 mod trace_context;
 pub mod uri;
 
-pub use self::answer_watch::{AnswerWatch, Departed, FirstWord};
 pub use self::body::{BodyDecoder, BodyError, BodyProgress};
 pub use self::coding::{Choice, Coding, choose};
 pub use self::date::{DateCache, imf_fixdate, parse_date};
@@ -78,4 +77,5 @@ pub use self::method::{MethodKind, wants_head_only};
 pub use self::named_file::{NamedFile, asks_for_named_files};
 pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
+pub use self::response_watch::{Departed, FirstWord, ResponseWatch};
 pub use self::trace_context::{FreshIds, Trace, Traceparent};

@@ -35,7 +35,7 @@ pub trait BatchSink<T> {
     fn write(&mut self) -> io::Result<()>;
 
     /// Reports, once the queue is empty, that `count` items were dropped since the last report.
-    fn tell_dropped(&mut self, count: u64);
+    fn report_dropped(&mut self, count: u64);
 }
 
 impl<T: Send + 'static> BatchWriter<T> {
@@ -47,7 +47,7 @@ impl<T: Send + 'static> BatchWriter<T> {
     pub fn start(name: &str, items_max: usize, sink: impl BatchSink<T> + Send + 'static) -> io::Result<Self> {
         let (written, writing) = io::pipe()?;
         let outbox = Arc::new(Outbox::new(items_max));
-        let thread = WriterThread { outbox: Arc::clone(&outbox), sink, dropped_told: 0 };
+        let thread = WriterThread { outbox: Arc::clone(&outbox), sink, dropped_reported: 0 };
         thread::Builder::new().name(name.to_owned()).spawn(move || thread.run(writing))?;
         Ok(Self { outbox, written })
     }
@@ -76,7 +76,7 @@ impl<T: Send + 'static> BatchWriter<T> {
 struct WriterThread<T, S> {
     outbox: Arc<Outbox<T>>,
     sink: S,
-    dropped_told: u64,
+    dropped_reported: u64,
 }
 
 impl<T, S: BatchSink<T>> WriterThread<T, S> {
@@ -86,7 +86,7 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
             if self.write_batch() {
                 continue;
             }
-            self.tell_dropped();
+            self.report_dropped();
             let is_closed = !self.outbox.wait();
             if is_closed && !self.write_batch() {
                 return;
@@ -110,13 +110,13 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
 
     /// Reports dropped items, except those that were dropped because this report failed: otherwise a failing sink
     /// would report its own failures forever.
-    fn tell_dropped(&mut self) {
+    fn report_dropped(&mut self) {
         let dropped = self.outbox.dropped_total();
-        let count = dropped - self.dropped_told;
+        let count = dropped - self.dropped_reported;
         if count > 0 {
-            self.sink.tell_dropped(count);
+            self.sink.report_dropped(count);
         }
-        self.dropped_told = dropped;
+        self.dropped_reported = dropped;
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
             self.batches.send(Ok(batch)).map_err(|_| io::ErrorKind::BrokenPipe.into())
         }
 
-        fn tell_dropped(&mut self, count: u64) {
+        fn report_dropped(&mut self, count: u64) {
             self.batches.send(Err(count)).ok();
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use svc_types::OpcacheMemory;
+
 use crate::admission::GateFacts;
 use crate::cache::CacheReading;
 use crate::plugins::PluginReading;
@@ -45,7 +47,7 @@ pub struct ScrapeFacts<'a> {
     /// The plugins.
     pub plugins: Vec<PluginReading>,
     /// OPcache; `None` if it is off, before PHP is up, and without PHP.
-    pub opcache: Option<OpcacheReading>,
+    pub opcache: Option<OpcacheMemory>,
     /// The cache of static files.
     pub static_cache: StaticCacheReading,
     /// The response cache; `None` if it is off.
@@ -85,23 +87,6 @@ pub struct TaskFacts {
     pub in_flight_limit: u64,
 }
 
-/// OPcache's report about its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpcacheReading {
-    /// Bytes in use.
-    pub used_bytes: u64,
-    /// Bytes that are free.
-    pub free_bytes: u64,
-    /// Bytes of scripts that have been replaced; a restart frees them.
-    pub wasted_bytes: u64,
-    /// Scripts in the cache.
-    pub scripts: u64,
-    /// Script loads served from the cache.
-    pub hits: u64,
-    /// Script loads that missed the cache.
-    pub misses: u64,
-}
-
 /// The fill level of the cache of static files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaticCacheReading {
@@ -127,6 +112,17 @@ pub struct ReloadFacts {
     pub is_successful: bool,
     /// When a reload last succeeded, or the server started.
     pub succeeded_at: SystemTime,
+}
+
+/// The progress and the outcome of reloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReloadReading {
+    /// The number of reloads begun.
+    pub begun: u64,
+    /// The number of the last reload that has ended; equal to `begun` if none is under way.
+    pub ended: u64,
+    /// Why that reload failed; `None` if it succeeded.
+    pub error: Option<String>,
 }
 
 /// Why persistent workers do not boot.

@@ -1,6 +1,6 @@
 //! The families of the exposition: one row per metric, with everything about it.
 //!
-//! A row contains: its constant, its kind, its name, the chapter of the reference page, the condition of its source;
+//! A row contains: its constant, its kind, its name, the section of the reference page, the condition of its source;
 //! the help of the exposition; the text of the reference page. Then `cell` is the cell that code counts in, a field
 //! of [`Metrics`], and `source` writes the series. Without a `source`, the cell writes them.
 //!
@@ -9,9 +9,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use svc_types::{HookObstacle, RuntimeHook};
+
 use crate::admission::ShedReason;
 use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
-use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -23,14 +24,15 @@ use crate::time::as_micros;
 use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell};
 use super::exporter::{Number, Series};
 use super::facts::ScrapeFacts;
-use super::family::{Condition, Family, MetricChapter, MetricKind};
-use super::label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
+use super::family::{Condition, Family, MetricKind, MetricSection};
+use super::label::{CancelReason, StatusClass, TlsHandshake};
+use super::php_errors::PhpErrorLevel;
 
 /// Writes the series of a family.
 pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
 
 macro_rules! families {
-    ($($constant:ident: $kind:ident $name:literal in $chapter:ident $(if $condition:ident)?,
+    ($($constant:ident: $kind:ident $name:literal in $section:ident $(if $condition:ident)?,
         $help:literal,
         $meaning:literal
         $(, cell $cell:ident: $type:ty $(= $initial:expr)?)?
@@ -40,7 +42,7 @@ macro_rules! families {
             name: $name,
             kind: MetricKind::$kind,
             help: $help,
-            chapter: MetricChapter::$chapter,
+            section: MetricSection::$section,
             condition: or!([$(Condition::$condition)?] Condition::Always),
             meaning: $meaning,
         };)*
@@ -142,6 +144,10 @@ families! {
         "Duration of requests, from the first byte received to the last byte written, in microseconds.",
         "Duration of all requests, from the first byte of the header to the last write, including refused requests.",
         cell request_duration: Histogram = Histogram::new(&[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    SERVED_DURATION: Histogram "svc_served_duration_us" in Requests,
+        "Duration of the requests that were answered, without those refused or abandoned by their client, in microseconds.",
+        "The same for the requests that were answered: by a script, from a file, with a redirect, 304, 404, 500 or 504. Refusals (529, and 503 at a shutdown), 429 and 499 are not included: they take microseconds, and would make overload look like the fastest minute of the day.",
+        cell served_duration: Histogram = Histogram::new(&[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 10_000_000, 60_000_000]);
     ACTIVE_CONNECTIONS: Gauge "svc_active_connections" in Admission,
         "Number of open connections on the main port.",
         "Open connections on the main port. Connections that wait for a permit are not included.",
@@ -348,7 +354,7 @@ families! {
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
     HOOK_BLOCKED: Counter "svc_hook_blocked_total" in Workers if RuntimeHooks,
         "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
-        "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `marks`: a function that marks values against recursion ran, or a fiber of a script is suspended in one ([where](hooks.md#where-a-call-blocks)). `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
+        "Labels `hook`, a word of `RUNTIME_HOOKS`, and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `marks`: a function that marks values against recursion ran, or a fiber of a script is suspended in one ([where](hooks.md#where-a-call-blocks)). `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
         cell hook_blocked: CountersByTwo<RuntimeHook, HookObstacle, { RuntimeHook::ALL.len() }, { HookObstacle::ALL.len() }>;
     CONNECTION_WAIT: Histogram "svc_connection_wait_us" in Workers if RuntimeHooks,
         "Time requests and tasks waited for a connection that another one of their thread owned, in microseconds.",
@@ -362,6 +368,10 @@ families! {
         "Time PHP ran for a request, in seconds.",
         "How long PHP ran for a request. Queue wait is excluded; work after an early response is included.",
         cell php_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    PHP_ERRORS: Counter "svc_php_errors_total" in Workers if Php,
+        "Number of errors that PHP raised, by level.",
+        "Label `level`: PHP's name of the error without `E_` (`error`, `warning`, `parse`, `notice`, `core_error`, `core_warning`, `compile_error`, `compile_warning`, `user_error`, `user_warning`, `user_notice`, `recoverable_error`, `deprecated`, `user_deprecated`), and `uncaught` for exceptions that ended a script. Errors are counted whether or not they are displayed, logged, within `error_reporting`, or left to an error handler of the application; only those that `@` silences are not. Exceptions that the application or its framework catches are not errors of PHP. `php_errors` in `/status` lists the last distinct ones with file and line.",
+        cell php_errors: CountersBy<PhpErrorLevel, { PhpErrorLevel::ALL.len() }>;
     OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" in Workers if Php,
         "Number of OPcache restarts, because it was full or a script reset it.",
         "OPcache restarts, because it was full or a script called `opcache_reset()`. If it increases steadily, raise `opcache.memory_consumption` or `opcache.max_accelerated_files`.",

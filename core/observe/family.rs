@@ -11,8 +11,8 @@ pub struct Family {
     pub kind: MetricKind,
     /// One sentence for readers of a dashboard.
     pub help: &'static str,
-    /// The chapter of the reference page that describes it.
-    pub chapter: MetricChapter,
+    /// The section of the reference page that describes it.
+    pub section: MetricSection,
     /// When it has a source.
     pub condition: Condition,
     /// The text of the reference page about it, in Markdown.
@@ -54,9 +54,9 @@ pub enum MetricUnit {
     Seconds,
 }
 
-/// A chapter of the reference page, in the order of the page.
+/// A section of the reference page, in the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricChapter {
+pub enum MetricSection {
     /// The server and its requests.
     Requests,
     /// From a connection to the queue.
@@ -130,8 +130,8 @@ impl FamilyHead<'_> {
     }
 }
 
-impl MetricChapter {
-    /// All chapters, in the order of the page.
+impl MetricSection {
+    /// All sections, in the order of the page.
     pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::Admission,

@@ -3,11 +3,14 @@
 //! A value is spelled in one place. The reasons for refusals and for recycled workers are defined by the modules that
 //! refuse and recycle.
 
+use svc_types::{HookObstacle, RuntimeHook};
+
 use crate::admission::ShedReason;
 use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
-use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
+
+use super::php_errors::PhpErrorLevel;
 
 /// Why a request was answered without its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,51 +108,6 @@ impl TlsHandshake {
     }
 }
 
-/// Why a call that has a hook blocked its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookObstacle {
-    /// PHP does not allow a fiber switch.
-    Switch,
-    /// Code was being loaded, or a constant evaluated.
-    Loading,
-    /// The cycle collector was running.
-    Collecting,
-    /// An output handler was running.
-    Output,
-    /// A function that marks values was running.
-    Marks,
-    /// The system refused a resource that the wait needs.
-    Memory,
-    /// All helper threads were busy.
-    Helpers,
-}
-
-impl HookObstacle {
-    /// Every obstacle, in the order of the exposition.
-    pub const ALL: [Self; 7] = [
-        Self::Switch,
-        Self::Loading,
-        Self::Collecting,
-        Self::Output,
-        Self::Marks,
-        Self::Memory,
-        Self::Helpers,
-    ];
-
-    /// Returns the obstacle's label value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Switch => "switch",
-            Self::Loading => "loading",
-            Self::Collecting => "gc",
-            Self::Output => "output_handler",
-            Self::Marks => "marks",
-            Self::Memory => "memory",
-            Self::Helpers => "helpers",
-        }
-    }
-}
-
 /// A set of values that a label can have.
 pub trait Label: Copy + 'static {
     /// The label's name.
@@ -193,6 +151,7 @@ labels! {
     "reason": HookObstacle, shown from the start: false;
     "reason": ShedReason, shown from the start: true;
     "reason": RecycleReason, shown from the start: true;
+    "level": PhpErrorLevel, shown from the start: true;
     "result": TlsHandshake, shown from the start: true;
     "result": CacheOutcome, shown from the start: true;
     "reason": EvictionReason, shown from the start: true;

@@ -146,7 +146,7 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
         written
     }
 
-    fn tell_dropped(&mut self, count: u64) {
+    fn report_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
             self.put(event.render(time::wall()));

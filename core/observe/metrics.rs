@@ -23,6 +23,12 @@ impl Metrics {
         self.request_duration.record(as_micros(duration));
     }
 
+    /// Records the duration of a request that was answered, neither refused nor left by its client.
+    #[inline]
+    pub fn served(&self, duration: Duration) {
+        self.served_duration.record(as_micros(duration));
+    }
+
     /// Counts a client that disconnected while a worker ran its request, before the response began.
     pub fn work_abandoned(&self) {
         self.abandoned.running.incr();

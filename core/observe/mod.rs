@@ -13,10 +13,12 @@
 //! | `exporter` | the interface to the formats of the metrics |
 //! | `exposition` | both text formats of the metrics |
 //! | `reference` | the tables of docs/metrics.md |
+//! | `php_errors` | the last distinct errors of PHP |
 //! | `process` | the kernel's facts about this process |
 //! | `processors` | the idle time of the processors |
 //! | `health` | probes and the health report |
-//! | `status` | the figures that matter at 3 a.m., as JSON |
+//! | `status`, `status_facts`, `worker_state` | the figures that matter at 3 a.m., as JSON; what they are made from |
+//! | `condition` | the unusual conditions in it |
 //! | `history` | rates and latencies of the last seconds |
 //! | `episode`, `episode_event` | the recent episodes, and the events that belong to them |
 //! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
@@ -26,6 +28,7 @@
 
 pub mod batch_writer;
 mod cell;
+mod condition;
 mod episode;
 mod episode_event;
 mod event;
@@ -41,6 +44,7 @@ mod label;
 mod log;
 mod metrics;
 mod opcache;
+mod php_errors;
 mod plugin_event;
 pub mod process;
 pub mod processors;
@@ -48,27 +52,32 @@ pub mod record;
 pub mod reference;
 mod setting_event;
 mod status;
+mod status_facts;
 pub mod text_line;
 pub mod timestamp;
 mod trace_event;
 mod watch_event;
 mod worker_event;
+mod worker_state;
 
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use facts::{
-    BootFailure, CertificateFacts, OpcacheReading, ReloadFacts, ScrapeFacts, StaticCacheReading, TaskFacts,
+    BootFailure, CertificateFacts, ReloadFacts, ReloadReading, ScrapeFacts, StaticCacheReading, TaskFacts,
     TraceFacts,
 };
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::{Hint, INI_FILE_CHANGED};
-pub use history::{History, Latency, Sample, Window};
-pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
+pub use history::{History, Latency, Sample, TrendPoint, Usage, Window};
+pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use opcache::OpcacheBook;
+pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
 pub use plugin_event::PluginEvent;
-pub use status::StatusFacts;
+pub use status_facts::{OldestJob, OldestWork, StatusFacts};
 pub use trace_event::TraceEvent;
 pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;
+
+pub use svc_types::{HookObstacle, OpcacheMemory};

@@ -3,12 +3,12 @@
 //! Pure. Counts never decrease, although OPcache resets them at each restart. The book queries nothing; a restart
 //! goes unnoticed if OPcache has counted further than before by the next reading.
 
-use super::facts::OpcacheReading;
+use svc_types::OpcacheMemory;
 
 /// The readings so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpcacheBook {
-    last: Option<OpcacheReading>,
+    last: Option<OpcacheMemory>,
     /// The counts before the last restart.
     hits_before: u64,
     misses_before: u64,
@@ -16,7 +16,7 @@ pub struct OpcacheBook {
 
 impl OpcacheBook {
     /// Records a reading of OPcache.
-    pub fn note(&mut self, now: OpcacheReading) {
+    pub fn note(&mut self, now: OpcacheMemory) {
         if let Some(last) = self.last
             && (now.hits < last.hits || now.misses < last.misses)
         {
@@ -27,8 +27,8 @@ impl OpcacheBook {
     }
 
     /// Returns the last reading, with the total counts; `None` before the first.
-    pub fn reading(&self) -> Option<OpcacheReading> {
-        self.last.map(|last| OpcacheReading {
+    pub fn reading(&self) -> Option<OpcacheMemory> {
+        self.last.map(|last| OpcacheMemory {
             hits: self.hits_before + last.hits,
             misses: self.misses_before + last.misses,
             ..last
@@ -45,7 +45,7 @@ mod tests {
         let mut book = OpcacheBook::default();
         assert_eq!(book.reading(), None);
         let reading =
-            |hits, misses| OpcacheReading { hits, misses, scripts: hits, ..OpcacheReading::default() };
+            |hits, misses| OpcacheMemory { hits, misses, scripts: hits, ..OpcacheMemory::default() };
         for (now, expected) in [((5, 2), (5, 2)), ((9, 2), (9, 2)), ((0, 1), (9, 3)), ((4, 1), (13, 3))] {
             book.note(reading(now.0, now.1));
             let read = book.reading().unwrap();

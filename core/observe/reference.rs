@@ -1,27 +1,27 @@
 //! The tables of the reference page of the metrics (docs/metrics.md).
 //!
-//! Every family is in the table of its chapter, with the text of its row. The text around the tables is written by
+//! Every family is in the table of its section, with the text of its row. The text around the tables is written by
 //! hand.
 
 use super::families::ALL;
-use super::family::{Family, MetricChapter, MetricKind};
+use super::family::{Family, MetricKind, MetricSection};
 
 /// The first line of a table of families.
 const HEADER: &str = "| family | type | meaning |";
 
-/// Returns the page with new tables. In a chapter with a table, the first line of the table marks its place.
+/// Returns the page with new tables. In a section with a table, the first line of the table marks its place.
 pub fn with_tables(page: &str) -> String {
     let mut out = String::with_capacity(2 * page.len());
-    let mut chapter = None;
+    let mut section = None;
     let mut is_in_table = false;
     for line in page.lines() {
         if line.starts_with('#') {
             let title = line.trim_start_matches('#').trim();
-            chapter = MetricChapter::ALL.into_iter().find(|chapter| chapter.title() == title);
+            section = MetricSection::ALL.into_iter().find(|section| section.title() == title);
         }
         is_in_table = line == HEADER || is_in_table && line.starts_with('|');
-        match chapter {
-            Some(chapter) if line == HEADER => out.push_str(&table(chapter)),
+        match section {
+            Some(section) if line == HEADER => out.push_str(&table(section)),
             Some(_) if is_in_table => {}
             _ => {
                 out.push_str(line);
@@ -32,8 +32,8 @@ pub fn with_tables(page: &str) -> String {
     out
 }
 
-fn table(chapter: MetricChapter) -> String {
-    let families = ALL.iter().filter(|family| family.chapter == chapter);
+fn table(section: MetricSection) -> String {
+    let families = ALL.iter().filter(|family| family.section == section);
     let rows = families.map(row);
     [HEADER.to_owned(), "|---|---|---|".to_owned()].into_iter().chain(rows).map(|row| row + "\n").collect()
 }
@@ -45,8 +45,8 @@ fn row(family: &Family) -> String {
         MetricKind::Histogram => "histogram",
         MetricKind::Info => "gauge, 1",
     };
-    // The chapter of worker mode states the condition once, for all of its families.
-    let settings = family.condition.settings().filter(|_| family.chapter != MetricChapter::WorkerMode);
+    // The section of worker mode states the condition once, for all of its families.
+    let settings = family.condition.settings().filter(|_| family.section != MetricSection::WorkerMode);
     let condition = settings.map(|settings| format!(" *Conditional: {settings}.*")).unwrap_or_default();
     format!("| `{}` | {kind} | {}{condition} |", family.name, family.meaning)
 }

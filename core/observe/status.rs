@@ -1,53 +1,30 @@
 //! The figures that matter at 3 a.m., as JSON: the answer of `/status`.
 //!
 //! A field never changes its name or its unit, and is always present: without a value, it is `null`. docs/operations.md
-//! describes each. It keeps no state and reads no clock; the only text from a client is the path of a stuck request.
+//! describes each. It keeps no state and reads no clock; the only text from a client is the method and the path of a request
+//! that a worker holds.
 
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 
+use super::condition::conditions;
 use super::episode::EpisodeEntry;
-use super::facts::{BootFailure, ScrapeFacts};
+use super::facts::BootFailure;
 use super::families::Metrics;
-use super::health::ProbeFacts;
-use super::history::{Latency, Window};
+use super::history::{Latency, TrendPoint, Window};
 use super::label::{CancelReason, StatusClass};
+use super::php_errors::{PhpErrorEntry, PhpErrorLevel};
+use super::status_facts::{OldestJob, OldestWork, StatusFacts};
 use super::timestamp::timestamp;
+use super::worker_state::{Duty, worker_state};
 use crate::admission::ShedReason;
 use crate::cache::CacheOutcome;
-use crate::limits::REPLIES_MEMORY_MAX;
+use crate::limits::{REPLIES_MEMORY_MAX, STATUS_PATH_MAX, STATUS_TREND_POINTS, STATUS_WINDOW_SECONDS};
 use crate::observe::health::HealthProbe;
 use crate::plugins::{PluginHealth, PluginReading};
-use crate::pool::{RecycleReason, STUCK_THRESHOLD, SlotPhase, SlotReading, StuckKind, WorkerOrder};
+use crate::pool::{RecycleReason, SlotPhase, SlotReading, StuckKind};
 use crate::time::{as_micros, as_millis};
-
-/// The facts in the report, besides the metrics.
-#[derive(Debug)]
-pub struct StatusFacts<'a> {
-    /// The facts of a scrape.
-    pub scrape: ScrapeFacts<'a>,
-    /// The facts behind the probes.
-    pub probe: ProbeFacts,
-    /// The phase of the server.
-    pub phase: &'a str,
-    /// The time of the report.
-    pub at: SystemTime,
-    /// `MAX_CONNECTIONS`.
-    pub connections_max: usize,
-    /// `QUEUE_MAX_WAITING`.
-    pub waiting_max: usize,
-    /// Whether OPcache is enabled; `None` before PHP is up, and without PHP.
-    pub opcache_enabled: Option<bool>,
-    /// Why persistent workers do not boot; `None` if they do.
-    pub boot_failure: Option<BootFailure>,
-    /// The slots of the threads for background tasks.
-    pub task_slots: Vec<SlotReading>,
-    /// The last seconds; `None` in the first ones.
-    pub window: Option<Window>,
-    /// The last episodes, the latest first.
-    pub episodes: Vec<EpisodeEntry>,
-}
 
 impl StatusFacts<'_> {
     /// Writes the report.
@@ -56,16 +33,18 @@ impl StatusFacts<'_> {
         let report = json!({
             "version": scrape.version,
             "php_version": scrape.php_version,
+            "executor": self.executor,
             "time": time(self.at),
             "started_at": time(scrape.started_at),
             "uptime_seconds": scrape.uptime.as_secs(),
             "phase": self.phase,
             "ready": self.probe.passes(HealthProbe::Readiness),
-            "conditions": self.conditions(metrics),
+            "conditions": conditions(self, metrics),
             "boot_failure": self.boot_failure.as_ref().map(boot_failure),
             "window_seconds": self.window.as_ref().map(|window| rounded(window.seconds)),
             "requests": self.requests(metrics),
             "latency": self.latency(),
+            "trend": self.trend(),
             "connections": {
                 "open": metrics.connections.value(),
                 "max": self.connections_max,
@@ -83,6 +62,12 @@ impl StatusFacts<'_> {
             "refusals": self.refusals(metrics),
             "pool": self.pool(metrics),
             "workers": self.workers(),
+            "php_errors": scrape.pool.map(|_| json!({
+                "by_level": by_name(PhpErrorLevel::ALL, |level| {
+                    (level.as_str(), metrics.php_errors.value(level).into())
+                }),
+                "last": self.php_errors.iter().map(php_error).collect::<Vec<_>>(),
+            })),
             "tasks": self.tasks(),
             "caches": self.caches(metrics),
             "memory": self.memory(),
@@ -92,6 +77,8 @@ impl StatusFacts<'_> {
                 "successful": scrape.reload.is_successful,
                 "succeeded_at": time(scrape.reload.succeeded_at),
                 "restart_required": metrics.restart_required.is_set(),
+                "under_way": self.reload.begun != self.reload.ended,
+                "error": self.reload.error,
             },
             "certificates": scrape.certificates.map(|known| json!({
                 "first_expiry": known.first_expiry.map(time),
@@ -105,31 +92,6 @@ impl StatusFacts<'_> {
             "episodes": self.episodes.iter().map(episode).collect::<Vec<_>>(),
         });
         format!("{report}\n")
-    }
-
-    /// Returns the unusual conditions that hold now, worst first.
-    fn conditions(&self, metrics: &Metrics) -> Vec<&'static str> {
-        let probe = self.probe;
-        let goes_on =
-            |kind: &str| self.episodes.iter().any(|one| one.ended_at.is_none() && one.kind.as_str() == kind);
-        let has_stuck = self.scrape.slots.iter().any(|slot| worker_state(slot, Duty::Requests) == "stuck")
-            || self.task_slots.iter().any(|slot| worker_state(slot, Duty::Tasks) == "stuck");
-        let all = [
-            (self.phase == "starting", "starting"),
-            (probe.serving && !probe.workers.can_serve(), "no_workers"),
-            (probe.pool_stalled, "wedged"),
-            (!probe.pool_stalled && goes_on("wedge"), "wedge_suspected"),
-            (probe.plugin_failed, "plugin_failed"),
-            (metrics.accept_stalled.is_set(), "accept_stalled"),
-            (goes_on("shedding"), "shedding"),
-            (self.boot_failure.is_some() || goes_on("boot_failed"), "boot_failed"),
-            (has_stuck, "stuck"),
-            (metrics.opcache_restart_delayed.is_set(), "opcache_restart_delayed"),
-            (goes_on("export_failed"), "export_failed"),
-            (!self.scrape.reload.is_successful, "reload_failed"),
-            (matches!(self.phase, "draining" | "closing" | "stopped"), "draining"),
-        ];
-        all.into_iter().filter_map(|(holds, name)| holds.then_some(name)).collect()
     }
 
     /// Returns a count of the window per second.
@@ -152,6 +114,8 @@ impl StatusFacts<'_> {
         json!({
             "total": metrics.requests_by_method.total(),
             "per_second": self.rate(|window| window.requests),
+            "served_per_second": self.rate(|window| window.served_duration.count),
+            "failed_per_second": self.rate(Window::failures),
             "responses": responses,
             "responses_per_second": rates,
             "pending": metrics.pending_requests.value(),
@@ -168,9 +132,31 @@ impl StatusFacts<'_> {
             self.window.as_ref().map(|window| distribution(latency(window)))
         };
         json!({
+            "served": of(|window| window.served_duration),
             "request": of(|window| window.request_duration),
             "queue_wait": of(|window| window.queue_wait),
             "php": of(|window| window.php_duration),
+        })
+    }
+
+    /// Returns a series for each line of the page, all of the same length.
+    fn trend(&self) -> Value {
+        let rates = |of: fn(&Window) -> u64| -> Vec<f64> {
+            let windows = self.trend.iter().map(|point| &point.window);
+            windows.map(|window| rounded(of(window) as f64 / window.seconds)).collect()
+        };
+        let peaks = |of: fn(&TrendPoint) -> u64| -> Vec<u64> { self.trend.iter().map(of).collect() };
+        json!({
+            "step_seconds": STATUS_WINDOW_SECONDS,
+            "points_max": STATUS_TREND_POINTS,
+            "served_per_second": rates(|window| window.served_duration.count),
+            "refused_per_second": rates(|window| window.refusals),
+            "failed_per_second": rates(Window::failures),
+            "p50_us": peaks(|point| point.window.served_duration.p50_us),
+            "p99_us": peaks(|point| point.window.served_duration.p99_us),
+            "busy_workers": peaks(|point| point.peak.busy),
+            "waiting": peaks(|point| point.peak.waiting),
+            "connections": peaks(|point| point.peak.connections),
         })
     }
 
@@ -180,6 +166,7 @@ impl StatusFacts<'_> {
         json!({
             "overload": metrics.overload_refusals().sum(),
             "overload_per_second": self.rate(|window| window.overload_refusals),
+            "per_second": self.rate(|window| window.refusals),
             "by_reason": by_reason,
             "wait_wasted": metrics.wait_wasted.value(),
         })
@@ -207,7 +194,7 @@ impl StatusFacts<'_> {
 
     fn workers(&self) -> Vec<Value> {
         present(&self.scrape.slots)
-            .map(|slot| worker(slot, Duty::Requests, self.scrape.worker_mode))
+            .map(|slot| worker(slot, Duty::Requests, self.scrape.worker_mode, &self.oldest_requests))
             .collect()
     }
 
@@ -222,7 +209,7 @@ impl StatusFacts<'_> {
             "stranded": tasks.stranded,
             "in_flight": tasks.in_flight,
             "in_flight_max": tasks.in_flight_limit,
-            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true)).collect::<Vec<_>>(),
+            "workers": present(&self.task_slots).map(|slot| worker(slot, Duty::Tasks, true, &self.oldest_tasks)).collect::<Vec<_>>(),
         }))
     }
 
@@ -297,14 +284,7 @@ fn present(slots: &[SlotReading]) -> impl Iterator<Item = &SlotReading> {
     slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant)
 }
 
-/// The kind of jobs that a worker runs.
-#[derive(Clone, Copy, PartialEq)]
-enum Duty {
-    Requests,
-    Tasks,
-}
-
-fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool) -> Value {
+fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool, oldest: &[OldestJob]) -> Value {
     let state = worker_state(slot, duty);
     let request_age = slot.oldest.map(|job| job.age);
     let state_age = match state {
@@ -313,35 +293,49 @@ fn worker(slot: &SlotReading, duty: Duty, is_persistent: bool) -> Value {
         _ => request_age.unwrap_or(slot.idle_for),
     };
     let in_flight = if is_persistent { slot.fibers } else { usize::from(slot.is_busy) };
+    let job = oldest.iter().find(|job| job.slot == slot.slot);
+    let (method, path, task) = match job.map(|job| &job.work) {
+        Some(OldestWork::Request { method, path }) => (Some(method), Some(shown_path(path)), None),
+        Some(OldestWork::Task(number)) => (None, None, Some(number)),
+        None => (None, None, None),
+    };
     json!({
         "id": slot.slot,
         "state": state,
         "state_age_seconds": seconds(state_age),
         "request_age_seconds": request_age.map(seconds),
+        "method": method,
+        "path": path,
+        "task": task,
+        "request_id": job.map(|job| &job.request_id),
         "requests_in_flight": in_flight,
         "requests_handled": slot.handled,
         "uptime_seconds": slot.uptime.as_secs(),
         "memory_bytes": is_persistent.then_some(slot.heap_bytes),
-        "uses_opcache": !slot.is_outsider,
+        "uses_opcache": !slot.is_uncached,
         "stuck": by_name(StuckKind::ALL, |kind| (kind.as_str(), slot.stuck[kind as usize].into())),
     })
 }
 
-/// Returns the state of the worker in a slot; the worst state takes precedence.
-fn worker_state(slot: &SlotReading, duty: Duty) -> &'static str {
-    // A task that waits does not hold up its worker.
-    let is_old =
-        slot.oldest.is_some_and(|job| job.age >= STUCK_THRESHOLD && !(duty == Duty::Tasks && job.is_parked));
-    match slot.phase {
-        SlotPhase::Vacant => "none",
-        SlotPhase::Booting => "booting",
-        SlotPhase::Serving if is_old => "stuck",
-        SlotPhase::Serving if slot.order != WorkerOrder::Serve || slot.leaving_for.is_some() => "leaving",
-        SlotPhase::Serving if slot.is_busy => "busy",
-        // All of its jobs in flight are answered.
-        SlotPhase::Serving if slot.fibers > 0 => "answered",
-        SlotPhase::Serving => "idle",
+/// Returns a path as text, cut at [`STATUS_PATH_MAX`] bytes.
+fn shown_path(path: &[u8]) -> String {
+    let mut text = String::from_utf8_lossy(&path[..path.len().min(STATUS_PATH_MAX)]).into_owned();
+    if path.len() > STATUS_PATH_MAX {
+        text.push('…');
     }
+    text
+}
+
+fn php_error(entry: &PhpErrorEntry) -> Value {
+    json!({
+        "level": entry.level.as_str(),
+        "message": entry.message,
+        "file": (!entry.file.is_empty()).then_some(&entry.file),
+        "line": (entry.line > 0).then_some(entry.line),
+        "count": entry.count,
+        "first_at": time(entry.first_at),
+        "last_at": time(entry.last_at),
+    })
 }
 
 fn boot_failure(failure: &BootFailure) -> Value {

@@ -9,7 +9,8 @@ use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     BootFailure, CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History,
-    OpcacheReading, ReloadFacts, Sample, StaticCacheReading, TaskFacts, TraceFacts,
+    OpcacheMemory, PhpErrorRaised, PhpErrors, ProbeFacts, ReloadFacts, ReloadReading, Sample, ScrapeFacts,
+    StaticCacheReading, TaskFacts, TraceFacts, Usage,
 };
 use crate::pool::{BootFault, HeldJob, PoolFacts};
 use crate::sync::primitive::Arc;
@@ -50,7 +51,7 @@ fn facts() -> StatusFacts<'static> {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
-        opcache: Some(OpcacheReading {
+        opcache: Some(OpcacheMemory {
             used_bytes: 21,
             free_bytes: 22,
             wasted_bytes: 23,
@@ -88,6 +89,12 @@ fn facts() -> StatusFacts<'static> {
         waiting_max: 50,
         opcache_enabled: Some(true),
         boot_failure: None,
+        oldest_requests: Vec::new(),
+        oldest_tasks: Vec::new(),
+        php_errors: Vec::new(),
+        reload: ReloadReading::default(),
+        executor: Some("sapi".into()),
+        trend: Vec::new(),
         task_slots: Vec::new(),
         window: None,
         episodes: Vec::new(),
@@ -126,16 +133,20 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
         (&Value::Null, &Value::Null)
     );
     let mut history = History::default();
-    history.note(Sample::read(&metrics, Duration::ZERO, start));
+    history.note(Sample::read(&metrics, Duration::ZERO, start), Usage::default());
     for _ in 0..20 {
         metrics.requests_by_method.incr(crate::http::MethodKind::Get);
         metrics.answered(503, 1, Duration::from_micros(80));
+        metrics.served(Duration::from_micros(800));
         metrics.refused.incr(ShedReason::QueueFull);
         metrics.queue_waited(Duration::from_micros(40));
         metrics.php_ran(Duration::from_millis(3));
     }
     (0..4).for_each(|_| metrics.pending_requests.enter());
-    history.note(Sample::read(&metrics, Duration::from_secs(1), start + Duration::from_secs(2)));
+    history.note(
+        Sample::read(&metrics, Duration::from_secs(1), start + Duration::from_secs(2)),
+        Usage::default(),
+    );
     let report = read(&StatusFacts { window: history.window(), ..facts() }, &metrics);
     assert_eq!(report["window_seconds"], 2.0);
     let requests = &report["requests"];
@@ -148,10 +159,45 @@ fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
     assert_eq!(report["latency"]["request"]["count"], 20);
     assert_eq!(report["latency"]["request"]["mean_us"], 80);
     assert_eq!(report["latency"]["request"]["p50_us"], 50);
+    assert_eq!(report["latency"]["served"]["mean_us"], 800);
     assert_eq!(report["latency"]["queue_wait"]["p99_us"], 49);
     assert_eq!(report["latency"]["php"]["mean_us"], 3000);
     assert_eq!(report["refusals"]["overload_per_second"], 10.0);
+    assert_eq!(report["refusals"]["per_second"], 10.0);
+    assert_eq!((&requests["served_per_second"], &requests["failed_per_second"]), (&10.0.into(), &0.0.into()));
     assert_eq!(report["process"]["cpus_busy"], 0.5);
+}
+
+#[test]
+fn a_busy_worker_has_its_request_beside_it() {
+    let path = [b"/caf\xe9/".as_slice(), &[b'x'; 300]].concat();
+    let work = OldestWork::Request { method: "PUT".into(), path };
+    let oldest = OldestJob { slot: 0, work, request_id: "abc".into() };
+    let report = report(&StatusFacts { oldest_requests: vec![oldest], ..facts() });
+    let worker = &report["workers"][0];
+    assert_eq!((&worker["method"], &worker["request_id"]), (&"PUT".into(), &"abc".into()));
+    let shown = worker["path"].as_str().unwrap();
+    assert!(shown.starts_with("/caf\u{fffd}/xx") && shown.ends_with("x…") && shown.len() < 210, "{shown}");
+    assert_eq!(self::report(&facts())["workers"][0]["path"], Value::Null);
+}
+
+#[test]
+fn errors_of_php_are_counted_by_level_and_the_last_ones_have_a_place() {
+    let metrics = Metrics::new();
+    metrics.php_errors.incr(PhpErrorLevel::Uncaught);
+    let errors = PhpErrors::default();
+    let (level, message) = (PhpErrorLevel::Uncaught, b"Uncaught E: no\nStack trace:".as_slice());
+    errors.note(&PhpErrorRaised { level, message, file: b"/a.php", line: 7 }, at(1001));
+    errors.note(&PhpErrorRaised { level: PhpErrorLevel::CoreError, message, file: b"", line: 0 }, at(1000));
+    let seen = read(&StatusFacts { php_errors: errors.last(), ..facts() }, &metrics)["php_errors"].clone();
+    assert_eq!((&seen["by_level"]["uncaught"], &seen["by_level"]["warning"]), (&1.into(), &0.into()));
+    let when = "1970-01-01T00:16:41.000000Z";
+    assert_eq!(
+        seen["last"][0],
+        json!({ "level": "uncaught", "message": "Uncaught E: no", "file": "/a.php", "line": 7, "count": 1,
+                "first_at": when, "last_at": when })
+    );
+    assert_eq!((&seen["last"][1]["file"], &seen["last"][1]["line"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
@@ -211,7 +257,7 @@ fn the_pool_and_each_worker_have_a_state_and_an_age() {
         SlotReading { is_busy: true, oldest: held(2500, false), fibers: 3, ..serving(1) },
         SlotReading { is_busy: true, oldest: held(60_000, true), ..serving(2) },
         SlotReading { phase: SlotPhase::Booting, ..serving(3) },
-        SlotReading { leaving_for: Some(Duration::from_secs(4)), is_outsider: true, ..serving(4) },
+        SlotReading { leaving_for: Some(Duration::from_secs(4)), is_uncached: true, ..serving(4) },
         SlotReading { fibers: 256, ..serving(5) },
         SlotReading::default(),
     ];
@@ -274,7 +320,14 @@ fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
     assert_eq!((&waits["tasks"]["dispatched"], &waits["tasks"]["in_flight_max"]), (&3.into(), &64.into()));
     assert_eq!((&waits["tasks"]["workers"][0]["state"], &waits["conditions"]), (&"busy".into(), &json!([])));
     facts.task_slots = vec![slot(false)];
-    assert_eq!(report(&facts)["conditions"], json!(["stuck"]));
+    facts.oldest_tasks = vec![OldestJob { slot: 0, work: OldestWork::Task(7), request_id: "abc".into() }];
+    let stuck = report(&facts);
+    assert_eq!(stuck["conditions"], json!(["stuck"]));
+    let worker = &stuck["tasks"]["workers"][0];
+    assert_eq!(
+        (&worker["task"], &worker["request_id"], &worker["path"]),
+        (&7.into(), &"abc".into(), &Value::Null)
+    );
 }
 
 #[test]
@@ -336,7 +389,94 @@ fn certificates_tracing_plugins_and_reloads_are_told() {
     assert_eq!(report["tracing"], json!({ "failed_exports": 0, "failed_spans": 0, "dropped_spans": 5 }));
     assert_eq!(report["plugins"], json!({ "disk": "failed", "mute": null }));
     assert_eq!((&report["reload"]["successful"], &report["ready"]), (&false.into(), &false.into()));
-    assert_eq!(report["conditions"], json!(["plugin_failed", "reload_failed"]));
+    assert_eq!(report["conditions"], json!(["plugin_failed", "reload_failed", "certificate_expires"]));
+}
+
+#[test]
+fn failures_are_a_condition_and_refusals_and_single_ones_are_none() {
+    let of = |served: u64, failed: u64, refused: u64| {
+        let (metrics, start) = (Metrics::new(), crate::time::now());
+        let mut history = History::default();
+        history.note(Sample::read(&metrics, Duration::ZERO, start), Usage::default());
+        (0..served).for_each(|_| metrics.served(Duration::from_micros(80)));
+        (0..failed).for_each(|_| metrics.answered(500, 1, Duration::from_micros(80)));
+        for _ in 0..refused {
+            metrics.answered(529, 1, Duration::from_micros(80));
+            metrics.refused.incr(ShedReason::QueueFull);
+        }
+        let later = start + Duration::from_secs(1);
+        history.note(Sample::read(&metrics, Duration::ZERO, later), Usage::default());
+        let report = read(&StatusFacts { window: history.window(), ..facts() }, &metrics);
+        report["conditions"] == json!(["failing"])
+    };
+    assert!(of(10, 3, 0) && of(60, 3, 0) && of(100, 5, 50));
+    assert!(!of(100, 4, 0) && !of(2, 2, 0) && !of(0, 0, 100) && !of(0, 0, 0));
+}
+
+#[test]
+fn a_full_disk_is_a_condition_for_a_minute_whoever_met_it() {
+    let of = |facts: StatusFacts<'_>| report(&facts)["conditions"].clone();
+    let spool = |error: &str, when| {
+        let mut book = EpisodeBook::default();
+        let (kind, step) = (EpisodeKind::Spool, EpisodeStep::Happened);
+        let detail = error.to_owned();
+        book.note(EpisodeNews { kind, subject: String::new(), step, total: None, detail }, when);
+        StatusFacts { episodes: book.episodes(), ..facts() }
+    };
+    let php = |message: &str, when| {
+        let (errors, message) = (PhpErrors::default(), message.as_bytes());
+        let level = PhpErrorLevel::Warning;
+        errors.note(&PhpErrorRaised { level, message, file: b"/a.php", line: 1 }, when);
+        StatusFacts { php_errors: errors.last(), ..facts() }
+    };
+    let full = "No space left on device (os error 28)";
+    assert_eq!(of(spool(full, at(1060))), json!(["disk_full"]));
+    assert_eq!(of(spool("the limit is reached", at(1060))), json!([]));
+    let short = "file_put_contents(): Only 0 of 5 bytes written, possibly out of free disk space";
+    assert_eq!(of(php(short, at(1060))), json!(["disk_full"]));
+    assert_eq!(
+        of(php("fwrite(): Write of 5 bytes failed with errno=28 No space left on device", at(1002))),
+        json!(["disk_full"])
+    );
+    assert_eq!(of(php(short, at(1001))), json!([]), "a minute ago");
+    assert_eq!(of(php(short, at(1900))), json!(["disk_full"]), "the clock was set back");
+}
+
+#[test]
+fn a_certificate_is_a_condition_before_and_after_it_expires() {
+    let of = |seconds: u64| {
+        let mut facts = facts();
+        facts.scrape.certificates = Some(CertificateFacts { first_expiry: Some(at(seconds)) });
+        report(&facts)["conditions"].clone()
+    };
+    assert_eq!(of(1061 + 15 * 86_400), json!([]));
+    assert_eq!(of(1061 + 13 * 86_400), json!(["certificate_expires"]));
+    assert_eq!(of(1061), json!(["certificate_expired"]));
+}
+
+#[test]
+fn the_trend_has_series_of_one_length() {
+    let (metrics, start) = (Metrics::new(), crate::time::now());
+    let mut history = History::default();
+    for second in 0..25 {
+        let usage = Usage { busy: 2, waiting: 3, connections: 4 };
+        history.note(Sample::read(&metrics, Duration::ZERO, start + Duration::from_secs(second)), usage);
+        metrics.served(Duration::from_micros(700));
+    }
+    let trend = report(&StatusFacts { trend: history.trend(), ..facts() })["trend"].clone();
+    assert_eq!((&trend["step_seconds"], &trend["points_max"]), (&10.into(), &60.into()));
+    for (name, expected) in [
+        ("served_per_second", json!([1.0, 1.0])),
+        ("refused_per_second", json!([0.0, 0.0])),
+        ("failed_per_second", json!([0.0, 0.0])),
+        ("p50_us", json!([750, 750])),
+        ("p99_us", json!([995, 995])),
+        ("busy_workers", json!([2, 2])),
+        ("waiting", json!([3, 3])),
+        ("connections", json!([4, 4])),
+    ] {
+        assert_eq!(trend[name], expected, "{name}");
+    }
 }
 
 #[test]

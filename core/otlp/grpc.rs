@@ -1,8 +1,8 @@
-//! Exports over gRPC, one at a time on a connection. HTTP/2 comes from a library that is polled by hand.
+//! Exports over gRPC: one unary call at a time on a connection. h2 does the framing and is polled without a runtime.
 //!
-//! A gRPC status is a response, and so is an HTTP status other than 200; a stream or a connection that ends earlier is
-//! lost. What the collector sends is bounded. Does not support concurrent calls, message streams and compressed
-//! responses.
+//! A gRPC status is the response of the collector, and so is an HTTP status other than 200. A stream or connection that
+//! ends before either is lost. The length of a response is bounded. Concurrent calls, streams of messages and compressed
+//! responses are not supported.
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::sync::primitive::Arc;
 use crate::time::as_millis;
 
 use super::answer::{CollectorAnswer, PartialSuccess, short};
-use super::lost::Lost;
+use super::connection_lost::ConnectionLost;
 use super::payload::{GRPC_PREFIX_BYTES, Payload};
 use super::pipe::{Pipe, PipeEnd};
 
@@ -37,7 +37,7 @@ pub(super) struct Grpc {
     call: GrpcCall,
     /// Set when the library needs another poll.
     called: Arc<Called>,
-    answer: Option<Result<CollectorAnswer, Lost>>,
+    answer: Option<Result<CollectorAnswer, ConnectionLost>>,
 }
 
 type Handshake =
@@ -115,11 +115,11 @@ impl Grpc {
         self.turn();
         self.library = Library::Over;
         if !matches!(self.call, GrpcCall::Idle) {
-            self.conclude(Err(Lost::closed()));
+            self.conclude(Err(ConnectionLost::closed()));
         }
     }
 
-    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
+    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, ConnectionLost>> {
         self.answer.take()
     }
 
@@ -155,7 +155,7 @@ impl Grpc {
         }
     }
 
-    fn poll_library(&mut self, context: &mut Context<'_>) -> Result<(), Lost> {
+    fn poll_library(&mut self, context: &mut Context<'_>) -> Result<(), ConnectionLost> {
         if let Library::Greeting(handshake) = &mut self.library {
             match handshake.as_mut().poll(context) {
                 Poll::Pending => return Ok(()),
@@ -168,7 +168,7 @@ impl Grpc {
         let Library::Open(_, connection) = &mut self.library else { return Ok(()) };
         match Pin::new(connection).poll(context) {
             Poll::Pending => Ok(()),
-            Poll::Ready(Ok(())) => Err(Lost::closed()),
+            Poll::Ready(Ok(())) => Err(ConnectionLost::closed()),
             Poll::Ready(Err(error)) => Err(lost(&error)),
         }
     }
@@ -200,11 +200,11 @@ impl Grpc {
                 Poll::Ready(None) => match body.poll_trailers(context) {
                     Poll::Pending => false,
                     Poll::Ready(Ok(Some(trailers))) => {
-                        let answer = status(&trailers, message).ok_or_else(Lost::closed);
+                        let answer = status(&trailers, message).ok_or_else(ConnectionLost::closed);
                         self.conclude(answer)
                     }
                     // A stream that ends without a status was cut off, even if it ended in order.
-                    Poll::Ready(Ok(None)) => self.conclude(Err(Lost::closed())),
+                    Poll::Ready(Ok(None)) => self.conclude(Err(ConnectionLost::closed())),
                     Poll::Ready(Err(error)) => self.conclude(Err(lost(&error))),
                 },
             },
@@ -247,7 +247,7 @@ impl Grpc {
     }
 
     /// Ends the call.
-    fn conclude(&mut self, answer: Result<CollectorAnswer, Lost>) -> bool {
+    fn conclude(&mut self, answer: Result<CollectorAnswer, ConnectionLost>) -> bool {
         self.call = GrpcCall::Idle;
         self.answer = Some(answer);
         true
@@ -300,8 +300,8 @@ fn status(fields: &HeaderMap, message: &[u8]) -> Option<CollectorAnswer> {
     }))
 }
 
-fn lost(error: &h2::Error) -> Lost {
-    Lost { reason: error.to_string().into() }
+fn lost(error: &h2::Error) -> ConnectionLost {
+    ConnectionLost { reason: error.to_string().into() }
 }
 
 const METHOD_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";

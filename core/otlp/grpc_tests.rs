@@ -123,7 +123,7 @@ fn answered(
     response: Response<()>,
     data: Option<&'static [u8]>,
     trailers: Option<HeaderMap>,
-) -> Option<Result<CollectorAnswer, Lost>> {
+) -> Option<Result<CollectorAnswer, ConnectionLost>> {
     let (mut client, mut collector) = called();
     collector.body();
     collector.answer(response, data, trailers);
@@ -131,7 +131,7 @@ fn answered(
     client.take_answer()
 }
 
-fn refused(reason: &str) -> Option<Result<CollectorAnswer, Lost>> {
+fn refused(reason: &str) -> Option<Result<CollectorAnswer, ConnectionLost>> {
     Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
 }
 
@@ -179,12 +179,12 @@ fn a_status_is_an_answer_in_trailers_and_without_a_body() {
 #[test]
 fn a_stream_that_ends_without_a_status_is_lost() {
     let grpc = || response(200, &[("content-type", "application/grpc")]);
-    assert_eq!(answered(grpc(), Some(b"\0\0\0\0\0"), None), Some(Err(Lost::closed())));
-    assert_eq!(answered(grpc(), None, None), Some(Err(Lost::closed())));
+    assert_eq!(answered(grpc(), Some(b"\0\0\0\0\0"), None), Some(Err(ConnectionLost::closed())));
+    assert_eq!(answered(grpc(), None, None), Some(Err(ConnectionLost::closed())));
     let (mut client, mut collector) = called();
     collector.calls[0].1.send_reset(h2::Reason::REFUSED_STREAM);
     collector.meet(&mut client);
-    assert!(matches!(client.take_answer(), Some(Err(Lost { .. }))));
+    assert!(matches!(client.take_answer(), Some(Err(ConnectionLost { .. }))));
 }
 
 #[test]
@@ -193,13 +193,13 @@ fn a_connection_that_ends_is_lost_at_any_time() {
     greeting.begin(&payload(), None);
     for client in [&mut greeting, &mut called] {
         client.end();
-        assert!(matches!(client.take_answer(), Some(Err(Lost { .. }))));
+        assert!(matches!(client.take_answer(), Some(Err(ConnectionLost { .. }))));
         assert!(!client.is_reusable());
     }
     let mut odd = client();
     odd.begin(&payload(), None);
     odd.receive(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-    assert!(matches!(odd.take_answer(), Some(Err(Lost { .. }))));
+    assert!(matches!(odd.take_answer(), Some(Err(ConnectionLost { .. }))));
 }
 
 #[test]

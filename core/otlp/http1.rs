@@ -11,7 +11,7 @@ use crate::http::{BodyDecoder, BodyFraming};
 use crate::limits::{EXPORT_ANSWER_BYTES_MAX, EXPORT_HEAD_BYTES_MAX};
 
 use super::answer::{CollectorAnswer, PartialSuccess, refusal};
-use super::lost::Lost;
+use super::connection_lost::ConnectionLost;
 use super::payload::Payload;
 
 /// A connection to a collector.
@@ -35,7 +35,7 @@ enum Stage {
     /// Waiting for the body.
     Body { status: u16, decoder: BodyDecoder, body: Vec<u8> },
     /// The result is available.
-    Answered(Result<CollectorAnswer, Lost>),
+    Answered(Result<CollectorAnswer, ConnectionLost>),
 }
 
 /// The relevant parts of a response head.
@@ -96,13 +96,13 @@ impl Http1Conversation {
         self.is_kept = false;
         match &mut self.stage {
             Stage::Idle | Stage::Answered(_) => {}
-            Stage::Head(_) => self.stage = Stage::Answered(Err(Lost::closed())),
+            Stage::Head(_) => self.stage = Stage::Answered(Err(ConnectionLost::closed())),
             // The status is known, so the end of the stream may replace the rest of the body.
             Stage::Body { .. } => self.finish(),
         }
     }
 
-    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
+    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, ConnectionLost>> {
         if !matches!(self.stage, Stage::Answered(_)) {
             return None;
         }

@@ -25,7 +25,7 @@ fn begun() -> Http1Conversation {
 
 /// Returns the result of an export with this response, received at once and byte by byte, and whether the connection is
 /// reusable.
-fn answered(response: &str, has_end: bool) -> (Option<Result<CollectorAnswer, Lost>>, bool) {
+fn answered(response: &str, has_end: bool) -> (Option<Result<CollectorAnswer, ConnectionLost>>, bool) {
     let mut at_once = begun();
     at_once.receive(response.as_bytes());
     let mut by_byte = begun();
@@ -40,11 +40,11 @@ fn answered(response: &str, has_end: bool) -> (Option<Result<CollectorAnswer, Lo
     (answer, at_once.is_reusable())
 }
 
-fn accepted() -> Option<Result<CollectorAnswer, Lost>> {
+fn accepted() -> Option<Result<CollectorAnswer, ConnectionLost>> {
     Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())))
 }
 
-fn refused(reason: &str) -> Option<Result<CollectorAnswer, Lost>> {
+fn refused(reason: &str) -> Option<Result<CollectorAnswer, ConnectionLost>> {
     Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
 }
 
@@ -101,7 +101,7 @@ fn a_status_is_an_answer_whatever_becomes_of_the_rest() {
 fn without_a_status_there_is_no_answer() {
     for part in ["", "HTTP/1.1 2", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 100 Continue\r\n\r\n"] {
         assert_eq!(answered(part, false).0, None, "{part}");
-        assert_eq!(answered(part, true), (Some(Err(Lost::closed())), false), "{part}");
+        assert_eq!(answered(part, true), (Some(Err(ConnectionLost::closed())), false), "{part}");
     }
 }
 

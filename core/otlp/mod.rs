@@ -12,15 +12,15 @@
 //! | `answer` | the response of the collector |
 //! | `http1` | one export over HTTP/1.1 |
 //! | `grpc`, `pipe` | exports over gRPC: a library's HTTP/2, polled by hand |
-//! | `conversation` | a connection of either kind |
-//! | `request_fields`, `lost` | shared by both |
+//! | `exchange` | a connection of either kind |
+//! | `request_fields`, `connection_lost` | shared by both |
 
 mod answer;
-mod conversation;
+mod connection_lost;
+mod exchange;
 mod grpc;
 mod http1;
 mod json;
-mod lost;
 mod payload;
 mod pipe;
 mod protobuf;
@@ -28,8 +28,8 @@ mod request_fields;
 mod wire;
 
 pub use answer::{CollectorAnswer, PartialSuccess};
-pub use conversation::Conversation;
-pub use lost::Lost;
+pub use connection_lost::ConnectionLost;
+pub use exchange::Exchange;
 pub use payload::{BatchEncoder, Payload, span_format};
 
 /// The source of the spans: the attributes of the resource.

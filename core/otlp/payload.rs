@@ -1,6 +1,6 @@
 //! An encoded batch, optionally compressed.
 //!
-//! A batch above the size limit is not sent. Fields of the request belong to the conversation.
+//! A batch above the size limit is not sent. Fields of the request belong to the exchange.
 
 use std::fmt;
 use std::io::Write as _;

@@ -2,6 +2,7 @@ use std::io::Read as _;
 
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
+use svc_testing::otlp;
 
 use super::*;
 use crate::config::{AttributeLimits, ExportEndpoint, SpanLimits};
@@ -10,9 +11,6 @@ use crate::trace::{
     AttributeValue, Attributes, ParentSpan, Span, SpanContext, SpanEvent, SpanId, SpanKind, SpanLink,
     SpanStatus, TraceId, UnixNanos,
 };
-
-#[path = "../tests/support/otlp.rs"]
-mod reader;
 
 const LIMITS: AttributeLimits = AttributeLimits { count: 128, value_chars: None };
 
@@ -166,7 +164,7 @@ fn json_is_what_the_mapping_says() {
 #[test]
 fn protocol_buffers_say_the_same() {
     let plain = encoded(ExportProtocol::HttpProtobuf, false);
-    assert_eq!(reader::read(&reader::REQUEST, &plain), expected());
+    assert_eq!(otlp::read(&otlp::REQUEST, &plain), expected());
     let zipped = encoded(ExportProtocol::HttpProtobuf, true);
     assert_eq!(unzipped(&zipped), plain);
 }

@@ -3,27 +3,11 @@
 //! The configuration report contains a JSON object of bounded size. A page has a final status (200 to 599), a content
 //! type that is a valid field value, and a body of bounded size. The meaning of the content is not checked.
 
-use std::fmt;
-
 use serde_json::{Map, Value};
 
+use svc_types::AnswerRefusal;
+
 use crate::limits::{PLUGIN_CONFIG_BYTES_MAX, PLUGIN_CONFIG_DEPTH_MAX, PLUGIN_PAGE_BYTES_MAX};
-
-/// Why an answer of a plugin was rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnswerRefusal {
-    /// It is malformed; the text gives the details.
-    Invalid(String),
-    /// It is too long or too deep; the text gives the limit.
-    TooLarge(String),
-}
-
-impl fmt::Display for AnswerRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Invalid(why) | Self::TooLarge(why)) = self;
-        f.write_str(why)
-    }
-}
 
 /// The configuration that a plugin reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +22,17 @@ impl PluginConfig {
     pub fn checked(json: &[u8]) -> Result<Self, AnswerRefusal> {
         if json.len() > PLUGIN_CONFIG_BYTES_MAX {
             let why = format!("the configuration is longer than {PLUGIN_CONFIG_BYTES_MAX} bytes");
-            return Err(AnswerRefusal::TooLarge(why));
+            return Err(AnswerRefusal::too_large(why));
         }
         match serde_json::from_slice(json) {
             Ok(object) if depth_of(&object) > PLUGIN_CONFIG_DEPTH_MAX => {
                 let why = format!("the configuration is nested deeper than {PLUGIN_CONFIG_DEPTH_MAX} levels");
-                Err(AnswerRefusal::TooLarge(why))
+                Err(AnswerRefusal::too_large(why))
             }
             Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(AnswerRefusal::Invalid("the configuration is not a JSON object".to_owned())),
+            Ok(_) => Err(AnswerRefusal::invalid("the configuration is not a JSON object")),
             Err(error) => {
-                Err(AnswerRefusal::Invalid(format!("the configuration is not valid JSON: {error}")))
+                Err(AnswerRefusal::invalid(format!("the configuration is not valid JSON: {error}")))
             }
         }
     }
@@ -86,12 +70,11 @@ impl PluginPage {
     /// # Errors
     ///
     /// If the status or the content type is not valid, or the content type or the body is too long.
-    pub fn checked(status: i64, content_type: &[u8], body: Vec<u8>) -> Result<Self, AnswerRefusal> {
+    pub fn checked(status: i32, content_type: &[u8], body: Vec<u8>) -> Result<Self, AnswerRefusal> {
         let status = u16::try_from(status).ok().filter(|status| (200..600).contains(status));
-        let invalid = |why: &str| AnswerRefusal::Invalid(why.to_owned());
-        let status = status.ok_or_else(|| invalid("the status is not between 200 and 599"))?;
+        let status = status.ok_or_else(|| AnswerRefusal::invalid("the status is not between 200 and 599"))?;
         let too_long = |what: &str, max: usize| {
-            Err(AnswerRefusal::TooLarge(format!("the {what} is longer than {max} bytes")))
+            Err(AnswerRefusal::too_large(format!("the {what} is longer than {max} bytes")))
         };
         if content_type.len() > TYPE_BYTES_MAX {
             return too_long("content type", TYPE_BYTES_MAX);
@@ -101,7 +84,7 @@ impl PluginPage {
             && content_type.trim_ascii() == content_type
             && content_type.iter().all(is_plain);
         if !is_type {
-            return Err(invalid("the content type is not valid"));
+            return Err(AnswerRefusal::invalid("the content type is not valid"));
         }
         if body.len() > PLUGIN_PAGE_BYTES_MAX {
             return too_long("body", PLUGIN_PAGE_BYTES_MAX);
@@ -115,21 +98,23 @@ const TYPE_BYTES_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use svc_types::RefusalCode;
+
     use super::*;
 
     fn is_invalid<T>(result: &Result<T, AnswerRefusal>) -> bool {
-        matches!(result, Err(AnswerRefusal::Invalid(_)))
+        matches!(result, Err(refusal) if refusal.code == RefusalCode::Invalid)
     }
 
     fn is_too_large<T>(result: &Result<T, AnswerRefusal>) -> bool {
-        matches!(result, Err(AnswerRefusal::TooLarge(_)))
+        matches!(result, Err(refusal) if refusal.code == RefusalCode::TooLarge)
     }
 
     #[test]
     fn a_page_has_a_status_a_type_and_a_bounded_body() {
         let page = PluginPage::checked(404, b"text/html; charset=utf-8", b"<p>".to_vec()).unwrap();
         assert_eq!((page.status, page.content_type.as_str()), (404, "text/html; charset=utf-8"));
-        for status in [0, -1, 100, 101, 199, 600, 65_736, i64::MAX] {
+        for status in [0, -1, 100, 101, 199, 600, 65_736, i32::MAX] {
             assert!(is_invalid(&PluginPage::checked(status, b"text/plain", Vec::new())), "{status}");
         }
         for wrong in

@@ -7,16 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::limits::{PLUGIN_LABELS_MAX, PLUGIN_METRICS_BYTES_MAX};
+use svc_types::{MetricSink, PluginMetricKind, RefusalCode};
 
-/// The type of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PluginMetricKind {
-    /// A value that only grows.
-    Counter,
-    /// A value that goes up and down.
-    Gauge,
-}
+use crate::limits::{PLUGIN_LABELS_MAX, PLUGIN_METRICS_BYTES_MAX};
 
 /// A family of a plugin with its series.
 #[derive(Clone, Debug, PartialEq)]
@@ -208,6 +201,28 @@ impl PluginMetrics {
         // Turns -0.0 into 0.0.
         family.samples.push(PluginSample { labels, value: value + 0.0 });
         Ok(())
+    }
+}
+
+impl MetricSink for PluginMetrics {
+    fn add_family(&mut self, kind: PluginMetricKind, name: &[u8], help: &[u8]) -> Result<(), RefusalCode> {
+        self.add_family(kind, name, help).map_err(MetricRefusal::code)
+    }
+
+    fn add_sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), RefusalCode> {
+        self.add_sample(labels, value).map_err(MetricRefusal::code)
+    }
+}
+
+impl MetricRefusal {
+    /// Returns the code for the plugin.
+    fn code(self) -> RefusalCode {
+        match self {
+            Self::Duplicate => RefusalCode::Duplicate,
+            Self::NoFamily => RefusalCode::NotNow,
+            Self::TooLarge => RefusalCode::TooLarge,
+            Self::Help | Self::Label | Self::Name | Self::NotOwn | Self::Value => RefusalCode::Invalid,
+        }
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::os::fd::BorrowedFd;
 
+use svc_types::{
+    ConfigSink, HealthReport, MetricSink, PageSink, Plugin, PluginAbout, PluginCall, PluginHealth,
+    PluginMetricKind, RequestFacts,
+};
+
 use crate::sync::event_count::EventCount;
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::answers::{PluginConfig, PluginPage};
-use super::call::PluginCall;
-use super::families::{PluginMetricKind, PluginMetrics};
-use super::health::{HealthChange, HealthReport, PluginHealth};
-use super::plugin::{Plugin, PluginAbout, PluginCallbacks, RequestFacts};
+use super::health::HealthChange;
 use super::set::PluginSet;
 use super::thread::PluginEvents;
 
@@ -175,8 +176,7 @@ impl PluginScript {
 
 impl Plugin for ScriptedPlugin {
     fn about(&self) -> PluginAbout {
-        let callbacks =
-            PluginCallbacks { health: true, metrics: true, config: true, serve: true, request_ended: true };
+        let callbacks = PluginCall::ALL.into_iter().collect();
         let path = format!("/{}.so", self.name);
         PluginAbout { name: self.name.clone(), version: "1.0".to_owned(), path, callbacks }
     }
@@ -194,7 +194,7 @@ impl Plugin for ScriptedPlugin {
         Ok(HealthReport::new(PluginHealth::Ok, "well"))
     }
 
-    fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String> {
+    fn metrics(&mut self, metrics: &mut dyn MetricSink) -> Result<(), String> {
         let name = self.script.0.state.lock().metric.clone();
         // The set reports refusals.
         let _ = metrics.add_family(PluginMetricKind::Gauge, &name, b"An answer.");
@@ -202,16 +202,15 @@ impl Plugin for ScriptedPlugin {
         self.script.called(PluginCall::Metrics)
     }
 
-    fn config(&mut self) -> Result<PluginConfig, String> {
+    fn config(&mut self, report: &mut ConfigSink<'_>) -> Result<(), String> {
         self.script.called(PluginCall::Config)?;
         let json = self.script.0.state.lock().config.clone();
-        PluginConfig::checked(&json).map_err(|refusal| refusal.to_string())
+        report(&json).map_err(|refusal| refusal.why)
     }
 
-    fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String> {
+    fn serve(&mut self, path: &[u8], query: &[u8], page: &mut PageSink<'_>) -> Result<(), String> {
         self.script.called(PluginCall::Serve)?;
-        PluginPage::checked(200, b"text/plain", [path, b"?", query].concat())
-            .map_err(|refusal| refusal.to_string())
+        page(200, b"text/plain", &[path, b"?", query].concat()).map_err(|refusal| refusal.why)
     }
 
     fn request_ended(&mut self, _facts: &RequestFacts) -> Result<(), String> {

@@ -7,15 +7,15 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
+use svc_types::{HealthReport, PluginAbout, PluginCall, PluginHealth};
+
 use crate::sync::counter::Counter;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-use super::call::PluginCall;
 use super::families::PluginFamily;
-use super::health::{HealthReport, HealthWatch, PluginHealth};
+use super::health::HealthWatch;
 use super::inbox::PluginInbox;
-use super::plugin::PluginAbout;
 
 /// One plugin.
 #[derive(Debug)]
@@ -54,10 +54,15 @@ pub struct PluginReading {
 impl PluginHandle {
     /// Creates the handle of a plugin that has not been called yet.
     pub(super) fn new(about: PluginAbout) -> Self {
-        let watch = HealthWatch::new(about.callbacks.health);
+        let watch = HealthWatch::new(about.callbacks.has(PluginCall::Health));
         let (families, config) = (Arc::default(), Arc::default());
         let state = ShortLock::new(PluginState { watch, init: None, families, config });
         Self { about, inbox: PluginInbox::new(), errors: Counter::new(), state }
+    }
+
+    /// Returns whether the plugin is called when a request has ended.
+    pub(super) fn wants_requests(&self) -> bool {
+        self.about.callbacks.has(PluginCall::RequestEnded)
     }
 
     /// Takes a snapshot for the metrics page.
@@ -68,7 +73,7 @@ impl PluginHandle {
             name: self.about.name.clone(),
             health: state.watch.report(now).map(|report| report.health),
             errors: self.errors.value(),
-            facts_lost: self.about.callbacks.request_ended.then(|| self.inbox.lost_total()),
+            facts_lost: self.wants_requests().then(|| self.inbox.lost_total()),
             families,
         }
     }

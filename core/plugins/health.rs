@@ -12,29 +12,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::limits::{PLUGIN_FAILED_AFTER, PLUGIN_LATE_AFTER, PLUGIN_TEXT_BYTES_MAX};
+use svc_types::{HealthReport, PluginCall, PluginHealth};
 
-use super::call::PluginCall;
-
-/// The health of a plugin, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PluginHealth {
-    /// Working.
-    Ok,
-    /// Needs attention.
-    Degraded,
-    /// Not working; the server is not ready.
-    Failed,
-}
-
-/// The health of a plugin with an explanation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthReport {
-    /// The health.
-    pub health: PluginHealth,
-    /// A text for the operator; may be empty.
-    pub text: String,
-}
+use crate::limits::{PLUGIN_FAILED_AFTER, PLUGIN_LATE_AFTER};
 
 /// A change of a plugin's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,30 +23,6 @@ pub struct HealthChange {
     pub from: PluginHealth,
     /// The current health.
     pub to: HealthReport,
-}
-
-impl PluginHealth {
-    /// All values, best first.
-    pub const ALL: [Self; 3] = [Self::Ok, Self::Degraded, Self::Failed];
-
-    /// Returns the name in the health report and in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Degraded => "degraded",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-impl HealthReport {
-    /// Creates a report; truncates a text that is too long.
-    pub fn new(health: PluginHealth, text: impl Into<String>) -> Self {
-        let mut text = text.into();
-        let cut = (0..=PLUGIN_TEXT_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(cut.unwrap_or(0));
-        Self { health, text }
-    }
 }
 
 /// Tracks the health of one plugin.
@@ -172,13 +128,13 @@ impl HealthWatch {
 /// Detects changes of a plugin's health.
 #[derive(Debug)]
 pub(super) struct HealthNews {
-    told: PluginHealth,
+    reported: PluginHealth,
 }
 
 impl Default for HealthNews {
     /// Starts from `Ok`, so that a healthy plugin causes no change.
     fn default() -> Self {
-        Self { told: PluginHealth::Ok }
+        Self { reported: PluginHealth::Ok }
     }
 }
 
@@ -186,7 +142,7 @@ impl HealthNews {
     /// Takes the current health; returns the change, if any.
     pub(super) fn step(&mut self, now: Option<HealthReport>) -> Option<HealthChange> {
         let to = now?;
-        let from = std::mem::replace(&mut self.told, to.health);
+        let from = std::mem::replace(&mut self.reported, to.health);
         (from != to.health).then_some(HealthChange { from, to })
     }
 }
@@ -284,13 +240,5 @@ mod tests {
         assert_eq!((change.from, change.to.health), (PluginHealth::Ok, PluginHealth::Failed));
         assert_eq!(news.step(report(PluginHealth::Failed)), None);
         assert_eq!(news.step(report(PluginHealth::Ok)).unwrap().from, PluginHealth::Failed);
-    }
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
-        let report = HealthReport::new(PluginHealth::Ok, "ä".repeat(PLUGIN_TEXT_BYTES_MAX));
-        assert_eq!(report.text.len(), PLUGIN_TEXT_BYTES_MAX);
-        let report = HealthReport::new(PluginHealth::Ok, format!("x{}", "ä".repeat(PLUGIN_TEXT_BYTES_MAX)));
-        assert_eq!(report.text.len(), PLUGIN_TEXT_BYTES_MAX - 1);
     }
 }

@@ -4,12 +4,13 @@
 //! and request records take turns, so that neither traffic nor a slow callback of one kind starves the others. After
 //! `close`, queued page requests and records are still processed; later page requests are rejected.
 
+use svc_types::RequestFacts;
+
 use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
 use crate::sync::counter::Counter;
 use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering, fence};
 
-use super::plugin::RequestFacts;
 use super::question::PluginQuestion;
 
 /// The next task of a plugin's thread.
@@ -22,7 +23,7 @@ pub enum PluginWork {
     /// Run the periodic callbacks (once a second).
     Round,
     /// Pass on the record of a request that has ended.
-    Tell(Arc<RequestFacts>),
+    RequestEnded(Arc<RequestFacts>),
     /// Call `stop`.
     Stop,
 }
@@ -131,7 +132,7 @@ impl PluginInbox {
     }
 
     /// Queues the record of a request; drops and counts it if the queue is full.
-    pub fn tell(&self, facts: Arc<RequestFacts>) {
+    pub fn push_facts(&self, facts: Arc<RequestFacts>) {
         if self.facts.push(facts).is_err() {
             self.lost.incr();
         } else {
@@ -172,7 +173,7 @@ impl PluginInbox {
         let mut turns = (0..PluginTurn::COUNT).map(|_| match turn.pass() {
             PluginTurn::Question => self.questions.pop().map(PluginWork::Answer),
             PluginTurn::Round => (Self::lower(&self.round) && !is_closing).then_some(PluginWork::Round),
-            PluginTurn::Facts => self.facts.pop().map(PluginWork::Tell),
+            PluginTurn::Facts => self.facts.pop().map(PluginWork::RequestEnded),
         });
         turns.find_map(|work| work).or_else(|| is_closing.then_some(PluginWork::Stop))
     }
@@ -201,7 +202,7 @@ mod tests {
             PluginWork::Start => "start",
             PluginWork::Answer(_) => "answer",
             PluginWork::Round => "round",
-            PluginWork::Tell(_) => "tell",
+            PluginWork::RequestEnded(_) => "request_ended",
             PluginWork::Stop => "stop",
         }
     }
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn traffic_does_not_keep_questions_away_and_the_end_comes_last() {
         let inbox = PluginInbox::new();
-        (0..2).for_each(|_| inbox.tell(facts()));
+        (0..2).for_each(|_| inbox.push_facts(facts()));
         inbox.order_round();
         inbox.order_round();
         assert!(inbox.ask(Arc::new(PluginQuestion::new(b"", b""))));
@@ -222,13 +223,13 @@ mod tests {
         assert_eq!(names(&inbox, 3), ["start", "answer", "round"]);
         inbox.close();
         inbox.order_round();
-        assert_eq!(names(&inbox, 4), ["tell", "tell", "stop", "stop"]);
+        assert_eq!(names(&inbox, 4), ["request_ended", "request_ended", "stop", "stop"]);
     }
 
     #[test]
     fn no_kind_of_work_keeps_the_others_away_however_much_there_is() {
         let inbox = PluginInbox::new();
-        (0..9).for_each(|_| inbox.tell(facts()));
+        (0..9).for_each(|_| inbox.push_facts(facts()));
         assert!((0..9).all(|_| inbox.ask(Arc::new(PluginQuestion::new(b"", b"")))));
         let mut turn = PluginTurn::default();
         let taken = (0..9).map(|_| {
@@ -237,7 +238,7 @@ mod tests {
             name(&inbox.next(&mut turn))
         });
         let taken: Vec<_> = taken.collect();
-        assert_eq!(taken, ["answer", "round", "tell"].repeat(3));
+        assert_eq!(taken, ["answer", "round", "request_ended"].repeat(3));
     }
 
     #[test]
@@ -246,7 +247,7 @@ mod tests {
         let question = || Arc::new(PluginQuestion::new(b"", b""));
         assert!((0..PLUGIN_REQUESTS_MAX).all(|_| inbox.ask(question())));
         assert!(!inbox.ask(question()));
-        (0..PLUGIN_FACTS_MAX + 3).for_each(|_| inbox.tell(facts()));
+        (0..PLUGIN_FACTS_MAX + 3).for_each(|_| inbox.push_facts(facts()));
         assert_eq!(inbox.lost_total(), 3);
     }
 
@@ -266,7 +267,7 @@ mod tests {
     fn a_sleeper_is_woken_by_each_kind_of_work() {
         let inbox = Arc::new(PluginInbox::new());
         let wakes: [&dyn Fn(); 4] =
-            [&|| inbox.start(), &|| inbox.order_round(), &|| inbox.tell(facts()), &|| inbox.close()];
+            [&|| inbox.start(), &|| inbox.order_round(), &|| inbox.push_facts(facts()), &|| inbox.close()];
         for wake in wakes {
             let sleeper = Arc::clone(&inbox);
             let thread = std::thread::spawn(move || drop(sleeper.next(&mut PluginTurn::default())));

@@ -9,7 +9,6 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `plugin`, `call` | the callbacks of a plugin, and their names |
 //! | `health` | the health of a plugin; time is an argument |
 //! | `families` | its metrics, reduced to a valid page |
 //! | `answers` | its configuration and its pages, checked |
@@ -22,27 +21,28 @@
 //! | `set` | all plugins |
 
 mod answers;
-mod call;
 mod families;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod handle;
 mod health;
 mod inbox;
-mod plugin;
 mod question;
 mod set;
 mod signal;
 mod thread;
 mod trouble;
 
-pub use answers::{AnswerRefusal, PluginConfig, PluginPage};
-pub use call::PluginCall;
-pub use families::{MetricRefusal, PluginFamily, PluginMetricKind, PluginMetrics, PluginSample};
+pub use answers::{PluginConfig, PluginPage};
+pub use families::{MetricRefusal, PluginFamily, PluginMetrics, PluginSample};
 pub use handle::PluginReading;
-pub use health::{HealthChange, HealthReport, PluginHealth};
+pub use health::HealthChange;
 pub use inbox::{PluginInbox, PluginTurn, PluginWork};
-pub use plugin::{Plugin, PluginAbout, PluginCallbacks, RequestFacts};
 pub use question::{PageOutcome, PluginQuestion};
 pub use set::{PageTicket, PluginAsked, PluginSet, PluginStartError};
 pub use thread::PluginEvents;
+
+pub use svc_types::{
+    AnswerRefusal, ConfigSink, HealthReport, MetricSink, PageSink, Plugin, PluginAbout, PluginCall,
+    PluginCallbacks, PluginHealth, PluginMetricKind, RequestFacts,
+};

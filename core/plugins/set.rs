@@ -1,7 +1,7 @@
 //! All plugins of the server.
 //!
 //! ```text
-//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, tell──▶ ──end──▶ ended, or left behind
+//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, request_ended──▶ ──end──▶ ended, or left behind
 //!              └──error, or a stop signal──▶ ended, or left behind
 //! ```
 //!
@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
+use svc_types::{Plugin, PluginAbout, PluginCall, PluginHealth, RequestFacts};
+
 use crate::config::is_plugin_name;
 use crate::limits::{PLUGIN_INIT_TIMEOUT, PLUGIN_PAGE_TIMEOUT, PLUGIN_STACK_BYTES, THREAD_EXIT_GRACE};
 use crate::sync::idle_workers::Wake;
@@ -23,10 +25,8 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, ThreadBuilder};
 use crate::time::{self, Clock};
 
-use super::call::PluginCall;
 use super::handle::{PluginHandle, PluginReading};
-use super::health::{HealthNews, PluginHealth};
-use super::plugin::{Plugin, RequestFacts};
+use super::health::HealthNews;
 use super::question::{PageOutcome, PluginQuestion};
 use super::signal::{MilestoneWatch, WaitEnd, is_stop_wanted, milestone};
 use super::thread::{PluginEvents, PluginThread};
@@ -139,7 +139,7 @@ impl PluginSet {
             self.abandon(running, &error);
             return Err(error);
         }
-        let wants_requests = running.iter().any(|plugin| plugin.handle.about.callbacks.request_ended);
+        let wants_requests = running.iter().any(|plugin| plugin.handle.wants_requests());
         let events = Arc::clone(events);
         let installed = InstalledPlugins { plugins: running, wants_requests, events, clock };
         let is_first = self.installed.set(installed).is_ok();
@@ -190,8 +190,8 @@ impl PluginSet {
     /// Passes the record of a request to the plugins that subscribe to it.
     pub fn request_ended(&self, facts: RequestFacts) {
         let facts = Arc::new(facts);
-        for plugin in self.plugins().filter(|plugin| plugin.handle.about.callbacks.request_ended) {
-            plugin.handle.inbox.tell(Arc::clone(&facts));
+        for plugin in self.plugins().filter(|plugin| plugin.handle.wants_requests()) {
+            plugin.handle.inbox.push_facts(Arc::clone(&facts));
         }
     }
 
@@ -245,7 +245,7 @@ impl PluginSet {
     }
 
     /// Returns name, version and path of each installed plugin.
-    pub fn abouts(&self) -> impl Iterator<Item = &super::plugin::PluginAbout> {
+    pub fn abouts(&self) -> impl Iterator<Item = &PluginAbout> {
         self.plugins().map(|plugin| &plugin.handle.about)
     }
 
@@ -261,7 +261,9 @@ impl PluginSet {
 
     fn with_pages(&self, name: &[u8]) -> Option<&Arc<PluginHandle>> {
         let mut handles = self.plugins().map(|plugin| &plugin.handle);
-        handles.find(|handle| handle.about.name.as_bytes() == name && handle.about.callbacks.serve)
+        handles.find(|handle| {
+            handle.about.name.as_bytes() == name && handle.about.callbacks.has(PluginCall::Serve)
+        })
     }
 
     fn plugins(&self) -> impl Iterator<Item = &RunningPlugin> {

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 
 use super::*;
-use crate::plugins::call::PluginCall::{Config, Health, Init, Metrics, RequestEnded, Serve, Start, Stop};
+use crate::plugins::PluginCall::{Config, Health, Init, Metrics, RequestEnded, Serve, Start, Stop};
 use crate::plugins::fixture::PluginScript;
 
 /// The callbacks that run while the server serves.

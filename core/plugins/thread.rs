@@ -6,16 +6,17 @@
 
 use std::time::Instant;
 
+use svc_types::{HealthReport, Plugin, PluginCall, PluginHealth, RequestFacts};
+
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
 use crate::time::Clock;
 
-use super::call::PluginCall;
+use super::answers::{PluginConfig, PluginPage};
 use super::families::PluginMetrics;
 use super::handle::PluginHandle;
-use super::health::{HealthChange, HealthReport, PluginHealth};
+use super::health::HealthChange;
 use super::inbox::{PluginTurn, PluginWork};
-use super::plugin::{Plugin, RequestFacts};
 use super::question::{PageOutcome, PluginQuestion};
 use super::signal::Milestone;
 use super::trouble::TroubleLog;
@@ -62,8 +63,8 @@ impl PluginThread {
                 PluginWork::Answer(question) if is_started => self.answer(&question),
                 PluginWork::Answer(question) => self.hand_over(&question, PageOutcome::Late),
                 PluginWork::Round if is_started => self.ask_round(),
-                PluginWork::Tell(facts) if is_started => self.tell(&facts),
-                PluginWork::Round | PluginWork::Tell(_) => {}
+                PluginWork::RequestEnded(facts) if is_started => self.request_ended(&facts),
+                PluginWork::Round | PluginWork::RequestEnded(_) => {}
                 PluginWork::Stop => break,
             }
         }
@@ -91,14 +92,14 @@ impl PluginThread {
 
     /// Runs the periodic callbacks.
     fn ask_round(&mut self) {
-        let has = self.handle.about.callbacks;
-        if has.health {
+        let callbacks = self.handle.about.callbacks;
+        if callbacks.has(PluginCall::Health) {
             self.ask_health();
         }
-        if has.metrics {
+        if callbacks.has(PluginCall::Metrics) {
             self.ask_metrics();
         }
-        if has.config {
+        if callbacks.has(PluginCall::Config) {
             self.ask_config();
         }
     }
@@ -126,9 +127,13 @@ impl PluginThread {
     }
 
     fn ask_config(&mut self) {
+        let mut config = None;
+        let mut report =
+            |json: &[u8]| PluginConfig::checked(json).map(|checked| config = Some(checked.into_object()));
+        let is_answered = self.call(PluginCall::Config, |plugin| plugin.config(&mut report)).is_some();
         // After an error, the previous configuration stays.
-        if let Some(config) = self.call(PluginCall::Config, |plugin| plugin.config()) {
-            self.handle.set_config(config.into_object());
+        if let Some(config) = config.filter(|_| is_answered) {
+            self.handle.set_config(config);
         }
     }
 
@@ -136,7 +141,14 @@ impl PluginThread {
         if !question.is_open() {
             return;
         }
-        let page = self.call(PluginCall::Serve, |plugin| plugin.serve(&question.path, &question.query));
+        let mut page = None;
+        let mut take = |status: i32, content_type: &[u8], body: &[u8]| {
+            PluginPage::checked(status, content_type, body.to_vec()).map(|checked| page = Some(checked))
+        };
+        let (path, query) = (&question.path, &question.query);
+        let is_answered =
+            self.call(PluginCall::Serve, |plugin| plugin.serve(path, query, &mut take)).is_some();
+        let page = page.filter(|_| is_answered);
         self.hand_over(question, page.map_or(PageOutcome::Failed, PageOutcome::Page));
     }
 
@@ -146,7 +158,7 @@ impl PluginThread {
         }
     }
 
-    fn tell(&mut self, facts: &RequestFacts) {
+    fn request_ended(&mut self, facts: &RequestFacts) {
         self.call(PluginCall::RequestEnded, |plugin| plugin.request_ended(facts));
     }
 

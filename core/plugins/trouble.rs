@@ -4,23 +4,23 @@
 
 use std::time::Instant;
 
-use crate::limits::TROUBLE_RECORD_PAUSE;
+use svc_types::PluginCall;
 
-use super::call::PluginCall;
+use crate::limits::TROUBLE_RECORD_PAUSE;
 
 /// When an error of each callback was last logged.
 #[derive(Debug, Default)]
 pub(super) struct TroubleLog {
-    told_at: [Option<Instant>; PluginCall::COUNT],
+    logged_at: [Option<Instant>; PluginCall::ALL.len()],
 }
 
 impl TroubleLog {
     /// Returns whether an error of `call` should be logged now.
     pub(super) fn is_news(&mut self, call: PluginCall, now: Instant) -> bool {
-        let told_at = &mut self.told_at[call as usize];
-        let is_news = told_at.is_none_or(|at| now.saturating_duration_since(at) >= TROUBLE_RECORD_PAUSE);
+        let logged_at = &mut self.logged_at[call as usize];
+        let is_news = logged_at.is_none_or(|at| now.saturating_duration_since(at) >= TROUBLE_RECORD_PAUSE);
         if is_news {
-            *told_at = Some(now);
+            *logged_at = Some(now);
         }
         is_news
     }
@@ -35,9 +35,9 @@ mod tests {
     #[test]
     fn each_callback_has_a_record_a_minute() {
         let (mut log, start) = (TroubleLog::default(), crate::time::now());
-        let told = [0, 1, 59, 60, 61, 119, 120]
+        let logged = [0, 1, 59, 60, 61, 119, 120]
             .map(|seconds| log.is_news(PluginCall::Health, start + Duration::from_secs(seconds)));
-        assert_eq!(told, [true, false, false, true, false, false, true]);
+        assert_eq!(logged, [true, false, false, true, false, false, true]);
         assert!(log.is_news(PluginCall::Stop, start));
     }
 }

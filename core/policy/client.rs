@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use crate::http::Head;
-use crate::http::forwarded::{self, Hop, Lines, Told};
+use crate::http::forwarded::{self, ForwardedElement, Hop, Lines};
 
 /// The client of a request, as reported by trusted proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl TrustedProxies {
     }
 
     /// Returns whether to trust the trace context of this peer: a trusted proxy, or any peer if no proxy is configured.
-    pub fn believes_traces(&self, address: IpAddr) -> bool {
+    pub fn trusts_traces_of(&self, address: IpAddr) -> bool {
         self.0.is_empty() || self.trusts(address)
     }
 
@@ -68,31 +68,35 @@ impl TrustedProxies {
         }
         let lines = |name: &'static str| -> Lines<'_> { head.header_values(name).collect() };
         let standard = lines("forwarded");
-        let (addr, told) = if standard.is_empty() {
+        let (addr, element) = if standard.is_empty() {
             let addresses = lines("x-forwarded-for");
-            let (addr, told, place) = self.walk(peer, forwarded::x_forwarded_for(&addresses));
+            let (addr, element, place) = self.walk(peer, forwarded::x_forwarded_for(&addresses));
             let beside = |name| forwarded::beside(&lines(name), place);
             let https = beside("x-forwarded-proto").and_then(forwarded::scheme);
             let host = beside("x-forwarded-host").and_then(forwarded::host).map(<[u8]>::to_vec);
             let port = beside("x-forwarded-port").and_then(forwarded::port);
-            (addr, Told { https, host, port, ..told })
+            (addr, ForwardedElement { https, host, port, ..element })
         } else {
-            let (addr, told, _) = self.walk(peer, forwarded::forwarded(&standard));
-            (addr, Told { port: None, ..told })
+            let (addr, element, _) = self.walk(peer, forwarded::forwarded(&standard));
+            (addr, ForwardedElement { port: None, ..element })
         };
-        let port = told.port.or_else(|| port_asked(&told, https, head));
-        Client { addr, https: told.https.unwrap_or(https), host: told.host, port }
+        let port = element.port.or_else(|| port_asked(&element, https, head));
+        Client { addr, https: element.https.unwrap_or(https), host: element.host, port }
     }
 
     /// Walks the hops while they are trusted. Returns the client's address, the entry that describes its request, and
     /// the position of that entry from the right.
-    fn walk(&self, peer: SocketAddr, hops: impl Iterator<Item = Hop>) -> (SocketAddr, Told, usize) {
-        let (mut client, mut entry, mut place) = (peer, Told::default(), 0);
+    fn walk(
+        &self,
+        peer: SocketAddr,
+        hops: impl Iterator<Item = Hop>,
+    ) -> (SocketAddr, ForwardedElement, usize) {
+        let (mut client, mut entry, mut place) = (peer, ForwardedElement::default(), 0);
         for (at, hop) in hops.enumerate() {
-            let Hop::Told(told) = hop else { break };
-            let hop = told.address.map(|address| SocketAddr::new(address, told.port.unwrap_or(0)));
+            let Hop::Known(element) = hop else { break };
+            let hop = element.address.map(|address| SocketAddr::new(address, element.port.unwrap_or(0)));
             // The author of this entry is trusted: it describes how the request arrived, even if it hides the address.
-            (entry, place) = (told, at);
+            (entry, place) = (element, at);
             let Some(hop) = hop else { break };
             client = hop;
             if !self.trusts(hop.ip()) {
@@ -105,9 +109,9 @@ impl TrustedProxies {
 
 /// Returns the port that a client connected to if no proxy reports it: that of the host, or the default port of the
 /// scheme. `None` if proxies report neither.
-fn port_asked(told: &Told, https: bool, head: &Head) -> Option<u16> {
-    let usual = if told.https.unwrap_or(https) { 443 } else { 80 };
-    match (&told.host, told.https) {
+fn port_asked(element: &ForwardedElement, https: bool, head: &Head) -> Option<u16> {
+    let usual = if element.https.unwrap_or(https) { 443 } else { 80 };
+    match (&element.host, element.https) {
         (Some(host), _) => Some(port_of(host).unwrap_or(usual)),
         (None, Some(_)) => Some(head.host().and_then(port_of).unwrap_or(usual)),
         (None, None) => None,

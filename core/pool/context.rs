@@ -57,8 +57,8 @@ impl<J: Job> WorkerContext<J> {
 
     /// Reports that the worker does not use the cache that workers share. Must be called before
     /// [`booted`](Self::booted).
-    pub fn stay_outside(&self) {
-        self.own().stay_outside();
+    pub fn run_uncached(&self) {
+        self.own().run_uncached();
     }
 
     /// Returns what the worker does next.

@@ -4,6 +4,8 @@
 //! dropped on that thread. It requires that a worker settles each job it takes; one that it does not settle
 //! [fails](Job::fail).
 
+use svc_types::OpcacheFacts;
+
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
 
@@ -12,7 +14,6 @@ use super::context::WorkerContext;
 use super::events::RecycleReason;
 use super::job::Job;
 use super::probe::ThreadProbe;
-use super::renewal::SharedCacheFacts;
 
 /// Makes workers, one for each thread.
 pub trait Engine<J: Job>: Send + Sync + 'static {
@@ -24,7 +25,7 @@ pub trait Engine<J: Job>: Send + Sync + 'static {
     fn start(&self, slot: usize) -> Result<Started<J>, WorkerStartError>;
 
     /// Returns the state of the cache that persistent workers share; `None` if they share none.
-    fn cache(&self) -> Option<SharedCacheFacts> {
+    fn cache(&self) -> Option<OpcacheFacts> {
         None
     }
 }

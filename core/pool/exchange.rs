@@ -15,7 +15,7 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 use crate::time;
 
 use super::job::{Job, NotClaimed};
-use super::mailbox::{End, Mailbox, Origin, Part, ReplyBatch, ReplyHead};
+use super::mailbox::{End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead};
 use super::request::CompleteRequest;
 
 /// Identifies the stream of a reply to the io thread that waits for it.
@@ -59,7 +59,7 @@ pub struct Exchange {
     waited_us: AtomicU64,
     client_left: AtomicBool,
     /// Whether a worker runs it although its client disconnected before.
-    runs_for_nobody: AtomicBool,
+    is_detached: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
     /// Whether its worker broke off the reply.
@@ -89,7 +89,7 @@ impl Exchange {
             key,
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
-            runs_for_nobody: AtomicBool::new(false),
+            is_detached: AtomicBool::new(false),
             serial: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
             coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
@@ -119,14 +119,14 @@ impl Exchange {
         }
         if self.state.claim().map_err(|_| Gone)? == ExchangeStage::Orphaned {
             // Relaxed: only its worker reads it.
-            self.runs_for_nobody.store(true, Ordering::Relaxed);
+            self.is_detached.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Returns whether a worker runs it although its client disconnected before.
-    pub fn runs_for_nobody(&self) -> bool {
-        self.runs_for_nobody.load(Ordering::Relaxed)
+    pub fn is_detached(&self) -> bool {
+        self.is_detached.load(Ordering::Relaxed)
     }
 
     /// Returns whether it still waits for a worker after its client has disconnected.
@@ -246,15 +246,17 @@ impl Exchange {
     /// broken end otherwise. Returns false if no answer is due, or another thread is sending it.
     pub fn overrun(&self) -> bool {
         // Under the mailbox's lock, so that a thread that sees it as overdue also finds the answer.
-        let tell = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
+        let notice = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
             ExchangeStage::Running => {
                 let head = bare_head(504, Origin::TimeLimit);
                 Some(ReplyBatch::default().after(head).before(End::Complete))
             }
             _ => Some(ReplyBatch::default().before(End::Broken)),
         });
-        self.tell(tell == Some(true));
-        tell.is_some()
+        if let Some(notice) = notice {
+            self.give(notice);
+        }
+        notice.is_some()
     }
 
     /// Takes all parts of the reply that are ready, with their share of the memory of all replies. Called by the io
@@ -278,14 +280,14 @@ impl Exchange {
     }
 
     /// Gives it no client: a worker runs it, and nobody reads its reply. Called before it is offered.
-    pub fn detach(&self) {
+    pub fn begin_without_client(&self) {
         let found = self.stop_reading(self.state.abandon());
-        debug_assert!(found == ExchangeStage::Queued, "detached after its offer: {found:?}");
+        debug_assert!(found == ExchangeStage::Queued, "without a client after its offer: {found:?}");
     }
 
     /// Returns whether a worker runs it, and it never had a client.
-    pub fn is_detached(&self) -> bool {
-        self.runs_for_nobody() && !self.client_left()
+    pub fn has_no_client(&self) -> bool {
+        self.is_detached() && !self.client_left()
     }
 
     fn stop_reading(&self, found: ExchangeStage) -> ExchangeStage {
@@ -356,23 +358,21 @@ impl Exchange {
     }
 
     fn put(&self, part: Part) -> Result<(), Gone> {
-        let tell = self.reply.put(part).map_err(|_| Gone)?;
-        self.tell(tell);
+        self.give(self.reply.put(part).map_err(|_| Gone)?);
         Ok(())
     }
 
     fn deliver(&self, mut delivery: ReplyBatch) -> Result<(), Gone> {
         loop {
-            let tell = self.reply.deliver(&mut delivery).map_err(|_| Gone)?;
-            self.tell(tell);
+            self.give(self.reply.deliver(&mut delivery).map_err(|_| Gone)?);
             if delivery.is_done() {
                 return Ok(());
             }
         }
     }
 
-    fn tell(&self, tell: bool) {
-        if tell {
+    fn give(&self, notice: ReaderNotice) {
+        if notice == ReaderNotice::Due {
             self.notify.reply_ready(self.key);
         }
     }

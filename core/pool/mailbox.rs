@@ -170,6 +170,23 @@ impl ReplyBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
+/// Whether the reader must be notified of parts that were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReaderNotice {
+    /// The reader must be notified.
+    Due,
+    /// The reader was notified before, and has not collected since.
+    Pending,
+}
+
+/// The result of an attempt to add parts.
+enum Attempt {
+    /// Parts were added.
+    Added(ReaderNotice),
+    /// There is no room in memory.
+    NoRoom,
+}
+
 /// The mailbox of one exchange. It has one writer, the worker, and one reader, the io thread.
 #[derive(Debug)]
 pub struct Mailbox {
@@ -189,7 +206,7 @@ struct MailboxInner {
     /// The file that the writer appends to, until it is long enough to be followed by a new one.
     spool_file: Option<Arc<SpoolFile>>,
     /// Whether the reader was notified about parts that it has not collected.
-    told: bool,
+    is_notified: bool,
     closed: bool,
     /// Whether a head was added.
     has_head: bool,
@@ -203,39 +220,39 @@ impl Mailbox {
         Self { inner: ShortLock::default(), room: EventCount::new(), spool }
     }
 
-    /// Adds a part that is not data; returns whether the reader must be notified.
+    /// Adds a part that is not data.
     ///
     /// # Errors
     ///
     /// [`Closed`] if the mailbox accepts no more parts.
-    pub fn put(&self, part: Part) -> Result<bool, Closed> {
+    pub fn put(&self, part: Part) -> Result<ReaderNotice, Closed> {
         debug_assert!(!matches!(part, Part::Data(_) | Part::Spooled(_)), "data has to be counted");
         let mut inner = self.open()?;
         inner.parts.push_back(part);
-        Ok(inner.tell())
+        Ok(inner.notice())
     }
 
     /// Adds as much of `delivery` as there is room for: in memory, else on disk, else when the reader makes room. May
-    /// wait for the disk, and for the reader without limit; a reader that leaves ends the wait. Returns whether the
-    /// reader must be notified, which must happen before the rest is delivered.
+    /// wait for the disk, and for the reader without limit; a reader that leaves ends the wait. A notice that is due must
+    /// be given before the rest is delivered.
     ///
     /// # Errors
     ///
     /// [`Closed`] if the mailbox accepts no more parts.
-    pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
+    pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<ReaderNotice, Closed> {
         loop {
-            if let Some(tell) = self.put_all(delivery)? {
-                return Ok(tell);
+            if let Attempt::Added(notice) = self.put_all(delivery)? {
+                return Ok(notice);
             }
             if let Ok(part) = self.spooled(delivery.rest()) {
                 return self.put_spooled(part, delivery);
             }
             let ticket = self.room.prepare_wait();
             match self.put_slice(delivery) {
-                Ok(None) => self.room.wait(&ticket),
-                Ok(Some(tell)) => {
+                Ok(Attempt::NoRoom) => self.room.wait(&ticket),
+                Ok(Attempt::Added(notice)) => {
                     self.room.cancel_wait(ticket);
-                    return Ok(tell);
+                    return Ok(notice);
                 }
                 Err(closed) => {
                     self.room.cancel_wait(ticket);
@@ -256,7 +273,7 @@ impl Mailbox {
     /// Takes all parts that are ready, in order, with their share of the memory of all replies.
     pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
         let mut inner = self.inner.lock();
-        inner.told = false;
+        inner.is_notified = false;
         inner.memory_bytes = 0;
         into.append(&mut inner.parts);
         let share = std::mem::take(&mut inner.share);
@@ -278,18 +295,18 @@ impl Mailbox {
     }
 
     /// Ends the reply on the writer's behalf with the result of `answer`; the argument of `answer` is whether the head
-    /// was sent. The writer can add no parts afterwards. Returns whether the reader must be notified; `None` if `answer`
-    /// returned `None`.
-    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<bool> {
+    /// was sent. The writer can add no parts afterwards. Returns `None` if `answer` did, or if the mailbox accepts no more
+    /// parts.
+    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<ReaderNotice> {
         let mut inner = self.open().ok()?;
         let mut delivery = answer(inner.has_head)?;
         debug_assert!(delivery.rest().is_empty(), "data has to be counted");
         inner.push(&mut delivery, Vec::new());
         inner.cut = true;
-        let tell = inner.tell();
+        let notice = inner.notice();
         drop(inner);
         self.room.notify_all();
-        Some(tell)
+        Some(notice)
     }
 
     /// Returns whether the reader has left.
@@ -303,7 +320,7 @@ impl Mailbox {
     }
 
     /// Adds all of `delivery` if there is room for its bytes in memory.
-    fn put_all(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
+    fn put_all(&self, delivery: &mut ReplyBatch) -> Result<Attempt, Closed> {
         let mut inner = self.open()?;
         let len = delivery.rest().len();
         let has_room = len == 0
@@ -311,23 +328,23 @@ impl Mailbox {
                 && len <= REPLY_PIECE_MAX
                 && inner.share.try_take(&self.spool, len as u64));
         if !has_room {
-            return Ok(None);
+            return Ok(Attempt::NoRoom);
         }
         let bytes = delivery.take_rest();
         inner.push(delivery, bytes);
-        Ok(Some(inner.tell()))
+        Ok(Attempt::Added(inner.notice()))
     }
 
     /// Adds a few bytes regardless of the budgets, unless the reader already has bytes to read.
-    fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
+    fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Attempt, Closed> {
         let mut inner = self.open()?;
         if inner.memory_bytes > 0 {
-            return Ok(None);
+            return Ok(Attempt::NoRoom);
         }
         let bytes = delivery.take_slice(2 * REPLY_GATHER_MAX);
         inner.share.take(&self.spool, bytes.len() as u64);
         inner.push(delivery, bytes);
-        Ok(Some(inner.tell()))
+        Ok(Attempt::Added(inner.notice()))
     }
 
     /// Writes `bytes` to the spool file. Only the writer calls it, so that the file has a single appender.
@@ -345,7 +362,7 @@ impl Mailbox {
         Ok(SpooledPart { file, offset, len: bytes.len() as u64 })
     }
 
-    fn put_spooled(&self, part: SpooledPart, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
+    fn put_spooled(&self, part: SpooledPart, delivery: &mut ReplyBatch) -> Result<ReaderNotice, Closed> {
         let mut inner = self.open()?;
         drop(delivery.take_rest());
         inner.spool_file = Some(Arc::clone(&part.file));
@@ -355,7 +372,7 @@ impl Mailbox {
             _ => inner.parts.push_back(Part::Spooled(part)),
         }
         inner.parts.extend(delivery.end.take().map(Part::End));
-        Ok(inner.tell())
+        Ok(inner.notice())
     }
 }
 
@@ -377,9 +394,9 @@ impl MailboxInner {
         self.parts.extend(delivery.head.take().map(Part::Head));
     }
 
-    /// Returns whether the reader must be notified.
-    fn tell(&mut self) -> bool {
-        !std::mem::replace(&mut self.told, true)
+    /// Returns whether the reader must be notified, which the caller then does.
+    fn notice(&mut self) -> ReaderNotice {
+        if std::mem::replace(&mut self.is_notified, true) { ReaderNotice::Pending } else { ReaderNotice::Due }
     }
 }
 
@@ -394,7 +411,7 @@ mod tests {
         Mailbox::new(Spool::new(std::env::temp_dir(), spool_bytes_max))
     }
 
-    fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
+    fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<ReaderNotice, Closed> {
         mailbox.deliver(&mut ReplyBatch::of(bytes))
     }
 
@@ -407,10 +424,10 @@ mod tests {
     #[test]
     fn the_reader_is_told_once_until_it_collects() {
         let mailbox = mailbox(0);
-        assert_eq!(put_data(&mailbox, vec![1]), Ok(true));
-        assert_eq!(put_data(&mailbox, vec![2]), Ok(false));
+        assert_eq!(put_data(&mailbox, vec![1]), Ok(ReaderNotice::Due));
+        assert_eq!(put_data(&mailbox, vec![2]), Ok(ReaderNotice::Pending));
         assert_eq!(collected(&mailbox).len(), 2);
-        assert_eq!(mailbox.put(Part::End(End::Complete)), Ok(true));
+        assert_eq!(mailbox.put(Part::End(End::Complete)), Ok(ReaderNotice::Due));
     }
 
     fn plain(status: u16) -> ReplyHead {
@@ -428,7 +445,7 @@ mod tests {
             assert!(has_head);
             Some(ReplyBatch::default().before(End::Broken))
         });
-        assert_eq!(cut, Some(false), "the reader has been told already");
+        assert_eq!(cut, Some(ReaderNotice::Pending), "the reader has been notified already");
         assert_eq!(put_data(&mailbox, vec![3]), Err(Closed));
         assert_eq!(mailbox.put(Part::End(End::Complete)), Err(Closed));
         let parts = collected(&mailbox);
@@ -499,7 +516,7 @@ mod tests {
         let mut delivery = ReplyBatch::of(bytes.clone()).after(head).before(End::Complete);
         let (mut read, mut slices) = (Vec::new(), 0);
         while !delivery.is_done() {
-            assert_eq!(mailbox.deliver(&mut delivery), Ok(true));
+            assert_eq!(mailbox.deliver(&mut delivery), Ok(ReaderNotice::Due));
             for part in collected(&mailbox) {
                 match part {
                     Part::Head(_) => assert!(read.is_empty()),

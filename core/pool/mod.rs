@@ -1,8 +1,8 @@
-//! The pool: threads that take jobs off a queue and run them through an engine.
+//! The worker pool: threads that claim jobs from a queue and run them with an [`Engine`].
 //!
-//! A job is claimed once and settled once ([`Job`] says by whom); a worker that dies loses the jobs it held and no
-//! others. The pool depends on neither sockets nor PHP; the engine is a trait, and so is the job. [`Exchange`] is the
-//! job of the HTTP server, whose client is a [`Notify`].
+//! Each job is claimed by one worker and settled once ([`Job`] says by whom); a worker that dies loses only the jobs that
+//! it has claimed. Engine and job are traits, so that the pool depends on neither PHP nor sockets. The job of the HTTP
+//! server is an [`Exchange`], which notifies the I/O thread of its client through [`Notify`].
 //!
 //! | file | noun |
 //! |---|---|
@@ -58,11 +58,11 @@ pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerSta
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
-pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
+pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
 pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};
 pub use relief::relieved;
-pub use renewal::{Renewal, RenewalSample, RenewalStep, SharedCacheFacts};
+pub use renewal::{Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
@@ -73,3 +73,5 @@ pub use stuck::{Finding, HeldJob, StuckKind};
 pub use supervisor::{Supervisor, SupervisorNews, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use workers::{PoolFacts, Probation, WorkerPool};
+
+pub use svc_types::OpcacheFacts;

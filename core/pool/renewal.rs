@@ -2,7 +2,7 @@
 //!
 //! A worker uses the cache from its boot to its end, so a renewal must replace all workers. Since a replacement boots
 //! before an old worker leaves, the replacements cannot use the cache while an old worker lives. It therefore takes two
-//! rolling restarts: the first brings workers that are outsiders to the cache; the second, once the last user has gone,
+//! rolling restarts: the first brings workers that do not use the cache; the second, once the last user has gone,
 //! brings workers that use the new cache. The pool never stops serving. Old workers that linger delay only the second
 //! restart.
 //!
@@ -20,27 +20,17 @@
 
 use std::time::{Duration, Instant};
 
-/// The state of the cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SharedCacheFacts {
-    /// Whether it must be renewed.
-    pub is_stale: bool,
-    /// The number of workers that use it, including those that boot and those that linger.
-    pub users: usize,
-    /// Whether it has other users now: a request in classic mode, a worker that boots, or a task that was dispatched
-    /// from it.
-    pub is_occupied: bool,
-}
+use svc_types::OpcacheFacts;
 
 /// The state of the pool and its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenewalSample {
     /// The cache.
-    pub cache: SharedCacheFacts,
+    pub cache: OpcacheFacts,
     /// The number of workers that serve, use the cache, and were not ordered to end.
     pub active_users: usize,
     /// The number of those that do not use the cache, because a renewal was wanted when they booted.
-    pub active_outsiders: usize,
+    pub active_uncached: usize,
 }
 
 /// The next step of a renewal.
@@ -61,7 +51,7 @@ pub struct Renewal {
     /// No restart begins before this time.
     rest_until: Option<Instant>,
     held_since: Option<Instant>,
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The number of rolling restarts that may follow each other immediately: two renewals.
@@ -82,19 +72,19 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache, active_users, active_outsiders } = sample;
-        let SharedCacheFacts { is_stale, users, is_occupied } = cache;
+        let RenewalSample { cache, active_users, active_uncached } = sample;
+        let OpcacheFacts { is_stale, users, is_occupied } = cache;
         let is_held = is_stale && users > 0 && active_users == 0;
         if is_held {
             return self.hold(now);
         }
-        (self.held_since, self.is_told) = (None, false);
+        (self.held_since, self.is_reported) = (None, false);
         // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While the cache
-        // has other users, that worker would boot as an outsider again; if those are requests, the next one renews it.
+        // has other users, that worker would boot uncached again; if those are requests, the next one renews it.
         let wants_restart = if is_stale {
-            active_users > 0 || (active_outsiders > 0 && !is_occupied)
+            active_users > 0 || (active_uncached > 0 && !is_occupied)
         } else {
-            active_outsiders > 0
+            active_uncached > 0
         };
         (wants_restart && self.may_restart(now)).then(|| self.restart(now))
     }
@@ -113,8 +103,8 @@ impl Renewal {
     /// Handles a renewal that old workers delay.
     fn hold(&mut self, now: Instant) -> Option<RenewalStep> {
         let held_since = *self.held_since.get_or_insert(now);
-        let is_news = !self.is_told && now.saturating_duration_since(held_since) >= HELD_MIN;
-        self.is_told |= is_news;
+        let is_news = !self.is_reported && now.saturating_duration_since(held_since) >= HELD_MIN;
+        self.is_reported |= is_news;
         is_news.then_some(RenewalStep::Held)
     }
 
@@ -143,15 +133,15 @@ impl Renewal {
 mod tests {
     use super::*;
 
-    /// A stale cache with this many lingering users, active users and active outsiders.
-    fn stale(lingering: usize, active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_outsiders }
+    /// A stale cache with this many lingering users, active users and active uncached workers.
+    fn stale(lingering: usize, active_users: usize, active_uncached: usize) -> RenewalSample {
+        let cache = OpcacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
+        RenewalSample { cache, active_users, active_uncached }
     }
 
-    fn fresh(active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: false, users: active_users, is_occupied: false };
-        RenewalSample { cache, active_users, active_outsiders }
+    fn fresh(active_users: usize, active_uncached: usize) -> RenewalSample {
+        let cache = OpcacheFacts { is_stale: false, users: active_users, is_occupied: false };
+        RenewalSample { cache, active_users, active_uncached }
     }
 
     #[test]
@@ -176,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn outsiders_wait_while_requests_use_the_cache() {
+    fn uncached_workers_wait_while_requests_use_the_cache() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(
             renewal.decide(occupied(stale(0, 2, 0)), now),
@@ -200,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn outsiders_that_were_left_when_the_cache_was_renewed_by_chance_are_replaced() {
+    fn uncached_workers_that_were_left_when_the_cache_was_renewed_by_chance_are_replaced() {
         let (mut renewal, now) = (Renewal::default(), crate::time::now());
         assert_eq!(renewal.decide(fresh(1, 3), now), Some(RenewalStep::Restart));
     }

@@ -14,7 +14,7 @@ use super::recorder::ReplyRecorder;
 #[derive(Debug)]
 pub struct CompleteRequest {
     /// The parsed head.
-    pub head: Head,
+    pub head: Arc<Head>,
     /// The body, read to its end.
     pub body: Body,
     /// The script, and how the path was split to find it.
@@ -34,7 +34,7 @@ pub struct CompleteRequest {
     /// Its span, if it is recorded.
     pub span: Option<Arc<RequestSpan>>,
     /// The request ID in logs and in `svc_request_id()`.
-    pub request_id: String,
+    pub request_id: Arc<str>,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
     /// Records its reply, for the response cache.

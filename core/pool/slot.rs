@@ -66,7 +66,7 @@ pub(super) struct Slot<J> {
     /// Whether the pool counts the worker among those that take work or are about to.
     taking: AtomicBool,
     /// Whether the worker does not use the cache that workers share.
-    outsider: AtomicBool,
+    uncached: AtomicBool,
     /// Whether the worker takes work although it has asked to be replaced; written by the supervisor.
     carries_on: AtomicBool,
     /// The number of workers that the slot has had.
@@ -119,7 +119,7 @@ pub struct SlotReading {
     /// How long ago the worker asked to be replaced; `None` if it has not.
     pub leaving_for: Option<Duration>,
     /// Whether the worker does not use the cache that workers share, because a renewal was wanted when it booted.
-    pub is_outsider: bool,
+    pub is_uncached: bool,
     /// Whether the worker has an unsettled job, or runs code.
     pub is_busy: bool,
     /// How long the worker has been idle; zero while it has anything in flight.
@@ -150,7 +150,7 @@ impl<J: Job> Slot<J> {
             order: AtomicU8::new(WorkerOrder::Serve as u8),
             counted: AtomicBool::new(false),
             taking: AtomicBool::new(false),
-            outsider: AtomicBool::new(false),
+            uncached: AtomicBool::new(false),
             carries_on: AtomicBool::new(false),
             number: AtomicU64::new(0),
             thread_id: AtomicU32::new(0),
@@ -178,7 +178,7 @@ impl<J: Job> Slot<J> {
         self.idle_since_us.store(now_us, Ordering::Relaxed);
         self.handled.store(0, Ordering::Relaxed);
         self.leaving_since_us.store(0, Ordering::Relaxed);
-        self.outsider.store(false, Ordering::Relaxed);
+        self.uncached.store(false, Ordering::Relaxed);
         self.carries_on.store(false, Ordering::Relaxed);
         self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
         self.enter(SlotPhase::Booting);
@@ -255,8 +255,8 @@ impl<J: Job> Slot<J> {
     }
 
     /// Notes that the worker does not use the cache that workers share.
-    pub(super) fn stay_outside(&self) {
-        self.outsider.store(true, Ordering::Relaxed);
+    pub(super) fn run_uncached(&self) {
+        self.uncached.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the worker asks to be replaced and takes no more work.
@@ -436,7 +436,7 @@ impl<J: Job> Slot<J> {
             phase: self.phase(),
             order: self.order(),
             leaving_for: leaving_since.map(since),
-            is_outsider: self.outsider.load(Ordering::Relaxed),
+            is_uncached: self.uncached.load(Ordering::Relaxed),
             is_busy,
             idle_for: if is_busy || fibers > 0 { Duration::ZERO } else { since(idle_since) },
             oldest,

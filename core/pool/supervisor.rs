@@ -188,9 +188,9 @@ impl Supervisor {
         let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
         let slots = workers.slots(now);
         let serving = |slot: &&SlotReading| slot.is_active() && slot.phase == SlotPhase::Serving;
-        let active_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
-        let active_users = slots.iter().filter(serving).count() - active_outsiders;
-        match self.renewal.decide(RenewalSample { cache, active_users, active_outsiders }, now) {
+        let active_uncached = slots.iter().filter(serving).filter(|slot| slot.is_uncached).count();
+        let active_users = slots.iter().filter(serving).count() - active_uncached;
+        match self.renewal.decide(RenewalSample { cache, active_users, active_uncached }, now) {
             Some(RenewalStep::Restart) => {
                 self.begin_rolling_restart(workers, report, now);
                 self.replace(workers, report, now);

@@ -11,6 +11,8 @@ use std::time::Instant;
 
 use rustix::thread::gettid;
 
+use svc_types::OpcacheFacts;
+
 use crate::limits::PHP_STACK_BYTES;
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
@@ -23,7 +25,6 @@ use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
 use super::job::Job;
 use super::probe::ThreadProbe;
-use super::renewal::SharedCacheFacts;
 use super::slot::{Slot, SlotPhase, SlotReading, WorkerOrder};
 use super::state::{Failure, JobSource, PoolSize, PoolState};
 use super::stuck::{Finding, HeldJob};
@@ -247,7 +248,7 @@ impl<J: Job> WorkerPool<J> {
     }
 
     /// Returns the state of the cache that persistent workers share; `None` if they share none.
-    pub fn cache(&self) -> Option<SharedCacheFacts> {
+    pub fn cache(&self) -> Option<OpcacheFacts> {
         self.shared.engine.cache()
     }
 

@@ -32,7 +32,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
     let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
     let nobody = "127.0.0.1:1".parse().unwrap();
     let request = CompleteRequest {
-        head,
+        head: head.into(),
         body: Body::Empty,
         script: Arc::new(Script::default()),
         client: nobody,
@@ -42,7 +42,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
         asked: (None, None),
         trace: None,
         span: None,
-        request_id: "a-name".to_owned(),
+        request_id: "a-name".into(),
         received_at: time::wall(),
         recorder: None,
     };

@@ -44,11 +44,12 @@ mod request;
 mod server;
 mod shared;
 
+pub use crate::observe::ReloadReading;
 pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
 pub use notices::notices;
 pub use ports::{InheritedSockets, PortError, unavailable_ports};
 pub use prepared::{PreparedServer, StartError};
-pub use reload_book::{ReloadBook, ReloadReading};
+pub use reload_book::ReloadBook;
 pub use server::Server;
 pub use shared::{ExecutorFacts, Shared};

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use mio::net::TcpListener;
 
 use crate::config::{Config, ListenAddr, ServingConfig};
-use crate::serve::io_thread::arrival::Door;
+use crate::serve::io_thread::new_connection::ListenerKind;
 use crate::serve::net::listener::Listener;
 
 /// Sockets that a service manager has bound for this process, and keeps open.
@@ -64,7 +64,7 @@ impl std::error::Error for PortError {}
 /// The ports of the threads that serve clients.
 #[derive(Debug)]
 pub(super) struct Ports {
-    pub(super) listeners: Vec<(Listener, Door)>,
+    pub(super) listeners: Vec<(Listener, ListenerKind)>,
 }
 
 impl Ports {
@@ -79,26 +79,26 @@ impl Ports {
                 listeners.push(bind("LISTEN_ADDR", place, config.listen_unix_mode)?);
             }
         }
-        let door = |listener: Listener| {
-            let door = if listener.is_unix() { Door::Unix } else { Door::Main };
-            (listener, door)
+        let kind = |listener: Listener| {
+            let kind = if listener.is_unix() { ListenerKind::Unix } else { ListenerKind::Main };
+            (listener, kind)
         };
-        let mut listeners: Vec<_> = listeners.into_iter().map(door).collect();
+        let mut listeners: Vec<_> = listeners.into_iter().map(kind).collect();
         if let Some(addr) = config.redirect_addr {
-            listeners.push((bind("REDIRECT_ADDR", &ListenAddr::Tcp(addr), 0)?, Door::Redirect));
+            listeners.push((bind("REDIRECT_ADDR", &ListenAddr::Tcp(addr), 0)?, ListenerKind::Redirect));
         }
         Ok(Self { listeners })
     }
 
     /// Returns the addresses of the main port.
     pub(super) fn main(&self) -> Vec<ListenAddr> {
-        let is_main = |(_, door): &&(Listener, Door)| *door != Door::Redirect;
+        let is_main = |(_, kind): &&(Listener, ListenerKind)| *kind != ListenerKind::Redirect;
         self.listeners.iter().filter(is_main).map(|(listener, _)| listener.place().clone()).collect()
     }
 
     /// Returns the address of the port that redirects to HTTPS.
     pub(super) fn redirect(&self) -> Option<SocketAddr> {
-        let (listener, _) = self.listeners.iter().find(|(_, door)| *door == Door::Redirect)?;
+        let (listener, _) = self.listeners.iter().find(|(_, kind)| *kind == ListenerKind::Redirect)?;
         listener.place().tcp()
     }
 }

@@ -30,12 +30,12 @@ use super::ports::{InheritedSockets, PortError, Ports, open_ops};
 use super::server::Server;
 use super::shared::{ExecutorFacts, Shared};
 use crate::serve::connection::reactor::Reactor;
+use crate::serve::control::control_thread::Control;
 use crate::serve::control::jobs::jobs;
-use crate::serve::control::machinery::{DrainEnd, Machinery};
 use crate::serve::control::plugin_reports::PluginReports;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::service_manager::ServiceManager;
-use crate::serve::control::tick::Control;
+use crate::serve::control::thread_handles::{DrainEnd, ThreadHandles};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::export::exporter::PreparedExporter;
@@ -49,7 +49,7 @@ use crate::serve::net::accept::Accepting;
 /// ```
 #[derive(Debug)]
 pub struct PreparedServer {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     control: Control,
     reactors: Vec<Reactor>,
     accepting: Accepting,
@@ -158,14 +158,15 @@ impl PreparedServer {
         let accepting = Accepting::new(ports.listeners, inboxes.clone(), Arc::clone(&shared))?;
         let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
         let service_manager = ServiceManager::new(&shared.config.service_manager);
-        let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager });
-        let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
-        Ok(Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, clock })
+        let handles =
+            Arc::new(ThreadHandles { shared, inboxes, acceptor, disk, site, ended, service_manager });
+        let control = Control::start(ops_listener, &handles.shared, clock, jobs(&handles, clock()))?;
+        Ok(Self { handles, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, clock })
     }
 
     /// Returns the state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.machinery.shared
+        &self.handles.shared
     }
 
     /// Checks again, after the process has changed its user, that bodies can be spooled.
@@ -174,7 +175,7 @@ impl PreparedServer {
     ///
     /// If no file can be created in the directory.
     pub fn check_spool(&self) -> Result<(), StartError> {
-        check_spool(&self.machinery.shared)
+        check_spool(&self.handles.shared)
     }
 
     /// Starts the threads of background tasks, if any are configured. Must be called once, before [`serve`](Self::serve),
@@ -184,7 +185,7 @@ impl PreparedServer {
     ///
     /// If the system cannot create a thread.
     pub fn start_tasks(&self, engine: &Arc<dyn Engine<Task>>) -> Result<(), StartError> {
-        let Some(tasks) = &self.machinery.shared.tasks else { return Ok(()) };
+        let Some(tasks) = &self.handles.shared.tasks else { return Ok(()) };
         tasks.start(engine).map_err(StartError::Workers)?;
         if let Some(workers) = tasks.workers() {
             workers.set_supervisor(self.control.waker());
@@ -204,7 +205,7 @@ impl PreparedServer {
         plugins: Vec<Box<dyn Plugin>>,
         stop: Option<BorrowedFd<'_>>,
     ) -> Result<(), StartError> {
-        let shared = &self.machinery.shared;
+        let shared = &self.handles.shared;
         let events: Arc<dyn PluginEvents> = Arc::new(PluginReports(shared.log.clone()));
         let installed = shared.plugins.install(plugins, &events, &self.control.waker(), self.clock, stop);
         installed.map_err(StartError::Plugin)?;
@@ -230,14 +231,14 @@ impl PreparedServer {
         if let Some(engine) = engine {
             self.start_pool(engine).map_err(StartError::Workers)?;
         }
-        let Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, .. } =
+        let Self { handles, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, .. } =
             self;
-        let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
+        let exporter = exporter.map(|exporter| exporter.start(&handles.shared)).transpose()?.flatten();
         // The file threads are not joined at the end: they end with the process, so a slow disk does not delay it.
-        drop(machinery.disk.start()?);
+        drop(handles.disk.start()?);
         let io_threads = reactors.into_iter().map(Reactor::start).collect::<io::Result<Vec<_>>>()?;
         accepting.start()?;
-        let shared = &machinery.shared;
+        let shared = &handles.shared;
         shared.lifecycle.enter(Phase::Running);
         shared.plugins.start();
         for place in &main {
@@ -249,7 +250,7 @@ impl PreparedServer {
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
         // Makes the control thread notify the service manager.
         control.wake();
-        Ok(Server { machinery, control, io_threads, exporter, main, redirect_addr, ops_addr })
+        Ok(Server { handles, control, io_threads, exporter, main, redirect_addr, ops_addr })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
@@ -257,13 +258,13 @@ impl PreparedServer {
         facts.report.insert("listen_addr".to_owned(), main.join(",").into());
         let redirect = self.redirect_addr.map(|addr| addr.to_string()).unwrap_or_default();
         facts.report.insert("redirect_addr".to_owned(), redirect.into());
-        self.machinery.shared.set_executor(facts);
+        self.handles.shared.set_executor(facts);
     }
 
     fn start_pool(&self, engine: &Arc<dyn Engine<Exchange>>) -> io::Result<()> {
-        let shared = &self.machinery.shared;
+        let shared = &self.handles.shared;
         let Some(pool) = shared.backend.pool() else { return Ok(()) };
-        let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
+        let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.handles)));
         let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(&pool.gate);
         let workers =
             WorkerPool::start("svc-php", PoolBackend::size(&shared.config), engine, source, &events)?;

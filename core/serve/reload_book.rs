@@ -13,7 +13,7 @@
 
 use std::time::SystemTime;
 
-use crate::observe::ReloadFacts;
+use crate::observe::{ReloadFacts, ReloadReading};
 
 /// A pool whose workers a reload replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,17 +34,6 @@ enum PoolPart {
     Wanted,
     /// Its workers are being replaced.
     UnderWay,
-}
-
-/// The progress of reloads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReloadReading {
-    /// The number of reloads begun.
-    pub begun: u64,
-    /// The number of the last reload that has ended; equal to `begun` if none is under way.
-    pub ended: u64,
-    /// Why that reload failed; `None` if it succeeded.
-    pub error: Option<String>,
 }
 
 /// The reloads of a server.

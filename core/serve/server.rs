@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use crate::config::ListenAddr;
 use crate::limits::THREAD_EXIT_GRACE;
-use crate::observe::{Event, PluginEvent};
+use crate::observe::{Event, PluginEvent, ReloadReading};
 use crate::plugins::PluginCall;
 use crate::pool::WorkerPool;
 use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::lifecycle::Phase;
-use super::reload_book::{ReloadPool, ReloadReading};
+use super::reload_book::ReloadPool;
 use super::shared::Shared;
-use crate::serve::control::machinery::Machinery;
+use crate::serve::control::control_thread::Control;
 use crate::serve::control::reload;
-use crate::serve::control::tick::Control;
+use crate::serve::control::thread_handles::ThreadHandles;
 use crate::serve::export::exporter::SpanExporter;
 use crate::serve::io_thread::inbox::Message;
 
 /// A server that serves, or drains. [`PreparedServer::serve`](super::PreparedServer::serve) returns it.
 #[derive(Debug)]
 pub struct Server {
-    pub(super) machinery: Arc<Machinery>,
+    pub(super) handles: Arc<ThreadHandles>,
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
     pub(super) exporter: Option<SpanExporter>,
@@ -39,7 +39,7 @@ pub struct Server {
 impl Server {
     /// Returns the state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
-        &self.machinery.shared
+        &self.handles.shared
     }
 
     /// Returns the first address of the main port, with the port number that the system chose for port 0. A main port
@@ -63,14 +63,14 @@ impl Server {
     /// run the code on disk, and returns whether there is any code. Then all workers that keep code are replaced. After
     /// the last of them, the outcome is logged and [reported](Self::reloads). Waits for disks.
     pub fn reload(&self, renew_code: impl FnOnce() -> bool) {
-        let machinery = &self.machinery;
+        let handles = &self.handles;
         self.shared().reload.lock().begin();
-        machinery.service_manager.reload_began();
+        handles.service_manager.reload_began();
         self.control.wake();
         let has_code = renew_code();
         self.restart_awaited();
-        let tell = || machinery.tell_all(|| Message::RulesChanged);
-        reload::reload(self.shared(), &machinery.site, has_code, tell);
+        let tell = || handles.tell_all(|| Message::RulesChanged);
+        reload::reload(self.shared(), &handles.site, has_code, tell);
         self.control.wake();
     }
 
@@ -88,12 +88,12 @@ impl Server {
 
     /// Begins the drain; later calls have no effect.
     pub fn drain(&self) {
-        let shared = &self.machinery.shared;
+        let shared = &self.handles.shared;
         if shared.lifecycle.enter(Phase::Draining) {
             let (delay, timeout) = (shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
-            self.machinery.ended.set_deadline(time::now() + delay + timeout);
+            self.handles.ended.set_deadline(time::now() + delay + timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
-            self.machinery.service_manager.stopping(delay, timeout);
+            self.handles.service_manager.stopping(delay, timeout);
             reload::abandon(shared);
         }
         self.control.wake();
@@ -109,7 +109,7 @@ impl Server {
 
     /// Requests the restart of the task threads. Calls `begin` before the pool is notified.
     fn restart_tasks(&self, begin: impl FnOnce()) -> bool {
-        let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
+        let started = self.handles.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
         let Some(tasks) = started else { return false };
         begin();
         tasks.restart_wanted.set();
@@ -118,7 +118,7 @@ impl Server {
     }
 
     fn restart_persistent_workers(&self, begin: impl FnOnce()) -> bool {
-        let shared = &self.machinery.shared;
+        let shared = &self.handles.shared;
         let Some(pool) = shared.backend.pool().filter(|pool| pool.workers().is_some()) else { return false };
         if !shared.config.php.worker_mode_enabled {
             return false;
@@ -131,12 +131,12 @@ impl Server {
 
     /// Returns the time left for the drain, but at least the grace period for late threads.
     fn time_left(&self) -> Duration {
-        self.machinery.ended.time_left(time::now()).max(THREAD_EXIT_GRACE)
+        self.handles.ended.time_left(time::now()).max(THREAD_EXIT_GRACE)
     }
 
     /// Stops the plugins within the time left.
     fn end_plugins(&self) {
-        let shared = &self.machinery.shared;
+        let shared = &self.handles.shared;
         for (plugin, call) in shared.plugins.end(self.time_left()) {
             let event = PluginEvent::LeftBehind { callback: call.map_or("", PluginCall::as_str) };
             shared.log.emit(&Event::Plugin(&plugin, event));
@@ -146,14 +146,14 @@ impl Server {
     /// Waits until the drain is over; returns whether all threads of the pool have ended. If not, the interpreter must
     /// not be shut down.
     pub fn wait(mut self) -> bool {
-        let all_ended = self.machinery.ended.wait();
-        let shared = &self.machinery.shared;
-        self.machinery.tell_all(|| Message::Stop);
+        let all_ended = self.handles.ended.wait();
+        let shared = &self.handles.shared;
+        self.handles.tell_all(|| Message::Stop);
         for thread in std::mem::take(&mut self.io_threads) {
             // A thread that panicked has reported that on standard error.
             let _ = thread.join();
         }
-        self.machinery.disk.close();
+        self.handles.disk.close();
         let all_ended = all_ended
             && shared.backend.workers().is_none_or(WorkerPool::join)
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());

@@ -14,7 +14,9 @@ use crate::compress::{Levels, is_compressible};
 use crate::config::{Config, Executor};
 use crate::http::{Head, uri};
 use crate::limits::{HTTP2_STREAMS_BESIDE_MIN, HTTP2_WINDOW_PERMITS};
-use crate::observe::{BootFailure, History, Log, Metrics, OpcacheBook, StaticCacheReading, WorkerHealth};
+use crate::observe::{
+    BootFailure, History, Log, Metrics, OpcacheBook, PhpErrors, StaticCacheReading, WorkerHealth,
+};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::{FindScript, PoolFacts, Script};
@@ -98,6 +100,8 @@ pub struct Shared {
     pub history: ShortLock<History>,
     /// OPcache's reports about its memory; locked only to record a reading or to copy the last one.
     pub opcache: ShortLock<OpcacheBook>,
+    /// The last distinct errors of PHP.
+    pub php_errors: PhpErrors,
     /// The last fill level of the cache of static files; locked only to copy or replace it.
     pub static_cache: ShortLock<StaticCacheReading>,
     executor: OnceLock<ExecutorFacts>,
@@ -167,6 +171,7 @@ impl Shared {
             stream_permits: Permits::new(streams_beside_max(&config)),
             history: ShortLock::default(),
             opcache: ShortLock::default(),
+            php_errors: PhpErrors::default(),
             static_cache: ShortLock::default(),
             executor: OnceLock::new(),
             https_port: OnceLock::new(),

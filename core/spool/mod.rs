@@ -48,7 +48,7 @@ struct Budget {
 struct Trouble {
     /// The last error that has not been logged.
     untold: Option<String>,
-    told_at: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 /// Why bytes could not be spooled.
@@ -121,11 +121,11 @@ impl Spool {
     /// that a full disk does not fill the log.
     pub fn trouble(&self, now: Instant) -> Option<String> {
         let mut trouble = self.0.trouble.lock();
-        if trouble.told_at.is_some_and(|told_at| now < told_at + TROUBLE_RECORD_PAUSE) {
+        if trouble.reported_at.is_some_and(|reported_at| now < reported_at + TROUBLE_RECORD_PAUSE) {
             return None;
         }
         let error = trouble.untold.take()?;
-        trouble.told_at = Some(now);
+        trouble.reported_at = Some(now);
         Some(error)
     }
 

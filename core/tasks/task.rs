@@ -11,7 +11,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::trace::SpanContext;
 
-use super::outcome::{Cargo, TaskFate, TaskOutcome};
+use super::outcome::{Payload, TaskEnd, TaskOutcome};
 use super::task_books::TaskBooks;
 use super::task_thread::TaskThread;
 use super::task_watcher::TaskWatcher;
@@ -81,7 +81,7 @@ struct TaskState {
     began: bool,
     is_detached: bool,
     is_stranded: bool,
-    input: Option<Cargo>,
+    input: Option<Payload>,
     thread: Option<Arc<dyn TaskThread>>,
     /// Watchers of the outcome.
     awaiting: Vec<TaskWatcher>,
@@ -100,7 +100,7 @@ enum TaskStage {
 struct Aftermath {
     awaiting: Vec<TaskWatcher>,
     /// The input of a task that will not run.
-    input: Option<Cargo>,
+    input: Option<Payload>,
     thread: Option<Arc<dyn TaskThread>>,
     is_queued: bool,
     is_detached: bool,
@@ -108,7 +108,7 @@ struct Aftermath {
 
 impl Task {
     /// Creates a task that `books` have admitted under the number `id`; the caller queues it.
-    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Cargo, books: &Arc<TaskBooks>) -> Self {
+    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Payload, books: &Arc<TaskBooks>) -> Self {
         let state = TaskState {
             stage: TaskStage::Queued,
             began: false,
@@ -145,7 +145,7 @@ impl Task {
     }
 
     /// Takes the input, once; for the worker that runs the task.
-    pub fn take_input(&self) -> Option<Cargo> {
+    pub fn take_input(&self) -> Option<Payload> {
         self.state.lock().input.take()
     }
 
@@ -267,7 +267,7 @@ impl Task {
         drop(state);
         drop(unwanted);
         if let Some(watcher) = rest {
-            watcher.tell(self.has_completed());
+            watcher.report(self.has_completed());
         }
     }
 
@@ -298,14 +298,14 @@ impl Task {
         })
     }
 
-    fn carry_out(&self, aftermath: Aftermath, tell_thread: bool) {
+    fn carry_out(&self, aftermath: Aftermath, notifies_thread: bool) {
         let Aftermath { awaiting, input, thread, is_queued, is_detached } = aftermath;
         if is_queued {
             self.books.note_stale();
         }
         let has_completed = self.has_completed();
-        awaiting.into_iter().for_each(|watcher| watcher.tell(has_completed));
-        if let Some(thread) = thread.filter(|_| tell_thread) {
+        awaiting.into_iter().for_each(|watcher| watcher.report(has_completed));
+        if let Some(thread) = thread.filter(|_| notifies_thread) {
             thread.cancel(self.id);
         }
         if let Some(outcome) = self.outcome().filter(|_| is_detached) {
@@ -322,17 +322,17 @@ impl Task {
 
     /// Counts the task, and records that no part of it is left to run.
     pub(super) fn leave(&self) {
-        let end = self.outcome().map(TaskOutcome::fate);
+        let end = self.outcome().map(TaskOutcome::end);
         debug_assert!(end.is_some(), "it leaves without an outcome");
         // Counted first, so that a thread that sees that the task has left also finds it in the books.
-        self.books.leave(end.unwrap_or(TaskFate::Failed));
+        self.books.leave(end.unwrap_or(TaskEnd::Failed));
         let mut state = self.state.lock();
         debug_assert_ne!(state.stage, TaskStage::Left, "it leaves once");
         state.stage = TaskStage::Left;
         let (input, thread) = (state.input.take(), state.thread.take());
         let seeing_off = std::mem::take(&mut state.seeing_off);
         drop(state);
-        seeing_off.into_iter().for_each(|watcher| watcher.tell(true));
+        seeing_off.into_iter().for_each(|watcher| watcher.report(true));
         drop((input, thread));
     }
 }

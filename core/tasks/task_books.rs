@@ -4,12 +4,14 @@
 
 use std::sync::OnceLock;
 
+use svc_types::TaskRejection;
+
 use crate::sync::counter::Flag;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-use super::bounds::{TaskLimits, TaskRejection};
-use super::outcome::TaskFate;
+use super::bounds::TaskLimits;
+use super::outcome::TaskEnd;
 use super::task_events::TaskEvents;
 
 /// A snapshot of the books.
@@ -161,13 +163,13 @@ impl TaskBooks {
     }
 
     /// Counts a task that has left its thread or the queue.
-    pub(super) fn leave(&self, end: TaskFate) {
+    pub(super) fn leave(&self, end: TaskEnd) {
         let mut ledger = self.ledger.lock();
         let counts = &mut ledger.counts;
         match end {
-            TaskFate::Completed => counts.completed += 1,
-            TaskFate::Failed => counts.failed += 1,
-            TaskFate::Cancelled => counts.cancelled += 1,
+            TaskEnd::Completed => counts.completed += 1,
+            TaskEnd::Failed => counts.failed += 1,
+            TaskEnd::Cancelled => counts.cancelled += 1,
         }
         debug_assert_eq!(counts.broken_law(), None, "{counts:?}");
     }
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(books.admit(), Ok(3));
         books.taken();
         assert_eq!(books.admit(), Err(TaskRejection::InFlight { cap: 3 }));
-        books.leave(TaskFate::Completed);
+        books.leave(TaskEnd::Completed);
         assert_eq!(books.admit(), Ok(4));
         let counts = books.counts();
         assert_eq!((counts.dispatched, counts.rejected, counts.in_flight()), (4, 2, 3));
@@ -226,11 +228,9 @@ mod tests {
     #[test]
     fn each_end_has_its_count() {
         let books = books(3, 3);
-        for (end, counted) in [
-            (TaskFate::Completed, [1, 0, 0]),
-            (TaskFate::Failed, [1, 1, 0]),
-            (TaskFate::Cancelled, [1, 1, 1]),
-        ] {
+        for (end, counted) in
+            [(TaskEnd::Completed, [1, 0, 0]), (TaskEnd::Failed, [1, 1, 0]), (TaskEnd::Cancelled, [1, 1, 1])]
+        {
             assert!(books.admit().is_ok());
             books.taken();
             books.leave(end);

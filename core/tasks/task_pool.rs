@@ -7,12 +7,14 @@ use std::io;
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use svc_types::TaskRejection;
+
 use crate::pool::{Engine, JobSource, PoolEvents, PoolSize, RecycleReason, WorkerPool};
 use crate::sync::counter::Flag;
 use crate::sync::primitive::{Arc, Ordering, fence};
 
-use super::bounds::{TaskLimits, TaskRejection};
-use super::outcome::{Cargo, TaskOutcome};
+use super::bounds::TaskLimits;
+use super::outcome::{Payload, TaskOutcome};
 use super::task::{Task, TaskOrigin};
 use super::task_books::{TaskBooks, TaskCounts};
 use super::task_events::TaskEvents;
@@ -79,7 +81,7 @@ impl TaskPool {
     /// # Errors
     ///
     /// A [`TaskRejection`]; the input is dropped.
-    pub fn dispatch(&self, input: Cargo, origin: TaskOrigin<'_>) -> Result<Arc<Task>, TaskRejection> {
+    pub fn dispatch(&self, input: Payload, origin: TaskOrigin<'_>) -> Result<Arc<Task>, TaskRejection> {
         if self.is_dead() {
             // A closed pool has no threads either, but they have ended regularly.
             return Err(if self.books.is_closed() { TaskRejection::Closed } else { TaskRejection::NoThread });

@@ -1,17 +1,14 @@
 //! Hundreds of random histories of a pool without threads: the test claims, settles and drops tasks like threads do,
 //! and checks the result against a small model after each step. A failure prints its seed, which replays the history.
 
-#[path = "../tests/support/dice.rs"]
-mod dice;
-
-use dice::Dice;
+use svc_testing::dice::Dice;
 
 use super::*;
 use crate::pool::Job;
 use crate::sync::completion::{Awaited, WakeSet};
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
-use crate::tasks::{TaskFate, TaskThread, TaskWatch, WatchMode};
+use crate::tasks::{TaskEnd, TaskThread, TaskWatch, WatchMode};
 
 const SEEDS: u64 = 300;
 const STEPS: u64 = 400;
@@ -52,7 +49,7 @@ struct TaskModel {
     task: Arc<Task>,
     stage: ModelStage,
     began: bool,
-    end: Option<TaskFate>,
+    end: Option<TaskEnd>,
     detached: bool,
     /// Its thread was notified of the cancellation.
     told: bool,
@@ -190,9 +187,9 @@ impl History {
         let completes = self.dice.one_in(2);
         let Some(model) = self.pick(|model| model.stage == ModelStage::OnThread) else { return };
         let (end, outcome) = if completes {
-            (TaskFate::Completed, TaskOutcome::Completed(Box::new(())))
+            (TaskEnd::Completed, TaskOutcome::Completed(Box::new(())))
         } else {
-            (TaskFate::Failed, TaskOutcome::Failed(Box::new(())))
+            (TaskEnd::Failed, TaskOutcome::Failed(Box::new(())))
         };
         assert_eq!(model.task.settle(outcome), model.end.is_none());
         model.settled(end);
@@ -204,7 +201,7 @@ impl History {
             |model: &TaskModel| matches!(model.stage, ModelStage::Claimed | ModelStage::OnThread);
         let Some(model) = self.pick(is_claimed) else { return };
         model.task.fail();
-        model.settled(TaskFate::Failed);
+        model.settled(TaskEnd::Failed);
         model.task.left();
         model.stage = ModelStage::Left;
     }
@@ -216,7 +213,7 @@ impl History {
         assert_eq!(act(&model.task), expected);
         if expected {
             model.told = model.stage == ModelStage::OnThread;
-            model.settled(TaskFate::Cancelled);
+            model.settled(TaskEnd::Cancelled);
         }
     }
 
@@ -255,7 +252,7 @@ impl History {
             task.settle(TaskOutcome::Lost("no thread"));
         });
         for model in self.tasks.iter_mut().filter(|model| model.stage == ModelStage::Queued) {
-            model.settled(TaskFate::Failed);
+            model.settled(TaskEnd::Failed);
             model.stage = ModelStage::Left;
         }
     }
@@ -266,9 +263,9 @@ impl History {
         let left = |end| self.count(|model| model.stage == ModelStage::Left && model.end == Some(end)) as u64;
         let expected = [
             self.tasks.len() as u64,
-            left(TaskFate::Completed),
-            left(TaskFate::Failed),
-            left(TaskFate::Cancelled),
+            left(TaskEnd::Completed),
+            left(TaskEnd::Failed),
+            left(TaskEnd::Cancelled),
             self.rejected,
             self.stranded,
         ];
@@ -302,7 +299,7 @@ impl History {
 }
 
 impl TaskModel {
-    fn settled(&mut self, end: TaskFate) {
+    fn settled(&mut self, end: TaskEnd) {
         if self.end.is_none() {
             self.end = Some(end);
             self.heard = self.detached;
@@ -311,10 +308,9 @@ impl TaskModel {
 
     fn check(&self) {
         let task = &self.task;
-        assert_eq!(task.outcome().map(TaskOutcome::fate), self.end, "{task:?}");
+        assert_eq!(task.outcome().map(TaskOutcome::end), self.end, "{task:?}");
         let facts = (task.began(), task.has_left(), task.is_detached(), task.is_cancelled());
-        let (is_cancelled, has_left) =
-            (self.end == Some(TaskFate::Cancelled), self.stage == ModelStage::Left);
+        let (is_cancelled, has_left) = (self.end == Some(TaskEnd::Cancelled), self.stage == ModelStage::Left);
         assert_eq!(facts, (self.began, has_left, self.detached, is_cancelled), "{task:?}");
         assert!(self.awaited.iter().all(|one| one.is_complete() == self.end.is_some()), "{task:?}");
         assert!(self.seen_off.iter().all(|one| one.is_complete() == has_left), "{task:?}");

@@ -1,10 +1,11 @@
 use std::sync::Weak;
 
+use svc_types::WatchMode;
+
 use super::super::bounds::TaskLimits;
 use super::super::task_books::TaskCounts;
 use super::super::task_events::TaskEvents;
 use super::super::task_watch::TaskWatch;
-use super::super::task_watcher::WatchMode;
 use super::*;
 use crate::sync::completion::{Awaited, WakeSet};
 use crate::sync::counter::Counter;
@@ -118,8 +119,8 @@ fn a_queued_task_is_claimed_run_settled_and_leaves() {
     assert_eq!(*task.take_input().unwrap().downcast::<u8>().unwrap(), 7);
     assert!(task.take_input().is_none(), "once");
     assert!(task.settle(done()) && awaited.is_complete() && !seen_off.is_complete());
-    let Some(TaskOutcome::Completed(cargo)) = task.outcome() else { panic!("{task:?}") };
-    assert_eq!(cargo.downcast_ref::<u32>(), Some(&42));
+    let Some(TaskOutcome::Completed(payload)) = task.outcome() else { panic!("{task:?}") };
+    assert_eq!(payload.downcast_ref::<u32>(), Some(&42));
     assert_eq!(scene.counts(), [0, 0, 0, 0, 1], "it holds its place");
     task.fail();
     task.left();
@@ -266,9 +267,9 @@ fn awaiters_that_gave_up_cost_no_memory() {
 #[test]
 fn a_task_that_nobody_holds_is_freed_with_all_that_it_held() {
     let scene = Scene::new();
-    let cargo = Arc::new(());
-    let held: Weak<()> = Arc::downgrade(&cargo);
-    let task = Task::new(scene.books.admit().unwrap(), "".into(), Box::new(cargo), &scene.books);
+    let payload = Arc::new(());
+    let held: Weak<()> = Arc::downgrade(&payload);
+    let task = Task::new(scene.books.admit().unwrap(), "".into(), Box::new(payload), &scene.books);
     assert_eq!(claim(&scene.books, &task), Ok(()));
     task.settle(done());
     assert!(held.upgrade().is_some(), "its worker may still read it");

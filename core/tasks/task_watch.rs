@@ -3,11 +3,13 @@
 //! A watch ends once and completes one completion, however many tasks it covers; the task that ended it does not change
 //! afterwards. A watch keeps neither tasks nor results alive: the waiter reads the outcomes from the tasks.
 
+use svc_types::WatchMode;
+
 use crate::sync::completion::{Awaited, WakeSet, completion};
 use crate::sync::primitive::Arc;
 
 use super::task::Task;
-use super::task_watcher::{TaskWatchState, TaskWatcher, WatchMode};
+use super::task_watcher::{TaskWatchState, TaskWatcher};
 
 /// Several tasks that are awaited together. Dropping the [`Awaited`] returned with it ends the watch.
 #[derive(Debug)]

@@ -2,21 +2,10 @@
 //!
 //! A watch ends once; the task that ended it does not change afterwards. This module does not refer to tasks.
 
+use svc_types::WatchMode;
+
 use crate::sync::completion::Completer;
 use crate::sync::primitive::{Arc, AtomicUsize, Ordering};
-
-/// The condition that ends a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchMode {
-    /// All tasks have completed, or one has ended otherwise.
-    All,
-    /// One task has completed, or all have ended otherwise.
-    Any,
-    /// One task has an outcome.
-    Race,
-    /// All tasks have [left](super::Task::has_left).
-    Left,
-}
 
 /// The state of a watch, shared by its tasks.
 ///
@@ -44,7 +33,7 @@ impl TaskWatchState {
 
     /// Returns the index of the task that ended the watch; `usize::MAX` if the watch ended with the last report.
     pub(super) fn winner(&self) -> usize {
-        // Acquire: pairs with the Release in `tell`.
+        // Acquire: pairs with the Release in `report`.
         self.winner.load(Ordering::Acquire)
     }
 }
@@ -63,7 +52,7 @@ impl TaskWatcher {
     }
 
     /// Reports that the task has an outcome, or has left. Must be called once.
-    pub(super) fn tell(self, has_completed: bool) {
+    pub(super) fn report(self, has_completed: bool) {
         let watch = &*self.watch;
         let ends = match watch.mode {
             WatchMode::All => !has_completed,

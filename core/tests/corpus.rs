@@ -1,7 +1,7 @@
 //! Replays the fuzzer's corpus: each sample must keep the invariants and get the verdict that its name begins with.
 
 #[path = "../../fuzz/invariants.rs"]
-mod invariants;
+pub mod invariants;
 
 use std::path::Path;
 

@@ -88,8 +88,8 @@ impl fmt::Display for TlsError {
             }
             Self::KeyMismatch { cert, key } => {
                 let cert = cert.display().to_string();
-                let fault = format_args!("does not match the certificate in {cert:?}");
-                line(KEY, key, fault, "the private key of that certificate")
+                let accepted = "the private key of that certificate";
+                line(KEY, key, format_args!("does not match the certificate in {cert:?}"), accepted)
             }
             Self::NoCertificate { path, fault } => {
                 line(CERT, path, format_args!("{}", fault.of("certificate")), CHAIN)

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use svc_types::AttributeValue;
+
 use crate::config::AttributeLimits;
 
 /// A list of attributes in insertion order, and the number of dropped attributes.
@@ -21,27 +23,6 @@ pub struct Attribute {
     pub key: Cow<'static, str>,
     /// The value.
     pub value: AttributeValue,
-}
-
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AttributeValue {
-    /// True or false.
-    Bool(bool),
-    /// A list of booleans.
-    Bools(Vec<bool>),
-    /// A floating-point number.
-    Double(f64),
-    /// A list of floating-point numbers.
-    Doubles(Vec<f64>),
-    /// An integer.
-    Int(i64),
-    /// A list of integers.
-    Ints(Vec<i64>),
-    /// Text.
-    Text(Cow<'static, str>),
-    /// A list of texts.
-    Texts(Vec<Cow<'static, str>>),
 }
 
 impl Attributes {
@@ -64,7 +45,7 @@ impl Attributes {
     ) {
         let (key, value) = (key.into(), value.into());
         match self.entries.iter_mut().find(|entry| entry.key == key) {
-            Some(entry) => entry.value = value.within(limits),
+            Some(entry) => entry.value = value.truncated(limits.value_chars),
             None => self.add(key, value, limits),
         }
     }
@@ -80,7 +61,7 @@ impl Attributes {
         let key = key.into();
         debug_assert!(self.get(&key).is_none(), "{key} twice");
         if self.entries.len() < limits.count {
-            self.entries.push(Attribute { key, value: value.into().within(limits) });
+            self.entries.push(Attribute { key, value: value.into().truncated(limits.value_chars) });
         } else {
             self.add_dropped(1);
         }
@@ -136,63 +117,6 @@ impl<'a> IntoIterator for &'a Attributes {
     }
 }
 
-impl AttributeValue {
-    /// Converts bytes to text; replaces invalid UTF-8.
-    pub fn lossy(bytes: &[u8]) -> Self {
-        Self::Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned()))
-    }
-
-    /// Truncates text to the limits.
-    pub fn within(mut self, limits: &AttributeLimits) -> Self {
-        if let Some(chars_max) = limits.value_chars {
-            match &mut self {
-                Self::Text(text) => cut(text, chars_max),
-                Self::Texts(texts) => texts.iter_mut().for_each(|text| cut(text, chars_max)),
-                _ => {}
-            }
-        }
-        self
-    }
-}
-
-/// Truncates to `chars_max` characters, so that no character is split.
-fn cut(text: &mut Cow<'static, str>, chars_max: usize) {
-    // The number of bytes is an upper bound for the number of characters.
-    if text.len() <= chars_max {
-        return;
-    }
-    if let Some((end, _)) = text.char_indices().nth(chars_max) {
-        match text {
-            Cow::Borrowed(text) => *text = &text[..end],
-            Cow::Owned(text) => text.truncate(end),
-        }
-    }
-}
-
-macro_rules! from {
-    ($($type:ty => |$value:ident| $make:expr;)*) => {
-        $(impl From<$type> for AttributeValue {
-            fn from($value: $type) -> Self {
-                $make
-            }
-        })*
-    };
-}
-
-from! {
-    bool => |value| Self::Bool(value);
-    i64 => |value| Self::Int(value);
-    u16 => |value| Self::Int(value.into());
-    u32 => |value| Self::Int(value.into());
-    // Saturates: the server's own numbers are sizes and times.
-    u64 => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
-    usize => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
-    f64 => |value| Self::Double(value);
-    &'static str => |value| Self::Text(Cow::Borrowed(value));
-    String => |value| Self::Text(Cow::Owned(value));
-    Cow<'static, str> => |value| Self::Text(value);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,29 +146,5 @@ mod tests {
         assert_eq!(attributes.get("b"), Some(&AttributeValue::Int(1)));
         attributes.add("e", 1_i64, &AttributeLimits { count: 0, value_chars: None });
         assert_eq!(attributes.dropped(), 3);
-    }
-
-    #[test]
-    fn text_is_cut_between_characters_and_nothing_else_is_cut() {
-        let long = |value: AttributeValue| value.within(&FEW);
-        assert_eq!(long("äöüß".into()), "äöü".into());
-        assert_eq!(long("äöü".into()), "äöü".into());
-        assert_eq!(long(String::from("abcd").into()), "abc".into());
-        let texts = AttributeValue::Texts(vec!["abcd".into(), String::from("xyz€").into(), "".into()]);
-        assert_eq!(long(texts), AttributeValue::Texts(vec!["abc".into(), "xyz".into(), "".into()]));
-        assert_eq!(long(12_345_i64.into()), AttributeValue::Int(12_345));
-        let none = AttributeLimits { count: 1, value_chars: Some(0) };
-        assert_eq!(AttributeValue::from("a").within(&none), "".into());
-    }
-
-    #[test]
-    fn numbers_that_do_not_fit_become_the_maximum() {
-        assert_eq!(AttributeValue::from(u64::MAX), AttributeValue::Int(i64::MAX));
-        assert_eq!(AttributeValue::from(7_u64), AttributeValue::Int(7));
-    }
-
-    #[test]
-    fn bytes_become_text() {
-        assert_eq!(AttributeValue::lossy(b"/a\xff"), AttributeValue::Text("/a\u{fffd}".into()));
     }
 }

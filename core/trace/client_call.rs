@@ -5,180 +5,138 @@
 
 use std::borrow::Cow;
 
+use svc_types::{AttributeValue, ClientCall, ClientEnd, ClientKind};
+
 use crate::http::uri;
 
-use super::attributes::AttributeValue;
 use super::data_source::{Pair, libpq_pairs, pdo_pairs};
 use super::sql_tokens::SqlDialect;
 use super::statement::{Statement, Statements};
 
-/// A client call that has started.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClientCall<'a> {
-    /// The kind of the server.
-    pub kind: ClientKind,
-    /// The database system by the name of its PHP extension: `mysql`, `pgsql`, `redis`.
-    pub system: &'a [u8],
-    /// The command; empty if it has to be read from `text`.
-    pub operation: &'a [u8],
-    /// The query, or the URL.
-    pub text: &'a [u8],
-    /// Whether the text has placeholders for values.
-    pub is_prepared: bool,
-    /// Whether the server's handling of a backslash in a value differs from the default: `NO_BACKSLASH_ESCAPES` of
-    /// MySQL, `standard_conforming_strings = off` of PostgreSQL.
-    pub has_other_backslash: bool,
-    /// PDO's data source name without the driver prefix, or libpq's connection parameters.
-    pub source: &'a [u8],
-    /// The host name, or the path of the socket; empty if unknown or given by `source`.
-    pub host: &'a [u8],
-    /// The port; 0 if unknown.
-    pub port: u16,
-    /// The database on the server; empty if unknown or given by `source`.
-    pub namespace: &'a [u8],
-}
-
-/// The kind of server that is called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientKind {
-    /// An SQL database.
-    #[default]
-    Sql,
-    /// A key-value store.
-    Store,
-    /// An HTTP server.
-    Http,
-}
-
-/// How a call ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ClientEnd<'a> {
-    /// Whether the call failed.
-    pub is_failed: bool,
-    /// The error: a code of the client, or the class of an exception.
-    pub error: &'a [u8],
-    /// The database's error code; empty if there is none.
-    pub code: &'a [u8],
-    /// The status of a response; 0 if there is none.
-    pub status: u16,
-    /// The method of a request; empty if unknown.
-    pub method: &'a [u8],
-    /// The HTTP version; empty if unknown.
-    pub version: &'static str,
-}
-
 /// Receives the name and the attributes of a span.
-pub trait ClientTeller {
+pub trait SpanRecorder {
     /// Sets the name.
-    fn name(&mut self, name: String);
+    fn set_name(&mut self, name: String);
     /// Sets an attribute.
-    fn say(&mut self, key: &'static str, value: AttributeValue);
+    fn set_attribute(&mut self, key: &'static str, value: AttributeValue);
 }
 
-impl ClientCall<'_> {
-    /// Records the name and the attributes known at the start of the call. `redacted` lists the URL parameters whose
-    /// values are secret; `statements` is this thread's cache.
-    pub fn tell(&self, redacted: &[String], statements: &mut Statements, teller: &mut dyn ClientTeller) {
-        if self.kind == ClientKind::Http {
-            self.tell_url(redacted, teller);
+/// Records the name and the attributes known at the start of the call. `redacted` lists the URL parameters whose
+/// values are secret; `statements` is this thread's cache.
+pub fn record_call(
+    call: &ClientCall<'_>,
+    redacted: &[String],
+    statements: &mut Statements,
+    recorder: &mut dyn SpanRecorder,
+) {
+    if call.kind == ClientKind::Http {
+        record_url(call.text, redacted, recorder);
+    } else {
+        record_database(call, statements, recorder);
+    }
+}
+
+fn record_database(call: &ClientCall<'_>, statements: &mut Statements, recorder: &mut dyn SpanRecorder) {
+    let (system, mut dialect) = system_of(call.system);
+    if !call.is_prepared && dialect == SqlDialect::Standard {
+        dialect = SqlDialect::Loose;
+    }
+    if call.has_other_backslash {
+        dialect = dialect.with_other_backslash();
+    }
+    let source = ServerPlace::of(call, system);
+    let mut operation: Cow<'static, str> = Cow::Owned(text(call.operation).into_owned());
+    let mut name = None;
+    let mut collection = None;
+    if !call.text.is_empty() {
+        let Statement { text, summary } = statements.describe(call.text, dialect, call.is_prepared);
+        recorder.set_attribute("db.query.text", text.clone().into());
+        if operation.is_empty() {
+            operation.clone_from(&summary.operation);
+        }
+        if let Some(table) = &summary.collection {
+            recorder.set_attribute("db.collection.name", table.clone().into());
+            collection = Some(&**table);
+        }
+        if !summary.text.is_empty() {
+            recorder.set_attribute("db.query.summary", summary.text.clone().into());
+            name = Some(summary.text.clone());
+        }
+    }
+    let target = || collection.map(Cow::Borrowed).or_else(|| source.target());
+    let name = name.unwrap_or_else(|| match (&*operation, target()) {
+        ("", _) => system.to_owned(),
+        (operation, Some(target)) => format!("{operation} {target}"),
+        (operation, None) => operation.to_owned(),
+    });
+    recorder.set_name(name);
+    recorder.set_attribute("db.system.name", system.into());
+    if !operation.is_empty() {
+        recorder.set_attribute("db.operation.name", operation.into());
+    }
+    source.record(recorder);
+}
+
+fn record_url(url: &[u8], redacted: &[String], recorder: &mut dyn SpanRecorder) {
+    let url = Url::of(url);
+    recorder.set_name("HTTP".to_owned());
+    recorder.set_attribute("url.full", text(&url.without_secrets(redacted)).into_owned().into());
+    if !url.host.is_empty() {
+        recorder.set_attribute("server.address", text(url.host).into_owned().into());
+        recorder.set_attribute("server.port", url.port.into());
+    }
+}
+
+/// Records the attributes of a call that has ended; HTTP methods other than `known_methods` become `_OTHER`.
+/// Returns whether it failed.
+pub fn record_end(end: &ClientEnd<'_>, known_methods: &[String], recorder: &mut dyn SpanRecorder) -> bool {
+    if end.kind == ClientKind::Http {
+        record_response(end, known_methods, recorder);
+    } else if !end.code.is_empty() {
+        recorder.set_attribute("db.response.status_code", text(end.code).into_owned().into());
+    }
+    let is_refused = end.status >= 400;
+    let is_failed = end.is_failed || is_refused;
+    if is_failed {
+        let what = if is_refused && !end.is_failed {
+            end.status.to_string()
+        } else if !end.code.is_empty() {
+            text(end.code).into_owned()
         } else {
-            self.tell_database(statements, teller);
+            text(end.error).into_owned()
+        };
+        recorder.set_attribute("error.type", if what.is_empty() { "_OTHER".into() } else { what.into() });
+    }
+    is_failed
+}
+
+fn record_response(end: &ClientEnd<'_>, known_methods: &[String], recorder: &mut dyn SpanRecorder) {
+    if !end.method.is_empty() {
+        let method = text(end.method).into_owned();
+        if known_methods.contains(&method) {
+            recorder.set_name(method.clone());
+            recorder.set_attribute("http.request.method", method.into());
+        } else {
+            recorder.set_attribute("http.request.method", "_OTHER".into());
+            recorder.set_attribute("http.request.method_original", method.into());
         }
     }
-
-    fn tell_database(&self, statements: &mut Statements, teller: &mut dyn ClientTeller) {
-        let (system, mut dialect) = system_of(self.system);
-        if !self.is_prepared && dialect == SqlDialect::Standard {
-            dialect = SqlDialect::Loose;
-        }
-        if self.has_other_backslash {
-            dialect = dialect.with_other_backslash();
-        }
-        let source = ServerPlace::of(self, system);
-        let mut operation: Cow<'static, str> = Cow::Owned(text(self.operation).into_owned());
-        let mut name = None;
-        let mut collection = None;
-        if !self.text.is_empty() {
-            let Statement { text, summary } = statements.describe(self.text, dialect, self.is_prepared);
-            teller.say("db.query.text", text.clone().into());
-            if operation.is_empty() {
-                operation.clone_from(&summary.operation);
-            }
-            if let Some(table) = &summary.collection {
-                teller.say("db.collection.name", table.clone().into());
-                collection = Some(&**table);
-            }
-            if !summary.text.is_empty() {
-                teller.say("db.query.summary", summary.text.clone().into());
-                name = Some(summary.text.clone());
-            }
-        }
-        let target = || collection.map(Cow::Borrowed).or_else(|| source.target());
-        let name = name.unwrap_or_else(|| match (&*operation, target()) {
-            ("", _) => system.to_owned(),
-            (operation, Some(target)) => format!("{operation} {target}"),
-            (operation, None) => operation.to_owned(),
-        });
-        teller.name(name);
-        teller.say("db.system.name", system.into());
-        if !operation.is_empty() {
-            teller.say("db.operation.name", operation.into());
-        }
-        source.tell(teller);
+    if end.status != 0 {
+        recorder.set_attribute("http.response.status_code", end.status.into());
     }
-
-    fn tell_url(&self, redacted: &[String], teller: &mut dyn ClientTeller) {
-        let url = Url::of(self.text);
-        teller.name("HTTP".to_owned());
-        teller.say("url.full", text(&url.without_secrets(redacted)).into_owned().into());
-        if !url.host.is_empty() {
-            teller.say("server.address", text(url.host).into_owned().into());
-            teller.say("server.port", url.port.into());
-        }
+    if let Some(version) = protocol_version(end.version) {
+        recorder.set_attribute("network.protocol.version", version.into());
     }
 }
 
-impl ClientEnd<'_> {
-    /// Records the attributes of a call that has ended; HTTP methods other than `known_methods` become `_OTHER`.
-    /// Returns whether it failed.
-    pub fn tell(&self, kind: ClientKind, known_methods: &[String], teller: &mut dyn ClientTeller) -> bool {
-        if kind == ClientKind::Http {
-            self.tell_response(known_methods, teller);
-        } else if !self.code.is_empty() {
-            teller.say("db.response.status_code", text(self.code).into_owned().into());
-        }
-        let is_refused = self.status >= 400;
-        let is_failed = self.is_failed || is_refused;
-        if is_failed {
-            let what = if is_refused && !self.is_failed {
-                self.status.to_string()
-            } else if !self.code.is_empty() {
-                text(self.code).into_owned()
-            } else {
-                text(self.error).into_owned()
-            };
-            teller.say("error.type", if what.is_empty() { "_OTHER".into() } else { what.into() });
-        }
-        is_failed
-    }
-
-    fn tell_response(&self, known_methods: &[String], teller: &mut dyn ClientTeller) {
-        if !self.method.is_empty() {
-            let method = text(self.method).into_owned();
-            if known_methods.contains(&method) {
-                teller.name(method.clone());
-                teller.say("http.request.method", method.into());
-            } else {
-                teller.say("http.request.method", "_OTHER".into());
-                teller.say("http.request.method_original", method.into());
-            }
-        }
-        if self.status != 0 {
-            teller.say("http.response.status_code", self.status.into());
-        }
-        if !self.version.is_empty() {
-            teller.say("network.protocol.version", self.version.into());
-        }
+/// Returns the HTTP version as the conventions write it; `None` if it is unknown.
+fn protocol_version(version: u16) -> Option<&'static str> {
+    match version {
+        10 => Some("1.0"),
+        11 => Some("1.1"),
+        20 => Some("2"),
+        30 => Some("3"),
+        _ => None,
     }
 }
 
@@ -217,7 +175,7 @@ struct ServerPlace<'a> {
 
 impl<'a> ServerPlace<'a> {
     fn of(call: &ClientCall<'a>, system: &str) -> Self {
-        let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
+        let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.database) };
         match system {
             "sqlite" => source.namespace = text(sqlite_file(call.source)),
             "postgresql" => source.read(libpq_pairs(call.source)),
@@ -269,15 +227,15 @@ impl<'a> ServerPlace<'a> {
         }
     }
 
-    fn tell(self, teller: &mut dyn ClientTeller) {
+    fn record(self, recorder: &mut dyn SpanRecorder) {
         if !self.namespace.is_empty() {
-            teller.say("db.namespace", self.namespace.into_owned().into());
+            recorder.set_attribute("db.namespace", self.namespace.into_owned().into());
         }
         if !self.host.is_empty() {
             let is_socket = self.host.starts_with('/');
-            teller.say("server.address", self.host.into_owned().into());
+            recorder.set_attribute("server.address", self.host.into_owned().into());
             if self.port != 0 && !is_socket {
-                teller.say("server.port", self.port.into());
+                recorder.set_attribute("server.port", self.port.into());
             }
         }
     }

@@ -1,14 +1,14 @@
 use super::*;
 
 #[derive(Default)]
-struct Heard(String, Vec<(&'static str, String)>);
+struct Recorded(String, Vec<(&'static str, String)>);
 
-impl ClientTeller for Heard {
-    fn name(&mut self, name: String) {
+impl SpanRecorder for Recorded {
+    fn set_name(&mut self, name: String) {
         self.0 = name;
     }
 
-    fn say(&mut self, key: &'static str, value: AttributeValue) {
+    fn set_attribute(&mut self, key: &'static str, value: AttributeValue) {
         let value = match value {
             AttributeValue::Text(text) => text.into_owned(),
             AttributeValue::Int(number) => number.to_string(),
@@ -18,11 +18,11 @@ impl ClientTeller for Heard {
     }
 }
 
-fn told(call: ClientCall<'_>) -> (String, Vec<(&'static str, String)>) {
-    let mut heard = Heard::default();
-    call.tell(&["sig".to_owned()], &mut Statements::default(), &mut heard);
-    heard.1.sort_unstable();
-    (heard.0, heard.1)
+fn recorded(call: ClientCall<'_>) -> (String, Vec<(&'static str, String)>) {
+    let mut span = Recorded::default();
+    record_call(&call, &["sig".to_owned()], &mut Statements::default(), &mut span);
+    span.1.sort_unstable();
+    (span.0, span.1)
 }
 
 fn pairs(expected: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
@@ -47,31 +47,31 @@ fn a_query_is_named_by_its_summary() {
         ("server.address", "db"),
         ("server.port", "3307"),
     ]);
-    assert_eq!(told(call), ("SELECT users".to_owned(), expected));
+    assert_eq!(recorded(call), ("SELECT users".to_owned(), expected));
     let (_, prepared) =
-        told(ClientCall { is_prepared: true, text: b"select 'x' from t where a = ?", ..call });
+        recorded(ClientCall { is_prepared: true, text: b"select 'x' from t where a = ?", ..call });
     assert!(prepared.contains(&("db.query.text", "select 'x' from t where a = ?".to_owned())));
 }
 
 #[test]
 fn without_a_text_the_operation_and_its_target_are_the_name() {
     let call = ClientCall { system: b"pgsql", operation: b"BEGIN", ..ClientCall::default() };
-    assert_eq!(told(call).0, "BEGIN");
-    let on = |source| told(ClientCall { source, ..call }).0;
+    assert_eq!(recorded(call).0, "BEGIN");
+    let on = |source| recorded(ClientCall { source, ..call }).0;
     assert_eq!(on(b"host=/run port=5433 dbname='shop' user=me password=secret"), "BEGIN shop");
     assert_eq!(on(b"host=db"), "BEGIN db:5432");
     assert_eq!(on(b"host=db password='x dbname=secret'"), "BEGIN db:5432");
-    assert_eq!(told(ClientCall { operation: b"", ..call }).0, "postgresql");
+    assert_eq!(recorded(ClientCall { operation: b"", ..call }).0, "postgresql");
     let socket = ClientCall { system: b"mysql", source: b"unix_socket=/run/my.sock;port=9", ..call };
     let password = ClientCall { source: b"host=db;password=x dbname=secret", ..socket };
-    assert_eq!(told(password).0, "BEGIN db:3306");
-    assert_eq!(told(socket).1.last(), Some(&("server.address", "/run/my.sock".to_owned())));
+    assert_eq!(recorded(password).0, "BEGIN db:3306");
+    assert_eq!(recorded(socket).1.last(), Some(&("server.address", "/run/my.sock".to_owned())));
     let store = ClientCall {
         kind: ClientKind::Store,
         system: b"redis",
         operation: b"GET",
         host: b"::1",
-        namespace: b"3",
+        database: b"3",
         ..call
     };
     let expected = pairs(&[
@@ -81,7 +81,7 @@ fn without_a_text_the_operation_and_its_target_are_the_name() {
         ("server.address", "::1"),
         ("server.port", "6379"),
     ]);
-    assert_eq!(told(store), ("GET 3".to_owned(), expected));
+    assert_eq!(recorded(store), ("GET 3".to_owned(), expected));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_file_is_the_namespace_of_sqlite() {
         ("db.operation.name", "COMMIT"),
         ("db.system.name", "sqlite"),
     ]);
-    assert_eq!(told(call), ("COMMIT /a;b=c d.db".to_owned(), expected));
+    assert_eq!(recorded(call), ("COMMIT /a;b=c d.db".to_owned(), expected));
     for (source, namespace) in [
         ("file:x?key=secret", "file:x"),
         ("file:/a/b.db?mode=ro&hexkey=secret#f", "file:/a/b.db"),
@@ -109,7 +109,7 @@ fn a_file_is_the_namespace_of_sqlite() {
     ] {
         let call = ClientCall { system: b"sqlite", source: source.as_bytes(), ..ClientCall::default() };
         let expected = pairs(&[("db.namespace", namespace), ("db.system.name", "sqlite")]);
-        assert_eq!(told(call).1, expected, "{source}");
+        assert_eq!(recorded(call).1, expected, "{source}");
     }
 }
 
@@ -123,7 +123,7 @@ fn double_quotes_enclose_values_where_they_may() {
     ] {
         let sql = br#"delete from t where a = "secret""#;
         let call = ClientCall { system: system.as_bytes(), text: sql, is_prepared, ..ClientCall::default() };
-        let (told_name, attributes) = told(call);
+        let (told_name, attributes) = recorded(call);
         assert_eq!(told_name, name, "{system}");
         assert!(attributes.contains(&("db.query.text", text.into())), "{system}: {attributes:?}");
     }
@@ -133,12 +133,12 @@ fn double_quotes_enclose_values_where_they_may() {
         is_prepared: true,
         ..ClientCall::default()
     };
-    assert_eq!(told(call).0, "SELECT users", "what is prepared is recorded anyway");
+    assert_eq!(recorded(call).0, "SELECT users", "what is prepared is recorded anyway");
 }
 
 #[test]
 fn a_url_says_no_secrets() {
-    let call = |url| told(ClientCall { kind: ClientKind::Http, text: url, ..ClientCall::default() });
+    let call = |url| recorded(ClientCall { kind: ClientKind::Http, text: url, ..ClientCall::default() });
     for (url, full, host, port) in [
         ("http://a/", "http://a/", "a", "80"),
         (
@@ -173,9 +173,10 @@ fn a_url_says_no_secrets() {
 #[test]
 fn an_end_says_what_failed() {
     let ended = |kind, end: ClientEnd<'_>| {
-        let mut heard = Heard::default();
-        let failed = end.tell(kind, &["GET".to_owned(), "PROPFIND".to_owned()], &mut heard);
-        (failed, heard.0, heard.1)
+        let mut span = Recorded::default();
+        let failed =
+            record_end(&ClientEnd { kind, ..end }, &["GET".to_owned(), "PROPFIND".to_owned()], &mut span);
+        (failed, span.0, span.1)
     };
     let none = ClientEnd::default();
     assert_eq!(ended(ClientKind::Sql, none), (false, String::new(), Vec::new()));
@@ -184,7 +185,7 @@ fn an_end_says_what_failed() {
     let coded = ClientEnd { code: b"1146", ..error };
     let expected = pairs(&[("db.response.status_code", "1146"), ("error.type", "1146")]);
     assert_eq!(ended(ClientKind::Sql, coded), (true, String::new(), expected));
-    let response = ClientEnd { status: 404, method: b"GET", version: "1.1", ..none };
+    let response = ClientEnd { status: 404, method: b"GET", version: 11, ..none };
     let expected = pairs(&[
         ("http.request.method", "GET"),
         ("http.response.status_code", "404"),
@@ -195,8 +196,8 @@ fn an_end_says_what_failed() {
     let odd = ClientEnd { method: b"BREW", ..none };
     assert_eq!(ended(ClientKind::Http, odd).2[0], ("http.request.method", "_OTHER".to_owned()));
     let known = ClientEnd { method: b"PROPFIND", ..none };
-    let (_, name, said) = ended(ClientKind::Http, known);
-    assert_eq!((name.as_str(), said), ("PROPFIND", pairs(&[("http.request.method", "PROPFIND")])));
+    let (_, name, attributes) = ended(ClientKind::Http, known);
+    assert_eq!((name.as_str(), attributes), ("PROPFIND", pairs(&[("http.request.method", "PROPFIND")])));
     let nothing = ClientEnd { is_failed: true, ..none };
     assert_eq!(ended(ClientKind::Store, nothing).2, pairs(&[("error.type", "_OTHER")]));
 }

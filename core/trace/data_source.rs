@@ -83,7 +83,7 @@ fn trim_start(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn told<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Vec<(String, String)> {
+    fn pairs_of<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Vec<(String, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         pairs.map(|(key, value)| (text(key), text(&value))).collect()
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn semicolons_separate_what_a_driver_of_pdo_is_told() {
+    fn semicolons_separate_the_parameters_of_pdo() {
         for (source, expected) in [
             ("host=db;port=1; dbname=a b", &[("host", "db"), ("port", "1"), ("dbname", "a b")][..]),
             (
@@ -107,7 +107,7 @@ mod tests {
             ("none", &[]),
             ("", &[]),
         ] {
-            assert_eq!(told(pdo_pairs(source.as_bytes())), owned(expected), "{source}");
+            assert_eq!(pairs_of(pdo_pairs(source.as_bytes())), owned(expected), "{source}");
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             ("password=a'b dbname=c", &[("password", "a'b"), ("dbname", "c")]),
             ("", &[]),
         ] {
-            assert_eq!(told(libpq_pairs(source.as_bytes())), owned(expected), "{source}");
+            assert_eq!(pairs_of(libpq_pairs(source.as_bytes())), owned(expected), "{source}");
         }
     }
 }

@@ -37,16 +37,18 @@ mod sql_words;
 mod statement;
 mod tracer;
 
-pub use attributes::{Attribute, AttributeValue, Attributes};
+pub use attributes::{Attribute, Attributes};
 pub use batcher::{BatchStep, Batcher};
-pub use client_call::{ClientCall, ClientEnd, ClientKind, ClientTeller, redact};
+pub use client_call::{SpanRecorder, record_call, record_end, redact};
 pub use ids::{SpanId, TraceId, UnixNanos};
 pub use news::{ExportNews, ExportWatch};
 pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, exception_event};
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::{EncodedSpan, SpanFormat, TraceSink};
-pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
+pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanLink};
 pub use sql::{SqlSummary, summarize, without_literals};
 pub use sql_tokens::SqlDialect;
 pub use statement::{Statement, Statements};
 pub use tracer::{SpanIds, Tracer};
+
+pub use svc_types::{AttributeValue, ClientCall, ClientEnd, ClientKind, SpanKind, SpanStatus};

@@ -12,7 +12,7 @@ pub struct ExportWatch {
     failing: Option<Failing>,
     warnings: Pause,
     dropped: Pause,
-    dropped_told: u64,
+    dropped_reported: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,11 +70,11 @@ impl ExportWatch {
 
     /// Records the total of dropped spans; returns the number to log, if any.
     pub fn dropped(&mut self, total: u64, now: Instant) -> Option<u64> {
-        let count = total.saturating_sub(self.dropped_told);
+        let count = total.saturating_sub(self.dropped_reported);
         if count == 0 || !self.dropped.is_over(now) {
             return None;
         }
-        self.dropped_told = total;
+        self.dropped_reported = total;
         Some(count)
     }
 }
@@ -86,7 +86,7 @@ struct Pause(Option<Instant>);
 impl Pause {
     /// Returns whether the pause is over, and restarts it if so.
     fn is_over(&mut self, now: Instant) -> bool {
-        let is_over = self.0.is_none_or(|told| now.saturating_duration_since(told) >= PAUSE);
+        let is_over = self.0.is_none_or(|reported| now.saturating_duration_since(reported) >= PAUSE);
         if is_over {
             self.0 = Some(now);
         }

@@ -9,13 +9,15 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
 
+use svc_types::{SpanKind, SpanStatus};
+
 use crate::config::{AttributeLimits, SpanLimits};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
 use super::attributes::Attributes;
 use super::ids::{SpanId, UnixNanos};
-use super::span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanStatus};
+use super::span::{ParentSpan, Span, SpanContext, SpanEvent};
 use super::tracer::Tracer;
 
 /// The span of a recorded request, from its head until it is recorded.
@@ -142,7 +144,7 @@ impl ScriptNotes {
 
     /// Merges the notes into the span. The server has precedence: the script cannot set an attribute that the server
     /// has set or that is in `own_keys`, and an error status stays.
-    pub fn tell(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
+    pub fn merge_into(self, span: &mut Span, limits: &SpanLimits, own_keys: &[&str]) {
         span.attributes.add_dropped(self.attributes.dropped());
         for entry in self.attributes.into_entries() {
             if own_keys.contains(&&*entry.key) || span.attributes.get(&entry.key).is_some() {

@@ -4,10 +4,12 @@
 
 use std::borrow::Cow;
 
+use svc_types::{AttributeValue, SpanKind, SpanStatus};
+
 use crate::config::SpanLimits;
 use crate::sync::primitive::Arc;
 
-use super::attributes::{AttributeValue, Attributes};
+use super::attributes::Attributes;
 use super::ids::{SpanId, TraceId, UnixNanos};
 
 /// A span.
@@ -73,21 +75,6 @@ pub struct ParentSpan {
     pub is_remote: bool,
 }
 
-/// The kind of a span.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpanKind {
-    /// Work inside a process.
-    Internal,
-    /// Handling of an incoming request.
-    Server,
-    /// An outgoing request.
-    Client,
-    /// Sending of a message.
-    Producer,
-    /// Handling of a received message.
-    Consumer,
-}
-
 /// Something that happened during a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
@@ -108,18 +95,6 @@ pub struct SpanLink {
     pub is_remote: bool,
     /// The attributes of the link.
     pub attributes: Attributes,
-}
-
-/// The status of a span.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SpanStatus {
-    /// No status was set.
-    #[default]
-    Unset,
-    /// The application set OK.
-    Ok,
-    /// It failed; the text is the reason, and may be empty.
-    Error(Cow<'static, str>),
 }
 
 impl Span {

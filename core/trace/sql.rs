@@ -72,7 +72,7 @@ pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
 /// that texts with the same result have the same summary. Returns false if this text is an exception.
 #[must_use]
 pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> bool {
-    let mut is_told = true;
+    let mut is_masked = true;
     let mut tokens = Tokens::of(sql, dialect);
     // The text up to here is in `masked`; after it, nothing had to be replaced yet.
     let mut copied = 0;
@@ -89,14 +89,14 @@ pub(super) fn mask(sql: &[u8], dialect: SqlDialect, masked: &mut Vec<u8>) -> boo
                 continue;
             }
             // `shop/**/.orders` is one name, but `shop .orders` is not read as one.
-            is_told &= sql[..begins_at].last() != Some(&b'.') && sql.get(copied) != Some(&b'.');
+            is_masked &= sql[..begins_at].last() != Some(&b'.') && sql.get(copied) != Some(&b'.');
             if masked.last().is_some_and(|last| !last.is_ascii_whitespace()) {
                 masked.push(b' ');
             }
         }
     }
     masked.extend_from_slice(&sql[copied..]);
-    is_told
+    is_masked
 }
 
 /// The kind of the next name.
@@ -194,7 +194,7 @@ impl SummaryReader {
                 self.awaits = Awaits::Nothing;
             }
             Some(SqlWord::Kind) if self.awaits == Awaits::Kind => {
-                self.say(word, true);
+                self.write(word, true);
                 self.awaits = Awaits::Target;
             }
             _ => return false,
@@ -210,7 +210,7 @@ impl SummaryReader {
         if self.depth < DEPTH_MAX {
             self.operated |= 1 << self.depth;
         }
-        self.say(word, true);
+        self.write(word, true);
         if self.operation.is_empty() {
             let usual = USUAL_OPERATIONS.iter().find(|usual| word.eq_ignore_ascii_case(usual.as_bytes()));
             self.operation = match usual {
@@ -258,7 +258,7 @@ impl SummaryReader {
         if self.expressions.iter().any(|expression| name.eq_ignore_ascii_case(expression)) {
             return;
         }
-        self.say(path, false);
+        self.write(path, false);
         if self.targets.len() < 2 && !self.targets.contains(&name) {
             self.targets.push(name);
         }
@@ -308,7 +308,7 @@ impl SummaryReader {
     }
 
     /// Adds a word to the summary if all of it fits.
-    fn say(&mut self, word: &[u8], is_keyword: bool) {
+    fn write(&mut self, word: &[u8], is_keyword: bool) {
         let word = word_of(word);
         let space = usize::from(!self.summary.is_empty());
         if space == 0 {

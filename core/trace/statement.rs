@@ -35,11 +35,11 @@ impl Statement {
             masked.reserve_exact(sql.len());
             let _ = mask(sql, dialect, &mut masked);
         }
-        Self::told(sql, dialect, if is_prepared { sql } else { masked.trim_ascii_end() })
+        Self::with_text(sql, dialect, if is_prepared { sql } else { masked.trim_ascii_end() })
     }
 
     /// Builds the description with the text as recorded.
-    fn told(sql: &[u8], dialect: SqlDialect, text: &[u8]) -> Self {
+    fn with_text(sql: &[u8], dialect: SqlDialect, text: &[u8]) -> Self {
         // Validating it at once is faster than looking for invalid sequences.
         let text = str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::Borrowed);
         Self { text: text.into_owned(), summary: summarize(sql, dialect) }
@@ -80,11 +80,11 @@ impl Statements {
             self.other = Statement::of(sql, dialect, is_prepared);
             return &self.other;
         }
-        let is_told = is_prepared || mask(sql, dialect, &mut self.masked);
+        let is_masked = is_prepared || mask(sql, dialect, &mut self.masked);
         let masked = if is_prepared { sql } else { &self.masked[..] };
         let text = if is_prepared { sql } else { masked.trim_ascii_end() };
-        if !is_told {
-            self.other = Statement::told(sql, dialect, text);
+        if !is_masked {
+            self.other = Statement::with_text(sql, dialect, text);
             return &self.other;
         }
         if self.places.is_empty() {
@@ -95,7 +95,7 @@ impl Statements {
             kept.dialect == dialect && kept.is_prepared == is_prepared && *kept.masked == *masked
         };
         if !place.as_ref().is_some_and(is_it) {
-            let statement = Statement::told(sql, dialect, text);
+            let statement = Statement::with_text(sql, dialect, text);
             *place = Some(KeptStatement { masked: masked.into(), dialect, is_prepared, statement });
         }
         place.as_ref().map_or(&self.other, |kept| &kept.statement)

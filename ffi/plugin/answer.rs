@@ -11,6 +11,11 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use svc_types::{
+    AnswerRefusal, ConfigSink, HealthReport, MetricSink, PageSink, PluginHealth, PluginMetricKind,
+    RefusalCode,
+};
+
 use super::bindings::{
     self, SVC_CONFIG_MAX, SVC_DUPLICATE, SVC_FAILED, SVC_HEALTH_TEXT_MAX, SVC_INVALID, SVC_METRICS_MAX,
     SVC_NOT_NOW, SVC_OK, SVC_PAGE_MAX, SVC_TOO_LARGE, svc_config, svc_health, svc_label, svc_metrics,
@@ -18,83 +23,21 @@ use super::bindings::{
 };
 use super::text::{bytes, code, guarded};
 
-/// Receives the metrics of a plugin.
-pub trait MetricSink {
-    /// Begins a family; `name` follows the plugin's prefix.
-    ///
-    /// # Errors
-    ///
-    /// If the family is rejected.
-    fn family(&mut self, kind: MetricType, name: &[u8], help: &[u8]) -> Result<(), SinkRefusal>;
-
-    /// Adds a series to the family begun last.
-    ///
-    /// # Errors
-    ///
-    /// If the series is rejected.
-    fn sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), SinkRefusal>;
-}
-
-/// The type of a family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricType {
-    /// A value that only grows.
-    Counter,
-    /// A value that goes up and down.
-    Gauge,
-}
-
-/// Why an answer, a family or a series was rejected; returned to the plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SinkRefusal {
-    /// It exists already.
-    Duplicate,
-    /// It is malformed.
-    Invalid,
-    /// It is not expected now; for a series, there is no family.
-    NotNow,
-    /// It exceeds a limit.
-    TooLarge,
-}
-
-/// Why an answer was rejected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnswerFault {
-    /// The code for the plugin.
-    pub refusal: SinkRefusal,
-    /// The text for the operator.
-    pub why: String,
-}
-
-/// The health that a plugin reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HealthAnswer {
-    /// The status.
-    pub status: HealthStatus,
-    /// A text about it.
-    pub text: String,
-}
-
-/// The status of a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HealthStatus {
-    /// Working.
-    Ok,
-    /// Needs attention.
-    Degraded,
-    /// Not working.
-    Failed,
-}
-
-/// Receives a page.
-type PageSink<'a> = dyn FnMut(i32, &[u8], &[u8]) -> Result<(), AnswerFault> + 'a;
+const _: () = {
+    assert!(bindings::SVC_HEALTH_OK == PluginHealth::Ok as u32);
+    assert!(bindings::SVC_HEALTH_DEGRADED == PluginHealth::Degraded as u32);
+    assert!(bindings::SVC_HEALTH_FAILED == PluginHealth::Failed as u32);
+    assert!(bindings::SVC_COUNTER == PluginMetricKind::Counter as u32);
+    assert!(bindings::SVC_GAUGE == PluginMetricKind::Gauge as u32);
+    assert!(SVC_HEALTH_TEXT_MAX as usize == HealthReport::TEXT_BYTES_MAX);
+};
 
 /// The destination of a callback's answer.
 pub(super) enum AnswerSink<'a> {
     /// The answer of `health`.
-    Health(&'a mut Option<HealthAnswer>),
+    Health(&'a mut Option<HealthReport>),
     /// The answer of `config`: JSON.
-    Config(&'a mut dyn FnMut(&[u8]) -> Result<(), AnswerFault>),
+    Config(&'a mut ConfigSink<'a>),
     /// The answer of `serve`: a status, the value of `Content-Type`, a body.
     Page(&'a mut PageSink<'a>),
     /// The answers of `metrics`.
@@ -141,15 +84,15 @@ impl From<i32> for Refused {
     }
 }
 
-impl From<SinkRefusal> for Refused {
-    fn from(refusal: SinkRefusal) -> Self {
+impl From<RefusalCode> for Refused {
+    fn from(refusal: RefusalCode) -> Self {
         Self { code: code_of(refusal), why: None }
     }
 }
 
-impl From<AnswerFault> for Refused {
-    fn from(fault: AnswerFault) -> Self {
-        Self { code: code_of(fault.refusal), why: Some(fault.why) }
+impl From<AnswerRefusal> for Refused {
+    fn from(refusal: AnswerRefusal) -> Self {
+        Self { code: code_of(refusal.code), why: Some(refusal.why) }
     }
 }
 
@@ -237,7 +180,7 @@ macro_rules! answers {
     ($(fn $name:ident($handle:ty => $kind:ident $(, $argument:ident: $type:ty)*) |$answer:ident| $body:block)*) => {
         $(pub(super) unsafe extern "C" fn $name(handle: *mut $handle $(, $argument: $type)*) -> i32 {
             answered(handle.addr(), |sink| {
-                let AnswerSink::$kind($answer) = sink else { return Err(SinkRefusal::NotNow.into()) };
+                let AnswerSink::$kind($answer) = sink else { return Err(RefusalCode::NotNow.into()) };
                 $body
             })
         })*
@@ -246,16 +189,12 @@ macro_rules! answers {
 
 answers! {
     fn answer_health(svc_health => Health, status: i32, text: svc_text) |answer| {
-        let status = match status.try_into() {
-            Ok(bindings::SVC_HEALTH_OK) => HealthStatus::Ok,
-            Ok(bindings::SVC_HEALTH_DEGRADED) => HealthStatus::Degraded,
-            Ok(bindings::SVC_HEALTH_FAILED) => HealthStatus::Failed,
-            _ => return Err(Refused::invalid("the status is none of SVC_HEALTH_")),
-        };
+        let health = usize::try_from(status).ok().and_then(|status| PluginHealth::ALL.get(status).copied());
+        let health = health.ok_or_else(|| Refused::invalid("the status is none of SVC_HEALTH_"))?;
         // SAFETY: by contract, the text is valid for this call.
         let text = unsafe { bytes(&text, usize::MAX) }?;
         let text = beginning(text).ok_or_else(|| Refused::invalid("the text is not UTF-8"))?;
-        **answer = Some(HealthAnswer { status, text: text.to_owned() });
+        **answer = Some(HealthReport::new(health, text));
         Ok(())
     }
 
@@ -274,24 +213,21 @@ answers! {
     }
 
     fn add_family(svc_metrics => Metrics, kind: i32, name: svc_text, help: svc_text) |answer| {
-        let kind = match kind.try_into() {
-            Ok(bindings::SVC_COUNTER) => MetricType::Counter,
-            Ok(bindings::SVC_GAUGE) => MetricType::Gauge,
-            _ => return Err(SinkRefusal::Invalid.into()),
-        };
+        let kind = usize::try_from(kind).ok().and_then(|kind| PluginMetricKind::ALL.get(kind).copied());
+        let kind = kind.ok_or(RefusalCode::Invalid)?;
         // SAFETY: by contract, the text is valid for this call.
         let name = unsafe { bytes(&name, SVC_METRICS_MAX as usize) }?;
         // SAFETY: likewise.
         let help = unsafe { bytes(&help, SVC_METRICS_MAX as usize) }?;
-        Ok(answer.family(kind, name, help)?)
+        Ok(answer.add_family(kind, name, help)?)
     }
 
     fn add_sample(svc_metrics => Metrics, labels: *const svc_label, count: usize, value: f64) |answer| {
         if count > LABELS_MAX {
-            return Err(SinkRefusal::TooLarge.into());
+            return Err(RefusalCode::TooLarge.into());
         }
         if count > 0 && labels.is_null() {
-            return Err(SinkRefusal::Invalid.into());
+            return Err(RefusalCode::Invalid.into());
         }
         let labels = if count == 0 { ptr::dangling() } else { labels };
         // SAFETY: not NULL, and by contract an array of `count` labels; an empty one is not read.
@@ -304,7 +240,7 @@ answers! {
             let value = unsafe { bytes(&label.value, SVC_METRICS_MAX as usize) }?;
             pairs.push((name, value));
         }
-        Ok(answer.sample(&pairs, value)?)
+        Ok(answer.add_sample(&pairs, value)?)
     }
 }
 
@@ -324,12 +260,12 @@ fn beginning(text: &[u8]) -> Option<&str> {
     }
 }
 
-fn code_of(refusal: SinkRefusal) -> i32 {
+fn code_of(refusal: RefusalCode) -> i32 {
     code(match refusal {
-        SinkRefusal::Duplicate => SVC_DUPLICATE,
-        SinkRefusal::Invalid => SVC_INVALID,
-        SinkRefusal::NotNow => SVC_NOT_NOW,
-        SinkRefusal::TooLarge => SVC_TOO_LARGE,
+        RefusalCode::Duplicate => SVC_DUPLICATE,
+        RefusalCode::Invalid => SVC_INVALID,
+        RefusalCode::NotNow => SVC_NOT_NOW,
+        RefusalCode::TooLarge => SVC_TOO_LARGE,
     })
 }
 
@@ -393,8 +329,7 @@ mod tests {
     fn the_last_refusal_is_known_until_an_answer_is_taken() {
         let mut is_full = true;
         let mut take = |_: i32, _: &[u8], _: &[u8]| {
-            let fault = AnswerFault { refusal: SinkRefusal::TooLarge, why: "full".to_owned() };
-            if std::mem::take(&mut is_full) { Err(fault) } else { Ok(()) }
+            if std::mem::take(&mut is_full) { Err(AnswerRefusal::too_large("full")) } else { Ok(()) }
         };
         let mut slot = AnswerSlot::new(AnswerSink::Page(&mut take));
         let result = expecting(&mut slot, |handle| say_page(handle.as_raw::<svc_page>()));

@@ -1,12 +1,17 @@
 //! A loaded plugin.
 //!
-//! Callbacks run one at a time, on any thread; a callback that the plugin lacks is never called; an error is a text.
+//! Callbacks run one at a time, on any thread. A callback that the plugin lacks is an error.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::answer::{AnswerFault, AnswerHandle, AnswerSink, AnswerSlot, HealthAnswer, MetricSink, expecting};
+use svc_types::{
+    ConfigSink, HealthReport, MetricSink, PageSink, Plugin, PluginAbout, PluginCall, PluginCallbacks,
+    RequestFacts, each_plugin_callback, each_request_fact,
+};
+
+use super::answer::{AnswerHandle, AnswerSink, AnswerSlot, expecting};
 use super::bindings::{SVC_OK, SVC_PLUGIN_ABI, svc_page_request, svc_plugin, svc_request_facts};
 use super::fault::PluginFault;
 use super::library::load;
@@ -26,23 +31,6 @@ pub struct LoadedPlugin {
 // SAFETY: the callbacks may be called on any thread, one at a time, which `&mut self` ensures; no data of the loading
 // thread is borrowed.
 unsafe impl Send for LoadedPlugin {}
-
-/// A request that has ended; texts as in the header.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "include/svc_plugin.h documents them")]
-pub struct EndedRequest<'a> {
-    pub method: &'a str,
-    pub path: &'a [u8],
-    pub protocol: &'a str,
-    pub client: &'a str,
-    pub request_id: &'a str,
-    pub trace_id: &'a str,
-    pub shed_reason: &'a str,
-    pub status: u16,
-    pub response_bytes: u64,
-    pub duration: Duration,
-    pub queue_wait: Option<Duration>,
-}
 
 /// The space for a plugin's struct, which is larger if the plugin was compiled with a newer header.
 const STRUCT_ROOM: usize = 4096;
@@ -71,7 +59,7 @@ impl LoadedPlugin {
     pub fn load(
         path: &Path,
         name: Option<&str>,
-        services: &'static dyn PluginServices,
+        services: &'static PluginServices,
     ) -> Result<Self, PluginFault> {
         let (entry, path) = load(path)?;
         let (host, api) = PluginHost::leak(services);
@@ -109,153 +97,9 @@ impl LoadedPlugin {
         &self.name
     }
 
-    /// Returns the version.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
     /// Returns the path of the loaded file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Returns which callbacks the plugin has: health, metrics, config, serve, `request_ended`.
-    pub fn callbacks(&self) -> [bool; 5] {
-        let raw = &self.raw;
-        [
-            raw.health.is_some(),
-            raw.metrics.is_some(),
-            raw.config.is_some(),
-            raw.serve.is_some(),
-            raw.request_ended.is_some(),
-        ]
-    }
-
-    /// Calls `init`, after which the plugin may read its settings.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation.
-    pub fn init(&mut self) -> Result<(), String> {
-        self.host.identify(&self.name);
-        let Some(init) = self.raw.init else { return Ok(()) };
-        // SAFETY: the plugin's own callback and state.
-        self.called(|state| unsafe { init(state) })
-    }
-
-    /// Calls `start`.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation.
-    pub fn start(&mut self) -> Result<(), String> {
-        let Some(start) = self.raw.start else { return Ok(()) };
-        // SAFETY: the plugin's own callback and state.
-        self.called(|state| unsafe { start(state) })
-    }
-
-    /// Calls `stop`.
-    pub fn stop(&mut self) {
-        let Some(stop) = self.raw.stop else { return };
-        // SAFETY: the plugin's own callback and state.
-        unsafe { stop(self.raw.state) };
-    }
-
-    /// Calls `health`.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation, or a missing answer.
-    pub fn health(&mut self) -> Result<HealthAnswer, String> {
-        let health = self.raw.health.ok_or_else(missing)?;
-        let mut taken = None;
-        let sink = AnswerSink::Health(&mut taken);
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        let refused = self.asked(sink, |state, answer| unsafe { health(state, answer.as_raw()) })?;
-        taken.ok_or_else(|| unanswered(refused))
-    }
-
-    /// Calls `config`; returns the result of `check` for the JSON that the plugin passes.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation, or a missing answer.
-    pub fn config<T>(&mut self, check: impl Fn(&[u8]) -> Result<T, AnswerFault>) -> Result<T, String> {
-        let config = self.raw.config.ok_or_else(missing)?;
-        let mut taken = None;
-        let mut take = |json: &[u8]| check(json).map(|checked| taken = Some(checked));
-        let sink = AnswerSink::Config(&mut take);
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        let refused = self.asked(sink, |state, answer| unsafe { config(state, answer.as_raw()) })?;
-        taken.ok_or_else(|| unanswered(refused))
-    }
-
-    /// Calls `serve`; returns the result of `check` for the status, the content type and the body that the plugin
-    /// passes.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation, or a missing answer.
-    pub fn serve<T>(
-        &mut self,
-        path: &[u8],
-        query: &[u8],
-        check: impl Fn(i32, &[u8], &[u8]) -> Result<T, AnswerFault>,
-    ) -> Result<T, String> {
-        let serve = self.raw.serve.ok_or_else(missing)?;
-        let mut taken = None;
-        let mut take = |status: i32, content_type: &[u8], body: &[u8]| {
-            check(status, content_type, body).map(|checked| taken = Some(checked))
-        };
-        let request = svc_page_request {
-            size: size_of::<svc_page_request>(),
-            path: text_of(path),
-            query: text_of(query),
-        };
-        let sink = AnswerSink::Page(&mut take);
-        // SAFETY: the plugin's own callback and state, a request that is valid for the call, and a handle of its
-        // answer.
-        let refused =
-            self.asked(sink, |state, answer| unsafe { serve(state, &raw const request, answer.as_raw()) })?;
-        taken.ok_or_else(|| unanswered(refused))
-    }
-
-    /// Calls `metrics`.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation.
-    pub fn metrics(&mut self, sink: &mut dyn MetricSink) -> Result<(), String> {
-        let metrics = self.raw.metrics.ok_or_else(missing)?;
-        let sink = AnswerSink::Metrics(sink);
-        // SAFETY: the plugin's own callback and state, and a handle of its answer.
-        self.asked(sink, |state, answer| unsafe { metrics(state, answer.as_raw()) }).map(drop)
-    }
-
-    /// Calls `request_ended`.
-    ///
-    /// # Errors
-    ///
-    /// The plugin's explanation.
-    pub fn request_ended(&mut self, request: &EndedRequest<'_>) -> Result<(), String> {
-        let request_ended = self.raw.request_ended.ok_or_else(missing)?;
-        let facts = svc_request_facts {
-            size: size_of::<svc_request_facts>(),
-            method: text_of(request.method.as_bytes()),
-            path: text_of(request.path),
-            protocol: text_of(request.protocol.as_bytes()),
-            client: text_of(request.client.as_bytes()),
-            request_id: text_of(request.request_id.as_bytes()),
-            trace_id: text_of(request.trace_id.as_bytes()),
-            shed_reason: text_of(request.shed_reason.as_bytes()),
-            status: request.status.into(),
-            reserved: 0,
-            response_bytes: request.response_bytes,
-            duration_us: micros(request.duration),
-            queue_wait_us: request.queue_wait.map_or(UNKNOWN, micros),
-        };
-        // SAFETY: the plugin's own callback and state; the facts are valid for the call.
-        self.called(|state| unsafe { request_ended(state, &raw const facts) })
     }
 
     /// Calls a callback whose answer goes to `sink`; returns why its last answer was rejected, if it was.
@@ -286,6 +130,88 @@ impl LoadedPlugin {
     }
 }
 
+impl Plugin for LoadedPlugin {
+    fn about(&self) -> PluginAbout {
+        PluginAbout {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            path: self.path.to_string_lossy().into_owned(),
+            callbacks: offered(&self.raw),
+        }
+    }
+
+    fn init(&mut self) -> Result<(), String> {
+        self.host.identify(&self.name);
+        let Some(init) = self.raw.init else { return Ok(()) };
+        // SAFETY: the plugin's own callback and state.
+        self.called(|state| unsafe { init(state) })
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        let Some(start) = self.raw.start else { return Ok(()) };
+        // SAFETY: the plugin's own callback and state.
+        self.called(|state| unsafe { start(state) })
+    }
+
+    fn health(&mut self) -> Result<HealthReport, String> {
+        let health = self.raw.health.ok_or_else(missing)?;
+        let mut taken = None;
+        let sink = AnswerSink::Health(&mut taken);
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        let refused = self.asked(sink, |state, answer| unsafe { health(state, answer.as_raw()) })?;
+        taken.ok_or_else(|| unanswered(refused))
+    }
+
+    fn metrics(&mut self, metrics: &mut dyn MetricSink) -> Result<(), String> {
+        let callback = self.raw.metrics.ok_or_else(missing)?;
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        self.asked(AnswerSink::Metrics(metrics), |state, answer| unsafe { callback(state, answer.as_raw()) })
+            .map(drop)
+    }
+
+    fn config(&mut self, report: &mut ConfigSink<'_>) -> Result<(), String> {
+        let config = self.raw.config.ok_or_else(missing)?;
+        let mut is_answered = false;
+        let mut take = |json: &[u8]| report(json).inspect(|()| is_answered = true);
+        let sink = AnswerSink::Config(&mut take);
+        // SAFETY: the plugin's own callback and state, and a handle of its answer.
+        let refused = self.asked(sink, |state, answer| unsafe { config(state, answer.as_raw()) })?;
+        if is_answered { Ok(()) } else { Err(unanswered(refused)) }
+    }
+
+    fn serve(&mut self, path: &[u8], query: &[u8], page: &mut PageSink<'_>) -> Result<(), String> {
+        let serve = self.raw.serve.ok_or_else(missing)?;
+        let mut is_answered = false;
+        let mut take = |status: i32, content_type: &[u8], body: &[u8]| {
+            page(status, content_type, body).inspect(|()| is_answered = true)
+        };
+        let request = svc_page_request {
+            size: size_of::<svc_page_request>(),
+            path: text_of(path),
+            query: text_of(query),
+        };
+        let sink = AnswerSink::Page(&mut take);
+        // SAFETY: the plugin's own callback and state, a request that is valid for the call, and a handle of its
+        // answer.
+        let refused =
+            self.asked(sink, |state, answer| unsafe { serve(state, &raw const request, answer.as_raw()) })?;
+        if is_answered { Ok(()) } else { Err(unanswered(refused)) }
+    }
+
+    fn request_ended(&mut self, facts: &RequestFacts) -> Result<(), String> {
+        let request_ended = self.raw.request_ended.ok_or_else(missing)?;
+        let facts = raw_facts(facts);
+        // SAFETY: the plugin's own callback and state; the facts are valid for the call.
+        self.called(|state| unsafe { request_ended(state, &raw const facts) })
+    }
+
+    fn stop(&mut self) {
+        let Some(stop) = self.raw.stop else { return };
+        // SAFETY: the plugin's own callback and state.
+        unsafe { stop(self.raw.state) };
+    }
+}
+
 impl std::fmt::Debug for LoadedPlugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LoadedPlugin")
@@ -311,6 +237,47 @@ fn truncated(mut plugin: svc_plugin) -> svc_plugin {
     // SAFETY: `size - kept` bytes follow `kept`; zero is valid for every field.
     unsafe { rest.write_bytes(0, size - kept) };
     plugin
+}
+
+/// Returns the callbacks that a plugin has.
+fn offered(raw: &svc_plugin) -> PluginCallbacks {
+    macro_rules! collect {
+        ($($field:ident $call:ident,)*) => {
+            [$(raw.$field.map(|_| PluginCall::$call)),*].into_iter().flatten().collect()
+        };
+    }
+    each_plugin_callback!(collect)
+}
+
+/// Describes a request for a plugin; the texts are valid as long as `facts`.
+fn raw_facts(facts: &RequestFacts) -> svc_request_facts {
+    macro_rules! raw {
+        (Text, $fact:expr) => {
+            text_of(&$fact)
+        };
+        (Status, $fact:expr) => {
+            $fact.into()
+        };
+        (Count, $fact:expr) => {
+            $fact
+        };
+        (Time, $fact:expr) => {
+            micros($fact)
+        };
+        (OptionalTime, $fact:expr) => {
+            $fact.map_or(UNKNOWN, micros)
+        };
+    }
+    macro_rules! fill {
+        ($($(#[$doc:meta])* $fact:ident: $kind:ident as $field:ident,)*) => {
+            svc_request_facts {
+                size: size_of::<svc_request_facts>(),
+                reserved: 0,
+                $($field: raw!($kind, facts.$fact),)*
+            }
+        };
+    }
+    each_request_fact!(fill)
 }
 
 /// Returns a text that is not empty and valid UTF-8.

@@ -26,10 +26,9 @@ mod plugin_host;
 mod text;
 mod trust;
 
-pub use answer::{AnswerFault, HealthAnswer, HealthStatus, MetricSink, MetricType, SinkRefusal};
 pub use fault::PluginFault;
-pub use loaded::{EndedRequest, LoadedPlugin};
-pub use plugin_host::{PluginLevel, PluginServices};
+pub use loaded::LoadedPlugin;
+pub use plugin_host::PluginServices;
 
 #[expect(
     clippy::allow_attributes,

@@ -6,37 +6,31 @@
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use svc_types::Level;
+
 use super::answer;
 use super::bindings::{
     self, SVC_FAILED, SVC_INVALID, SVC_NOT_FOUND, SVC_OK, SVC_PLUGIN_ABI, svc_host, svc_host_api, svc_text,
 };
 use super::text::{bytes, code, guarded, text_of};
 
+/// Writes a record of the plugin with this name.
+type PluginLog = Box<dyn Fn(&str, Level, &[u8]) + Send + Sync>;
+
+/// Returns the settings of the plugin with this name.
+type PluginSettings = Box<dyn Fn(&str) -> Vec<(String, Vec<u8>)> + Send + Sync>;
+
 /// Services of the server for all plugins. Called on any thread; must not block.
-pub trait PluginServices: Send + Sync {
-    /// Writes a log record of the plugin.
-    fn log(&self, plugin: &str, level: PluginLevel, message: &[u8]);
-
-    /// Returns the settings of the plugin: keys and values.
-    fn settings(&self, plugin: &str) -> Vec<(String, Vec<u8>)>;
-}
-
-/// The level of a log record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PluginLevel {
-    /// A failure.
-    Error,
-    /// A possible problem.
-    Warn,
-    /// Normal operation.
-    Info,
-    /// Information for the plugin's author.
-    Debug,
+pub struct PluginServices {
+    /// Writes a log record of a plugin.
+    pub log: PluginLog,
+    /// Returns the settings of a plugin: keys and values.
+    pub settings: PluginSettings,
 }
 
 /// The server as seen by one plugin; never freed.
 pub(super) struct PluginHost {
-    services: &'static dyn PluginServices,
+    services: &'static PluginServices,
     identity: OnceLock<PluginIdentity>,
     /// The reason that the running callback has given for its failure.
     reason: Mutex<Option<String>>,
@@ -50,7 +44,7 @@ struct PluginIdentity {
 
 impl PluginHost {
     /// Creates the host of a plugin, and its table of functions.
-    pub(super) fn leak(services: &'static dyn PluginServices) -> (&'static Self, &'static svc_host_api) {
+    pub(super) fn leak(services: &'static PluginServices) -> (&'static Self, &'static svc_host_api) {
         let host: &'static Self =
             Box::leak(Box::new(Self { services, identity: OnceLock::new(), reason: Mutex::new(None) }));
         let api = svc_host_api {
@@ -76,7 +70,7 @@ impl PluginHost {
 
     /// Records the name of the plugin, and fetches its settings.
     pub(super) fn identify(&self, name: &str) {
-        let mut settings = self.services.settings(name);
+        let mut settings = (self.services.settings)(name);
         settings.iter_mut().for_each(|(_, value)| value.push(0));
         // Set once: a plugin has one entry, and so one name.
         let _ = self.identity.set(PluginIdentity { name: name.to_owned(), settings });
@@ -106,13 +100,13 @@ unsafe extern "C" fn log(host: *mut svc_host, level: i32, message: svc_text) {
         // SAFETY: by contract, the text is valid for this call.
         let Ok(message) = (unsafe { bytes(&message, usize::MAX) }) else { return };
         let level = match level.try_into() {
-            Ok(bindings::SVC_LOG_ERROR) => PluginLevel::Error,
-            Ok(bindings::SVC_LOG_WARN) => PluginLevel::Warn,
-            Ok(bindings::SVC_LOG_DEBUG) => PluginLevel::Debug,
-            _ => PluginLevel::Info,
+            Ok(bindings::SVC_LOG_ERROR) => Level::Error,
+            Ok(bindings::SVC_LOG_WARN) => Level::Warn,
+            Ok(bindings::SVC_LOG_DEBUG) => Level::Debug,
+            _ => Level::Info,
         };
         let name = host.identity.get().map_or("", |identity| identity.name.as_str());
-        host.services.log(name, level, &message[..message.len().min(TEXT_BYTES_MAX)]);
+        (host.services.log)(name, level, &message[..message.len().min(TEXT_BYTES_MAX)]);
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use svc_ffi::{Interpreter, Php, PhpOutcome, StartOptions};
 
-use support::{Recorder, Scripts, request, run};
+use support::{NoRuntime, Recorder, Scripts, request, run};
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
@@ -16,7 +16,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
     let scripts = Scripts::new("interpreter");
     let messages = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&messages);
-    let php = Php::start(StartOptions {
+    let php = Php::start::<NoRuntime>(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("log_errors", "1"), ("variables_order", "GPCS")],
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
         environment: &[],

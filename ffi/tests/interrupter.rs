@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use svc_ffi::{Interrupter, Php, PhpOutcome, StartOptions};
 
-use support::{Scripts, request, run};
+use support::{NoRuntime, Scripts, request, run};
 
 mod support;
 
 fn start() -> Php {
-    Php::start(StartOptions {
+    Php::start::<NoRuntime>(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("opcache.jit", "disable")],
         ini_overrides: &[],
         environment: &[],

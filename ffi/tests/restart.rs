@@ -10,7 +10,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use svc_ffi::{Interpreter, Php, PhpOutcome, PhpRequest, StartOptions};
 
-use support::{Scripts, request, run};
+use support::{NoRuntime, Scripts, request, run};
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
@@ -29,7 +29,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         $s['opcache_statistics']['hash_restarts'], $s['opcache_statistics']['manual_restarts']]);",
     );
 
-    let php = Php::start(StartOptions {
+    let php = Php::start::<NoRuntime>(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("log_errors", "1")],
         ini_overrides: &small_cache(),
         environment: &[],
@@ -40,6 +40,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         traces: false,
         clients: None,
         log: Box::new(|_| {}),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap();

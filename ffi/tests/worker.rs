@@ -12,7 +12,7 @@ use svc_ffi::{
     WorkerHost, WorkerInfo, WorkerRequest, WorkerRequests,
 };
 
-use support::{Recorder, Scripts};
+use support::{NoRuntime, Recorder, Scripts};
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
@@ -208,7 +208,7 @@ fn requests_share_a_thread_and_nothing_else() {
     let scripts = Scripts::new("worker");
     let messages = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&messages);
-    let php = Php::start(StartOptions {
+    let php = Php::start::<NoRuntime>(StartOptions {
         ini_defaults: &[
             ("display_errors", "0"),
             ("log_errors", "1"),
@@ -227,10 +227,11 @@ fn requests_share_a_thread_and_nothing_else() {
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap();
-    assert_eq!(php.stray_state(), "", "whose is it? (c/state/audit.c)");
+    assert_eq!(php.stray_state(), "", "whose is it? (c/worker/state/audit.c)");
     let threads = php.threads();
     let scripts = &scripts;
     std::thread::scope(|scope| {

@@ -1,10 +1,6 @@
 //! Chunked bodies: any bytes satisfy `invariants.rs`.
 #![no_main]
 
-#[expect(dead_code, reason = "each target checks one of the parsers")]
-#[path = "../invariants.rs"]
-mod invariants;
-
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    invariants::chunked(bytes);
+    svc_fuzz::chunked(bytes);
 });

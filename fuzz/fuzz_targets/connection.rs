@@ -1,10 +1,6 @@
 //! Whole connections: any bytes of a peer satisfy `invariants.rs`.
 #![no_main]
 
-#[expect(dead_code, reason = "each target checks one of the parsers")]
-#[path = "../invariants.rs"]
-mod invariants;
-
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    invariants::connection(bytes);
+    svc_fuzz::connection(bytes);
 });

@@ -1,10 +1,6 @@
 //! `.svcheaders`: any bytes satisfy `invariants.rs`.
 #![no_main]
 
-#[expect(dead_code, reason = "each target checks one of the parsers")]
-#[path = "../invariants.rs"]
-mod invariants;
-
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    invariants::headers_file(bytes);
+    svc_fuzz::headers_file(bytes);
 });

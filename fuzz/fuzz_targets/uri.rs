@@ -1,10 +1,6 @@
 //! Paths and routes: any bytes satisfy `invariants.rs`.
 #![no_main]
 
-#[expect(dead_code, reason = "each target checks one of the parsers")]
-#[path = "../invariants.rs"]
-mod invariants;
-
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    invariants::uri(bytes);
+    svc_fuzz::uri(bytes);
 });

@@ -16,8 +16,8 @@ use crate::grammar::{self, Client, Program};
 use crate::paper;
 use crate::round;
 use crate::server::Server;
-use crate::support::client::LOOK_AGAIN;
 use crate::visit::visit;
+use svc_testing::client::LOOK_AGAIN;
 
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// More points than any of the programs has.

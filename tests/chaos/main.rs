@@ -14,9 +14,6 @@ mod paper;
 mod round;
 mod server;
 mod shrink;
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-#[path = "../support/mod.rs"]
-mod support;
 mod visit;
 
 use std::path::PathBuf;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::client::LOOK_AGAIN;
-use crate::support::command;
 use crate::visit;
+use svc_testing::client::LOOK_AGAIN;
+use svc_testing::command;
 
 const FILES: [(&str, &str); 12] = [
     ("boot.php", include_str!("app/boot.php")),

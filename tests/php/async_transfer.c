@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "inside.h"
-#include "transfer/failure.h"
+#include "async/transfer/transfer.h"
 
 #define CALL(address, type) ((type)(base() + (address)))
 

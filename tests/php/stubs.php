@@ -37,6 +37,7 @@ const ABOUT = [
     'Svc\Trace\current' => 'Returns the span that the script is in: that of Svc\Trace\span(), else that of the request. What is not recorded has a span without effect.',
     'Svc\Trace\span' => "Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.\n\n@template T\n@param callable(): T \$body gets the span if it requires an argument\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@return T",
     'Svc\Trace\start' => "Starts a span below the current one, without making it the current one. Whoever starts it ends it.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@param 'internal'|'server'|'client'|'producer'|'consumer' \$kind",
+    'Svc\Trace\route' => "Names the route that the request has matched: attribute http.route of its span, whose name becomes \"{method} {route}\".\nThe last call counts. Has no effect in a task, or for a request that is not recorded.",
     'Svc\Trace\traceparent' => "Returns what to pass on to a service that the script calls, as the header field traceparent.\n\n@return string empty without a trace",
     'Svc\Trace\tracestate' => "Returns what to pass on with it, as the header field tracestate.\n\n@return string empty if the trace has none",
     'Svc\Trace\Span' => 'A part of a request, or of a task, as a collector sees it. Once it has ended, nothing changes it.',

@@ -8,13 +8,14 @@ use crate::cache::CacheReading;
 use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
+use crate::observe::HookObstacle;
 use crate::observe::exporter::{Distribution, Labels, Number};
 use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, FamilyHead, MetricKind, MetricUnit};
-use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
+use crate::observe::label::{CancelReason, TlsHandshake};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
-    CertificateFacts, OpcacheReading, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
+    CertificateFacts, OpcacheMemory, PhpErrorLevel, ReloadFacts, StaticCacheReading, TaskFacts, TraceFacts,
 };
 use crate::plugins::{PluginFamily, PluginHealth, PluginMetricKind, PluginReading, PluginSample};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
@@ -54,8 +55,8 @@ fn plugin_reading() -> PluginReading {
     }
 }
 
-const OPCACHE: OpcacheReading =
-    OpcacheReading { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
+const OPCACHE: OpcacheMemory =
+    OpcacheMemory { used_bytes: 21, free_bytes: 22, wasted_bytes: 23, scripts: 24, hits: 25, misses: 26 };
 
 fn facts() -> ScrapeFacts<'static> {
     ScrapeFacts {
@@ -139,6 +140,7 @@ fn busy_metrics() -> Metrics {
     metrics.requests_by_method.incr(MethodKind::Get);
     metrics.requests_by_method.incr(MethodKind::Other);
     metrics.answered(200, 5, Duration::from_micros(100));
+    metrics.served(Duration::from_micros(100));
     metrics.answered(499, 0, Duration::from_secs(2));
     metrics.cancelled.incr(CancelReason::ClientAbort);
     metrics.refused.incr(ShedReason::QueueFull);
@@ -339,6 +341,11 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
         (
             "svc_request_duration_us",
             "100 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 +Inf",
+        ),
+        (
+            "svc_served_duration_us",
+            "100 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 2500000 10000000 60000000 \
+             +Inf",
         ),
         ("svc_queue_wait_us", "50 100 250 500 1000 2500 5000 10000 50000 100000 250000 500000 1000000 +Inf"),
         ("svc_worker_request_duration_us", "100 250 500 1000 2500 5000 10000 25000 50000 +Inf"),
@@ -541,6 +548,9 @@ fn distinct_metrics() -> Metrics {
     }
     for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
         times(50 + index, &|| metrics.workers_recycled.incr(reason));
+    }
+    for (index, level) in PhpErrorLevel::ALL.into_iter().enumerate() {
+        times(110 + index, &|| metrics.php_errors.incr(level));
     }
     let facts: [&dyn Fn(); 19] = [
         &|| metrics.wait_wasted.incr(),

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `reactor` | an io thread |
 //! | `client_connection` | one connection and its socket |
-//! | `crossing` | the transfer of a connection from one io thread to another |
+//! | `migration` | the transfer of a connection from one io thread to another |
 
 pub(in crate::serve) mod client_connection;
-pub(in crate::serve) mod crossing;
+pub(in crate::serve) mod migration;
 pub(in crate::serve) mod reactor;

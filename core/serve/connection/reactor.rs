@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
-use crate::connection::Timers;
+use crate::connection::Deadlines;
 use crate::limits::POLL_EVENTS;
 use crate::sync::load_sharing::ThreadUse;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::client_connection::{ClientConnection, Fate};
-use super::crossing::{Crossing, Handover};
+use super::client_connection::{ClientConnection, ConnectionState};
+use super::migration::{Handover, Migration};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
-use crate::serve::io_thread::arrival::Arrival;
+use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
 use crate::serve::io_thread::inbox::{Inbox, Message};
-use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::new_connection::NewConnection;
 use crate::serve::shared::Shared;
 
 /// An io thread. It has a poller and an inbox before it starts.
@@ -34,12 +34,12 @@ pub(in crate::serve) struct Reactor {
     connections: Slab<ClientConnection>,
     /// Distinguishes the keys of connections that use the same slot of the slab.
     generation: u32,
-    timers: Timers,
+    deadlines: Deadlines,
     inbox: Arc<Inbox>,
     io: Io,
     /// The number of the thread.
     index: usize,
-    crossing: Arc<Crossing>,
+    migration: Arc<Migration>,
     handover: Handover,
     /// The total time during which the thread had something to do.
     awake: Duration,
@@ -67,17 +67,17 @@ impl Reactor {
         let count = shared.config.serving.io_workers.max(1);
         let polls = (0..count).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>()?;
         let inboxes = polls.iter().map(|poll| Inbox::new(poll, WAKE)).collect::<io::Result<Vec<_>>>()?;
-        let crossing = Crossing::new(&inboxes);
+        let migration = Migration::new(&inboxes);
         let now = time::now();
         let new = |(index, (poll, inbox))| Self {
             io: Io::new(Arc::clone(shared), Arc::clone(site), Arc::clone(disk), &inbox, now),
             poll,
             connections: Slab::new(),
             generation: 0,
-            timers: Timers::default(),
+            deadlines: Deadlines::default(),
             inbox,
             index,
-            crossing: Arc::clone(&crossing),
+            migration: Arc::clone(&migration),
             handover: Handover::default(),
             awake: Duration::ZERO,
             use_due: now,
@@ -97,7 +97,7 @@ impl Reactor {
     }
 
     fn run(mut self) {
-        let _indispensable = Indispensable;
+        let _abort_on_panic = AbortOnPanic;
         let mut events = Events::with_capacity(POLL_EVENTS);
         // The thread was prepared before PHP started, which takes a while.
         self.io.now = time::now();
@@ -141,7 +141,7 @@ impl Reactor {
         if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
-        let next = self.timers.next().map(|at| at.saturating_duration_since(now));
+        let next = self.deadlines.next().map(|at| at.saturating_duration_since(now));
         if self.io.starved.is_empty() {
             return next;
         }
@@ -150,7 +150,7 @@ impl Reactor {
 
     fn receive(&mut self, message: Message) {
         match message {
-            Message::Arrival(arrival) => self.admit(arrival),
+            Message::NewConnection(new) => self.admit(new),
             Message::ReplyReady(key) => {
                 self.drive(key.connection, |connection, io| connection.on_reply_ready(io, key.stream));
             }
@@ -169,17 +169,17 @@ impl Reactor {
         }
     }
 
-    fn admit(&mut self, arrival: Arrival) {
-        let Ok(connection) = ClientConnection::new(arrival, &self.io) else { return };
+    fn admit(&mut self, new: NewConnection) {
+        let Ok(connection) = ClientConnection::new(new, &self.io) else { return };
         if let Some(key) = self.keep(connection) {
             // Data that has already arrived causes an event.
-            self.drive(key, |_, _| Fate::Lives);
+            self.drive(key, |_, _| ConnectionState::Open);
         }
     }
 
     /// Takes a connection that another thread has handed over.
     fn take_over(&mut self) {
-        let Some(connection) = self.crossing.take(self.index) else { return };
+        let Some(connection) = self.migration.take(self.index) else { return };
         let Some(key) = self.keep(connection) else { return };
         // It missed the broadcasts to all threads while it was in transfer.
         let act = if self.is_cut_off { ClientConnection::cut_off } else { ClientConnection::advance };
@@ -202,22 +202,22 @@ impl Reactor {
     /// Hands over the connection in `place` to another thread.
     fn hand_over(&mut self, place: usize, to: usize) {
         let mut connection = self.connections.remove(place);
-        self.timers.disarm(connection.key, &mut connection.armed);
+        self.deadlines.disarm(connection.key, &mut connection.armed);
         // If the socket stays with this poller, the other one cannot watch it and closes it.
         let _ = self.poll.registry().deregister(connection.socket());
         self.io.shared.metrics.io_handovers.incr();
-        self.crossing.send(connection, to);
+        self.migration.send(connection, to);
     }
 
     /// Lets `act` use a connection, then arms its deadline or removes it. Does nothing if the connection is gone.
-    fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> Fate) {
+    fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> ConnectionState) {
         let place = place_of(key);
         let Some(connection) = self.connections.get_mut(place).filter(|connection| connection.key == key)
         else {
             return;
         };
         match act(connection, &mut self.io) {
-            Fate::Lives => {
+            ConnectionState::Open => {
                 if self.handover.is_pending()
                     && connection.is_at_rest()
                     && let Some(to) = self.handover.goes(&mut connection.handover_round)
@@ -225,17 +225,17 @@ impl Reactor {
                     return self.hand_over(place, to);
                 }
                 let deadline = connection.deadline();
-                self.timers.arm(key, &mut connection.armed, deadline);
+                self.deadlines.arm(key, &mut connection.armed, deadline);
             }
-            Fate::Ended => {
+            ConnectionState::Ended => {
                 connection.on_closed(&self.io);
-                self.timers.disarm(key, &mut connection.armed);
+                self.deadlines.disarm(key, &mut connection.armed);
                 self.connections.remove(place);
             }
         }
     }
 
-    fn drive_all(&mut self, mut act: impl FnMut(&mut ClientConnection, &mut Io) -> Fate) {
+    fn drive_all(&mut self, mut act: impl FnMut(&mut ClientConnection, &mut Io) -> ConnectionState) {
         let keys: Vec<u64> = self.connections.iter().map(|(_, connection)| connection.key).collect();
         for key in keys {
             self.drive(key, &mut act);
@@ -244,7 +244,7 @@ impl Reactor {
 
     /// Handles passed deadlines, connections that have more to do, and those that waited for room.
     fn catch_up(&mut self) {
-        while let Some(key) = self.timers.pop(self.io.now) {
+        while let Some(key) = self.deadlines.pop(self.io.now) {
             self.drive(key, ClientConnection::on_deadline);
         }
         for key in std::mem::take(&mut self.io.again) {

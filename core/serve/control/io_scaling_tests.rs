@@ -1,9 +1,4 @@
-#[path = "../../tests/support/dice.rs"]
-#[expect(dead_code, reason = "each user takes its part")]
-#[expect(clippy::duplicate_mod, reason = "the tests of background tasks use it, too")]
-mod dice;
-
-use dice::Dice;
+use svc_testing::dice::Dice;
 
 use super::*;
 

@@ -6,31 +6,31 @@
 use std::time::Instant;
 
 use crate::limits::{CONTROL_TICK, STATIC_SWEEP_PAUSE};
-use crate::observe::Sample;
 use crate::observe::process::ProcessFacts;
+use crate::observe::{Sample, Usage};
 use crate::sync::primitive::Arc;
 
 use super::drain::Drain;
 use super::io_scaling_job::IoScalingJob;
-use super::machinery::Machinery;
 use super::memory_peak::{MemoryPeak, MemoryReading};
 use super::scan::Scan;
 use super::schedule::PeriodicJob;
 use super::service_manager_job::ServiceManagerJob;
 use super::supervisor::{Supervision, TaskSupervision};
-use crate::serve::disk::file_job::Chore;
+use super::thread_handles::ThreadHandles;
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
 /// Creates the jobs of a server that starts at `now`.
-pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
-    let shared = &machinery.shared;
+pub(in crate::serve) fn jobs(handles: &Arc<ThreadHandles>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
+    let shared = &handles.shared;
     let drain = Drain::new(shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
     vec![
         Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
         Box::new(IoScalingJob::new(shared, now)),
-        Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
-        Box::new(MemoryJob { machinery: Arc::clone(machinery), peak: MemoryPeak::default(), due: now }),
+        Box::new(SweepJob { handles: Arc::clone(handles), due: now }),
+        Box::new(MemoryJob { handles: Arc::clone(handles), peak: MemoryPeak::default(), due: now }),
         Box::new(SupervisorJob {
             supervisor: Supervision::new(&shared.config.php),
             shared: Arc::clone(shared),
@@ -42,9 +42,9 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
             due: None,
         }),
         Box::new(PluginJob { shared: Arc::clone(shared), due: now }),
-        Box::new(SampleJob { machinery: Arc::clone(machinery), due: now }),
-        Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
-        Box::new(ServiceManagerJob::new(Arc::clone(machinery), now)),
+        Box::new(SampleJob { handles: Arc::clone(handles), due: now }),
+        Box::new(DrainJob { drain, handles: Arc::clone(handles), due: None }),
+        Box::new(ServiceManagerJob::new(Arc::clone(handles), now)),
     ]
 }
 
@@ -67,16 +67,16 @@ impl PeriodicJob for ScanJob {
 
 /// Orders a sweep of the static cache every few seconds, once the file threads run.
 struct SweepJob {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     due: Instant,
 }
 
 impl PeriodicJob for SweepJob {
     fn run(&mut self, now: Instant) {
-        let Machinery { shared, disk, site, .. } = &*self.machinery;
+        let ThreadHandles { shared, disk, site, .. } = &*self.handles;
         if now >= self.due && shared.lifecycle.phase() != Phase::Starting {
             self.due = now + STATIC_SWEEP_PAUSE;
-            disk.order_chore(Chore::Sweep(Arc::clone(site)));
+            disk.order_background(BackgroundJob::Sweep(Arc::clone(site)));
         }
     }
 
@@ -88,7 +88,7 @@ impl PeriodicJob for SweepJob {
 
 /// Returns free memory to the system after a peak, on a file thread because that is slow.
 struct MemoryJob {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     peak: MemoryPeak,
     due: Instant,
 }
@@ -99,7 +99,7 @@ impl PeriodicJob for MemoryJob {
             return;
         }
         self.due = now + CONTROL_TICK;
-        let Machinery { shared, disk, .. } = &*self.machinery;
+        let ThreadHandles { shared, disk, .. } = &*self.handles;
         let held = shared.spool.memory_bytes()
             + shared.metrics.connections.value() * CONNECTION_BYTES
             + shared.streams_beside() * STREAM_BYTES;
@@ -107,7 +107,7 @@ impl PeriodicJob for MemoryJob {
             && let Some(resident) = ProcessFacts::read_resident()
             && self.peak.tick(MemoryReading { resident, held })
         {
-            disk.order_chore(Chore::FreeUnused(free_unused));
+            disk.order_background(BackgroundJob::FreeUnused(free_unused));
         }
     }
 
@@ -179,17 +179,23 @@ impl PeriodicJob for PluginJob {
 /// Takes a sample of the metrics and of the cache of static files once a second, if there is an operations port to
 /// read it.
 struct SampleJob {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     due: Instant,
 }
 
 impl PeriodicJob for SampleJob {
     fn run(&mut self, now: Instant) {
-        let Machinery { shared, site, .. } = &*self.machinery;
+        let ThreadHandles { shared, site, .. } = &*self.handles;
         if now >= self.due && shared.config.operations.addr.is_some() {
             self.due = now + CONTROL_TICK;
             let sample = Sample::read(&shared.metrics, ProcessFacts::read_cpu(), now);
-            shared.history.lock().note(sample);
+            let gate = shared.gate_facts();
+            let usage = Usage {
+                busy: shared.pool_facts().busy as u64,
+                waiting: gate.map_or(0, |gate| (gate.depth + gate.waiting) as u64),
+                connections: shared.metrics.connections.value(),
+            };
+            shared.history.lock().note(sample, usage);
             let files = site.cache_reading();
             *shared.static_cache.lock() = files;
             if let Some(cache) = &shared.cache {
@@ -207,14 +213,14 @@ impl PeriodicJob for SampleJob {
 
 /// Takes the steps of the drain.
 struct DrainJob {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     drain: Drain,
     due: Option<Instant>,
 }
 
 impl PeriodicJob for DrainJob {
     fn run(&mut self, now: Instant) {
-        self.due = self.machinery.drive(&mut self.drain, now);
+        self.due = self.handles.drive(&mut self.drain, now);
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -233,14 +239,14 @@ mod tests {
     use crate::config::{AccessLog, Config, Level, RawConfig};
     use crate::observe::Log;
     use crate::policy::Policy;
-    use crate::serve::control::machinery::DrainEnd;
     use crate::serve::control::schedule::Schedule;
     use crate::serve::control::service_manager::ServiceManager;
+    use crate::serve::control::thread_handles::DrainEnd;
     use crate::serve::disk::site::Site;
     use crate::serve::net::accept::Acceptor;
     use crate::time;
 
-    fn machinery() -> Arc<Machinery> {
+    fn handles() -> Arc<ThreadHandles> {
         let settings =
             [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3"), ("IO_WORKERS", "1")];
         let config = Config::resolve(&RawConfig::new(settings)).unwrap();
@@ -250,20 +256,20 @@ mod tests {
         let acceptor = Acceptor::new(&Poll::new().unwrap(), false).unwrap();
         let (inboxes, disk, ended) = (Vec::new(), Arc::default(), DrainEnd::default());
         let service_manager = ServiceManager::default();
-        Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager })
+        Arc::new(ThreadHandles { shared, inboxes, acceptor, disk, site, ended, service_manager })
     }
 
     #[test]
     fn the_cache_is_swept_at_the_pace_of_the_clock_and_not_before_the_start_is_over() {
-        let machinery = machinery();
+        let handles = handles();
         let start = time::now();
-        let mut job = SweepJob { machinery: Arc::clone(&machinery), due: start };
+        let mut job = SweepJob { handles: Arc::clone(&handles), due: start };
         job.run(start);
-        assert_eq!(machinery.disk.waiting(), 0, "there are no file threads yet");
-        machinery.shared.lifecycle.enter(Phase::Running);
+        assert_eq!(handles.disk.waiting(), 0, "there are no file threads yet");
+        handles.shared.lifecycle.enter(Phase::Running);
         let swept_at = |job: &mut SweepJob, millis: u64| {
             job.run(start + Duration::from_millis(millis));
-            machinery.disk.waiting()
+            handles.disk.waiting()
         };
         let swept = [1, 1000, 4999, 5000, 5001, 5002, 9999].map(|millis| swept_at(&mut job, millis));
         assert_eq!(swept, [1, 1, 1, 1, 2, 2, 2]);
@@ -271,26 +277,26 @@ mod tests {
 
     #[test]
     fn the_way_down_is_taken_at_its_deadlines_and_not_at_the_next_second() {
-        let machinery = machinery();
-        machinery.shared.lifecycle.enter(Phase::Running);
+        let handles = handles();
+        handles.shared.lifecycle.enter(Phase::Running);
         let start = time::now();
-        let mut schedule = Schedule::new(jobs(&machinery, start), start);
+        let mut schedule = Schedule::new(jobs(&handles, start), start);
         schedule.run(start);
         assert_eq!(
             schedule.deadline(),
             start + Duration::from_secs(1),
             "nothing but the scan asks for a time"
         );
-        machinery.shared.lifecycle.enter(Phase::Draining);
+        handles.shared.lifecycle.enter(Phase::Draining);
         let signalled_at = start + Duration::from_millis(300);
         schedule.run(signalled_at);
         assert_eq!(schedule.deadline(), start + Duration::from_secs(1));
-        while machinery.shared.lifecycle.phase() == Phase::Draining {
+        while handles.shared.lifecycle.phase() == Phase::Draining {
             schedule.run(schedule.deadline());
         }
         let delay_over = signalled_at + Duration::from_secs(3);
         // A server that never served has nothing left to wait for, so the remaining steps follow immediately.
         assert_eq!(schedule.deadline(), delay_over + Duration::from_millis(700));
-        assert!(machinery.ended.wait());
+        assert!(handles.ended.wait());
     }
 }

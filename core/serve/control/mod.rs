@@ -2,10 +2,10 @@
 //!
 //! | file | noun |
 //! |---|---|
-//! | `tick` | the control thread |
+//! | `control_thread` | the control thread |
 //! | `schedule` | when its jobs run |
 //! | `jobs` | its jobs |
-//! | `machinery` | the threads of the server, and the steps of the drain |
+//! | `thread_handles` | the threads of the server, and the steps of the drain |
 //! | `drain` | which step of the drain is due |
 //! | `supervisor` | how many workers there are, and what happens to failed ones |
 //! | `watchdog`, `thread_state` | which workers are stuck, and why |
@@ -15,11 +15,11 @@
 //! | `reload` | what can change at run time |
 //! | `service_manager`, `service_manager_job` | notifications to the service manager, and their schedule |
 
+pub(in crate::serve) mod control_thread;
 pub(in crate::serve) mod drain;
 mod io_scaling;
 mod io_scaling_job;
 pub(in crate::serve) mod jobs;
-pub(in crate::serve) mod machinery;
 mod memory_peak;
 pub(in crate::serve) mod plugin_reports;
 pub(in crate::serve) mod pool_events;
@@ -29,6 +29,6 @@ pub(in crate::serve) mod schedule;
 pub(in crate::serve) mod service_manager;
 pub(in crate::serve) mod service_manager_job;
 pub(in crate::serve) mod supervisor;
+pub(in crate::serve) mod thread_handles;
 pub(in crate::serve) mod thread_state;
-pub(in crate::serve) mod tick;
 pub(in crate::serve) mod watchdog;

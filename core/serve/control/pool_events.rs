@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use crate::pool::{Exchange, PoolEvents, RecycleReason};
 use crate::sync::primitive::Arc;
 
-use super::machinery::Machinery;
+use super::thread_handles::ThreadHandles;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::shared::Shared;
 
 /// Counts events of the worker threads.
 #[derive(Debug)]
-pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
+pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<ThreadHandles>);
 
 impl PoolEvents<Exchange> for Reports {
     fn claimed(&self, exchange: &Exchange, now: Instant) {
@@ -20,7 +20,7 @@ impl PoolEvents<Exchange> for Reports {
             pool.last_claim.mark(now);
         }
         exchange.note_taken(waited);
-        if exchange.runs_for_nobody() && exchange.client_left() {
+        if exchange.is_detached() && exchange.client_left() {
             self.0.shared.metrics.departed_work_taken();
         } else {
             self.0.shared.metrics.queue_waited(waited);

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use crate::observe::Event;
 use crate::sync::primitive::Arc;
 
-use super::machinery::Machinery;
 use super::schedule::PeriodicJob;
 use super::service_manager::failed_reload;
+use super::thread_handles::ThreadHandles;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
 /// Reports to the service manager that the server is ready, its status, and that it is alive.
 pub(super) struct ServiceManagerJob {
-    machinery: Arc<Machinery>,
+    handles: Arc<ThreadHandles>,
     has_failed: bool,
     beat_due: Instant,
     status_due: Instant,
@@ -26,13 +26,13 @@ pub(super) struct ServiceManagerJob {
 }
 
 impl ServiceManagerJob {
-    pub(super) fn new(machinery: Arc<Machinery>, now: Instant) -> Self {
-        Self { machinery, has_failed: false, beat_due: now, status_due: now, retry_due: None }
+    pub(super) fn new(handles: Arc<ThreadHandles>, now: Instant) -> Self {
+        Self { handles, has_failed: false, beat_due: now, status_due: now, retry_due: None }
     }
 
     /// Queues the messages that the time and the state of the server require, once it runs.
     fn note(&mut self, now: Instant) {
-        let Machinery { shared, service_manager, .. } = &*self.machinery;
+        let ThreadHandles { shared, service_manager, .. } = &*self.handles;
         let is_running = shared.lifecycle.phase() == Phase::Running;
         if is_running && !service_manager.is_told_ready.is_set() && shared.worker_health().can_serve() {
             service_manager.is_told_ready.set();
@@ -60,24 +60,24 @@ impl ServiceManagerJob {
 
 impl PeriodicJob for ServiceManagerJob {
     fn run(&mut self, now: Instant) {
-        if !self.machinery.service_manager.is_there() {
+        if !self.handles.service_manager.is_there() {
             return;
         }
         self.note(now);
-        match self.machinery.service_manager.flush() {
+        match self.handles.service_manager.flush() {
             Ok(is_empty) => self.retry_due = (!is_empty).then(|| now + RETRY_PAUSE),
             Err(error) => {
                 self.retry_due = None;
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let what = format!("cannot notify the service manager: {error}");
-                    self.machinery.shared.log.emit(&Event::Failure { what: &what });
+                    self.handles.shared.log.emit(&Event::Failure { what: &what });
                 }
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let beat = self.machinery.service_manager.beat.map(|_| self.beat_due);
+        let beat = self.handles.service_manager.beat.map(|_| self.beat_due);
         beat.into_iter().chain(self.retry_due).min()
     }
 }

@@ -3,7 +3,7 @@
 use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
 
-use super::file_job::{Chore, FileJob};
+use super::file_job::{BackgroundJob, FileJob};
 use super::threads::{Disk, JobClient};
 
 /// Orders jobs whose results come back to one io thread.
@@ -24,8 +24,8 @@ impl DiskClient {
         self.disk.order(job, key, Arc::clone(&self.client));
     }
 
-    /// Orders a chore, which has no result.
-    pub(in crate::serve) fn order_chore(&self, chore: Chore) {
-        self.disk.order_chore(chore);
+    /// Orders a job, which has no result.
+    pub(in crate::serve) fn order_background(&self, job: BackgroundJob) {
+        self.disk.order_background(job);
     }
 }

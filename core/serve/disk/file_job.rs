@@ -33,7 +33,7 @@ pub(in crate::serve) enum FileJob {
 
 /// Work without a result.
 #[derive(Debug)]
-pub(in crate::serve) enum Chore {
+pub(in crate::serve) enum BackgroundJob {
     /// Encode a copy of a file in a content coding.
     Code(Arc<Asset>, Coding),
     /// Check whether the cached resource at this normalized path is still current.
@@ -82,13 +82,13 @@ impl FileJob {
     }
 }
 
-impl Chore {
+impl BackgroundJob {
     /// Returns whether it may take so long that other jobs must not wait for it.
     pub(in crate::serve) fn takes_long(&self) -> bool {
         matches!(self, Self::Code(..) | Self::FreeUnused(_))
     }
 
-    /// Does the chore. Waits for disks.
+    /// Does the job. Waits for disks.
     pub(in crate::serve) fn run(self) {
         match self {
             Self::Code(asset, coding) => Site::code(&asset, coding),

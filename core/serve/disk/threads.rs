@@ -1,7 +1,7 @@
 //! The file threads, which wait for the disk so that I/O threads never do.
 //!
 //! Jobs start in the order of their arrival; each is done once, and its result is sent to the requester. The queue
-//! does not bound the number of jobs. A stream has at most one at a time, and a cached file at most one chore of each
+//! does not bound the number of jobs. A stream has at most one at a time, and a cached file at most one job of each
 //! kind, so the number of connections and the cache bound them.
 
 use std::io;
@@ -13,7 +13,7 @@ use crate::pool::StreamKey;
 use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
-use super::file_job::{Chore, Done, FileJob};
+use super::file_job::{BackgroundJob, Done, FileJob};
 
 /// The requester of a job.
 pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
@@ -25,8 +25,8 @@ pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Disk {
     orders: SegQueue<DiskOrder>,
-    /// Chores that run while there are no orders. Only one thread runs them, so that the others stay free for orders.
-    long_chores: SegQueue<Chore>,
+    /// Background jobs that run while there are no orders. Only one thread runs them, so that the others stay free for orders.
+    long_jobs: SegQueue<BackgroundJob>,
     event_count: EventCount,
     closed: AtomicBool,
 }
@@ -35,7 +35,7 @@ pub(in crate::serve) struct Disk {
 #[derive(Debug)]
 enum DiskOrder {
     /// Work without a result.
-    Chore(Chore),
+    Background(BackgroundJob),
     /// A job and its requester.
     FileJob(FileJob, StreamKey, Arc<dyn JobClient>),
 }
@@ -46,10 +46,10 @@ impl Disk {
         (0..FILE_THREADS)
             .map(|index| {
                 let disk = Arc::clone(self);
-                let does_long_chores = index == 0;
+                let does_long_jobs = index == 0;
                 thread::Builder::new()
                     .name(format!("svc-file-{index}"))
-                    .spawn(move || disk.run(does_long_chores))
+                    .spawn(move || disk.run(does_long_jobs))
             })
             .collect()
     }
@@ -60,14 +60,14 @@ impl Disk {
         self.event_count.notify_one();
     }
 
-    /// Queues `chore`.
-    pub(in crate::serve) fn order_chore(&self, chore: Chore) {
-        if chore.takes_long() {
-            self.long_chores.push(chore);
-            // If only one thread were woken, it might not be the one that runs long chores.
+    /// Queues `job`.
+    pub(in crate::serve) fn order_background(&self, job: BackgroundJob) {
+        if job.takes_long() {
+            self.long_jobs.push(job);
+            // If only one thread were woken, it might not be the one that runs long background jobs.
             self.event_count.notify_all();
         } else {
-            self.orders.push(DiskOrder::Chore(chore));
+            self.orders.push(DiskOrder::Background(job));
             self.event_count.notify_one();
         }
     }
@@ -85,23 +85,23 @@ impl Disk {
         self.event_count.notify_all();
     }
 
-    fn run(&self, does_long_chores: bool) {
-        while let Some(order) = self.take(does_long_chores) {
+    fn run(&self, does_long_jobs: bool) {
+        while let Some(order) = self.take(does_long_jobs) {
             match order {
                 DiskOrder::FileJob(job, key, client) => {
                     // If a job panics, its stream still gets a result.
                     let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
                     client.job_done(key, done);
                 }
-                // A chore that panics is requested again later.
-                DiskOrder::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
+                // A job that panics is requested again later.
+                DiskOrder::Background(job) => drop(catch_unwind(AssertUnwindSafe(|| job.run()))),
             }
         }
     }
 
-    fn take(&self, does_long_chores: bool) -> Option<DiskOrder> {
+    fn take(&self, does_long_jobs: bool) -> Option<DiskOrder> {
         let pop = || {
-            let long = || if does_long_chores { self.long_chores.pop().map(DiskOrder::Chore) } else { None };
+            let long = || if does_long_jobs { self.long_jobs.pop().map(DiskOrder::Background) } else { None };
             self.orders.pop().or_else(long)
         };
         loop {

@@ -19,7 +19,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 use crate::trace::{BatchStep, Batcher, EncodedSpan, ExportNews, ExportWatch, TraceSink};
 
-use super::courier::{Courier, Delivery};
+use super::otlp_client::{Delivery, OtlpClient};
 use super::resource::resource;
 use crate::serve::shared::Shared;
 
@@ -46,7 +46,7 @@ struct ExporterThread {
     shared: Arc<Shared>,
     sink: Arc<TraceSink>,
     deadline: Arc<OnceLock<Instant>>,
-    courier: Courier,
+    client: OtlpClient,
     batcher: Batcher,
     watch: ExportWatch,
     batch: Vec<EncodedSpan>,
@@ -64,7 +64,7 @@ impl PreparedExporter {
         tls: Option<Arc<ClientConfig>>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        let waker = Courier::waker(&poll)?;
+        let waker = OtlpClient::waker(&poll)?;
         let ring = move || {
             // If the wake-up fails, the thread exports after its delay.
             let _ = waker.wake();
@@ -94,7 +94,7 @@ impl PreparedExporter {
             shared: Arc::clone(shared),
             sink: Arc::clone(&self.sink),
             deadline: Arc::clone(&deadline),
-            courier: Courier::new(export, &config.batch, self.tls, self.poll, resource, time::now),
+            client: OtlpClient::new(export, &config.batch, self.tls, self.poll, resource, time::now),
             batcher: Batcher::new(&config.batch),
             watch: ExportWatch::default(),
             batch: Vec::with_capacity(config.batch.batch_spans_max.min(BATCH_SPANS)),
@@ -124,13 +124,13 @@ impl ExporterThread {
         loop {
             let queue = self.sink.queue();
             let is_closed = queue.is_closed();
-            match self.batcher.next(queue.len(), is_closed, self.courier.now()) {
+            match self.batcher.next(queue.len(), is_closed, self.client.now()) {
                 BatchStep::End => return,
                 BatchStep::Export(_) if self.is_over() => return self.leave(),
                 BatchStep::Export(spans) => self.export(spans),
                 BatchStep::Sleep { spans, until } => {
                     if queue.arm(spans) {
-                        self.courier.sleep(until);
+                        self.client.sleep(until);
                         self.sink.queue().disarm();
                     }
                 }
@@ -139,7 +139,7 @@ impl ExporterThread {
     }
 
     fn is_over(&self) -> bool {
-        self.deadline.get().is_some_and(|deadline| *deadline <= self.courier.now())
+        self.deadline.get().is_some_and(|deadline| *deadline <= self.client.now())
     }
 
     fn export(&mut self, spans: usize) {
@@ -148,14 +148,14 @@ impl ExporterThread {
             return;
         }
         let deadline = &self.deadline;
-        let delivery = self.courier.deliver(&self.batch, &|| deadline.get().copied());
+        let delivery = self.client.deliver(&self.batch, &|| deadline.get().copied());
         let spans = self.batch.len() as u64;
         self.batch.drain(..).for_each(|span| self.sink.reuse(span));
         self.account(spans, delivery);
     }
 
     fn account(&mut self, spans: u64, delivery: Delivery) {
-        let (metrics, now) = (&self.shared.metrics, self.courier.now());
+        let (metrics, now) = (&self.shared.metrics, self.client.now());
         if delivery.is_retried {
             metrics.otel_export_retries.incr();
         }

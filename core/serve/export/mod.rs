@@ -3,11 +3,11 @@
 //! | file | noun |
 //! |---|---|
 //! | `exporter` | the thread, and its end |
-//! | `courier` | one batch after another: attempts, deadlines |
-//! | `link` | a connection to the collector: socket, TLS, protocol |
+//! | `otlp_client` | one batch after another: attempts, deadlines |
+//! | `connection` | a connection to the collector: socket, TLS, protocol |
 //! | `resource` | the source of the spans |
 
-pub(in crate::serve) mod courier;
+pub(in crate::serve) mod connection;
 pub(in crate::serve) mod exporter;
-pub(in crate::serve) mod link;
+pub(in crate::serve) mod otlp_client;
 pub(in crate::serve) mod resource;

@@ -10,7 +10,7 @@ use mio::{Poll, Token, Waker};
 use crate::pool::{Notify, StreamKey};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue, fence};
 
-use super::arrival::Arrival;
+use super::new_connection::NewConnection;
 use crate::serve::disk::file_job::Done;
 use crate::serve::disk::threads::JobClient;
 
@@ -18,7 +18,7 @@ use crate::serve::disk::threads::JobClient;
 #[derive(Debug)]
 pub(in crate::serve) enum Message {
     /// A new connection.
-    Arrival(Arrival),
+    NewConnection(NewConnection),
     /// The drain deadline has passed: cut off all requests.
     CutOff,
     /// The phase of the server has changed.

@@ -6,6 +6,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::http::FreshIds;
+use crate::sync::primitive::Arc;
 
 /// The longest request ID accepted from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
@@ -24,11 +25,11 @@ impl RequestIds {
         Self { thread: draw(), next: draw() }
     }
 
-    /// Returns the ID of a request whose client sent `wish` as its ID.
-    pub(in crate::serve) fn name(&mut self, wish: Option<&[u8]>) -> String {
-        match wish.and_then(well_formed) {
-            Some(wish) => wish.to_owned(),
-            None => self.fresh(),
+    /// Returns the ID of a request whose client sent `requested` as its ID.
+    pub(in crate::serve) fn name(&mut self, requested: Option<&[u8]>) -> Arc<str> {
+        match requested.and_then(well_formed) {
+            Some(requested) => requested.into(),
+            None => self.new_id(),
         }
     }
 
@@ -39,11 +40,11 @@ impl RequestIds {
     }
 
     /// Generates an ID of 32 hexadecimal digits.
-    pub(in crate::serve) fn fresh(&mut self) -> String {
+    pub(in crate::serve) fn new_id(&mut self) -> Arc<str> {
         let (thread, mixed) = self.numbers();
         let digits = [hex_digits(thread), hex_digits(mixed)];
         // One allocation and one copy; pushing each digit would cost a request 500 instructions.
-        str::from_utf8(digits.as_flattened()).unwrap_or_default().to_owned()
+        str::from_utf8(digits.as_flattened()).unwrap_or_default().into()
     }
 
     /// Returns the thread's random number, and one that does not repeat on this thread.
@@ -63,10 +64,10 @@ fn hex_digits(number: u64) -> [u8; 16] {
     std::array::from_fn(|place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize & 0xf])
 }
 
-fn well_formed(wish: &[u8]) -> Option<&str> {
+fn well_formed(requested: &[u8]) -> Option<&str> {
     let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"._:-".contains(byte);
-    ((1..=CLIENT_ID_BYTES_MAX).contains(&wish.len()) && wish.iter().all(legal))
-        .then(|| std::str::from_utf8(wish).ok())
+    ((1..=CLIENT_ID_BYTES_MAX).contains(&requested.len()) && requested.iter().all(legal))
+        .then(|| std::str::from_utf8(requested).ok())
         .flatten()
 }
 
@@ -76,14 +77,14 @@ mod tests {
 
     #[test]
     fn a_well_formed_name_is_kept() {
-        assert_eq!(RequestIds::new().name(Some(b"Ab3.x:y-_")), "Ab3.x:y-_");
+        assert_eq!(&*RequestIds::new().name(Some(b"Ab3.x:y-_")), "Ab3.x:y-_");
     }
 
     #[test]
     fn other_names_are_replaced() {
         let mut ids = RequestIds::new();
-        for wish in [&b""[..], b"a b", b"a\"b", "\u{e4}".as_bytes(), &[b'a'; 129]] {
-            let name = ids.name(Some(wish));
+        for requested in [&b""[..], b"a b", b"a\"b", "\u{e4}".as_bytes(), &[b'a'; 129]] {
+            let name = ids.name(Some(requested));
             assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
         }
     }

@@ -12,7 +12,7 @@ use crate::pool::{Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use crate::serve::disk::client::DiskClient;
-use crate::serve::disk::file_job::{Chore, FileJob};
+use crate::serve::disk::file_job::{BackgroundJob, FileJob};
 use crate::serve::disk::site::{Ready, Site};
 
 /// Paths and their handlers.
@@ -94,7 +94,7 @@ impl Router {
             }
             Lookup::Good(asset) => Handler::File(Ready { asset, was_kept: true }),
             Lookup::Stale(asset) => {
-                self.disk.order_chore(Chore::Look(Arc::clone(&self.site), path));
+                self.disk.order_background(BackgroundJob::Look(Arc::clone(&self.site), path));
                 Handler::File(Ready { asset, was_kept: true })
             }
         }

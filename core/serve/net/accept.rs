@@ -20,10 +20,10 @@ use crate::observe::Event;
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 
-use super::listener::{Ends, Listener};
-use crate::serve::io_thread::arrival::{Arrival, Door};
+use super::listener::{Addresses, Listener};
+use crate::serve::io_thread::abort_on_panic::AbortOnPanic;
 use crate::serve::io_thread::inbox::{Inbox, Message};
-use crate::serve::io_thread::indispensable::Indispensable;
+use crate::serve::io_thread::new_connection::{ListenerKind, NewConnection};
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -37,7 +37,7 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct Acceptor {
     waker: Waker,
     late: Arc<Permits>,
-    /// Whether another process accepts the connections that still wait when this one ends.
+    /// Whether another process accepts the connections that still wait when this one addresses.
     has_successor: bool,
     /// Whether the thread has started and not ended.
     is_accepting: AtomicBool,
@@ -62,7 +62,7 @@ impl Acceptor {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
-    /// Returns whether another process accepts the connections that still wait when this one ends.
+    /// Returns whether another process accepts the connections that still wait when this one addresses.
     pub(in crate::serve) fn has_successor(&self) -> bool {
         self.has_successor
     }
@@ -85,7 +85,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(in crate::serve) struct Accepting {
     poll: Poll,
-    listeners: Vec<(Listener, Door)>,
+    listeners: Vec<(Listener, ListenerKind)>,
     inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
     handle: Arc<Acceptor>,
@@ -96,7 +96,7 @@ pub(in crate::serve) struct Accepting {
 impl Accepting {
     /// Prepares the thread to accept on `listeners`; connections are distributed round robin to the inboxes in use.
     pub(in crate::serve) fn new(
-        mut listeners: Vec<(Listener, Door)>,
+        mut listeners: Vec<(Listener, ListenerKind)>,
         inboxes: Vec<Arc<Inbox>>,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
@@ -116,7 +116,7 @@ impl Accepting {
     /// Starts the thread. It is not joined; see [`is_accepting`](Acceptor::is_accepting).
     pub(in crate::serve) fn start(self) -> io::Result<()> {
         let handle = self.handle();
-        // Before the thread exists, so that no drain ends before its first round.
+        // Before the thread exists, so that no drain addresses before its first round.
         handle.is_accepting.store(true, Ordering::Relaxed);
         let run = move || {
             self.run();
@@ -127,7 +127,7 @@ impl Accepting {
     }
 
     fn run(mut self) {
-        let _indispensable = Indispensable;
+        let _abort_on_panic = AbortOnPanic;
         let mut events = Events::with_capacity(8);
         loop {
             // The phase is read before accepting, so that the last round includes every client that connected before
@@ -167,13 +167,13 @@ impl Accepting {
     }
 
     fn accept_one(&mut self, index: usize) -> Accepted {
-        let (listener, door) = &self.listeners[index];
+        let (listener, kind) = &self.listeners[index];
         match listener.accept() {
-            Ok((socket, ends)) => {
-                let door = *door;
+            Ok((socket, addresses)) => {
+                let kind = *kind;
                 self.in_trouble = false;
                 if let Some(permit) = self.permit() {
-                    self.hand_over(socket, ends, door, permit);
+                    self.hand_over(socket, addresses, kind, permit);
                 }
                 Accepted::One
             }
@@ -212,17 +212,17 @@ impl Accepting {
         permit.or_else(|| self.handle.late.try_acquire())
     }
 
-    fn hand_over(&mut self, socket: TcpStream, ends: Ends, door: Door, permit: Permit) {
+    fn hand_over(&mut self, socket: TcpStream, addresses: Addresses, kind: ListenerKind, permit: Permit) {
         let socket = descriptor::move_up(socket);
         // Responses are sent when they are complete. If the option cannot be set, as on a Unix socket, the client is
         // served anyway.
         let _ = socket.set_nodelay(true);
         self.turn = (self.turn + 1) % self.shared.io_load.in_use();
-        self.inboxes[self.turn].send(Message::Arrival(Arrival {
+        self.inboxes[self.turn].send(Message::NewConnection(NewConnection {
             socket,
-            peer: ends.peer,
-            local: ends.local,
-            door,
+            peer: addresses.peer,
+            local: addresses.local,
+            listener: kind,
             permit,
         }));
     }

@@ -48,14 +48,14 @@ struct SocketFile {
 
 /// The two ends of an accepted connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) struct Ends {
+pub(in crate::serve) struct Addresses {
     /// The peer.
     pub(in crate::serve) peer: SocketAddr,
     /// The address that it connected to; `None` if the socket knows it.
     pub(in crate::serve) local: Option<SocketAddr>,
 }
 
-impl Ends {
+impl Addresses {
     /// The placeholder for the ends of a connection through a Unix socket: both are on this machine, and neither has a
     /// port.
     const UNIX: Self = {
@@ -167,18 +167,18 @@ impl Listener {
     /// # Errors
     ///
     /// The error of the system; `WouldBlock` if no connection waits.
-    pub(in crate::serve) fn accept(&self) -> io::Result<(TcpStream, Ends)> {
+    pub(in crate::serve) fn accept(&self) -> io::Result<(TcpStream, Addresses)> {
         match &self.socket {
             ListenSocket::Tcp(listener) => {
                 let (socket, peer) = listener.accept()?;
-                Ok((socket, Ends { peer, local: None }))
+                Ok((socket, Addresses { peer, local: None }))
             }
             ListenSocket::Unix { listener, .. } => {
                 let (socket, _) = listener.accept()?;
                 // The operations on a connection are the same for both kinds of socket: read, write, send a file, shut
                 // down. Only the addresses differ, and these are never read from the socket.
                 let socket = std::net::TcpStream::from(OwnedFd::from(socket));
-                Ok((TcpStream::from_std(socket), Ends::UNIX))
+                Ok((TcpStream::from_std(socket), Addresses::UNIX))
             }
         }
     }
@@ -323,9 +323,9 @@ mod tests {
         let listener = Listener::bind(&place(folder.path()), 0o600).unwrap();
         assert_eq!(listener.accept().expect_err("nobody waits").kind(), io::ErrorKind::WouldBlock);
         let mut client = UnixStream::connect(folder.path().join("svc.sock")).unwrap();
-        let (mut socket, ends) = listener.accept().unwrap();
+        let (mut socket, addresses) = listener.accept().unwrap();
         assert_eq!(
-            (ends.peer.to_string().as_str(), ends.local.map(|local| local.port())),
+            (addresses.peer.to_string().as_str(), addresses.local.map(|local| local.port())),
             ("127.0.0.1:0", Some(80))
         );
         socket.write_all(b"hello").unwrap();

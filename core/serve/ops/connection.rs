@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::connection::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Incoming, Output, Peer, Rejected,
-    Sent, Unreadable,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Incoming, Input, Output, Peer,
+    Rejected, Sent, Unreadable,
 };
 use crate::http::{BodyFraming, HeadLimits};
 use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
@@ -43,8 +43,7 @@ struct AskedPage {
 pub(in crate::serve) enum OpsStep {
     /// Close it.
     Close,
-    /// Read once: [`OpsConnection::receive`], [`end_input`](OpsConnection::end_input) or
-    /// [`note_dry`](OpsConnection::note_dry).
+    /// Read once, then pass [`Input::Bytes`], [`Input::End`] or [`Input::WouldBlock`].
     Read,
     /// Close the sending side.
     ShutDown,
@@ -55,6 +54,10 @@ pub(in crate::serve) enum OpsStep {
     /// Let other connections have their turn.
     Yield,
 }
+
+/// The begin of a turn, in which the socket may be read again. The port answers while the server lives, even when it is
+/// closing.
+pub(in crate::serve) const TURN: Input<'_> = Input::Turn { is_closing: false, is_memory_tight: false };
 
 /// The maximum time between the end of the wait for a plugin and the answer.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
@@ -100,25 +103,9 @@ impl OpsConnection {
         self.connection.waiting_since()
     }
 
-    /// Starts a turn, in which the socket may be read again.
-    pub(in crate::serve) fn begin_turn(&mut self) {
-        // The port answers while the server lives, even when it is closing.
-        self.connection.begin_turn(false, false);
-    }
-
-    /// Processes bytes from the client.
-    pub(in crate::serve) fn receive(&mut self, bytes: &[u8], now: Instant) {
-        self.connection.receive(bytes, now);
-    }
-
-    /// Notes that the client will send nothing more. Its earlier requests are still answered.
-    pub(in crate::serve) fn end_input(&mut self) {
-        self.connection.end_input();
-    }
-
-    /// Notes that nothing has arrived.
-    pub(in crate::serve) fn note_dry(&mut self) {
-        self.connection.note_dry();
+    /// Handles an event.
+    pub(in crate::serve) fn handle(&mut self, input: Input<'_>, now: Instant) {
+        self.connection.handle(input, now);
     }
 
     /// Passes pending output to `write`.
@@ -174,7 +161,9 @@ impl OpsConnection {
                         page: None,
                         date,
                     };
-                    self.connection.announce(stream, announced);
+                    if let Some(stream) = self.connection.stream(stream) {
+                        stream.announce(announced);
+                    }
                     continue;
                 }
                 Command::Stream(_, ask) => {
@@ -187,8 +176,7 @@ impl OpsConnection {
 
     fn answer<S: OpsSource>(&mut self, responder: &OpsResponder<S>, incoming: &Incoming, now: Instant) {
         let has_body = !matches!(incoming.framing, BodyFraming::None | BodyFraming::Length(0));
-        let grant = Grant { body_bytes_max: 0, outlives_peer: false, permit: None };
-        let fits = self.connection.begin((), grant, now);
+        let fits = self.connection.begin((), Grant::default(), now);
         let reply = match responder.respond(&incoming.head, has_body, self.peer, now) {
             OpsResponse::Now(reply) => reply,
             OpsResponse::Later(ticket) => {
@@ -198,8 +186,8 @@ impl OpsConnection {
         };
         // Bodies are not read: after a request with a body, the next request cannot be found.
         let refuses = has_body || !fits;
-        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
-        self.connection.decide(incoming.stream, decision, now);
+        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Respond(reply) };
+        self.decide(incoming.stream, decision, now);
     }
 
     /// Answers with the page of a plugin, once it has arrived, or with an error once it is late or has failed.
@@ -210,15 +198,22 @@ impl OpsConnection {
             return;
         };
         self.excused = now.saturating_duration_since(asked.since);
-        self.connection.decide(asked.stream, Decision::Answer(page_reply(outcome)), now);
+        self.decide(asked.stream, Decision::Respond(page_reply(outcome)), now);
         self.asked = None;
     }
 
+    fn decide(&mut self, stream: u32, decision: Decision, now: Instant) {
+        if let Some(stream) = self.connection.stream(stream) {
+            stream.decide(decision, now);
+        }
+    }
+
     fn refuse(&mut self, unreadable: &Unreadable, now: Instant) {
-        self.connection.begin_unreadable((), None, now);
+        // It has no body.
+        let _ = self.connection.begin((), Grant::default(), now);
         // The other reasons are those of TLS, and of a deadline that closes the connection instead.
-        let Rejected::Head(error) = unreadable.error else { return self.connection.abort() };
-        self.connection.decide(unreadable.stream, Decision::Refuse(refusal(error)), now);
+        let Rejected::Head(error) = unreadable.error else { return self.handle(Input::Abort, now) };
+        self.decide(unreadable.stream, Decision::Refuse(refusal(error)), now);
     }
 }
 

@@ -99,26 +99,26 @@ impl Client {
 
     /// Acts like the control thread.
     fn take_turn(&mut self) {
-        self.connection.begin_turn();
+        self.connection.handle(TURN, self.now);
         while self.stands != OpsStep::Close {
             let peer = Peer {
                 is_readable: !self.sent.is_empty() || self.has_half_closed,
                 is_closed: self.has_half_closed,
                 is_broken: false,
-                is_owed: false,
+                has_pending_tls_output: false,
             };
             let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
             self.stands = self.connection.poll(&self.responder, date, peer, self.now);
             match self.stands {
                 OpsStep::Close | OpsStep::Wait => return,
                 OpsStep::Read if !self.sent.is_empty() => {
-                    self.connection.receive(&std::mem::take(&mut self.sent), self.now);
+                    self.connection.handle(Input::Bytes(&std::mem::take(&mut self.sent)), self.now);
                 }
-                OpsStep::Read if self.has_half_closed => self.connection.end_input(),
-                OpsStep::Read => self.connection.note_dry(),
+                OpsStep::Read if self.has_half_closed => self.connection.handle(Input::End, self.now),
+                OpsStep::Read => self.connection.handle(Input::WouldBlock, self.now),
                 OpsStep::ShutDown => self.was_shut = true,
                 OpsStep::Transmit => self.read_answer(),
-                OpsStep::Yield => self.connection.begin_turn(),
+                OpsStep::Yield => self.connection.handle(TURN, self.now),
             }
         }
     }

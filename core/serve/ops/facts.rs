@@ -9,10 +9,14 @@ use std::time::{Instant, SystemTime};
 use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts};
+use crate::observe::{
+    CertificateFacts, Health, OldestJob, OldestWork, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts,
+    TraceFacts,
+};
 use crate::plugins::PluginAsked;
+use crate::pool::{Exchange, Job, SlotReading, WorkerPool};
 use crate::sync::primitive::Arc;
-use crate::tasks::TaskPool;
+use crate::tasks::{Task, TaskPool};
 use crate::time;
 
 use super::port::OpsSource;
@@ -78,17 +82,32 @@ impl OpsFacts {
     fn status_facts(&self) -> StatusFacts<'_> {
         let shared = &self.shared;
         let tasks = shared.tasks.as_ref().and_then(|tasks| tasks.workers());
+        let scrape = self.scrape_facts();
+        let task_slots = tasks.map(|workers| workers.slots(time::now())).unwrap_or_default();
+        let oldest_requests =
+            shared.backend.workers().map(|workers| oldest_jobs(workers, &scrape.slots, request_of));
+        let oldest_tasks = tasks.map(|workers| oldest_jobs(workers, &task_slots, task_of));
+        let (window, trend) = {
+            let history = shared.history.lock();
+            (history.window(), history.trend())
+        };
         StatusFacts {
-            scrape: self.scrape_facts(),
+            scrape,
             probe: self.probe_facts(),
+            reload: shared.reload.lock().reading(),
+            executor: shared.config.reported("executor_type"),
             phase: shared.lifecycle.phase().as_str(),
             at: time::wall(),
             connections_max: shared.config.admission.max_connections,
             waiting_max: shared.config.admission.queue_max_waiting,
             opcache_enabled: shared.opcache_enabled(),
             boot_failure: shared.boot_failure.lock().clone(),
-            task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
-            window: shared.history.lock().window(),
+            oldest_requests: oldest_requests.unwrap_or_default(),
+            oldest_tasks: oldest_tasks.unwrap_or_default(),
+            php_errors: shared.php_errors.last(),
+            task_slots,
+            window,
+            trend,
             episodes: shared.log.episodes(),
         }
     }
@@ -140,6 +159,32 @@ impl OpsSource for OpsFacts {
     fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
         self.shared.plugins.ask(name, path, query, now)
     }
+}
+
+/// Returns the job that has kept each busy worker longest; `name` returns its work and the ID of its request.
+fn oldest_jobs<J: Job>(
+    workers: &WorkerPool<J>,
+    slots: &[SlotReading],
+    name: impl Fn(&J) -> (OldestWork, String),
+) -> Vec<OldestJob> {
+    let oldest = |slot: &SlotReading| {
+        let job = workers.job(slot.slot, slot.oldest?.serial)?;
+        let (work, request_id) = name(&job);
+        Some(OldestJob { slot: slot.slot, work, request_id })
+    };
+    slots.iter().filter_map(oldest).collect()
+}
+
+/// Names a request by its method and its path.
+fn request_of(exchange: &Exchange) -> (OldestWork, String) {
+    let (head, id) = (&exchange.request.head, exchange.request.request_id.to_string());
+    let (method, path) = (head.method().to_owned(), head.path_and_query().0.to_vec());
+    (OldestWork::Request { method, path }, id)
+}
+
+/// Names a task by its number, and the request that has dispatched it.
+fn task_of(task: &Task) -> (OldestWork, String) {
+    (OldestWork::Task(task.id()), task.request_id().to_owned())
 }
 
 /// Reads the counts of the background tasks.

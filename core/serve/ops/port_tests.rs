@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::*;
+use crate::connection::Input;
 use crate::connection::{Output, Peer, Sent};
 use crate::http::encode::Persistence;
 use crate::observe::WorkerHealth;
 use crate::plugins::fixture::PluginScript;
 use crate::plugins::{PluginCall, PluginSet};
-use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
+use crate::serve::ops::connection::{OpsConnection, OpsStep, TURN, terms};
 use crate::sync::primitive::Arc;
 
 /// Facts that a test sets.
@@ -97,15 +98,15 @@ fn ask_bound(facts: Facts, allowed: Option<&str>, peer: &str, request: &str, is_
     let responder = OpsResponder::new(facts, allowed, is_loopback);
     let now = crate::time::now();
     let mut connection = OpsConnection::new(&Arc::new(terms()), peer.parse().unwrap(), now);
-    connection.begin_turn();
+    connection.handle(TURN, now);
     let (mut request, mut out) = (Some(request), Vec::new());
     let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
     loop {
         let peer = Peer { is_readable: request.is_some(), ..Peer::default() };
         match connection.poll(&responder, date, peer, now) {
             OpsStep::Read => match request.take() {
-                Some(request) => connection.receive(request.as_bytes(), now),
-                None => connection.note_dry(),
+                Some(request) => connection.handle(Input::Bytes(request.as_bytes()), now),
+                None => connection.handle(Input::WouldBlock, now),
             },
             OpsStep::Transmit => {
                 let write = |output: &mut Output| {
@@ -120,7 +121,7 @@ fn ask_bound(facts: Facts, allowed: Option<&str>, peer: &str, request: &str, is_
             OpsStep::ShutDown => {}
             OpsStep::Wait if connection.is_asking() => {
                 std::thread::yield_now();
-                connection.begin_turn();
+                connection.handle(TURN, now);
             }
             OpsStep::Close | OpsStep::Wait => break,
             OpsStep::Yield => unreachable!("one request is one turn"),

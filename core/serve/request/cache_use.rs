@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::cache::{CacheOutcome, Fill, Follower, Following, ResponseCache, StaleReason, StoredEntry};
-use crate::http::Head;
 use crate::pool::ReplyRecorder;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -27,8 +26,6 @@ pub(in crate::serve) struct CacheUse {
     pub(super) fill: Option<Arc<Fill>>,
     /// The request that it follows.
     pub(super) follows: Option<FollowedFill>,
-    /// The head as the client has sent it, if the script sees another one.
-    pub(super) head: Option<Head>,
 }
 
 /// A wait for the response to another request. Dropping it ends the wait.
@@ -60,7 +57,6 @@ impl CacheUse {
             stale: None,
             fill: None,
             follows: None,
-            head: None,
         })
     }
 

@@ -12,14 +12,14 @@ use crate::cache::{
 use crate::connection::{Decision, Reply};
 use crate::http::{Fields, Head, MethodKind};
 use crate::pool::{Body, Origin, ReplyHead};
-use crate::serve::disk::file_job::Chore;
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::io_thread::io::Io;
 use crate::sync::primitive::Arc;
 
-use super::answer::{Answer, PAGE_TYPE, page};
 use super::cache_status::{CacheStatus, Forwarded};
 use super::cache_use::{CacheUse, FollowedFill};
 use super::meta::RequestMeta;
+use super::server_response::{PAGE_TYPE, ServerResponse, page};
 
 /// The request fields that a validation replaces.
 const CONDITIONS: [&str; 6] =
@@ -98,7 +98,7 @@ impl RequestMeta {
         if !matches!(method, MethodKind::Get | MethodKind::Head) {
             return Err(Forwarded::Method);
         }
-        let trusts_proxy = io.shared.policy.proxies.trusts(self.ends.peer.ip());
+        let trusts_proxy = io.shared.policy.proxies.trusts(self.endpoints.peer.ip());
         let has_forwarded = trusts_proxy && head.header("forwarded").is_some();
         let (mut is_authorized, mut is_forged) = (false, false);
         for (name, _) in head.headers() {
@@ -144,12 +144,11 @@ impl RequestMeta {
     }
 
     /// Returns the head for the script: with the validators of the stored response that it may confirm.
-    pub(super) fn head_for_script(&mut self, head: Head) -> Head {
-        let Some(used) = self.cache.as_mut().filter(|used| used.fill.is_some()) else { return head };
-        let Some(stale) = used.stale.as_ref().filter(|stale| stale.has_validator()) else { return head };
-        let revised = validating(&head, stale);
-        used.head = Some(head);
-        revised
+    pub(super) fn head_for_script(&self) -> Option<Arc<Head>> {
+        let head = self.head()?;
+        let used = self.cache.as_ref().filter(|used| used.fill.is_some());
+        let stale = used.and_then(|used| used.stale.as_ref()).filter(|stale| stale.has_validator());
+        Some(stale.map_or_else(|| Arc::clone(head), |stale| Arc::new(validating(head, stale))))
     }
 
     /// Starts a request without a client that receives a new response.
@@ -159,11 +158,11 @@ impl RequestMeta {
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };
-        let head = if stale.has_validator() { validating(head, &stale) } else { head.clone() };
-        let request_id = io.ids.fresh();
+        let head = if stale.has_validator() { Arc::new(validating(head, &stale)) } else { Arc::clone(head) };
+        let request_id = io.ids.new_id();
         let request = self.complete_request(head, Body::Empty, script, request_id, Some(fill));
         let exchange = io.pool.exchange(request, self.key, None);
-        exchange.detach();
+        exchange.begin_without_client();
         match io.pool.offer(exchange) {
             OfferOutcome::Queued => cache.refreshes.incr(),
             // A refresh does not compete with clients for a place. The next request tries again.
@@ -238,7 +237,7 @@ impl RequestMeta {
 
     /// Sends the stored response that replaces the answer of the script.
     pub(in crate::serve) fn send_stored_instead(&mut self, io: &mut Io) -> Decision {
-        self.send_replacement(io).unwrap_or_else(|| Answer::plain(500).into_decision())
+        self.send_replacement(io).unwrap_or_else(|| ServerResponse::plain(500).into_decision())
     }
 
     fn send_replacement(&mut self, io: &mut Io) -> Option<Decision> {
@@ -263,16 +262,13 @@ impl RequestMeta {
 
     /// Answers the request with a stored response, as a file is sent.
     fn send_stored(&mut self, io: &mut Io, entry: &Arc<StoredEntry>, status: &CacheStatus) -> Decision {
-        let own = self.cache.as_mut().and_then(|used| {
+        if let Some(used) = &mut self.cache {
             used.is_told = true;
-            used.head.take()
-        });
-        let Some(head) = own.as_ref().or_else(|| self.head()) else {
-            return Answer::plain(500).into_decision();
-        };
-        let shown = entry.answer(head, || io.ids.fresh());
+        }
+        let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
+        let shown = entry.answer(head, || io.ids.new_id().to_string());
         if let Some(coding) = shown.order {
-            io.disk.order_chore(Chore::Code(Arc::clone(entry.asset()), coding));
+            io.disk.order_background(BackgroundJob::Code(Arc::clone(entry.asset()), coding));
         }
         let is_refused = shown.status >= 400 && shown.status != entry.status();
         let origin = if is_refused { Origin::Server } else { Origin::Script };
@@ -281,7 +277,7 @@ impl RequestMeta {
         head.fields.push_own(b"Cache-Status", status.as_bytes());
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(shown.status)));
+            return Decision::Respond(Reply::whole(head, page(shown.status)));
         }
         let age = itoa::Buffer::new().format(entry.age_seconds(io.now)).to_owned();
         head.fields.push_own(b"Age", age.as_bytes());
@@ -289,7 +285,7 @@ impl RequestMeta {
             head.reason = entry.reason().map(<[u8]>::to_vec);
         }
         self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        Decision::Answer(Reply::pieces(head, shown.body, &io.shared.spool))
+        Decision::Respond(Reply::pieces(head, shown.body, &io.shared.spool))
     }
 
     /// Completes the fields of a response that is sent now, and invalidates what it has changed.

@@ -10,8 +10,7 @@ use crate::policy::Policy;
 use crate::policy::client::Client;
 use crate::policy::rate::{Quota, RateLimiter};
 
-use super::endpoints::Endpoints;
-use crate::serve::io_thread::arrival::Door;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 
 /// The client of a request, its quota, and the trace that the request belongs to.
 #[derive(Debug)]
@@ -28,14 +27,14 @@ impl ClientContext {
     /// Determines the client of a request whose head was read.
     pub(in crate::serve) fn of(
         policy: &Policy,
-        ends: &Endpoints,
+        endpoints: &Endpoints,
         head: &Head,
         trace: Option<Trace>,
         now: Instant,
     ) -> Self {
-        let client = policy.proxies.client(ends.peer, ends.is_tls, head);
+        let client = policy.proxies.client(endpoints.peer, endpoints.is_tls, head);
         // All clients of a proxy that does not name them would share one quota.
-        let is_unnamed = ends.door == Door::Unix && client.addr == ends.peer;
+        let is_unnamed = endpoints.listener == ListenerKind::Unix && client.addr == endpoints.peer;
         let limiter = policy.limiter.as_ref().filter(|_| !is_unnamed);
         let quota = limiter.map(|limiter| limiter.take(client.addr.ip(), now));
         Self { client, quota, trace }
@@ -45,14 +44,15 @@ impl ClientContext {
     /// unless it came through a trusted proxy: then its client is unknown.
     pub(in crate::serve) fn unread(
         policy: &Policy,
-        ends: &Endpoints,
+        endpoints: &Endpoints,
         trace: Option<Trace>,
         now: Instant,
     ) -> Self {
-        let client = Client::direct(ends.peer, ends.is_tls);
-        let is_known = ends.door != Door::Unix && !policy.proxies.trusts(ends.peer.ip());
+        let client = Client::direct(endpoints.peer, endpoints.is_tls);
+        let is_known =
+            endpoints.listener != ListenerKind::Unix && !policy.proxies.trusts(endpoints.peer.ip());
         let limiter = policy.limiter.as_ref().filter(|_| is_known);
-        let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), now));
+        let quota = limiter.map(|limiter| limiter.take(endpoints.peer.ip(), now));
         Self { client, quota, trace }
     }
 

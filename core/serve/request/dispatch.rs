@@ -17,9 +17,9 @@ use crate::policy::deny::Denial;
 use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, ReplyRecorder, Script};
 use crate::sync::primitive::Arc;
 
-use super::answer::{Answer, PAGE_TYPE, page};
 use super::meta::RequestMeta;
-use crate::serve::disk::file_job::Chore;
+use super::server_response::{PAGE_TYPE, ServerResponse, page};
+use crate::serve::disk::file_job::BackgroundJob;
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Handler;
@@ -29,7 +29,7 @@ impl RequestMeta {
     pub(in crate::serve) fn find(&mut self, io: &mut Io) -> Option<Decision> {
         let head = self.head()?;
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
-            return Some(Answer::plain(400).into_decision());
+            return Some(ServerResponse::plain(400).into_decision());
         };
         match io.router.find(path.path, self.key, io.now) {
             Handler::Denied(denial) => Some(self.deny(&io.shared.metrics, denial)),
@@ -43,26 +43,26 @@ impl RequestMeta {
     pub(in crate::serve) fn found(&mut self, io: &mut Io, path: &[u8], found: io::Result<Found>) -> Decision {
         match found {
             // Its worker looked it up again and did not find it.
-            Ok(Found::Script(_)) if self.has_lost_script => Answer::plain(503).into_decision(),
+            Ok(Found::Script(_)) if self.has_lost_script => ServerResponse::plain(503).into_decision(),
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
                 self.run(io.shared.config.serving.executor, script)
             }
             Ok(Found::File(ready)) => self.send_file(io, &ready),
             Ok(Found::Missing) if io.shared.config.serving.executor == Executor::Stub => {
-                Answer::stub().into_decision()
+                ServerResponse::stub().into_decision()
             }
             Ok(Found::Denied(denial)) => self.deny(&io.shared.metrics, denial),
-            Ok(Found::Missing) => Answer::plain(404).into_decision(),
-            Ok(Found::Forbidden) => Answer::plain(403).into_decision(),
+            Ok(Found::Missing) => ServerResponse::plain(404).into_decision(),
+            Ok(Found::Forbidden) => ServerResponse::plain(403).into_decision(),
             Ok(Found::Directory) => {
                 let query = self.head().and_then(|head| head.path_and_query().1);
-                Answer::moved(&directory_location(path, query)).into_decision()
+                ServerResponse::moved(&directory_location(path, query)).into_decision()
             }
             Err(error) => {
                 let what = format!("document root cannot be read: {error}");
                 io.shared.log.emit(&Event::Failure { what: &what });
-                Answer::plain(503).into_decision()
+                ServerResponse::plain(503).into_decision()
             }
         }
     }
@@ -70,7 +70,7 @@ impl RequestMeta {
     /// Selects the script that handles the request; its body is read first.
     fn run(&mut self, executor: Executor, script: Arc<Script>) -> Decision {
         if executor == Executor::Stub {
-            return Answer::stub().into_decision();
+            return ServerResponse::stub().into_decision();
         }
         self.script = Some(script);
         Decision::ReadBody
@@ -84,54 +84,55 @@ impl RequestMeta {
             Denial::Builtin | Denial::DotFile => metrics.builtin_denied.incr(),
         }
         self.denial = Some(denial);
-        Answer::plain(404).into_decision()
+        ServerResponse::plain(404).into_decision()
     }
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
-        let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
-        let shown = represent(&ready.asset, head, || io.ids.fresh());
-        let status = shown.status;
+        let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
+        let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
+        let status = representation.status;
         let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
-        self.send_shown(io, ready, shown, head, status >= 400)
+        self.send_representation(io, ready, representation, head, status >= 400)
     }
 
-    /// Answers with `head`, and with the fields and the body of `shown`, unless `is_refused`: then with the page of
+    /// Answers with `head`, and with the fields and the body of `representation`, unless `is_refused`: then with the page of
     /// the error.
-    pub(in crate::serve) fn send_shown(
+    pub(in crate::serve) fn send_representation(
         &mut self,
         io: &mut Io,
         ready: &Ready,
-        shown: Representation,
+        representation: Representation,
         head: ReplyHead,
         is_refused: bool,
     ) -> Decision {
-        if let Some(coding) = shown.order {
-            io.disk.order_chore(Chore::Code(Arc::clone(&ready.asset), coding));
+        if let Some(coding) = representation.order {
+            io.disk.order_background(BackgroundJob::Code(Arc::clone(&ready.asset), coding));
         }
-        let mut head = ReplyHead { fields: shown.fields, content_length: shown.length, ..head };
+        let mut head =
+            ReplyHead { fields: representation.fields, content_length: representation.length, ..head };
         if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(shown.status)));
+            return Decision::Respond(Reply::whole(head, page(representation.status)));
         }
-        self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
+        self.coded = representation.coded.map(|coded| (coded.before, coded.after));
+        let is_from_disk = representation.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hits.incr();
         } else {
             io.shared.metrics.static_misses.incr();
         }
-        Decision::Answer(Reply::pieces(head, shown.body, &io.shared.spool))
+        Decision::Respond(Reply::pieces(head, representation.body, &io.shared.spool))
     }
 
     /// Offers the request to the pool.
-    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, is_deserted: bool) -> Option<Decision> {
+    pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
         if let Some(cache) = &io.shared.cache {
             let cache = Arc::clone(cache);
-            if let Some(decision) = self.ask_cache(io, &cache, !body.is_empty() || is_deserted) {
+            if let Some(decision) = self.ask_cache(io, &cache, !body.is_empty() || client_gone) {
                 return Some(decision);
             }
         }
-        self.offer_to_pool(io, body, is_deserted, None)
+        self.offer_to_pool(io, body, client_gone, None)
     }
 
     /// Offers the request at the gate. It waits until `until`, if it has waited before, and for the usual time at most.
@@ -139,28 +140,27 @@ impl RequestMeta {
         &mut self,
         io: &mut Io,
         body: Body,
-        is_deserted: bool,
+        client_gone: bool,
         until: Option<Instant>,
     ) -> Option<Decision> {
         let script = self.script.take()?;
-        let (head, request_id) = self.take_head()?;
-        let head = self.head_for_script(head);
-        let mut request = self.complete_request(head, body, script, request_id, None);
+        let head = self.head_for_script()?;
+        let mut request = self.complete_request(head, body, script, Arc::clone(&self.request_id), None);
         request.span = self.span.clone();
         request.trace = self.client_context.trace.clone();
         request.recorder = self.cache.as_ref().and_then(|used| used.recorder());
         let exchange = io.pool.exchange(request, self.key, until);
         let until = exchange.deadline;
-        self.set_exchange(Arc::clone(&exchange));
-        if is_deserted {
+        self.exchange = Some(Arc::clone(&exchange));
+        if client_gone {
             exchange.abandon();
         }
-        self.ending.await_pool(&io.shared.metrics);
+        self.outcome.await_pool(&io.shared.metrics);
         match io.pool.offer(exchange) {
             OfferOutcome::Queued => {}
             OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),
             // If the client has left, the refusal is counted as its leaving.
-            OfferOutcome::Refused(_) if is_deserted => {}
+            OfferOutcome::Refused(_) if client_gone => {}
             OfferOutcome::Refused(reason) => return Some(self.stale_or_shed(io, reason)),
         }
         Some(Decision::Await { until })
@@ -169,10 +169,10 @@ impl RequestMeta {
     /// Makes the request that a worker receives, without its trace.
     pub(super) fn complete_request(
         &self,
-        head: Head,
+        head: Arc<Head>,
         body: Body,
         script: Arc<Script>,
-        request_id: String,
+        request_id: Arc<str>,
         fill: Option<Arc<Fill>>,
     ) -> CompleteRequest {
         let client = &self.client_context.client;
@@ -181,9 +181,9 @@ impl RequestMeta {
             body,
             script,
             client: client.addr,
-            local: self.ends.local,
+            local: self.endpoints.local,
             https: client.https,
-            tls: self.ends.tls.get().cloned(),
+            tls: self.endpoints.tls.get().cloned(),
             asked: (client.host.clone(), client.port),
             trace: None,
             span: None,

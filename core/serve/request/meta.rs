@@ -1,8 +1,8 @@
 //! The server's state of one request, from its head to its record.
 //!
-//! Everything that the record needs is available until the request is recorded, wherever the head is by then. The
-//! state refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
-//! of its response, and `books` records it.
+//! Everything that the record needs is available until the request is recorded; the worker shares the head. The state
+//! refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
+//! of its response, and `accounting` records it.
 
 use std::time::{Instant, SystemTime};
 
@@ -18,8 +18,8 @@ use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
 use super::cache_use::CacheUse;
 use super::client_context::ClientContext;
-use super::ending::Ending;
-use super::endpoints::Endpoints;
+use super::outcome::RequestOutcome;
+use crate::serve::io_thread::new_connection::Endpoints;
 
 /// A request that is being served.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(in crate::serve) struct RequestMeta {
     /// Identifies the request to other threads.
     pub(in crate::serve) key: StreamKey,
     /// The endpoints of its connection.
-    pub(in crate::serve) ends: Arc<Endpoints>,
+    pub(in crate::serve) endpoints: Arc<Endpoints>,
     /// The protocol of the response.
     pub(in crate::serve) version: Version,
     /// The script that handles it, from when it is found until the request is offered.
@@ -37,7 +37,7 @@ pub(in crate::serve) struct RequestMeta {
     /// The same, on the wall clock.
     pub(in crate::serve) received_at: SystemTime,
     /// How it ends.
-    pub(in crate::serve) ending: Ending,
+    pub(in crate::serve) outcome: RequestOutcome,
     /// Its place in the waiting set. The exchange may have been promoted since.
     pub(in crate::serve) ticket: Option<Ticket>,
     /// The rule that blocks its path.
@@ -58,69 +58,69 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) span: Option<Arc<RequestSpan>>,
     /// What the response cache does for it.
     pub(in crate::serve) cache: Option<Box<CacheUse>>,
-    subject: Subject,
+    /// The request ID.
+    pub(in crate::serve) request_id: Arc<str>,
+    /// Its exchange with a worker, once it is offered.
+    pub(in crate::serve) exchange: Option<Arc<Exchange>>,
+    head: ReceivedHead,
 }
 
-/// The location of the head.
+/// The head as received.
 #[derive(Debug)]
-enum Subject {
-    /// Nowhere: the exchange is being made.
-    Nothing,
-    /// Here.
-    Head(Head, String),
-    /// Nowhere: the head is invalid, but perhaps its first line could be read.
-    Unread(String, Option<Box<RequestLine>>),
-    /// In the exchange.
-    Exchange(Arc<Exchange>),
+enum ReceivedHead {
+    /// It was read. A worker shares it.
+    Read(Arc<Head>),
+    /// It is malformed; perhaps its first line could be read.
+    Unread(Option<Box<RequestLine>>),
 }
 
 impl RequestMeta {
     /// Creates the state of a request whose head was read.
     pub(in crate::serve) fn new(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
+        endpoints: &Arc<Endpoints>,
         head: Head,
-        request_id: String,
+        request_id: Arc<str>,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
         let version = head.version();
-        Self::of(key, ends, Subject::Head(head, request_id), client_context, version, began)
+        let head = ReceivedHead::Read(Arc::new(head));
+        Self { version, ..Self::of(key, endpoints, head, request_id, client_context, began) }
     }
 
     /// Creates the state of a request whose head cannot be read, except perhaps its first line.
     pub(in crate::serve) fn unread(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
-        request_id: String,
+        endpoints: &Arc<Endpoints>,
+        request_id: Arc<str>,
         line: Option<RequestLine>,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
-        // HTTP/2 numbers its streams from 1.
-        let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
-        let subject = Subject::Unread(request_id, line.map(Box::new));
-        Self::of(key, ends, subject, client_context, version, began)
+        let head = ReceivedHead::Unread(line.map(Box::new));
+        Self::of(key, endpoints, head, request_id, client_context, began)
     }
 
     fn of(
         key: StreamKey,
-        ends: &Arc<Endpoints>,
-        subject: Subject,
+        endpoints: &Arc<Endpoints>,
+        head: ReceivedHead,
+        request_id: Arc<str>,
         client_context: ClientContext,
-        version: Version,
         started: Instant,
     ) -> Self {
         let (now, wall) = (time::now(), time::wall());
         let age = now.saturating_duration_since(started);
         Self {
             key,
-            ends: Arc::clone(ends),
-            version,
+            endpoints: Arc::clone(endpoints),
+            // HTTP/2 numbers its streams from 1.
+            version: if key.stream == 0 { Version::Http11 } else { Version::Http2 },
             script: None,
             started,
             received_at: wall.checked_sub(age).unwrap_or(wall),
-            ending: Ending::default(),
+            outcome: RequestOutcome::default(),
             ticket: None,
             denial: None,
             coded: None,
@@ -131,24 +131,23 @@ impl RequestMeta {
             client_context,
             span: None,
             cache: None,
-            subject,
+            request_id,
+            exchange: None,
+            head,
         }
     }
 
-    /// Begins the span of a request that is recorded.
-    pub(in crate::serve) fn open_span(&mut self, tracer: &Arc<Tracer>) {
+    /// Begins its span, if it is recorded by `tracer`.
+    pub(in crate::serve) fn open_span(&mut self, tracer: Option<&Arc<Tracer>>) {
+        let Some(tracer) = tracer else { return };
         let context = self.client_context.trace.as_ref().and_then(SpanContext::of);
         let clock = SpanClock::new(self.started, self.received_at);
         self.span = context.map(|context| RequestSpan::new(tracer, context, clock));
     }
 
-    /// Returns the head, wherever it is.
-    pub(in crate::serve) fn head(&self) -> Option<&Head> {
-        match &self.subject {
-            Subject::Head(head, _) => Some(head),
-            Subject::Exchange(exchange) => Some(&exchange.request.head),
-            Subject::Unread(..) | Subject::Nothing => None,
-        }
+    /// Returns the head, if it was read.
+    pub(in crate::serve) fn head(&self) -> Option<&Arc<Head>> {
+        if let ReceivedHead::Read(head) = &self.head { Some(head) } else { None }
     }
 
     /// Returns whether it runs even if its client has left.
@@ -162,44 +161,15 @@ impl RequestMeta {
 
     /// Returns the method and the path as received; empty if they could not be read.
     pub(in crate::serve) fn asks_for(&self) -> (&str, &[u8]) {
-        match &self.subject {
-            Subject::Unread(_, Some(line)) => (&line.method, &line.path),
-            _ => self.head().map_or(("", b""), |head| (head.method(), head.path_and_query().0)),
-        }
-    }
-
-    /// Returns the request ID.
-    pub(in crate::serve) fn request_id(&self) -> &str {
-        match &self.subject {
-            Subject::Head(_, id) | Subject::Unread(id, _) => id,
-            Subject::Exchange(exchange) => &exchange.request.request_id,
-            Subject::Nothing => "",
+        match &self.head {
+            ReceivedHead::Read(head) => (head.method(), head.path_and_query().0),
+            ReceivedHead::Unread(Some(line)) => (&line.method, &line.path),
+            ReceivedHead::Unread(None) => ("", b""),
         }
     }
 
     /// Returns the lengths of the body before and after the server's content coding, if there is one.
     pub(in crate::serve) fn coding(&self) -> Option<(u64, u64)> {
-        self.coded.or_else(|| self.exchange()?.coded())
-    }
-
-    /// Returns the exchange, once there is one.
-    pub(in crate::serve) fn exchange(&self) -> Option<&Arc<Exchange>> {
-        if let Subject::Exchange(exchange) = &self.subject { Some(exchange) } else { None }
-    }
-
-    /// Takes the head and the request ID for the exchange that is being made.
-    pub(in crate::serve) fn take_head(&mut self) -> Option<(Head, String)> {
-        match std::mem::replace(&mut self.subject, Subject::Nothing) {
-            Subject::Head(head, id) => Some((head, id)),
-            other => {
-                self.subject = other;
-                None
-            }
-        }
-    }
-
-    /// Keeps the exchange.
-    pub(in crate::serve) fn set_exchange(&mut self, exchange: Arc<Exchange>) {
-        self.subject = Subject::Exchange(exchange);
+        self.coded.or_else(|| self.exchange.as_ref()?.coded())
     }
 }

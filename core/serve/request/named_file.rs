@@ -13,14 +13,14 @@ use crate::http::{NamedFile, uri};
 use crate::observe::Event;
 use crate::pool::ReplyHead;
 
-use super::answer::Answer;
 use super::meta::RequestMeta;
+use super::server_response::ServerResponse;
 use crate::serve::disk::file_job::FileJob;
 use crate::serve::disk::site::{Named, Ready};
 use crate::serve::io_thread::io::Io;
 
 impl RequestMeta {
-    /// Orders the file that `head`, the answer of the script, names.
+    /// Orders the file that `head`, the response of the script, names.
     pub(in crate::serve) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
         match head.file.take() {
             None | Some(NamedFile::Stored) => {}
@@ -48,7 +48,7 @@ impl RequestMeta {
         let reason = match found {
             Ok(Named::File(ready)) => return Some(self.send_named(io, &ready, head)),
             Ok(Named::Refused { file, reason }) => {
-                let id = self.request_id();
+                let id = &self.request_id;
                 io.shared.log.emit(&Event::FileRefused { file: &file, reason, request_id: id });
                 404
             }
@@ -58,17 +58,18 @@ impl RequestMeta {
                 503
             }
         };
-        Some(Answer::plain(reason).with(&kept(&head.fields)).into_decision())
+        Some(ServerResponse::plain(reason).with(&kept(&head.fields)).into_decision())
     }
 
     fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ReplyHead) -> Decision {
-        let Some(asked) = self.head() else { return Answer::plain(500).into_decision() };
+        let Some(asked) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let fields = std::mem::take(&mut head.fields);
-        let shown = represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.fresh());
-        let is_refused = shown.status >= 400 && shown.status != head.status;
-        if shown.status != head.status {
-            (head.status, head.reason) = (shown.status, None);
+        let representation =
+            represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.new_id().to_string());
+        let is_refused = representation.status >= 400 && representation.status != head.status;
+        if representation.status != head.status {
+            (head.status, head.reason) = (representation.status, None);
         }
-        self.send_shown(io, ready, shown, head, is_refused)
+        self.send_representation(io, ready, representation, head, is_refused)
     }
 }

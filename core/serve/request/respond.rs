@@ -12,8 +12,8 @@ use crate::pool::{Origin, ReplyHead};
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::answer::{PAGE_TYPE, page};
 use super::meta::RequestMeta;
+use super::server_response::{PAGE_TYPE, page};
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Router;
 
@@ -27,7 +27,7 @@ impl RequestMeta {
         head_only: bool,
     ) -> Announced {
         let status = if (200..=999).contains(&head.status) { head.status } else { 500 };
-        self.ending.head_goes_out(status, head.origin, &io.shared.metrics);
+        self.outcome.head_goes_out(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         let mut own_page = None;
         if let Some(page) =
@@ -53,7 +53,7 @@ impl RequestMeta {
             length = Some(0);
         }
         // A request ID contains only bytes that are valid in a field.
-        let _ = head.fields.set(b"X-Request-ID", self.request_id().as_bytes());
+        let _ = head.fields.set(b"X-Request-ID", self.request_id.as_bytes());
         self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
@@ -85,7 +85,7 @@ impl RequestMeta {
             rules.apply(&path.path, fields, origin == Origin::Script);
         }
         if let Some(hsts) = &io.shared.config.tls.hsts
-            && self.ends.is_tls
+            && self.endpoints.is_tls
             && !fields.contains(b"strict-transport-security")
         {
             fields.push_own(b"Strict-Transport-Security", hsts.as_bytes());

@@ -7,16 +7,16 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text};
+use crate::http::{FreshIds, MethodKind, Trace, Version, forwarded, ip_text};
 use crate::time;
 use crate::trace::{
     AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanContext, SpanId, SpanKind,
     SpanLink, SpanStatus, redact,
 };
 
-use super::ending::RequestOutcome;
 use super::meta::RequestMeta;
-use crate::serve::io_thread::arrival::Door;
+use super::outcome::Outcome;
+use crate::serve::io_thread::new_connection::ListenerKind;
 
 /// The end of a request, as its connection knows it.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl RequestMeta {
 
     /// Makes the span of the wait for a worker, which ends with the request at the latest.
     fn admission_wait(&self, own: &RequestSpan, ended_at: Instant) -> Option<Span> {
-        let exchange = self.exchange()?;
+        let exchange = self.exchange.as_ref()?;
         let until = exchange.waited().map_or(ended_at, |waited| exchange.offered_at + waited);
         Some(own.part(RequestPart::AdmissionWait, exchange.offered_at, until))
     }
@@ -110,9 +110,12 @@ impl RequestMeta {
         self.tell_url(&mut told, &own.tracer().config().redacted_parameters);
         self.tell_addresses(&mut told);
         let notes = own.take_notes();
+        if let Some(AttributeValue::Text(route)) = notes.attributes.get("http.route") {
+            told.span.name = format!("{} {route}", told.span.name).into();
+        }
         self.tell_own(&mut told, notes.worker_id, notes.parked);
         self.tell_end(&mut told, end, notes.exception.as_deref());
-        notes.tell(&mut span, limits, &OWN_KEYS);
+        notes.merge_into(&mut span, limits, &OWN_KEYS);
         span
     }
 
@@ -143,22 +146,22 @@ impl RequestMeta {
 
     fn tell_addresses(&self, told: &mut ToldSpan<'_>) {
         let client = &self.client_context.client;
-        let host = client.host.as_deref().or_else(|| self.head().and_then(Head::host));
+        let host = client.host.as_deref().or_else(|| self.head().and_then(|head| head.host()));
         let (address, port) = match host.map(split_host) {
             // Without a port, the client used the default port of the scheme.
             Some((name, port)) => {
                 let port = client.port.or(port).unwrap_or(if client.https { 443 } else { 80 });
                 (AttributeValue::lossy(name), port)
             }
-            None => (ip_text(self.ends.local.ip()).into(), self.ends.local.port()),
+            None => (ip_text(self.endpoints.local.ip()).into(), self.endpoints.local.port()),
         };
         told.say("server.address", address);
         told.say("server.port", port);
         told.say("client.address", ip_text(client.addr.ip()));
         // The peer of a Unix socket has no address; the loopback address is a substitute for scripts.
-        if self.ends.door != Door::Unix {
-            told.say("network.peer.address", ip_text(self.ends.peer.ip()));
-            told.say("network.peer.port", self.ends.peer.port());
+        if self.endpoints.listener != ListenerKind::Unix {
+            told.say("network.peer.address", ip_text(self.endpoints.peer.ip()));
+            told.say("network.peer.port", self.endpoints.peer.port());
         }
         let version = match self.version {
             Version::Http10 => "1.0",
@@ -173,14 +176,14 @@ impl RequestMeta {
 
     /// Adds the attributes that only this server knows.
     fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
-        told.say("svc.request_id", self.request_id().to_owned());
-        if let Some(reason) = self.ending.shed_reason() {
+        told.say("svc.request_id", self.request_id.to_string());
+        if let Some(reason) = self.outcome.shed_reason() {
             told.say("svc.shed_reason", reason.as_str());
         }
         if let Some(used) = &self.cache {
             told.say("svc.cache", used.outcome.as_str());
         }
-        if let Some(waited) = self.exchange().and_then(|exchange| exchange.waited()) {
+        if let Some(waited) = self.exchange.as_ref().and_then(|exchange| exchange.waited()) {
             told.say("svc.queue_wait_us", time::as_micros(waited));
             told.say("svc.parked_us", time::as_micros(parked));
         }
@@ -194,8 +197,8 @@ impl RequestMeta {
         if let Some(bytes) = self.request_body_bytes() {
             told.say("http.request.body.size", bytes);
         }
-        let (status, outcome) = (self.ending.status(), self.ending.outcome());
-        let has_left = matches!(outcome, Some(RequestOutcome::Left { .. }));
+        let (status, outcome) = (self.outcome.status(), self.outcome.decided());
+        let has_left = matches!(outcome, Some(Outcome::Left { .. }));
         if !has_left {
             told.say("http.response.status_code", status);
             told.say("http.response.body.size", end.body_bytes);
@@ -213,8 +216,8 @@ impl RequestMeta {
 
     /// Returns why the response ended after its head and before its end.
     fn why_cut(&self, response: ResponseEnd) -> &'static str {
-        let exchange = self.exchange();
-        if self.ending.is_cut() {
+        let exchange = self.exchange.as_ref();
+        if self.outcome.is_cut() {
             "shutdown"
         } else if exchange.is_some_and(|exchange| exchange.is_overdue()) {
             "timeout"
@@ -229,7 +232,7 @@ impl RequestMeta {
 
     /// Returns the length of the request's body, if it is known.
     fn request_body_bytes(&self) -> Option<u64> {
-        if let Some(exchange) = self.exchange() {
+        if let Some(exchange) = &self.exchange {
             return Some(exchange.request.body.len());
         }
         let head = self.head()?;

@@ -7,9 +7,8 @@ use crate::http::{FreshIds, HeadReader, Parsed, RequestLine, Trace};
 use crate::observe::Metrics;
 use crate::policy::client::Client;
 use crate::pool::{Origin, StreamKey};
-use crate::serve::io_thread::arrival::Door;
+use crate::serve::io_thread::new_connection::{Endpoints, ListenerKind};
 use crate::serve::request::client_context::ClientContext;
-use crate::serve::request::endpoints::Endpoints;
 use crate::sync::primitive::Arc;
 use crate::trace::{TraceSink, Tracer};
 
@@ -23,47 +22,58 @@ struct Scene {
 
 impl Scene {
     fn of(text: &str) -> Self {
-        Self::through(Door::Main, text)
+        Self::through(ListenerKind::Main, text)
     }
 
-    fn through(door: Door, text: &str) -> Self {
-        Self::new(door, |key, ends, context| {
+    fn through(listener: ListenerKind, text: &str) -> Self {
+        Self::new(listener, |key, endpoints, context| {
             let head = match HeadReader::default().read(text.as_bytes()) {
                 Ok(Parsed::Complete { head, .. }) => head,
                 other => panic!("not a head: {other:?}"),
             };
             let trace = Trace::of(&head, FRESH);
-            RequestMeta::new(key, ends, head, "a-name".into(), context(trace), time::now())
+            RequestMeta::new(key, endpoints, head, "a-name".into(), context(trace), time::now())
         })
     }
 
     fn unread(line: Option<RequestLine>) -> Self {
-        Self::new(Door::Main, |key, ends, context| {
-            RequestMeta::unread(key, ends, "a-name".into(), line, context(Trace::begin(FRESH)), time::now())
+        Self::new(ListenerKind::Main, |key, endpoints, context| {
+            RequestMeta::unread(
+                key,
+                endpoints,
+                "a-name".into(),
+                line,
+                context(Trace::begin(FRESH)),
+                time::now(),
+            )
         })
     }
 
     fn new(
-        door: Door,
+        listener: ListenerKind,
         make: impl FnOnce(StreamKey, &Arc<Endpoints>, &dyn Fn(Trace) -> ClientContext) -> RequestMeta,
     ) -> Self {
         let sink = TraceSink::new(8, 8, |_, buffer| buffer, || {});
         let tracer = Arc::new(Tracer::new(config(), Some(Arc::new(sink))));
         let peer = "192.0.2.7:4711".parse().unwrap();
         let local = "127.0.0.1:8080".parse().unwrap();
-        let ends = Arc::new(Endpoints { peer, local, door, is_tls: false, tls: OnceLock::new() });
+        let endpoints = Arc::new(Endpoints { peer, local, listener, is_tls: false, tls: OnceLock::new() });
         let context = |mut trace: Trace| {
             assert!(tracer.decide(&mut trace));
             ClientContext { client: Client::direct(peer, false), quota: None, trace: Some(trace) }
         };
-        let mut meta = make(StreamKey { connection: 0, stream: 0 }, &ends, &context);
-        meta.open_span(&tracer);
+        let mut meta = make(StreamKey { connection: 0, stream: 0 }, &endpoints, &context);
+        meta.open_span(Some(&tracer));
         Self { meta, metrics: Metrics::new() }
     }
 
     fn answered(mut self, status: u16, origin: Origin) -> Self {
-        self.meta.ending.head_goes_out(status, origin, &self.metrics);
+        self.meta.outcome.head_goes_out(status, origin, &self.metrics);
         self
+    }
+
+    fn own(&self) -> &RequestSpan {
+        self.meta.span.as_deref().unwrap()
     }
 
     /// Records the request, and returns its span.
@@ -104,8 +114,26 @@ fn said<'a>(span: &'a Span, key: &str) -> Option<&'a AttributeValue> {
 const ERROR: SpanStatus = SpanStatus::Error(Cow::Borrowed(""));
 
 #[test]
+fn a_route_that_the_script_names_is_part_of_the_name() {
+    for (method, expected) in [("GET", "GET /users/{id}"), ("BREW", "HTTP /users/{id}")] {
+        let scene = Scene::of(&format!("{method} /users/7 HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let limits = *scene.own().tracer().limits();
+        scene
+            .own()
+            .note(|notes| notes.attributes.set("http.route", "/users/{id}", &limits.span_attributes()));
+        let span = scene.answered(200, Origin::Script).recorded(ResponseEnd::Whole);
+        assert_eq!(span.name, expected);
+        assert_eq!(span.attributes.get("http.route"), Some(&"/users/{id}".into()));
+    }
+    let scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let limits = *scene.own().tracer().limits();
+    scene.own().note(|notes| notes.attributes.set("http.route", 7_u64, &limits.span_attributes()));
+    assert_eq!(scene.answered(200, Origin::Script).recorded(ResponseEnd::Whole).name, "GET", "it is no text");
+}
+
+#[test]
 fn the_peer_of_a_unix_socket_has_no_address() {
-    let scene = Scene::through(Door::Unix, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let scene = Scene::through(ListenerKind::Unix, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let span = scene.answered(200, Origin::Server).recorded(ResponseEnd::Whole);
     for key in ["network.peer.address", "network.peer.port"] {
         assert_eq!(said(&span, key), None, "{key}");
@@ -156,7 +184,7 @@ fn a_request_says_what_the_conventions_ask_for() {
 fn every_reason_for_a_refusal_is_named() {
     for reason in ShedReason::ALL {
         let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        scene.meta.ending.refuse(reason, false);
+        scene.meta.outcome.refuse(reason, false);
         let span = scene.answered(reason.status(), Origin::Server).recorded(ResponseEnd::Whole);
         assert_eq!(said(&span, "svc.shed_reason"), Some(&reason.as_str().into()));
         assert_eq!(said(&span, "error.type"), Some(&reason.status().to_string().into()));
@@ -167,7 +195,7 @@ fn every_reason_for_a_refusal_is_named() {
 #[test]
 fn a_client_that_left_before_the_head_leaves_no_status() {
     let mut scene = Scene::of("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    scene.meta.ending.give_up(false, &scene.metrics);
+    scene.meta.outcome.give_up(false, &scene.metrics);
     let span = scene.recorded(ResponseEnd::Lost);
     assert_eq!(said(&span, "http.response.status_code"), None);
     assert_eq!((said(&span, "error.type"), &span.status), (Some(&"client_abort".into()), &ERROR));
@@ -182,7 +210,7 @@ fn a_response_that_breaks_off_is_an_error_with_its_status() {
     let broken = scene().recorded(ResponseEnd::BrokenOff);
     assert_eq!((said(&broken, "error.type"), &broken.status), (Some(&"incomplete_response".into()), &ERROR));
     let mut cut = scene();
-    cut.meta.ending.cut();
+    cut.meta.outcome.cut();
     assert_eq!(said(&cut.recorded(ResponseEnd::Lost), "error.type"), Some(&"shutdown".into()));
     let failed = scene();
     failed.meta.span.as_ref().unwrap().note(|notes| notes.exception = Some("LogicException".into()));
@@ -255,7 +283,7 @@ fn a_script_replaces_nothing_that_the_server_says() {
 fn all_that_the_server_says_is_its_own() {
     let text = "BREW /a?x=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: test/1\r\n\r\n";
     let mut refused = Scene::of(text);
-    refused.meta.ending.refuse(ShedReason::QueueFull, false);
+    refused.meta.outcome.refuse(ShedReason::QueueFull, false);
     for entry in &refused.answered(529, Origin::Server).recorded(ResponseEnd::Whole).attributes {
         let key = &*entry.key;
         assert!(OWN_KEYS.contains(&key) || key == "error.type", "{key} can be replaced");

@@ -10,12 +10,10 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use dwarf::Struct;
-use skip::skipped;
+use svc_testing::skip::skipped;
 use tables::{COPIES, Copy, ENGINE, EngineStruct, LIBRARIES, PARTED, Parted};
 
 mod dwarf;
-#[path = "../../../tests/support/skip.rs"]
-mod skip;
 mod tables;
 
 /// Compiles C with the flags of the installed PHP, and reads the structs.

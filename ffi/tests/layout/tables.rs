@@ -144,7 +144,7 @@ pub(crate) struct EngineStruct {
     pub(crate) taken_by: (&'static str, Option<&'static str>),
     /// Members with a different name there, or stored elsewhere.
     pub(crate) otherwise: &'static str,
-    /// Saved and restored with each fiber switch, by PHP or by c/engine/stacks.c.
+    /// Saved and restored with each fiber switch, by PHP or by c/worker/engine/stacks.c.
     pub(crate) fibers: &'static str,
     /// Kept by the worker: code, objects, caches; values of directives; and state used only during a single operation
     /// of the engine.
@@ -171,7 +171,7 @@ pub(crate) const ENGINE: &[EngineStruct] = &[
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
     // A request does not park while it compiles or links, except for the state that the shim keeps for it
-    // (c/engine/loading.c).
+    // (c/worker/engine/loading.c).
     EngineStruct {
         name: "zend_compiler_globals",
         taken_by: ("shim_executor_state", None),

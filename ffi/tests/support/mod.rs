@@ -3,7 +3,70 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use svc_ffi::{Host, Interpreter, Pairs, PhpHead, PhpLog, PhpOutcome, PhpRequest};
+use std::convert::Infallible;
+
+use svc_ffi::{
+    Host, Interpreter, Pairs, Payload, PhpHead, PhpLog, PhpOutcome, PhpRequest, Runtime, TaskReading,
+    TaskRequester,
+};
+use svc_types::{TaskRejection, WatchMode};
+
+/// A server whose requests cannot wait for other threads, without task threads.
+pub(crate) enum NoRuntime {}
+
+impl Runtime for NoRuntime {
+    type Awaited = Infallible;
+    type Completer = Infallible;
+    type Task = Infallible;
+    type Watch = Infallible;
+
+    fn completion() -> Option<(Infallible, Infallible)> {
+        None
+    }
+    fn take_woken(_woken: &mut dyn FnMut(u32)) {}
+    fn wait(awaited: &Infallible, _waiter: u32) -> bool {
+        match *awaited {}
+    }
+    fn stop_waiting(awaited: &Infallible) {
+        match *awaited {}
+    }
+    fn is_complete(awaited: &Infallible) -> bool {
+        match *awaited {}
+    }
+    fn bytes_max() -> u64 {
+        0
+    }
+    fn dispatch(_input: Payload, _requester: TaskRequester<'_>) -> Result<Infallible, TaskRejection> {
+        Err(TaskRejection::NoThread)
+    }
+    fn id(task: &Infallible) -> u64 {
+        match *task {}
+    }
+    fn read(task: &Infallible) -> TaskReading<'_> {
+        match *task {}
+    }
+    fn cancel(task: &Infallible) -> bool {
+        match *task {}
+    }
+    fn detach(task: &Infallible) {
+        match *task {}
+    }
+    fn is_owned(task: &Infallible) -> bool {
+        match *task {}
+    }
+    fn is_stranded(task: &Infallible) -> bool {
+        match *task {}
+    }
+    fn strand(task: &Infallible) {
+        match *task {}
+    }
+    fn watch(_tasks: &[&Infallible], _mode: WatchMode) -> Option<(Infallible, Infallible)> {
+        None
+    }
+    fn winner(watch: &Infallible) -> usize {
+        match *watch {}
+    }
+}
 
 /// Records the output and messages of a script.
 #[derive(Default)]

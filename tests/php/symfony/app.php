@@ -205,6 +205,11 @@ function application(): Closure
         $events->addSubscriber(new SessionListener($sessions));
         $events->addSubscriber(new ResponseListener('UTF-8'));
         $events->addSubscriber(new ErrorListener(new ErrorController($kernel, null, new HtmlErrorRenderer(false))));
+        // A listener from a page of the documentation, registered as the framework's bundle would do it.
+        if (is_file($listener = __DIR__ . '/TraceRoute.php')) {
+            require_once $listener;
+            $events->addListener('kernel.controller', new App\EventListener\TraceRoute());
+        }
         return $kernel;
     };
 }

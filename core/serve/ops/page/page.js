@@ -1,27 +1,31 @@
 'use strict';
 (() => {
-// How often to ask, how long to wait for an answer, and how many answers the lines show.
-const PERIOD_MS = 1000, PATIENCE_MS = 4000, POINTS = 60, ROWS_MAX = 200;
+// How often to ask, how long to wait for an answer, and how many workers are listed.
+const PERIOD_MS = 1000, PATIENCE_MS = 4000, ROWS_MAX = 200;
 
 const at = (id) => document.getElementById(id);
-const lines = {};
 let last = null, lastAt = null, failedSince = null, timer = 0, paused = false;
 
 // Words. Whatever has no word here is shown as it is called in /status.
 const CONDITIONS = {
-  starting: ['warn', 'The server is starting: the main port does not serve yet.'],
-  draining: ['warn', 'The server is shutting down: it ends what it has accepted, and then itself.'],
-  no_workers: ['bad', 'No PHP worker is running: requests for scripts are answered with 500.'],
-  wedged: ['bad', 'The pool is wedged: workers are idle, requests wait, and nothing has been finished for a minute.'],
-  wedge_suspected: ['warn', 'The pool may be wedged: workers are idle, requests wait, and nothing is being finished.'],
-  plugin_failed: ['bad', 'A plugin has failed.'],
-  accept_stalled: ['bad', 'All connections are taken (MAX_CONNECTIONS): new clients wait and get no answer.'],
-  shedding: ['bad', 'Requests are refused for overload (529).'],
-  boot_failed: ['bad', 'Workers fail to boot.'],
-  stuck: ['warn', 'Requests hold workers up for more than a minute.'],
-  opcache_restart_delayed: ['warn', 'OPcache waits for its restart: scripts are compiled each time.'],
-  export_failed: ['warn', 'Spans do not reach their collector.'],
-  reload_failed: ['warn', 'The last reload failed: the former state is in effect.'],
+  starting: ['warn', 'Starting', 'The main port does not serve yet.'],
+  draining: ['warn', 'Shutting down', 'The server is shutting down: it ends what it has accepted, and then itself.'],
+  no_workers: ['bad', 'No workers', 'No PHP worker is running: requests for scripts are answered with 500.'],
+  wedged: ['bad', 'Pool wedged', 'Workers are idle, requests wait, and nothing has been finished for a minute.'],
+  wedge_suspected: ['warn', 'Pool may be wedged', 'Workers are idle, requests wait, and nothing is being finished.'],
+  plugin_failed: ['bad', 'Plugin failed', ''],
+  accept_stalled: ['bad', 'No connection left', 'All MAX_CONNECTIONS are taken: new clients wait and get no answer.'],
+  shedding: ['bad', 'Overload', 'Requests are refused for overload (529).'],
+  certificate_expired: ['bad', 'Certificate expired', 'Browsers refuse it.'],
+  disk_full: ['bad', 'Disk full', ''],
+  failing: ['bad', 'Requests fail', ''],
+  boot_failed: ['bad', 'Deployment failed', 'The new code does not boot.'],
+  stuck: ['warn', 'Worker stuck', ''],
+  opcache_restart_delayed: ['warn', 'OPcache restart delayed', 'Scripts are compiled each time until the old ones have ended.'],
+  export_failed: ['warn', 'Spans not exported', 'The collector is not reachable or refuses them.'],
+  reload_failed: ['warn', 'Reload failed', 'What could not be loaded keeps its former state.'],
+  restart_required: ['warn', 'Restart required', 'An ini file of PHP has changed since the start.'],
+  certificate_expires: ['warn', 'Certificate near its end', ''],
 };
 const KINDS = {
   accept_failed: 'Connections not accepted', boot_failed: 'Workers do not boot', certificate: 'Certificate',
@@ -32,26 +36,29 @@ const KINDS = {
 };
 const LEVELS = { stuck: 'bad', booting: 'warn', leaving: 'warn', answered: 'warn' };
 const SEVERITY = ['stuck', 'booting', 'leaving', 'answered', 'busy', 'idle'];
+const ENDINGS = ['error', 'uncaught', 'parse', 'compile_error', 'core_error', 'user_error', 'recoverable_error'];
 
 // Numbers as text.
 const NONE = '–';
-const count = (n) => n === null || n === undefined ? NONE : n.toLocaleString('en');
-const perSecond = (n) => n === null ? NONE : count(n < 10 ? Math.round(n * 10) / 10 : Math.round(n)) + '/s';
+const isNone = (value) => value === null || value === undefined;
+const count = (n) => isNone(n) ? NONE : n.toLocaleString('en');
+const perSecond = (n) => isNone(n) ? NONE : count(n < 10 ? Math.round(n * 10) / 10 : Math.round(n)) + '/s';
+const percent = (part, all) => all ? `${Math.round(1000 * part / all) / 10} %` : NONE;
 function span(us) {
-  if (us === null || us === undefined) return NONE;
+  if (isNone(us)) return NONE;
   if (us < 1000) return `${us} µs`;
   if (us < 1e6) return `${Number((us / 1000).toPrecision(2))} ms`;
   return age(us / 1e6);
 }
 function age(seconds) {
-  if (seconds === null || seconds === undefined) return NONE;
+  if (isNone(seconds)) return NONE;
   if (seconds < 60) return `${seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds)} s`;
   const minutes = Math.floor(seconds / 60), hours = Math.floor(minutes / 60), days = Math.floor(hours / 24);
   if (hours < 1) return `${minutes} min ${Math.floor(seconds % 60)} s`;
   return days < 1 ? `${hours} h ${minutes % 60} min` : `${days} d ${hours % 24} h`;
 }
 function size(bytes) {
-  if (bytes === null || bytes === undefined) return NONE;
+  if (isNone(bytes)) return NONE;
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
   while (bytes >= 1024 && unit < 4) { bytes /= 1024; unit++; }
@@ -62,6 +69,7 @@ const clock = (iso) => {
   const date = new Date(iso), isOld = Date.now() - date > 864e5;
   return isOld ? date.toLocaleString([], HOURS) : date.toLocaleTimeString([], HOURS);
 };
+const place = (one) => one.file ? `${one.file}${one.line ? `:${one.line}` : ''}` : NONE;
 
 // What does not change is left alone, so that nothing is read out twice and selections stay.
 function set(element, text) {
@@ -71,19 +79,28 @@ function put(id, text) { set(at(id), text); }
 function level(element, value) {
   if (element.dataset.level !== (value || '')) element.dataset.level = value || '';
 }
+// On a narrow screen, each row is a block of labelled values: then only the roles say that it is a table.
 function fill(body, rows) {
+  const labels = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent);
   while (body.rows.length > rows.length) body.deleteRow(-1);
-  rows.forEach(({ cells, level: value }, index) => {
-    const row = body.rows[index] || body.insertRow();
+  rows.forEach(({ cells, level: value, state }, index) => {
+    let row = body.rows[index];
+    if (!row) {
+      row = body.insertRow();
+      row.setAttribute('role', 'row');
+    }
     level(row, value);
+    if (state) row.dataset.state = state;
     cells.forEach((text, column) => {
       let cell = row.cells[column];
       if (!cell) {
         cell = document.createElement(column ? 'td' : 'th');
-        if (!column) cell.scope = 'row';
+        cell.setAttribute('role', column ? 'cell' : 'rowheader');
+        if (column) cell.dataset.label = labels[column]; else cell.scope = 'row';
         row.append(cell);
       }
-      if (text.length > 30) cell.className = 'text';
+      cell.className = text.length < 15 ? 'brief' : '';
+      cell.toggleAttribute('data-empty', text === NONE);
       set(cell, text);
     });
   });
@@ -97,77 +114,125 @@ function list(id, entries) {
     set(dl.children[2 * index + 1], value);
   });
 }
-function line(id, value) {
-  const points = lines[id] = lines[id] || [];
-  points.push(value || 0);
-  if (points.length > POINTS) points.shift();
-  const top = Math.max(...points, 1), svg = at(id);
-  svg.setAttribute('viewBox', `0 0 ${POINTS - 1} 20`);
+// Draws the series of the trend, the latest value at the right; returns the largest value.
+function draw(id, trend, ...series) {
+  const svg = at(id), width = trend.points_max - 1;
+  const top = Math.max(0, ...series.flat()), scale = top || 1;
+  svg.setAttribute('viewBox', `0 0 ${width} 20`);
   svg.setAttribute('preserveAspectRatio', 'none');
-  const first = POINTS - points.length;
-  const text = points.map((y, x) => `${first + x},${(19 - 18 * y / top).toFixed(2)}`).join(' ');
-  svg.firstElementChild.setAttribute('points', text);
+  series.forEach((values, index) => {
+    const first = width + 1 - values.length;
+    const points = values.map((y, x) => `${first + x},${(19 - 18 * y / scale).toFixed(2)}`);
+    svg.children[index].setAttribute('points', points.join(' '));
+  });
+  return top;
 }
-function tile(id, figure, more, value) {
+function tile(id, figure, more, trend, unit, ...series) {
   put(id, figure);
   put(`${id}-more`, more);
-  line(`${id}-line`, value);
+  const top = draw(`${id}-line`, trend, ...series), points = series[0].length;
+  put(`${id}-scale`, points ? `0 to ${unit(top)} in ${age(points * trend.step_seconds)}` : 'no 10 seconds yet');
 }
 
-// Returns the details of a condition.
-function more(name, status) {
-  if (name === 'shedding' && status.refusals.overload_per_second === 0) {
-    return 'None in the last seconds; the condition ends after a minute without any.';
-  }
-  const boot = status.boot_failure;
-  if (name !== 'boot_failed' || !boot) return '';
-  const place = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
-  return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${place}. Workers that have booted keep serving.`;
-}
+const busiest = (s) => [...s.workers, ...(s.tasks ? s.tasks.workers : [])]
+  .filter((one) => !isNone(one.request_age_seconds)).sort((a, b) => b.request_age_seconds - a.request_age_seconds);
+const request = (worker) => worker.path ? `${worker.method} ${worker.path}` : isNone(worker.task) ? 'code outside of a request' : `task ${worker.task}`;
+const shown = (error) => `${error.message} (${place(error)}, ${count(error.count)} times, last ${clock(error.last_at)})`;
+const lastError = (s, isMeant) => {
+  const error = s.php_errors && s.php_errors.last.find(isMeant);
+  return error ? `Last error of PHP: ${shown(error)}.` : '';
+};
+const left = (iso, s) => (new Date(iso) - new Date(s.time)) / 1000;
+
+// Details of conditions, from the rest of the report.
+const DETAILS = {
+  shedding: (s) => {
+    const longest = busiest(s)[0], now = s.refusals.overload_per_second;
+    const rate = now === 0 ? 'None in the last seconds; the condition ends after a minute without any.' :
+      `${perSecond(now)} refused, ${perSecond(s.requests.served_per_second)} served.`;
+    const busy = s.pool ? ` ${count(s.pool.busy)} of ${count(s.pool.current)} workers are busy` : '';
+    return `${rate}${busy}${busy && longest ? `, the longest for ${age(longest.request_age_seconds)}: ${request(longest)}` : ''}${busy && '.'}`;
+  },
+  boot_failed: (s) => {
+    const boot = s.boot_failure;
+    if (!boot) return '';
+    const where = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
+    return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
+  },
+  stuck: (s) => busiest(s).filter((one) => one.state === 'stuck').slice(0, 3)
+    .map((one) => `${isNone(one.task) ? 'Worker' : 'Task thread'} ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),
+  failing: (s) => `${percent(s.requests.failed_per_second, s.requests.served_per_second)} of the answers in the last ${Math.round(s.window_seconds)} seconds are 5xx. ` +
+    (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || 'PHP raised no error: see the log of the application.'),
+  disk_full: (s) => {
+    const full = (text) => /No space left on device|out of free disk space/.test(text);
+    const spool = s.episodes.find((one) => one.kind === 'spool' && full(one.detail));
+    return spool ? `Temporary files of svc: ${spool.detail}.` : lastError(s, (one) => full(one.message));
+  },
+  reload_failed: (s) => s.reload.error ? `${s.reload.error}.` : '',
+  plugin_failed: (s) => Object.entries(s.plugins).filter(([, health]) => health === 'failed').map(([name]) => name).join(', '),
+  certificate_expires: (s) => `The first one expires in ${age(left(s.certificates.first_expiry, s))}, on ${new Date(s.certificates.first_expiry).toLocaleString([], HOURS)}. Renew it, then svc reload.`,
+  certificate_expired: (s) => `Since ${new Date(s.certificates.first_expiry).toLocaleString([], HOURS)}. Renew it, then svc reload.`,
+};
 
 function showState(status) {
   const known = status.conditions.map((name) => {
-    const [rank, text] = CONDITIONS[name] || ['warn', name];
-    return [rank, [text, more(name, status)].filter(Boolean).join(' ')];
+    const [rank, title, text] = CONDITIONS[name] || ['warn', name, ''];
+    const details = DETAILS[name] ? DETAILS[name](status) : '';
+    return { rank, title, text: [text, details].filter(Boolean).join(' ') };
   });
-  const worst = known.some(([rank]) => rank === 'bad') ? 'bad' : known.length ? 'warn' : 'good';
-  const texts = known.length ? known.map(([, text]) => text) : ['Serving. Nothing is out of the ordinary.'];
+  const worst = known.some(({ rank }) => rank === 'bad') ? 'bad' : known.length ? 'warn' : 'good';
+  if (!known.length) known.push({ rank: 'good', title: 'Serving.', text: 'Nothing is out of the ordinary.' });
   const state = at('state');
   level(state, worst);
-  if (state.innerText !== texts.join('\n')) {
-    const ul = document.createElement('ul');
-    for (const text of texts) ul.appendChild(document.createElement('li')).textContent = text;
-    const one = document.createElement('p');
-    one.textContent = texts[0];
-    state.replaceChildren(texts.length > 1 ? ul : one);
+  let ul = state.firstElementChild;
+  if (ul.tagName !== 'UL') {
+    ul = document.createElement('ul');
+    state.replaceChildren(ul);
   }
+  while (ul.children.length > known.length) ul.lastElementChild.remove();
+  known.forEach(({ rank, title, text }, index) => {
+    let item = ul.children[index];
+    if (!item) {
+      item = ul.appendChild(document.createElement('li'));
+      item.append(document.createElement('strong'), ' ', document.createElement('span'));
+    }
+    level(item, rank);
+    set(item.children[0], title);
+    set(item.children[1], text);
+  });
   document.title = status.conditions.length ? `svc: ${status.conditions.join(', ')}` : 'svc: serving';
 }
 
 function showTiles(s) {
-  const failing = s.requests.responses_per_second['5xx'];
-  tile('rate', perSecond(s.requests.per_second), `${perSecond(failing)} end with 5xx, ${count(s.requests.pending)} pending`,
-    s.requests.per_second);
-  const all = s.latency.request, wait = s.latency.queue_wait;
+  const trend = s.trend, served = s.latency.served, wait = s.latency.queue_wait;
   const quantile = (of, name) => of && of.count ? span(of[name]) : NONE;
-  tile('latency', quantile(all, 'p99_us'), `median ${quantile(all, 'p50_us')}; wait for PHP ${quantile(wait, 'p50_us')}`,
-    all && all.p99_us);
+  put('trend-span', `${trend.points_max * trend.step_seconds / 60} minutes`);
+  tile('served', perSecond(s.requests.served_per_second), `${count(s.requests.pending)} pending`,
+    trend, perSecond, trend.served_per_second);
+  tile('refused', perSecond(s.refusals.per_second),
+    s.budget ? `wait budget ${span(s.budget.wait_us)} of ${span(s.budget.ceiling_us)}` : '', trend, perSecond, trend.refused_per_second);
+  tile('latency', quantile(served, 'p99_us'), `p50 ${quantile(served, 'p50_us')} (dashed); wait for a worker p99 ${quantile(wait, 'p99_us')}`,
+    trend, span, trend.p99_us, trend.p50_us);
+  tile('failed', perSecond(s.requests.failed_per_second), `${count(s.requests.dropped)} lost with their worker since the start`,
+    trend, perSecond, trend.failed_per_second);
   const pool = s.pool;
   tile('busy', pool ? `${count(pool.busy)} of ${count(pool.current)}` : 'no PHP',
-    pool ? `${count(pool.idle)} idle, ${count(pool.lingering)} lingering, at most ${count(pool.max)}` : '', pool && pool.busy);
-  tile('queue', s.queue ? `${count(s.queue.depth)} of ${count(s.queue.capacity)}` : NONE,
-    s.queue ? `${count(s.slots.available)} slots free, ${count(s.queue.waiting)} wait for one` : '',
-    s.queue && s.queue.depth + s.queue.waiting);
-  tile('refused', perSecond(s.refusals.overload_per_second),
-    s.budget ? `wait budget ${span(s.budget.wait_us)} of ${span(s.budget.ceiling_us)}` : '', s.refusals.overload_per_second);
+    pool ? `${count(pool.idle)} idle, ${count(pool.lingering)} lingering, at most ${count(pool.max)}` : '', trend, count, trend.busy_workers);
+  tile('queue', s.queue ? count(s.queue.depth + s.queue.waiting) : NONE,
+    s.queue ? `${count(s.queue.depth)} of ${count(s.queue.capacity)} queued, ${count(s.queue.waiting)} wait for a place` : '', trend, count, trend.waiting);
   tile('connections', `${count(s.connections.open)} of ${count(s.connections.max)}`,
-    `${count(s.connections.accept_stalls)} had to wait for a place`, s.connections.open);
+    `${count(s.connections.accept_stalls)} had to wait for a place`, trend, count, trend.connections);
 }
 
 function showTables(s) {
+  const errors = s.php_errors ? s.php_errors.last : [];
+  fill(at('error-rows'), errors.length ? errors.map((one) => ({
+    cells: [one.level.replaceAll('_', ' '), clock(one.last_at), count(one.count), place(one), one.message],
+    level: ENDINGS.includes(one.level) ? 'bad' : '',
+  })) : [{ cells: ['none', NONE, NONE, NONE, NONE] }]);
   fill(at('episode-rows'), s.episodes.length ? s.episodes.map((one) => ({
     cells: [(KINDS[one.kind] || one.kind) + (one.subject ? ` (${one.subject})` : ''), clock(one.began_at),
-      one.ended_at ? age((new Date(one.ended_at) - new Date(one.began_at)) / 1000) : 'goes on', count(one.count), one.detail],
+      one.ended_at ? age((new Date(one.ended_at) - new Date(one.began_at)) / 1000) : 'goes on', count(one.count), one.detail || NONE],
     level: one.ended_at ? '' : 'warn',
   })) : [{ cells: ['none', NONE, NONE, NONE, NONE] }]);
   let workers = s.workers;
@@ -180,22 +245,33 @@ function showTables(s) {
     `${count(pool.spawned)} started so far; recycled: ${recycled.join(', ') || 'none'}.` +
     (workers.length < s.workers.length ? ` The ${ROWS_MAX} of ${count(s.workers.length)} that matter most are listed.` : ''));
   fill(at('worker-rows'), workers.map((one) => ({
-    cells: [String(one.id), one.state, age(one.state_age_seconds), count(one.requests_in_flight), count(one.requests_handled),
-      size(one.memory_bytes), age(one.uptime_seconds),
+    cells: [String(one.id), one.state, age(one.state_age_seconds), one.path ? request(one) : NONE, one.request_id || NONE,
+      count(one.requests_in_flight), count(one.requests_handled), size(one.memory_bytes), age(one.uptime_seconds),
       Object.entries(one.stuck).filter(([, n]) => n).map(([kind, n]) => `${count(n)} ${kind}`).join(', ') || NONE],
-    level: LEVELS[one.state],
+    level: LEVELS[one.state], state: one.state,
   })));
 }
 
 function showLists(s) {
   const words = (name) => name.replaceAll('_', ' ');
+  const reload = s.reload, boot = s.boot_failure;
+  list('deployment-list', [['executor', s.executor || NONE], ['mode', s.pool ? s.pool.mode : NONE],
+    ['reload', reload.under_way ? 'under way' : reload.successful ? 'none has failed' : 'the last one failed'],
+    ['last successful reload, or start', clock(reload.succeeded_at)],
+    ...(reload.error ? [['why it failed', reload.error]] : []),
+    ...(s.pool && s.pool.mode === 'worker' ? [['code on disk', boot ? `does not boot: ${boot.message}` : 'boots']] : []),
+    ['ini files of PHP', reload.restart_required ? 'changed: a restart is required' : 'as at the start'],
+    ...(s.certificates && s.certificates.first_expiry ? [['first certificate expires', new Date(s.certificates.first_expiry).toLocaleDateString()]] : [])]);
   list('refusal-list', [...Object.entries(s.refusals.by_reason).map(([why, n]) => [words(why), count(n)]),
     ['waits that were in vain', count(s.refusals.wait_wasted)], ['over the rate limit (429)', count(s.requests.rate_limited)],
     ['blocked paths', count(s.requests.blocked)]]);
   list('request-list', [['all', count(s.requests.total)],
     ...Object.entries(s.requests.responses).map(([status, n]) => [`ended with ${status}`, count(n)]),
     ...Object.entries(s.requests.cancelled).map(([why, n]) => [`cancelled: ${words(why)}`, count(n)]),
-    ['lost with their worker', count(s.requests.dropped)], ['worked on for nobody', count(s.requests.abandoned)]]);
+    ['lost with their worker', count(s.requests.dropped)], ['run for clients that had left', count(s.requests.abandoned)]]);
+  const raised = s.php_errors ? Object.entries(s.php_errors.by_level).filter(([, n]) => n) : [];
+  at('level-section').hidden = !raised.length;
+  list('level-list', raised.map(([name, n]) => [words(name), count(n)]));
   const op = s.caches.opcache, files = s.caches.static, pages = s.caches.responses;
   const share = (part, all) => all ? `${Math.round(100 * part / all)} % of ${count(all)}` : NONE;
   list('cache-list', [['OPcache', op ? (!op.enabled ? 'off' : op.restart_delayed ? 'waits for its restart' : 'on') : NONE],
@@ -215,8 +291,7 @@ function showLists(s) {
     ['temporary files', `${size(memory.spool_bytes)} of ${size(memory.spool_bytes_max)}`],
     ['processors busy', count(process.cpus_busy)], ['threads', count(process.threads)],
     ['descriptors', `${count(process.open_fds)} of ${count(process.max_fds)}`],
-    ['log records dropped', count(s.log.records_dropped)],
-    ...(s.certificates && s.certificates.first_expiry ? [['first certificate expires', new Date(s.certificates.first_expiry).toLocaleDateString()]] : [])]);
+    ['log records dropped', count(s.log.records_dropped)]]);
   at('task-section').hidden = !s.tasks;
   if (s.tasks) {
     list('task-list', [['in flight', `${count(s.tasks.in_flight)} of ${count(s.tasks.in_flight_max)}`],

@@ -24,6 +24,10 @@ final class Provider extends ServiceProvider
         // Both exist before the first request: one is shared by all requests of a boot, the other is new for each request.
         $this->app->make('requests');
         $this->app->make('scoped');
+        // What a page of the documentation adds to this method.
+        if (is_file($addition = base_path('addition.php'))) {
+            require $addition;
+        }
     }
 }
 

@@ -1,4 +1,0 @@
-/* The span of the script that runs on the current thread. */
-#include "context/current_span.h"
-
-__thread uint64_t shim_current_span;

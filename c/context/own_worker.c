@@ -1,5 +1,0 @@
-/* The worker of the current thread. */
-#include "compat.h"
-#include "context/own_worker.h"
-
-__thread shim_worker shim_own_worker;

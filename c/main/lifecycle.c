@@ -1,0 +1,289 @@
+/* Starting and stopping PHP: once per process, and once per thread.
+ *
+ * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
+ * that thread. */
+#include "compat.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/files/files.h"
+#include "php/libc/libc.h"
+#include "php/opcache/opcache.h"
+#include "php/process/process.h"
+#include "php/request/request.h"
+#include "php/sapi/sapi.h"
+#include "shim.h"
+#include "trace/apm/apm.h"
+#include "trace/trace.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/instances/instances.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/engine/engine.h"
+#include "worker/hooks/hooks.h"
+#include "worker/stack/stack.h"
+#include "worker/state/state.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+/* Exported by libphp, but not declared in its headers. */
+extern char *php_ini_opened_path;
+extern char *php_ini_scanned_files;
+
+static const shim_pair *ini_defaults;
+static size_t ini_defaults_count;
+static char *ini_overrides;
+
+static void set_ini_defaults(HashTable *configuration)
+{
+    for (size_t i = 0; i < ini_defaults_count; i++) {
+        const shim_pair *entry = &ini_defaults[i];
+        zval value;
+        ZVAL_NEW_STR(&value, zend_string_init(entry->value.bytes, entry->value.length, 1));
+        zend_hash_str_update(configuration, entry->name.bytes, entry->name.length, &value);
+    }
+}
+
+/* Without an output layer (after a fatal error in an output callback), PHP writes to stdout of stdio, where the
+ * server's log goes: discards that output. */
+static void silence_stdio(void)
+{
+    FILE *nowhere = fopen("/dev/null", "we");
+    if (nowhere != NULL) {
+        stdout = nowhere;
+    }
+}
+
+/* Sets the variables that tell PHP where its ini files are. Only this thread sees them, and only while PHP starts, so
+ * that programs of scripts do not inherit them. */
+static void lend_environment(const shim_pair *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *name = strndup(entries[i].name.bytes, entries[i].name.length);
+        char *value = strndup(entries[i].value.bytes, entries[i].value.length);
+        if (name != NULL && value != NULL) {
+            shim_environment_lend(name, value);
+        }
+        free(name);
+        free(value);
+    }
+}
+
+const char *shim_startup(const shim_options *options)
+{
+    if (options->callbacks->size != sizeof(shim_callbacks)) {
+        return "svc's C shim and its Rust bindings were built from different headers; rebuild svc";
+    }
+    /* Layouts differ between minor versions, and the installed library may not be the one that svc was built for. */
+    if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
+        return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
+    }
+    shim_host_listen(options->callbacks);
+    shim_superglobals_hidden = !options->superglobals;
+    shim_has_tasks = options->boots;
+    ini_defaults = options->ini_defaults;
+    ini_defaults_count = options->ini_defaults_count;
+    ini_overrides = strndup(options->ini_overrides.bytes ? options->ini_overrides.bytes : "", options->ini_overrides.length);
+    if (ini_overrides == NULL) {
+        return "out of memory";
+    }
+    if (shim_libc_hidden() != NULL) {
+        return "the executable does not export its replacements of libc functions (c/php/libc/libc_names.h)";
+    }
+    silence_stdio();
+    if (!shim_deep_install()) {
+        return "libphp does not export the functions that free objects and arrays";
+    }
+    if (!shim_exceptions_prepare() || !shim_uncaught_prepare()) {
+        return "libphp does not export the functions that throw and report exceptions";
+    }
+    if (!shim_missing_script_prepare()) {
+        return "libphp does not export the function that reports missing files";
+    }
+    if (!shim_loading_prepare()) {
+        return "libphp does not export the functions that evaluate class constants";
+    }
+    shim_syscall_elision_install();
+    shim_own_signals_install();
+    shim_reactor_install();
+    shim_umask_install();
+    shim_programs_install();
+    if (!php_tsrm_startup()) {
+        return "cannot start PHP's thread-safe resource manager";
+    }
+    ZEND_TSRMLS_CACHE_UPDATE();
+    shim_children_install();
+    /* Copies the module and resets some members, so the following ones are set on the original. */
+    sapi_startup(&shim_sapi);
+    shim_sapi.ini_entries = ini_overrides;
+    /* PHP copies the path, and ignores one that it cannot execute. */
+    char *const command_line = strndup(options->command_line.bytes, options->command_line.length);
+    shim_sapi.executable_location = command_line != NULL && command_line[0] != '\0' ? command_line : NULL;
+    shim_sapi.ini_defaults = set_ini_defaults;
+    shim_sapi.additional_functions = shim_functions;
+    if (!shim_ini_errors_begin()) {
+        return "out of memory";
+    }
+    lend_environment(options->environment, options->environment_count);
+    int started = shim_sapi.startup(&shim_sapi);
+    shim_sapi.executable_location = NULL;
+    free(command_line);
+    shim_environment_clear();
+    shim_ini_errors_end();
+    if (started == FAILURE) {
+        return "cannot start PHP's modules";
+    }
+    shim_errors_install();
+    shim_server_variables_install();
+    shim_functions_override();
+    shim_paths_install();
+    shim_sleeps_install();
+    shim_hooks_install(options->hooks);
+    if (options->traces) {
+        shim_failures_install();
+        if (!shim_span_fibers_follow()) {
+            return "PHP has no free resource handle; load fewer extensions";
+        }
+    }
+    /* Before connections, so that the connection of an observed call is known by then. */
+    if (options->observes_clients && !shim_apm_install(options, shim_trace_place())) {
+        return "out of memory";
+    }
+    const bool have_owners = (options->hooks & 1u << SHIM_HOOK_NET) != 0;
+    if ((have_owners || options->boots) && !shim_connections_install(have_owners)) {
+        return "PHP has no free resource handle; load fewer extensions";
+    }
+    shim_stream_guard_install();
+    shim_input_install();
+    shim_interrupts_install();
+    shim_loading_install();
+    shim_fiber_class_install();
+    shim_collector_install();
+    shim_own_instances_install();
+    shim_locks_install();
+    shim_overflow_install();
+    shim_lost_pages_install();
+    if (!shim_stacks_install()) {
+        return "PHP has no free resource handle; load fewer extensions";
+    }
+    shim_modules_follow_stacks();
+    shim_marking_install();
+    shim_guards_follow_fibers();
+    shim_left_fibers_install();
+    shim_cache_install();
+    /* The defaults belong to the caller and are not read again. */
+    ini_defaults = NULL;
+    ini_defaults_count = 0;
+    return NULL;
+}
+
+static bool opcache_is_enabled(void)
+{
+    zend_long enabled = zend_ini_long("opcache.enable", sizeof("opcache.enable") - 1, 0);
+    return enabled && zend_get_extension("Zend OPcache") != NULL;
+}
+
+void shim_facts_read(shim_facts *facts)
+{
+    *facts = (shim_facts){
+        .version = shim_view_of(php_version(), strlen(php_version())),
+#ifdef ZTS
+        .zts = true,
+#endif
+#if ZEND_DEBUG
+        .debug = true,
+#endif
+#ifdef ZEND_SIGNALS
+        .zend_signals = true,
+#endif
+#ifdef ZEND_MAX_EXECUTION_TIMERS
+        .max_execution_timers = true,
+#endif
+        .opcache_enabled = opcache_is_enabled(),
+        .umask_per_thread = shim_has_own_umask(),
+    };
+    if (php_ini_opened_path != NULL) {
+        facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));
+    }
+}
+
+shim_view shim_ini_scanned(void)
+{
+    return shim_view_of(php_ini_scanned_files, php_ini_scanned_files ? strlen(php_ini_scanned_files) : 0);
+}
+
+void shim_ini_places(shim_view *first, shim_view *further)
+{
+    *first = shim_view_of(PHP_CONFIG_FILE_PATH, sizeof(PHP_CONFIG_FILE_PATH) - 1);
+    *further = shim_view_of(PHP_CONFIG_FILE_SCAN_DIR, sizeof(PHP_CONFIG_FILE_SCAN_DIR) - 1);
+}
+
+bool shim_extension_read(size_t index, shim_view *name, shim_view *version)
+{
+    zend_module_entry *module;
+    size_t at = 0;
+    ZEND_HASH_MAP_FOREACH_PTR(&module_registry, module)
+    {
+        if (at++ == index) {
+            *name = shim_view_of(module->name, strlen(module->name));
+            *version = shim_view_of(module->version, module->version ? strlen(module->version) : 0);
+            return true;
+        }
+    }
+    ZEND_HASH_FOREACH_END();
+    return false;
+}
+
+bool shim_ini_knows(shim_view name)
+{
+    return zend_hash_str_exists(EG(ini_directives), name.bytes, name.length);
+}
+
+void shim_shutdown(void)
+{
+    php_module_shutdown();
+    sapi_shutdown();
+    tsrm_shutdown();
+    free(ini_overrides);
+    ini_overrides = NULL;
+}
+
+/* Gives precedence to I/O threads: a PHP thread that wakes up does not preempt one of them in the middle of a request
+ * (SCHED_BATCH does not preempt). Some sandboxes refuse the call; requests are slower then. */
+static void give_way_to_io(void)
+{
+    const struct sched_param none = {0};
+    (void)sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
+void shim_thread_start(void)
+{
+    give_way_to_io();
+    shim_execution_timer_start();
+    (void)ts_resource(0);
+    ZEND_TSRMLS_CACHE_UPDATE();
+    /* PHP inspects the locale only on the thread that starts it. */
+    zend_update_current_locale();
+    shim_cache_thread_start();
+    shim_umask_thread_start();
+    shim_overflow_thread_start();
+}
+
+void shim_thread_stop(void)
+{
+    ts_free_thread();
+    shim_stacks_forget();
+    shim_overflow_thread_stop();
+    shim_descent_stop();
+    shim_span_objects_stop();
+    shim_sockets_forget();
+    shim_locks_stop();
+    shim_reactor_close();
+    shim_execution_timer_stop();
+    shim_own_signals_thread_stop();
+}
+
+_Noreturn void shim_exit_now(int status)
+{
+    _exit(status);
+}

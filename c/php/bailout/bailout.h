@@ -1,0 +1,39 @@
+/* What a bailout leaves undone, and the end of a stack. */
+#ifndef SVC_PHP_BAILOUT_H
+#define SVC_PHP_BAILOUT_H
+
+#include <stdbool.h>
+
+/* ---- The flags that a bailout leaves set (after_jump.c) ---- */
+
+/* Call after the session has ended: closes the handler that a user's session handler has left open. NULL stands for the
+ * globals of the calling thread. */
+void shim_session_close(void *globals);
+bool shim_session_is_active(void);
+
+/* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
+ * bailout. */
+void shim_after_jump(void);
+/* Resets error handling to the default. */
+void shim_error_handling_reset(void);
+/* Before a bailout: makes the caller forget the method that it was about to call. */
+void shim_callee_forget(void);
+void shim_output_mend(void);
+
+/* ---- PHP's mutexes that this thread holds (mutexes.c) ---- */
+
+unsigned shim_mutexes_held(void);
+void shim_mutexes_return_to(unsigned count);
+
+/* ---- The end of a stack (overflow.c) ---- */
+
+/* Call after PHP has started and before other threads start. */
+void shim_overflow_install(void);
+void shim_overflow_thread_start(void);
+void shim_overflow_thread_stop(void);
+/* After a bailout: returns whether it came from the end of a stack, and reports that as the request's error. */
+bool shim_overflow_report(void);
+/* Returns the end of the stack that the thread runs on, below which the protected pages begin; NULL if it is unknown. */
+const char *shim_overflow_end(void);
+
+#endif

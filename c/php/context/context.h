@@ -1,0 +1,163 @@
+/* Who runs on the current thread, and for whom: the request, its host, the worker. */
+#ifndef SVC_PHP_CONTEXT_H
+#define SVC_PHP_CONTEXT_H
+
+#include "compat.h"
+#include "shim.h"
+
+/* ---- The request that runs on the current thread, if any (context.c) ---- */
+
+/* The tasks of a request. */
+typedef struct shim_owned_tasks {
+    shim_task **list;
+    size_t count;
+    size_t room;
+    /* The number of tasks at which settled ones are released. */
+    size_t sweep_at;
+    /* Whether the request is ending: it dispatches no more tasks. */
+    bool is_over;
+} shim_owned_tasks;
+
+/* The instances of a request (worker/connections/instances/own_instances.c). */
+typedef struct shim_own_instance shim_own_instance;
+typedef struct shim_own_instances {
+    shim_own_instance *list;
+    size_t count;
+    size_t room;
+    /* Whether the request is ending: it creates no more instances. */
+    bool is_over;
+} shim_own_instances;
+
+/* The request that runs on the current thread, or NULL between requests. Owned by the frame of shim_run in classic
+ * mode, and by its fiber in worker mode. */
+typedef struct shim_context {
+    /* NULL once the response has ended. */
+    void *host;
+    /* The same pointer, valid until the request is completely freed and its destructors have run. */
+    void *owner;
+    const shim_request *request;
+    /* The number by which the host identifies the request. */
+    uint64_t number;
+    /* In worker mode, its serial number among the requests of its thread; 0 for a boot script. */
+    uint64_t serial;
+    /* Time of arrival, as Unix time. */
+    double time;
+    int64_t body_length;
+    /* The resource of the stream behind php://input, if the stream was created with the request. */
+    zend_resource *body;
+    /* svc_finish_request() has ended the response; later output is discarded. */
+    bool finished;
+    /* The host reported that the client has disconnected. */
+    bool refused;
+    /* zend_error_cb saw an error that ends the script. */
+    bool fatal;
+    /* The file of its script is missing, and no code has run (php/request/script.c). */
+    bool lacks_script;
+    /* The execution timer has fired. */
+    volatile bool timed_out;
+    /* The signal that the request has sent to itself, and that ends it (php/libc/own_signals.c); 0 if there is none. */
+    volatile int ending_signal;
+    /* A library has read a page of a mapped file that was truncated meanwhile (php/engine/lost_pages.c). */
+    volatile bool has_lost_pages;
+    /* The request ended without its session lock, so its session data must not be written. */
+    bool lost_session;
+    /* PHP is inside php_request_startup, where OPcache restarts. */
+    bool starting;
+    /* This thread performs the restart; see php/opcache/lock.c. */
+    bool restarting;
+    /* The boot script of a worker: it lives as long as the worker, and serves no client itself. */
+    bool is_boot;
+    /* The request has ended by exit(). */
+    bool exited;
+    /* One of the request's steps has ended by a bailout. */
+    bool jumped;
+    /* Whether it is a task; `is_cancelled` keeps the host's answer once the task is cancelled. */
+    bool is_task;
+    bool is_cancelled;
+    /* The time at which the cancellation was noticed, on the monotonic clock. */
+    int64_t cancelled_at;
+    /* A wait in C code has been cut short, and the script has not got its exception yet. */
+    bool owes_cancelled;
+    /* It has started processes, and may not have waited for them (php/process/own_children.c). */
+    bool has_children;
+    /* The tasks that it has dispatched (async/task/owned_tasks.c). */
+    shim_owned_tasks tasks;
+    /* Its own instances of objects of Svc\per_request(). */
+    shim_own_instances instances;
+    /* The object returned by Svc\Request::current(); created on first use. */
+    zval object;
+} shim_context;
+
+extern __thread shim_context *shim_current;
+
+/* Returns the host of the current request; NULL if there is no request, or if its outcome has already been reported. */
+static inline void *shim_request_host(void)
+{
+    return shim_current != NULL ? shim_current->host : NULL;
+}
+
+/* Returns the outcome of the request, given its flags so far. */
+shim_outcome shim_outcome_of(const shim_context *context);
+
+/* Whether this process was forked by a request (php/process/children.c). */
+extern bool shim_is_child;
+
+/* 0 if the script has begun no span. Each fiber has its own value (trace/span_object.c). */
+extern __thread uint64_t shim_current_span;
+
+typedef struct shim_worker {
+    /* The host of the boot request; NULL if this thread is not a worker. */
+    void *host;
+    shim_context *boot;
+    /* Whether the thread serves tasks. */
+    bool is_for_tasks;
+    /* The boot script has called serve(): requests may begin. */
+    bool serving;
+    /* Whether it serves all requests without returning to the script in between. */
+    bool is_looping;
+    /* Whether a request has ended by a bailout. Its remains are not freed until the boot request ends. */
+    bool tainted;
+    /* Whether a connection that the script refers to had to be closed, and does not open again. */
+    bool has_lost_connection;
+    bool exit_scheduled;
+    /* Whether the script has learned that the worker serves no more requests. */
+    bool over;
+    char exit_reason[16];
+    shim_worker_info info;
+    uint64_t requests;
+    /* The number of requests that have begun and not ended. */
+    unsigned carried;
+} shim_worker;
+extern __thread shim_worker shim_own_worker;
+
+/* The strings of a request for PHP, which requires them to be NUL-terminated and outside the request's own memory. One
+ * block, reused for each request. */
+typedef struct shim_strings {
+    char *bytes;
+    size_t size;
+} shim_strings;
+
+/* The script and its working directory. */
+typedef struct shim_files {
+    const char *script;
+    /* NULL: the directory of SG(request_info).path_translated. */
+    const char *folder;
+} shim_files;
+
+/* Fills SG(request_info). Returns false if out of memory. */
+bool shim_describe(shim_strings *strings, const shim_request *request, shim_files *files);
+
+/* ---- The host that embeds PHP, and the calls to it (host.c) ---- */
+
+extern shim_callbacks shim_host;
+/* Installs the host's callbacks; entries that are left out get a default. */
+void shim_host_listen(const shim_callbacks *callbacks);
+/* Call in a forked child, which has no host except for its log. */
+void shim_host_forget(void (*log)(void *request, const shim_log *record));
+
+static inline shim_view shim_view_of(const char *bytes, size_t length)
+{
+    return (shim_view){.bytes = bytes, .length = length};
+}
+
+#endif

@@ -1,0 +1,136 @@
+/* Hooks into Zend that every mode needs. */
+#ifndef SVC_PHP_ENGINE_H
+#define SVC_PHP_ENGINE_H
+
+#include "compat.h"
+
+/* ---- The bottom frame of a request, or of engine code that is called in the middle of a switch (bottom.c) ---- */
+
+void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
+/* Initializes `frame` as the bottom frame, and makes it the current one. */
+void shim_bottom_enter(zend_execute_data *frame);
+
+/* ---- Freeing structures of any depth (deep.c) ---- */
+
+bool shim_deep_install(void);
+/* Returns the outermost call that frees on the current stack; shim_descent_return_to() restores it after a bailout or a
+ * switch. */
+const void *shim_descent_here(void);
+void shim_descent_return_to(const void *descent);
+/* Call before PHP's heap is destroyed, with all postponed values. */
+void shim_descent_forget(void);
+void shim_descent_stop(void);
+
+/* ---- Exceptions as the engine sees them (exception.c) ---- */
+
+/* Returns the property that Exception or Error declares under this name, without side effects: an ordinary read calls
+ * `__isset` and `__get` if a script has unset it. */
+zval *shim_exception_member(zend_object *exception, zend_string *name);
+/* Returns the previous exception; NULL if there is none. */
+zend_object *shim_exception_previous(zend_object *exception);
+/* Returns the number of exceptions in the chain that begins with this one. Each counts once, even if a script has
+ * closed the chain to a circle. */
+size_t shim_exception_chain(zend_object *exception);
+/* Call before PHP starts. */
+bool shim_exceptions_prepare(void);
+
+/* ---- The timer behind max_execution_time and set_time_limit() (execution_timer.c) ---- */
+
+typedef struct shim_timer shim_timer;
+void shim_execution_timer_start(void);
+void shim_execution_timer_stop(void);
+/* Call in a forked child, which inherits no timers. */
+void shim_execution_timer_forget(void);
+/* The timer of this thread has fired. Async-signal-safe. */
+void shim_execution_timer_fired(void);
+/* Call when an error ends the script of this thread. If the time limit caused it, the code that runs afterwards gets a
+ * limit too. */
+void shim_execution_timer_taken(void);
+/* Records whether this thread is about to wait in an interruptible call, which gives up once the limit has expired. */
+void shim_execution_timer_insists(bool insists);
+/* Call when PHP's own end of a request begins: PHP removes the limit there before it closes streams, whose wrappers and
+ * filters are script code. Until the release, the following code gets a limit of the same length instead. */
+void shim_execution_timer_hold(void);
+void shim_execution_timer_release(void);
+shim_timer *shim_timer_of_thread(void);
+/* Call on one other thread at a time, about once a second while the timer's thread runs PHP. Returns the number of the
+ * request whose limit expired a while ago; 0 if there is none. */
+uint64_t shim_timer_look(shim_timer *timer);
+
+/* The limit of a suspended request. */
+typedef struct shim_timer_state {
+    /* The time at which it fires, on the monotonic clock in nanoseconds; 0 if it is not armed. */
+    int64_t deadline;
+    bool timed_out;
+} shim_timer_state;
+
+void shim_timer_suspend(shim_timer_state *state);
+void shim_timer_resume(const shim_timer_state *state);
+/* Returns the time at which the limit of the running request expires, on the monotonic clock; 0 if it has none. */
+int64_t shim_timer_deadline(void);
+
+/* ---- Checks whether a thread executes instructions of a script (interrupt.c) ---- */
+
+/* Called on each interrupt, between two instructions of a script; may throw. NULL if it is unused. */
+extern void (*shim_on_interrupt)(void);
+
+void shim_interrupts_install(void);
+
+/* ---- Pages of mapped files that another process or request has truncated (lost_pages.c) ---- */
+
+void shim_lost_pages_install(void);
+/* Whether code of the current request has read such a page; each occurrence is reported once. */
+bool shim_lost_pages_take(void);
+
+/* ---- The memory limit of a worker's requests (memory_limit.c) ---- */
+
+/* Makes the heap enforce the current memory limit, plus the memory that bailouts have left allocated. A heap that is
+ * already larger does not grow. */
+void shim_memory_limit_apply(void);
+void shim_memory_limit_lift(void);
+/* Raises the limit by this many bytes, until it is applied again. */
+void shim_memory_limit_extend(size_t bytes);
+/* Call after a bailout: other requests, and the code that ends this one, may need memory beyond the memory that the
+ * bailout has left allocated. */
+void shim_memory_limit_after_jump(void);
+/* Call when a worker boots: there is no memory left behind. */
+void shim_memory_limit_forget(void);
+
+/* ---- Classes that only svc instantiates (sealed.c) ---- */
+
+/* Registers a final class with these methods. `create` allocates an object; NULL if objects have no state. */
+zend_class_entry *shim_sealed_class(const char *name, const zend_function_entry *methods,
+                                    zend_object *(*create)(zend_class_entry *));
+/* Creates an object of such a class; no other function can. */
+void shim_sealed_make(zval *object, zend_class_entry *class);
+
+/* ---- The operator @ (silence.c) ---- */
+
+/* Whether an error of this type, raised now, is silenced by @ in one of the active functions. An error_reporting that a
+ * script or php.ini sets silences nothing in this sense. */
+bool shim_is_silenced(int type);
+
+/* ---- The per-thread state of extensions (tsrm.c) ---- */
+
+/* Returns the ID of the state that the module has requested for each thread, identified by its size; 0 if there is none. */
+ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
+/* Returns the size of that state; 0 if unknown. */
+size_t shim_tsrm_size(ts_rsrc_id id);
+/* Returns the module that made the request with this index; NULL after the last one. */
+const char *shim_tsrm_module(size_t index);
+
+/* Returns the virtual working directory of the thread. */
+cwd_state *shim_directory(void);
+
+/* ---- Exceptions that a script has not caught (uncaught.c) ---- */
+
+/* Called before PHP reports the exception; must not run script code. NULL if it is unused. */
+extern void (*shim_on_uncaught)(zend_object *exception);
+
+/* Whether shim_on_uncaught was called for the exception that PHP is reporting now. Clears the record: call once per
+ * report. */
+bool shim_uncaught_was_told(void);
+/* Returns false if libphp does not export the functions. */
+bool shim_uncaught_prepare(void);
+
+#endif

@@ -1,0 +1,96 @@
+/* Checks whether a thread executes instructions of a script, and whether its time limit has expired while it does not.
+ *
+ * Zend checks a flag of each thread at every backward jump and call of a script. If the flag is set, a thread that
+ * executes instructions answers almost immediately; a thread inside a system call or an internal function does not.
+ *
+ * Promises: asking has no effect on the script. Other users of the interrupt are called too, and may throw. */
+#include "compat.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "shim.h"
+
+#include <string.h>
+
+struct shim_interrupter {
+    zend_atomic_bool *flag;
+    shim_timer *timer;
+    bool asked;
+    bool answered;
+};
+
+static __thread shim_interrupter *own;
+
+/* Other users of the interrupt; NULL if there are none. */
+static void (*others)(zend_execute_data *frame);
+
+void (*shim_on_interrupt)(void);
+
+static void end_by_signal(int number)
+{
+    zend_error_noreturn(E_ERROR, "Terminated by signal %d (%s), which the script has sent to its own process", number,
+                        strsignal(number));
+}
+
+static void answer(zend_execute_data *frame)
+{
+    if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
+        __atomic_store_n(&own->answered, true, __ATOMIC_RELEASE);
+    }
+    if (shim_lost_pages_take()) {
+        zend_error_noreturn(E_ERROR, "A file was truncated while a library had it mapped into memory");
+    }
+    const int ending = shim_own_signal_take();
+    if (ending > 0) {
+        end_by_signal(ending);
+    }
+    if (shim_on_interrupt != NULL) {
+        shim_on_interrupt();
+    }
+    if (others != NULL) {
+        others(frame);
+    }
+}
+
+void shim_interrupts_install(void)
+{
+    others = zend_interrupt_function;
+    zend_interrupt_function = answer;
+}
+
+shim_interrupter *shim_interrupter_start(void)
+{
+    own = calloc(1, sizeof(*own));
+    if (own != NULL) {
+        own->flag = &EG(vm_interrupt);
+        own->timer = shim_timer_of_thread();
+    }
+    return own;
+}
+
+void shim_interrupter_ask(shim_interrupter *interrupter)
+{
+    __atomic_store_n(&interrupter->answered, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&interrupter->asked, true, __ATOMIC_RELEASE);
+    zend_atomic_bool_store_ex(interrupter->flag, true);
+}
+
+bool shim_interrupter_is_answered(const shim_interrupter *interrupter)
+{
+    return __atomic_load_n(&interrupter->answered, __ATOMIC_ACQUIRE);
+}
+
+uint64_t shim_interrupter_look(shim_interrupter *interrupter)
+{
+    return shim_timer_look(interrupter->timer);
+}
+
+void shim_interrupter_poke(shim_interrupter *interrupter)
+{
+    zend_atomic_bool_store_ex(interrupter->flag, true);
+}
+
+void shim_interrupter_stop(shim_interrupter *interrupter)
+{
+    own = NULL;
+    free(interrupter);
+}

@@ -1,0 +1,79 @@
+/* The executable's replacements of libc functions.
+ *
+ * Some of libc's functions have to behave differently in a PHP server; libc_names.h lists them with the files that
+ * define them. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
+ * preference to that of libc. PHP would exempt its extensions from that, including OPcache, because it loads them with
+ * RTLD_DEEPBIND. */
+#include "compat.h"
+#include "php/libc/libc.h"
+#include "worker/hooks/hooks.h"
+
+#include <dlfcn.h>
+
+DECLARE_LIBC(dlopen);
+
+/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Can be called on any thread,
+ * at any time. */
+void *shim_libc(void **slot, const char *name)
+{
+    void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    if (function == NULL) {
+        function = dlsym(RTLD_NEXT, name);
+        __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+    }
+    return function;
+}
+
+void *shim_library(void **slot, const char *name, const char *const *files, size_t count)
+{
+    void *function = shim_libc(slot, name);
+    for (size_t i = 0; function == NULL && i < count; i++) {
+        void *library = LIBC(dlopen)(files[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library != NULL) {
+            function = dlsym(library, name);
+            dlclose(library);
+            __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+        }
+    }
+    return function;
+}
+
+void *dlopen(const char *path, int mode)
+{
+    void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
+    if (library != NULL) {
+        shim_callers_look();
+    }
+    return library;
+}
+
+/* The names whose definitions in the executable precede those of libc. The build script makes the linker export each of
+ * them. */
+static const char *const names[] = {
+#define SHIM_LIBC_NAME(name) #name,
+#include "php/libc/libc_names.h"
+#undef SHIM_LIBC_NAME
+};
+
+/* Returns the first name that the dynamic linker does not find in the executable; NULL if it finds all of them. */
+const char *shim_libc_hidden(void)
+{
+    Dl_info own;
+    if (dladdr((void *)shim_libc_hidden, &own) == 0) {
+        return "dladdr";
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        Dl_info found;
+        void *function = dlsym(RTLD_DEFAULT, names[i]);
+        if (function == NULL || dladdr(function, &found) == 0 || found.dli_fbase != own.dli_fbase) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
+#ifdef __SANITIZE_ADDRESS__
+/* Libraries call the functions above while they are being loaded, which is before the sanitizer is initialized. */
+extern void __asan_init(void);
+__attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = __asan_init;
+#endif

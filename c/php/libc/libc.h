@@ -1,0 +1,157 @@
+/* Functions that come before libc's, and what they keep for each request. */
+#ifndef SVC_PHP_LIBC_H
+#define SVC_PHP_LIBC_H
+
+#include "compat.h"
+
+#include <signal.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* ---- Attributes of the process and its threads (attributes.c) ---- */
+
+void shim_umask_install(void);
+/* Whether the system lets each thread have its own umask. */
+bool shim_has_own_umask(void);
+/* Returns the mask that all threads share if they have none of their own. */
+mode_t shim_shared_umask(void);
+void shim_umask_thread_start(void);
+
+/* The request's changes of its thread, while another request runs on it. */
+typedef struct shim_attributes_state {
+    bool has_priority;
+    int priority;
+} shim_attributes_state;
+
+void shim_attributes_suspend(shim_attributes_state *state);
+void shim_attributes_resume(const shim_attributes_state *state);
+void shim_attributes_end(void);
+
+/* ---- The monotonic clock, and the CPU time of the thread ---- */
+
+static inline int64_t shim_read_clock(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Returns the time in nanoseconds. */
+static inline int64_t shim_now(void)
+{
+    return shim_read_clock(CLOCK_MONOTONIC);
+}
+
+/* Returns the CPU time of the calling thread in nanoseconds. */
+static inline int64_t shim_cpu_time(void)
+{
+    return shim_read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* ---- The range of the server's own descriptors ---- */
+
+/* While it serves, the server opens descriptors outside the range that select() supports, which is left to scripts. */
+enum { DESCRIPTOR_MIN = 1024 };
+
+/* ---- The environment of a request (environment.c) ---- */
+
+/* Visits the variables that the request has set on top of the process's environment; a NULL value means that it has
+ * unset the variable. */
+void shim_environment_each(void (*visit)(const char *name, size_t name_length, const char *value, void *data), void *data);
+/* Builds the environment for a child process: one block, which the caller frees. NULL stands for the process's own.
+ * Returns false if out of memory. */
+bool shim_environment_merge(char ***out);
+/* Call in a forked child: makes the request's variables part of the process's environment. */
+void shim_environment_become(void);
+/* Adds a variable for the calling thread, unless the process has it. */
+void shim_environment_lend(const char *name, const char *value);
+void shim_environment_clear(void);
+void shim_environment_capture(void);
+void shim_environment_release(void);
+/* Saves the request's variables, and restores them. */
+void *shim_environment_take(void);
+void shim_environment_give(void *own);
+
+/* Reads the environment. Call once, before other threads of PHP start. */
+void shim_process_variables_read(void);
+/* Returns a copy that the caller may change. It omits names that begin with HTTP_, because they would be taken for
+ * fields of a request, and the variables that every request, task and boot script sets. */
+zend_array *shim_process_variables_copy(void);
+/* Returns the number of variables. */
+uint32_t shim_process_variables_count(void);
+bool shim_process_variables_have(const char *name, size_t length);
+
+/* ---- libc's own functions, behind the executable's replacements of the same name (libc.c) ---- */
+
+void *shim_libc(void **slot, const char *name);
+/* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
+ * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
+void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
+/* Returns the first name of libc_names.h that libraries do not find in the executable; NULL if they find all of
+ * them. */
+const char *shim_libc_hidden(void);
+#define DECLARE_LIBC(name) static void *libc_##name
+#define LIBC(name) ((__typeof__(&name))shim_libc(&libc_##name, #name))
+
+/* ---- The locale of a request (locale.c) ---- */
+
+void shim_locale_end(void);
+void shim_locale_capture(void);
+void shim_locale_release(void);
+void *shim_locale_take(void);
+void shim_locale_give(void *own);
+
+/* ---- The signals of a request (own_signals.c) ---- */
+
+/* The request's settings, while another request runs on its thread. */
+typedef struct shim_own_signals_state {
+    /* The time at which its alarm goes off, on the monotonic clock; 0 if it has none. */
+    int64_t alarm_at;
+    /* Its mask, and the signals that have arrived meanwhile although blocked, in the kernel's form. */
+    uint64_t blocked;
+    uint64_t pending;
+} shim_own_signals_state;
+
+/* Call before threads run PHP. */
+void shim_own_signals_install(void);
+void shim_own_signals_thread_stop(void);
+
+/* Whether the dispositions and masks of signals that the calling code sets belong to a request. */
+bool shim_own_signals_apply(void);
+int shim_own_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old);
+
+/* Returns the number of the signal that ends the current request, once; 0 if there is none. */
+int shim_own_signal_take(void);
+
+void shim_own_signals_suspend(shim_own_signals_state *state);
+void shim_own_signals_resume(const shim_own_signals_state *state);
+void shim_own_signals_end(void);
+/* Restores the default action, which a fault, or a signal that was sent, triggers once its handler returns. */
+void shim_signal_by_default(int number, const siginfo_t *info);
+/* Call in a forked child: makes the request's settings the process's. */
+void shim_own_signals_become(void);
+
+/* ---- Environment, locale, signals and priority (process.c) ---- */
+
+/* `overlay` and `locale` are a list and an object that their own files define. */
+typedef struct shim_process_state {
+    void *overlay;
+    void *locale;
+    shim_own_signals_state signals;
+    shim_attributes_state attributes;
+} shim_process_state;
+
+void shim_process_capture(void);
+void shim_process_release(void);
+void shim_process_suspend(shim_process_state *state);
+void shim_process_resume(const shim_process_state *state);
+/* For a request on the thread's own stack: call before PHP starts it, and when it has ended. */
+void shim_process_begin(void);
+void shim_process_end(void);
+
+/* ---- System calls whose result is known (syscall_elision.c) ---- */
+
+void shim_syscall_elision_install(void);
+
+#endif

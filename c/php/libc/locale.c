@@ -1,0 +1,150 @@
+/* The locale of a request.
+ *
+ * PHP's setlocale() calls that of libc, which changes the locale of the process. On a thread that runs a request, the
+ * executable's definition builds a locale object for the thread (uselocale), which all of libc's locale functions
+ * honour; on any other thread it is libc's own. In worker mode, a request starts with the locale that the boot script
+ * has set. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/libc/libc.h"
+
+#include <langinfo.h>
+#include <locale.h>
+
+DECLARE_LIBC(setlocale);
+
+static __thread locale_t own_locale;
+/* The locale that the boot script of this worker has set. */
+static __thread locale_t boot_locale;
+
+static locale_t base_locale(void)
+{
+    return boot_locale != (locale_t)0 ? boot_locale : LC_GLOBAL_LOCALE;
+}
+
+static const struct {
+    int category;
+    int mask;
+    const char *name;
+} categories[] = {
+    {LC_CTYPE, LC_CTYPE_MASK, "LC_CTYPE"},
+    {LC_NUMERIC, LC_NUMERIC_MASK, "LC_NUMERIC"},
+    {LC_TIME, LC_TIME_MASK, "LC_TIME"},
+    {LC_COLLATE, LC_COLLATE_MASK, "LC_COLLATE"},
+    {LC_MONETARY, LC_MONETARY_MASK, "LC_MONETARY"},
+    {LC_MESSAGES, LC_MESSAGES_MASK, "LC_MESSAGES"},
+    {LC_PAPER, LC_PAPER_MASK, "LC_PAPER"},
+    {LC_NAME, LC_NAME_MASK, "LC_NAME"},
+    {LC_ADDRESS, LC_ADDRESS_MASK, "LC_ADDRESS"},
+    {LC_TELEPHONE, LC_TELEPHONE_MASK, "LC_TELEPHONE"},
+    {LC_MEASUREMENT, LC_MEASUREMENT_MASK, "LC_MEASUREMENT"},
+    {LC_IDENTIFICATION, LC_IDENTIFICATION_MASK, "LC_IDENTIFICATION"},
+};
+enum { CATEGORIES = sizeof(categories) / sizeof(categories[0]) };
+
+static const char *locale_name(locale_t locale, int category)
+{
+    return nl_langinfo_l(NL_LOCALE_NAME(category), locale);
+}
+
+/* Returns the answer to setlocale(LC_ALL, NULL): one name, or `LC_CTYPE=...;LC_NUMERIC=...` if the categories differ. */
+static char *all_names(locale_t locale)
+{
+    static __thread char text[1024];
+    const char *first = locale_name(locale, categories[0].category);
+    bool same = true;
+    size_t used = 0;
+    for (size_t i = 0; i < CATEGORIES; i++) {
+        const char *name = locale_name(locale, categories[i].category);
+        same = same && strcmp(name, first) == 0;
+        int written = snprintf(text + used, sizeof(text) - used, "%s%s=%s", i > 0 ? ";" : "", categories[i].name, name);
+        if (written < 0 || (size_t)written >= sizeof(text) - used) {
+            break;
+        }
+        used += (size_t)written;
+    }
+    return same ? (char *)first : text;
+}
+
+static int mask_of(int category)
+{
+    if (category == LC_ALL) {
+        return LC_ALL_MASK;
+    }
+    for (size_t i = 0; i < CATEGORIES; i++) {
+        if (categories[i].category == category) {
+            return categories[i].mask;
+        }
+    }
+    return 0;
+}
+
+char *setlocale(int category, const char *name)
+{
+    int mask = mask_of(category);
+    if (shim_current == NULL || mask == 0) {
+        return LIBC(setlocale)(category, name);
+    }
+    locale_t now = own_locale != (locale_t)0 ? own_locale : base_locale();
+    if (name == NULL && now == LC_GLOBAL_LOCALE) {
+        return LIBC(setlocale)(category, NULL);
+    }
+    if (name != NULL) {
+        locale_t base = duplocale(now);
+        locale_t next = base != (locale_t)0 ? newlocale(mask, name, base) : (locale_t)0;
+        if (next == (locale_t)0) {
+            if (base != (locale_t)0) {
+                freelocale(base);
+            }
+            return NULL;
+        }
+        uselocale(next);
+        if (own_locale != (locale_t)0) {
+            freelocale(own_locale);
+        }
+        own_locale = next;
+    }
+    now = own_locale != (locale_t)0 ? own_locale : now;
+    return category == LC_ALL ? all_names(now) : (char *)locale_name(now, category);
+}
+
+/* ---- requests ---- */
+
+void shim_locale_end(void)
+{
+    if (own_locale != (locale_t)0) {
+        uselocale(base_locale());
+        freelocale(own_locale);
+        own_locale = (locale_t)0;
+    }
+}
+
+void shim_locale_capture(void)
+{
+    boot_locale = own_locale;
+    own_locale = (locale_t)0;
+}
+
+void shim_locale_release(void)
+{
+    own_locale = boot_locale;
+    boot_locale = (locale_t)0;
+}
+
+void *shim_locale_take(void)
+{
+    locale_t own = own_locale;
+    if (own != (locale_t)0) {
+        uselocale(base_locale());
+        own_locale = (locale_t)0;
+    }
+    return own;
+}
+
+void shim_locale_give(void *own)
+{
+    own_locale = own;
+    if (own_locale != (locale_t)0) {
+        uselocale(own_locale);
+    }
+}

@@ -1,0 +1,72 @@
+/* OPcache's report of its memory.
+ *
+ * Promises: only the thread that started PHP reads it, which runs no script: no code here can hit a request's memory
+ * limit, exception or destructor. Its counters are in shared memory, where other threads change them meanwhile: each is
+ * read atomically, but they are not a consistent snapshot. */
+#include "compat.h"
+#include "php/opcache/opcache.h"
+#include "shim.h"
+
+static uint64_t count_of(const zval *group, const char *name)
+{
+    const zval *value = zend_hash_str_find(Z_ARRVAL_P(group), name, strlen(name));
+    return value != NULL && Z_TYPE_P(value) == IS_LONG && Z_LVAL_P(value) > 0 ? (uint64_t)Z_LVAL_P(value) : 0;
+}
+
+static const zval *group_of(const zval *status, const char *name)
+{
+    const zval *group = zend_hash_str_find(Z_ARRVAL_P(status), name, strlen(name));
+    return group != NULL && Z_TYPE_P(group) == IS_ARRAY ? group : NULL;
+}
+
+static bool take(shim_opcache *out, const zval *status)
+{
+    if (Z_TYPE_P(status) != IS_ARRAY) {
+        return false;
+    }
+    const zval *memory = group_of(status, "memory_usage");
+    const zval *statistics = group_of(status, "opcache_statistics");
+    if (memory == NULL || statistics == NULL) {
+        return false;
+    }
+    *out = (shim_opcache){
+        .used_bytes = count_of(memory, "used_memory"),
+        .free_bytes = count_of(memory, "free_memory"),
+        .wasted_bytes = count_of(memory, "wasted_memory"),
+        .scripts = count_of(statistics, "num_cached_scripts"),
+        .hits = count_of(statistics, "hits"),
+        .misses = count_of(statistics, "misses"),
+    };
+    return true;
+}
+
+/* Calls opcache_get_status(false). */
+static void call(zif_handler handler, zval *result)
+{
+    zval stack[ZEND_CALL_FRAME_SLOT + 1] = {0};
+    zend_execute_data *frame = (zend_execute_data *)stack;
+    zend_execute_data *before = EG(current_execute_data);
+    ZEND_CALL_NUM_ARGS(frame) = 1;
+    ZVAL_FALSE(ZEND_CALL_ARG(frame, 1));
+    EG(current_execute_data) = frame;
+    handler(frame, result);
+    EG(current_execute_data) = before;
+}
+
+bool shim_opcache_read(shim_opcache *out)
+{
+    zif_handler handler = shim_opcache_function("opcache_get_status");
+    if (handler == NULL) {
+        return false;
+    }
+    zval result;
+    char *path = SG(request_info).path_translated;
+    /* opcache.restrict_api is meant for scripts. */
+    SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
+    ZVAL_FALSE(&result);
+    call(handler, &result);
+    SG(request_info).path_translated = path;
+    const bool is_known = take(out, &result);
+    zval_ptr_dtor(&result);
+    return is_known;
+}

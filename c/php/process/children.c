@@ -1,0 +1,183 @@
+/* Child processes that a request forks (pcntl_fork), and that continue to run PHP.
+ *
+ * Such a child is a copy of the server with a single thread: nothing sends its response, writes its log or enforces its
+ * time limit, and it must not use resources that it shares with its parent (connections, OPcache's memory). It is
+ * therefore detached immediately. Its request no longer has a client or a host; the server's descriptors are closed;
+ * changes of the environment affect the child's process; it compiles scripts for itself; and it waits by blocking its
+ * thread. When its script ends, the process ends too, after shutdown functions and destructors: it never returns to the
+ * host's loop.
+ *
+ * Between requests, fork() is refused: there is no script whose end would end the child. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "php/process/process.h"
+#include "shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+DECLARE_LIBC(fork);
+
+/* ---- the log of a child ---- */
+
+typedef struct log_line {
+    char text[1024];
+    size_t length;
+} log_line;
+
+/* Appends a view, which is not terminated as PHP's snprintf() would require. */
+static void append(log_line *line, const char *before, shim_view what, size_t length_max)
+{
+    /* Leaves room for the line feed. */
+    const size_t room = sizeof(line->text) - 1 - line->length, gap = strlen(before);
+    size_t length = MIN(what.length, length_max);
+    if (length == 0 || room <= gap) {
+        return;
+    }
+    length = MIN(length, room - gap);
+    memcpy(line->text + line->length, before, gap);
+    memcpy(line->text + line->length + gap, what.bytes, length);
+    line->length += gap + length;
+}
+
+/* The thread that writes the log exists in the parent only. */
+static void write_log(void *request, const shim_log *record)
+{
+    (void)request;
+    log_line line = {.length = 0};
+    char text[64];
+    const int begun = snprintf(text, sizeof(text), "svc: forked process %d: ", (int)getpid());
+    append(&line, "", shim_view_of(text, (size_t)begun), sizeof(text));
+    append(&line, "", record->message, 800);
+    append(&line, " ", record->context, 800);
+    if (record->file.length > 0) {
+        append(&line, " in ", record->file, 512);
+        const int number = snprintf(text, sizeof(text), "%u", record->line);
+        append(&line, ":", shim_view_of(text, (size_t)number), sizeof(text));
+    }
+    line.text[line.length++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line.text, line.length);
+    (void)written;
+}
+
+/* ---- the fork ---- */
+
+/* Descriptors below DESCRIPTOR_MIN: the server's listening sockets, and other files that were open before PHP started. */
+enum { EARLY_MAX = 64 };
+
+static struct {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+} early[EARLY_MAX];
+static size_t early_count;
+
+static void note_early_descriptors(void)
+{
+    for (int descriptor = STDERR_FILENO + 1; descriptor < DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
+        int flags = fcntl(descriptor, F_GETFD);
+        struct stat file;
+        /* Without the flag, the descriptor was inherited and does not belong to the server. */
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fstat(descriptor, &file) == 0) {
+            early[early_count].descriptor = descriptor;
+            early[early_count].device = file.st_dev;
+            early[early_count].inode = file.st_ino;
+            early_count++;
+        }
+    }
+}
+
+static void close_server_descriptors(void)
+{
+    for (size_t i = 0; i < early_count; i++) {
+        struct stat file;
+        /* The number may have been reused for a script's file. */
+        if (fstat(early[i].descriptor, &file) == 0 && file.st_dev == early[i].device && file.st_ino == early[i].inode) {
+            (void)syscall(SYS_close, early[i].descriptor);
+        }
+    }
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, DESCRIPTOR_MIN, ~0u, 0u) == 0) {
+        return;
+    }
+#endif
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    for (rlim_t descriptor = DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
+        (void)syscall(SYS_close, (int)descriptor);
+    }
+}
+
+/* Detaches the child, in which PHP's locks (see below) and those of libc are free. */
+static void become_child(void)
+{
+    tsrm_env_unlock();
+    if (shim_current == NULL) {
+        return;
+    }
+    shim_is_child = true;
+    close_server_descriptors();
+    shim_host_forget(write_log);
+    shim_environment_become();
+    shim_own_signals_become();
+    shim_execution_timer_forget();
+    /* Its boot script ends instead of serving again. */
+    shim_own_worker.over = true;
+}
+
+void shim_children_install(void)
+{
+    note_early_descriptors();
+    /* PHP holds this lock briefly around each getenv(); a child could inherit it while another thread holds it. */
+    pthread_atfork(tsrm_env_lock, tsrm_env_unlock, become_child);
+}
+
+/* Disables OPcache: its memory also belongs to the parent, and its locks work between threads only. Scripts that are
+ * already compiled remain in use. At this stage, OPcache's handlers do not object. */
+static void leave_opcache(void)
+{
+    static const char *const directives[] = {"opcache.enable", "opcache.jit"};
+    for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); i++) {
+        zend_string *name = zend_string_init(directives[i], strlen(directives[i]), 0);
+        if (zend_hash_exists(EG(ini_directives), name)) {
+            (void)zend_alter_ini_entry_chars(name, "0", 1, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);
+        }
+        zend_string_release(name);
+    }
+}
+
+/* Replaces libc's function; called by pcntl_fork(). */
+pid_t fork(void)
+{
+    if (shim_current == NULL && shim_own_worker.serving) {
+        errno = EAGAIN;
+        return -1;
+    }
+    pid_t child = LIBC(fork)();
+    if (child == 0 && shim_is_child) {
+        leave_opcache();
+    }
+    if (child > 0) {
+        shim_child_started(child);
+    }
+    return child;
+}
+
+/* ---- its end ---- */
+
+void shim_child_end(void)
+{
+    if (shim_is_child) {
+        _exit(EG(exit_status));
+    }
+}

@@ -1,0 +1,45 @@
+/* A request as PHP sees it: its script, $_SERVER, Svc\Request. */
+#ifndef SVC_PHP_REQUEST_H
+#define SVC_PHP_REQUEST_H
+
+#include "compat.h"
+#include "php/context/context.h"
+
+/* ---- Svc\Request (request_object.c) ---- */
+
+/* The request ends: detaches its object from it. */
+void shim_object_forget(shim_context *context);
+void shim_request_class_register(void);
+
+/* ---- script.c ---- */
+
+/* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
+ *
+ * Promises: every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
+
+/* The file of the running script; NULL if none is running. */
+extern __thread zend_file_handle *shim_script;
+
+/* Returns false if libphp does not export the function that reports such files. */
+bool shim_missing_script_prepare(void);
+
+/* Called while extensions start, before OPcache saves the function that opens files. */
+void shim_missing_script_install(void);
+
+/* Calls php_request_shutdown() with a time limit that covers the last code of the script. A bailout out of it makes the
+ * thread spent (shim_is_spent). */
+void shim_request_shutdown(void);
+
+/* ---- $_SERVER (server_variables.c) ---- */
+
+/* Call after all extensions have started. */
+void shim_server_variables_install(void);
+void shim_server_variables_register(zval *array);
+/* Adds the variables of the request, if there is one. */
+void shim_server_variables_add(zend_array *array);
+/* Returns the variable of the request as getenv() does, as CGI programs expect: an emalloc'ed string, or NULL. */
+char *shim_server_variable(const char *name, size_t length);
+/* Drops the kept array: the worker's memory is about to be freed. */
+void shim_server_variables_forget(void);
+
+#endif

@@ -1,0 +1,373 @@
+/* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
+ *
+ * Every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
+#include "async/task/task.h"
+#include "compat.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "php/opcache/opcache.h"
+#include "php/process/process.h"
+#include "php/request/request.h"
+#include "shim.h"
+#include "worker/engine/engine.h"
+#include "worker/request/request.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <ext/pcre/php_pcre.h>
+#include <unistd.h>
+
+/* ---- a missing file ---- */
+
+/* Scripts whose file is missing when PHP opens it: the host resolves the path again and runs the script that it finds.
+ *
+ * The host resolves a script shortly before it runs, or remembers the result from an earlier request. If a deployment removes
+ * the file in between, PHP would report a fatal error. Instead, PHP reports nothing, no code runs, and the outcome is
+ * SHIM_NO_SCRIPT. OPcache runs the cached code of a removed file until it checks the file again. */
+
+__thread zend_file_handle *shim_script;
+
+static zend_result (*open_script)(zend_file_handle *);
+static void (*next_message)(zend_long, const void *);
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* PHP runs auto_prepend_file before it opens the script. */
+static bool has_file_in_front(void)
+{
+    return PG(auto_prepend_file) != NULL && PG(auto_prepend_file)[0] != '\0';
+}
+
+/* If PHP would run auto_prepend_file before it opens the script, checks the script first. Returns true if its file is
+ * missing, and records that in the context. */
+static bool script_is_missing(void)
+{
+    shim_context *context = shim_current;
+    if (context->is_boot || !has_file_in_front() || is_there(ZSTR_VAL(shim_script->filename))) {
+        return false;
+    }
+    context->lacks_script = true;
+    return true;
+}
+
+static zend_result open_script_or_note(zend_file_handle *file)
+{
+    shim_context *context = shim_current;
+    if (file != shim_script || context == NULL || context->is_boot || has_file_in_front()) {
+        return open_script(file);
+    }
+    const int error_reporting = EG(error_reporting);
+    EG(error_reporting) = 0;
+    zend_result result = open_script(file);
+    EG(error_reporting) = error_reporting;
+    if (result == SUCCESS) {
+        return SUCCESS;
+    }
+    if (is_there(ZSTR_VAL(file->filename))) {
+        /* The file exists: report the error that prevents PHP from opening it. */
+        return open_script(file);
+    }
+    context->lacks_script = true;
+    return FAILURE;
+}
+
+/* Takes precedence over the definition in libphp. */
+ZEND_API ZEND_COLD void zend_message_dispatcher(zend_long message, const void *data)
+{
+    const bool is_noted = message == ZMSG_FAILED_REQUIRE_FOPEN && shim_current != NULL && shim_current->lacks_script;
+    if (!is_noted && next_message != NULL) {
+        next_message(message, data);
+    }
+}
+
+bool shim_missing_script_prepare(void)
+{
+    next_message = (void (*)(zend_long, const void *))dlsym(RTLD_NEXT, "zend_message_dispatcher");
+    return next_message != NULL;
+}
+
+void shim_missing_script_install(void)
+{
+    open_script = zend_stream_open_function;
+    zend_stream_open_function = open_script_or_note;
+}
+
+/* ---- PHP's own end of a request ---- */
+
+/* PHP's own end of a request, and bailouts out of it.
+ *
+ * php_request_shutdown() catches bailouts where script code runs, but not where objects are freed. If an extension runs
+ * out of memory there (mysqlnd reads the rest of an unbuffered result), all later steps are skipped. The thread would
+ * keep the script's functions and classes, and no script could declare them again. A php-fpm process ends in that case.
+ *
+ * Promises: the remaining steps run nevertheless, so that the thread can be freed. Because the state after the bailout
+ * is unknown, that of persistent connections included, the thread is spent, and the host replaces it. */
+
+DECLARE_LIBC(zend_objects_store_free_object_storage);
+
+static __thread bool is_shutting_down;
+static __thread bool is_spent;
+
+bool shim_is_spent(void)
+{
+    return is_spent;
+}
+
+/* Frees the contents of all objects. An object that a bailout has interrupted is not tried again: it is marked before
+ * it is freed. */
+void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *objects, bool fast_shutdown)
+{
+    volatile bool ended = false;
+    if (!is_shutting_down) {
+        LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
+        return;
+    }
+    while (!ended) {
+        zend_try {
+            LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
+            ended = true;
+        } zend_catch {
+            is_spent = true;
+        } zend_end_try();
+    }
+}
+
+/* Drops the entries that the end of the thread would otherwise free one by one, after the memory of the request. */
+static void discard(void)
+{
+    zend_hash_discard(EG(function_table), EG(persistent_functions_count));
+    zend_hash_discard(EG(class_table), EG(persistent_classes_count));
+    zend_hash_discard(EG(zend_constants), EG(persistent_constants_count));
+    zend_try {
+        zend_ini_deactivate();
+    } zend_end_try();
+}
+
+void shim_request_shutdown(void)
+{
+    volatile bool ended = false;
+    is_shutting_down = true;
+    shim_execution_timer_hold();
+    zend_try {
+        php_request_shutdown(NULL);
+        ended = true;
+    } zend_end_try();
+    shim_execution_timer_release();
+    is_shutting_down = false;
+    if (!ended) {
+        is_spent = true;
+        discard();
+    }
+}
+
+/* ---- the memory that pcre shares among matches ---- */
+
+/* The memory that pcre shares among matches.
+ *
+ * PHP has one block per thread for the results of a match. Each user records in a local variable whether the block was
+ * in use, and restores that at its end. This is correct only if uses end in the reverse order of their beginnings.
+ * While a callback of one use waits (of a replacement, or __toString() below preg_grep()), others begin and end: one
+ * whose expression is too large for the block frees it, although another one is about to read it. The same happens
+ * between a script's own fibers, and a bailout leaves the block marked as in use.
+ *
+ * In a worker, the block is therefore marked as in use before the boot script runs, so that each call allocates its own
+ * from the request's heap, and restores the mark that it found. This costs a few nanoseconds per match, and leaves no
+ * state that waits or bailouts could corrupt. */
+
+static __thread pcre2_match_data *taken;
+
+/* Call after PHP has started the boot request: from now on, requests of this thread match without the shared memory.
+ * Returns false if out of memory. */
+static bool begin_matching(void)
+{
+    zend_try {
+        zend_string *expression = ZSTR_INIT_LITERAL("/x/", false);
+        uint32_t captures = 0;
+        pcre2_code *code = pcre_get_compiled_regex(expression, &captures);
+        zend_string_release(expression);
+        taken = code != NULL ? php_pcre_create_match_data(captures, code) : NULL;
+    } zend_end_try();
+    return taken != NULL;
+}
+
+/* Call after the boot request has ended. */
+static void end_matching(void)
+{
+    if (taken != NULL) {
+        php_pcre_free_match_data(taken);
+        taken = NULL;
+    }
+}
+
+/* ---- the request ---- */
+
+static __thread shim_strings own_strings;
+
+/* Starts the request. If OPcache must restart, it restarts in here. */
+static bool start(shim_context *context)
+{
+    context->starting = true;
+    bool started = php_request_startup() == SUCCESS;
+    context->starting = false;
+    if (context->restarting) {
+        context->restarting = false;
+        shim_host.restart.done();
+    }
+    if (started) {
+        shim_cache_started(context->is_boot);
+    }
+    /* PHP would end the script at the first output of a HEAD request; the host discards the body and counts its
+     * length. */
+    SG(request_info).headers_only = 0;
+    return started && (!context->is_boot || begin_matching());
+}
+
+static void run_script(const shim_files *files)
+{
+    zend_file_handle file;
+    zend_try {
+        zend_stream_init_filename(&file, files->script);
+        file.primary_script = 1;
+        shim_script = &file;
+        /* PHP would change to the script's directory and back; there is no need to change back. */
+        SG(options) |= SAPI_OPTION_NO_CHDIR;
+        if (files->folder != NULL) {
+            VCWD_CHDIR(files->folder);
+        } else {
+            VCWD_CHDIR_FILE(SG(request_info).path_translated);
+        }
+        if (!script_is_missing()) {
+            php_execute_script(&file);
+        }
+    } zend_end_try();
+    (void)shim_overflow_report();
+    /* Drops the spans that a bailout has left open. */
+    shim_current_span = 0;
+    shim_script = NULL;
+    zend_try {
+        zend_destroy_file_handle(&file);
+    } zend_end_try();
+}
+
+/* The purpose of a script's run. */
+typedef enum run_kind {
+    /* A client, in classic mode. */
+    RUN_FOR_CLIENT,
+    /* The boot of a worker, whose script serves. */
+    RUN_FOR_WORKER,
+    /* The boot of a thread for tasks, which serves once the script has ended. */
+    RUN_FOR_TASKS,
+} run_kind;
+
+/* Whether the boot has succeeded. A script that ends by exit(1) has failed like one that throws: its preparations are
+ * incomplete. */
+static bool has_booted(const shim_context *context)
+{
+    if (context->fatal || EG(exit_status) == 0) {
+        return !context->fatal;
+    }
+    char text[64];
+    const int length = snprintf(text, sizeof(text), "the script has ended itself by exit(%d)", EG(exit_status));
+    const shim_log record = {
+        .source = SHIM_LOG_ERROR,
+        .error_type = E_ERROR,
+        .message = shim_view_of(text, (size_t)length),
+    };
+    shim_host.io.log(context->host, &record);
+    return false;
+}
+
+/* Runs the script as a regular PHP request. */
+static shim_outcome run(const shim_request *request, void *host, run_kind kind)
+{
+    const bool is_boot = kind != RUN_FOR_CLIENT;
+    shim_context context = {
+        .host = host,
+        .request = request,
+        .number = request->number,
+        .time = request->time,
+        .body_length = request->content_length,
+        .is_boot = is_boot,
+    };
+    shim_files files = {0};
+    shim_current = &context;
+    shim_current_span = 0;
+    if (is_boot) {
+        shim_own_worker.host = host;
+        shim_own_worker.boot = &context;
+        shim_collector_forget();
+    }
+    shim_descent_forget();
+    shim_stacks_forget();
+    shim_process_begin();
+    SG(server_context) = &context;
+    if (shim_describe(&own_strings, request, &files) && start(&context)) {
+        if (request->script.length > 0) {
+            run_script(&files);
+        }
+        if (kind == RUN_FOR_TASKS && has_booted(&context)) {
+            shim_worker_serve_tasks();
+        }
+    } else {
+        context.fatal = true;
+    }
+    if (context.timed_out && context.fatal && !context.finished) {
+        /* The client gets the end of the response now, not after the shutdown functions. */
+        shim_host.io.time_limit(host);
+        context.finished = true;
+    }
+    if (CG(unclean_shutdown)) {
+        shim_mutexes_return_to(0);
+        shim_output_mend();
+        zend_try {
+            shim_after_jump();
+        } zend_end_try();
+    }
+    if (is_boot) {
+        shim_worker_forget();
+    }
+    zend_try {
+        shim_object_forget(&context);
+    } zend_end_try();
+    shim_request_shutdown();
+    end_matching();
+    (void)shim_overflow_report();
+    shim_mutexes_return_to(0);
+    shim_child_end();
+    shim_owned_tasks_cancel(&context.tasks);
+    shim_owned_tasks_end(&context.tasks);
+    shim_own_children_end(&context);
+    SG(server_context) = NULL;
+    SG(request_info) = (sapi_request_info){0};
+    if (is_boot) {
+        /* A boot script is the thread's only script. */
+        free(own_strings.bytes);
+        own_strings = (shim_strings){0};
+    }
+    shim_process_end();
+    shim_current = NULL;
+    return shim_outcome_of(&context);
+}
+
+shim_outcome shim_run(const shim_request *request, void *host)
+{
+    return run(request, host, RUN_FOR_CLIENT);
+}
+
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    shim_own_worker.info = *info;
+    return run(request, host, RUN_FOR_WORKER);
+}
+
+shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    shim_own_worker.info = *info;
+    shim_own_worker.is_for_tasks = true;
+    return run(request, host, RUN_FOR_TASKS);
+}

@@ -1,0 +1,237 @@
+/* Errors and the log: passes PHP's messages to the host, one record each.
+ *
+ * A fatal error also ends its script here: in a worker by a bailout that leaves the worker's other requests intact. */
+#include "compat.h"
+#include "php/bailout/bailout.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/sapi/sapi.h"
+#include "shim.h"
+#include "trace/trace.h"
+#include "worker/bailout/bailout.h"
+#include "worker/state/state.h"
+
+#include <syslog.h>
+#include <unistd.h>
+
+/* The error that php_error_cb is turning into a line of text, so that the line can be logged with its components. */
+static __thread const shim_log *error_in_progress;
+
+void shim_log_message(const char *message, int priority)
+{
+    shim_log record;
+    if (error_in_progress != NULL) {
+        record = *error_in_progress;
+        record.syslog_priority = priority;
+    } else {
+        record = (shim_log){
+            .source = SHIM_LOG_MESSAGE,
+            .syslog_priority = priority,
+            .message = shim_view_of(message, strlen(message)),
+            .span = shim_current_span,
+        };
+        if (shim_current != NULL && EG(current_execute_data) != NULL) {
+            zend_string *file = zend_get_executed_filename_ex();
+            if (file != NULL) {
+                record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
+                record.line = zend_get_executed_lineno();
+            }
+        }
+    }
+    shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
+}
+
+static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
+static void (*next_on_timeout)(int);
+
+/* Whether the error ends its script by a bailout in a worker whose other requests continue: PHP is prevented from
+ * bailing out, and the shim does so itself. */
+static bool is_ours_to_jump(int type)
+{
+    const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
+    return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
+}
+
+/* Bails out after an error in the compiler, which only PHP can clean up, without another message. No script code runs
+ * meanwhile. */
+static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+    const bool logs = PG(log_errors);
+    const bool sent = SG(headers_sent);
+    const uint8_t displays = PG(display_errors);
+    PG(log_errors) = false;
+    PG(display_errors) = 0;
+    SG(headers_sent) = true;
+    zend_try {
+        next_error_cb(type, file, line, message);
+    } zend_end_try();
+    SG(headers_sent) = sent;
+    PG(display_errors) = displays;
+    PG(log_errors) = logs;
+}
+
+/* Ends the response if the limit has expired after the end of the output, where PHP continues after each bailout. */
+static void tell_late_limit(shim_context *context)
+{
+    if (context->timed_out && !context->finished && context->host != NULL && (OG(flags) & PHP_OUTPUT_ACTIVATED) == 0) {
+        shim_host.io.time_limit(context->host);
+        context->finished = true;
+    }
+}
+
+static shim_log error_record(int type, zend_string *file, uint32_t line, zend_string *message)
+{
+    return (shim_log){
+        .source = SHIM_LOG_ERROR,
+        .error_type = type & E_ALL,
+        .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
+        .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
+        .line = line,
+        .span = shim_current_span,
+    };
+}
+
+static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+    const shim_log record = error_record(type, file, line, message);
+    /* A new thread reads the directives again, and may report errors in them before its startup returns to the shim. */
+    ZEND_TSRMLS_CACHE_UPDATE();
+    if (shim_is_quiet()) {
+        if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
+            zend_bailout();
+        }
+        return;
+    }
+    if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
+        shim_current->fatal = true;
+        shim_execution_timer_taken();
+        tell_late_limit(shim_current);
+        /* Errors that report exceptions do not bail out. */
+        shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
+    }
+    shim_executor_shorten_backtrace();
+    error_in_progress = &record;
+    const bool is_jumping = is_ours_to_jump(type);
+    /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
+    zend_try {
+        next_error_cb(is_jumping ? type | E_DONT_BAIL : type, file, line, message);
+    } zend_catch {
+        error_in_progress = NULL;
+        zend_bailout();
+    } zend_end_try();
+    error_in_progress = NULL;
+    if (is_jumping) {
+        shim_memory_limit_apply();
+        shim_callee_forget();
+        if (CG(in_compilation)) {
+            jump_from_compiler(type, file, line, message);
+        }
+        zend_bailout();
+    }
+}
+
+/* Whether a script's own error handler is called before the error ends the script. */
+static bool is_left_to_script(int type)
+{
+    return (type & (E_USER_ERROR | E_RECOVERABLE_ERROR)) != 0 && Z_TYPE(EG(user_error_handler)) != IS_UNDEF
+        && (EG(user_error_handler_error_reporting) & type) != 0 && EG(error_handling) == EH_NORMAL;
+}
+
+/* Whether PHP's error callback will throw the error as an exception: constructors of internal classes use that. */
+static bool becomes_exception(int type)
+{
+    const int warnings = E_WARNING | E_CORE_WARNING | E_COMPILE_WARNING | E_USER_WARNING;
+    return EG(error_handling) == EH_THROW && (type & warnings) != 0;
+}
+
+/* PHP reports each error here before it calls the script's error handler and the error callback. The callback may not be
+ * ours: a debugger may have replaced it for the duration of the request, and the errors that it displays are fatal too. */
+static void note_error(int type, zend_string *file, uint32_t line, zend_string *message)
+{
+    /* As in observe_error. */
+    ZEND_TSRMLS_CACHE_UPDATE();
+    if (!shim_is_quiet() && !becomes_exception(type) && !shim_is_silenced(type)) {
+        const shim_log record = error_record(type, file, line, message);
+        shim_host.io.error(&record);
+    }
+    const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
+    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_is_quiet()
+        && !is_left_to_script(type)) {
+        shim_current->fatal = true;
+    }
+}
+
+/* Called by the signal handler of the execution timer, on the thread whose time limit has expired. */
+static void observe_timeout(int seconds)
+{
+    if (shim_current != NULL) {
+        shim_current->timed_out = true;
+    }
+    shim_execution_timer_fired();
+    if (next_on_timeout != NULL) {
+        next_on_timeout(seconds);
+    }
+}
+
+void shim_errors_install(void)
+{
+    next_error_cb = zend_error_cb;
+    zend_error_cb = observe_error;
+    zend_observer_error_register(note_error);
+    next_on_timeout = zend_on_timeout;
+    zend_on_timeout = observe_timeout;
+}
+
+/* ---- messages about the syntax of ini files ---- */
+
+/* PHP's messages about the syntax of ini files: it prints them to stderr, and continues without the rest of the file.
+ *
+ * Promises: while PHP starts, such a line becomes a log record, and all other output to stderr passes. */
+
+/* The prefix of such a line. PHP prints no other lines with this prefix, which ends with two spaces. */
+static const char mark[] = "PHP:  ";
+
+static FILE *standard_error;
+
+static void tell(const char *text, size_t length)
+{
+    char *message = NULL;
+    while (length > 0 && text[length - 1] == '\n') {
+        length--;
+    }
+    if (asprintf(&message, "malformed directives: %.*s", (int)length, text) >= 0) {
+        shim_log_message(message, LOG_ERR);
+        free(message);
+    }
+}
+
+static ssize_t pass(void *cookie, const char *bytes, size_t size)
+{
+    (void)cookie;
+    const size_t length = sizeof(mark) - 1;
+    if (size > length && memcmp(bytes, mark, length) == 0) {
+        tell(bytes + length, size - length);
+        return (ssize_t)size;
+    }
+    return write(STDERR_FILENO, bytes, size);
+}
+
+bool shim_ini_errors_begin(void)
+{
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = pass});
+    if (stream == NULL) {
+        return false;
+    }
+    /* Line-buffered: each call prints a line, which arrives as a whole. */
+    (void)setvbuf(stream, NULL, _IOLBF, (size_t)2 * MAXPATHLEN);
+    standard_error = stderr;
+    stderr = stream;
+    return true;
+}
+
+void shim_ini_errors_end(void)
+{
+    /* An extension may have kept a pointer to the stream. */
+    (void)fflush(stderr);
+    stderr = standard_error;
+}

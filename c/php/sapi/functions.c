@@ -1,0 +1,195 @@
+/* The functions that svc provides to scripts, and those of FrankenPHP that are no aliases of them. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/sapi/sapi.h"
+#include "shim.h"
+
+#include <ext/json/php_json.h>
+#include <zend_smart_str.h>
+
+PHP_FUNCTION(frankenphp_log);
+
+/* {{{ svc_finish_request(): bool; alias fastcgi_finish_request() */
+PHP_FUNCTION(svc_finish_request)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (shim_request_host() == NULL || shim_current->finished || shim_current->is_task) {
+        RETURN_FALSE;
+    }
+    php_output_end_all();
+    sapi_send_headers();
+    shim_host.io.finish(shim_current->host);
+    shim_current->finished = true;
+    RETURN_TRUE;
+}
+
+PHP_FUNCTION(svc_request_id)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    shim_view id = {0};
+    if (shim_request_host() != NULL) {
+        shim_host.io.request_id(shim_current->host, &id);
+    }
+    RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
+}
+
+PHP_FUNCTION(getallheaders)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    array_init(return_value);
+    if (shim_request_host() == NULL) {
+        return;
+    }
+    shim_pairs fields = {0};
+    shim_host.io.fields(shim_current->host, &fields);
+    for (size_t i = 0; i < fields.count; i++) {
+        const shim_pair *field = &fields.pairs[i];
+        zval value;
+        ZVAL_STRINGL(&value, field->value.bytes ? field->value.bytes : "", field->value.length);
+        zend_symtable_str_update(Z_ARRVAL_P(return_value), field->name.bytes, field->name.length, &value);
+    }
+}
+
+PHP_FUNCTION(apache_response_headers)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    array_init(return_value);
+    zend_llist_position position;
+    for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &position); header != NULL;
+         header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &position)) {
+        const char *colon = memchr(header->header, ':', header->header_len);
+        if (colon == NULL) {
+            continue;
+        }
+        const char *end = header->header + header->header_len;
+        const char *start = colon + 1;
+        while (start < end && (*start == ' ' || *start == '\t')) {
+            start++;
+        }
+        add_assoc_stringl_ex(return_value, header->header, (size_t)(colon - header->header), start, (size_t)(end - start));
+    }
+}
+
+/* headers_send(int $status = 200): bool. An informational status sends the fields set so far ahead of the response; any
+ * other status sends the header of the response now. */
+PHP_FUNCTION(headers_send)
+{
+    zend_long status = 200;
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_LONG(status)
+    ZEND_PARSE_PARAMETERS_END();
+    if (status < 100 || status > 599 || status == 101) {
+        zend_argument_value_error(1, "must be a status code between 100 and 599, except 101");
+        RETURN_THROWS();
+    }
+    if (shim_request_host() == NULL || SG(headers_sent) || shim_current->finished || shim_current->is_task) {
+        RETURN_FALSE;
+    }
+    if (status < 200) {
+        shim_send_interim((int)status);
+        RETURN_TRUE;
+    }
+    SG(sapi_headers).http_response_code = (int)status;
+    bool sent = sapi_send_headers() == SUCCESS;
+    sapi_flush();
+    RETURN_BOOL(sent);
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_string, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_log, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, message, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "FRANKENPHP_LOG_LEVEL_INFO")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, context, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+
+const zend_function_entry shim_functions[] = {
+    PHP_FE(svc_finish_request, arginfo_bool)
+    PHP_FALIAS(fastcgi_finish_request, svc_finish_request, arginfo_bool)
+    PHP_FE(svc_request_id, arginfo_string)
+    PHP_FE(getallheaders, arginfo_array)
+    PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
+    PHP_FE(apache_response_headers, arginfo_array)
+    PHP_FE(headers_send, arginfo_headers_send)
+    /* FrankenPHP's aliases, and its own functions. */
+    PHP_FALIAS(frankenphp_finish_request, svc_finish_request, arginfo_bool)
+    PHP_FALIAS(frankenphp_request_headers, getallheaders, arginfo_array)
+    PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)
+    PHP_FE(frankenphp_log, arginfo_log)
+    PHP_FE_END
+};
+
+/* ---- FrankenPHP's functions ---- */
+
+/* Compatibility with FrankenPHP, beyond aliases of svc's functions: log records with their own level and data.
+ * frankenphp_handle_request() is in worker/request/worker.c. */
+
+/* The levels of Go's log/slog; a value in between counts as the lower one. */
+enum { LEVEL_DEBUG = -4, LEVEL_INFO = 0, LEVEL_WARN = 4, LEVEL_ERROR = 8 };
+
+/* Encodes a value; parts that JSON cannot express become null. json_last_error() keeps the script's own error. */
+static void put_json(smart_str *json, zval *value)
+{
+    const int options = PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_INVALID_UTF8_SUBSTITUTE | PHP_JSON_PRESERVE_ZERO_FRACTION;
+    const php_json_error_code before = JSON_G(error_code);
+    (void)php_json_encode_ex(json, value, options, PHP_JSON_PARSER_DEFAULT_DEPTH);
+    JSON_G(error_code) = before;
+    smart_str_0(json);
+}
+
+/* frankenphp_log(string $message, int $level = FRANKENPHP_LOG_LEVEL_INFO, array $context = []): void */
+PHP_FUNCTION(frankenphp_log)
+{
+    zend_string *message;
+    zend_long level = LEVEL_INFO;
+    zval *context = NULL;
+    ZEND_PARSE_PARAMETERS_START(1, 3)
+        Z_PARAM_STR(message)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_LONG(level)
+        Z_PARAM_ARRAY(context)
+    ZEND_PARSE_PARAMETERS_END();
+    smart_str json = {0};
+    if (context != NULL && zend_hash_num_elements(Z_ARRVAL_P(context)) > 0) {
+        put_json(&json, context);
+        if (EG(exception) != NULL) {
+            smart_str_free(&json);
+            RETURN_THROWS();
+        }
+    }
+    shim_log record = {
+        .source = SHIM_LOG_SCRIPT,
+        .script_level = level < LEVEL_INFO    ? SHIM_SCRIPT_DEBUG
+                        : level < LEVEL_WARN  ? SHIM_SCRIPT_INFO
+                        : level < LEVEL_ERROR ? SHIM_SCRIPT_WARNING
+                                              : SHIM_SCRIPT_ERROR,
+        .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
+        .line = zend_get_executed_lineno(),
+        .span = shim_current_span,
+    };
+    if (json.s != NULL) {
+        record.context = shim_view_of(ZSTR_VAL(json.s), ZSTR_LEN(json.s));
+    }
+    zend_string *file = zend_get_executed_filename_ex();
+    if (file != NULL) {
+        record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
+    }
+    shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
+    smart_str_free(&json);
+}
+
+void shim_frankenphp_register(int module_number)
+{
+    REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_DEBUG", LEVEL_DEBUG, CONST_PERSISTENT);
+    REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_INFO", LEVEL_INFO, CONST_PERSISTENT);
+    REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_WARN", LEVEL_WARN, CONST_PERSISTENT);
+    REGISTER_LONG_CONSTANT("FRANKENPHP_LOG_LEVEL_ERROR", LEVEL_ERROR, CONST_PERSISTENT);
+}

@@ -1,0 +1,144 @@
+/* Waits of scripts for connections, and Svc\ConnectionBusyError. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/connections/connections.h"
+#include "worker/hooks/hooks.h"
+#include "worker/stack/stack.h"
+
+#include <sched.h>
+
+static zend_class_entry *busy_error;
+
+void shim_busy_error_throw(const char *message)
+{
+    zend_throw_error(busy_error, "%s", message);
+}
+
+/* The request is over: it must not continue without the connection. If its limit has passed, waits for the timer, which
+ * fires within moments. */
+static void end_of_wait(void)
+{
+    if (shim_is_cancelled()) {
+        shim_throw_cancelled();
+        return;
+    }
+    while (!zend_atomic_bool_load_ex(&EG(timed_out)) && shim_timer_deadline() > 0 && shim_timer_deadline() <= shim_now()) {
+        sched_yield();
+    }
+    if (zend_atomic_bool_load_ex(&EG(timed_out))) {
+        zend_timeout();
+    }
+    shim_busy_error_throw("Connection is used by another request");
+}
+
+bool shim_connections_take_turns(void)
+{
+    return shim_hook_is_on(SHIM_HOOK_NET) || (shim_running == NULL && shim_own_worker.serving && !shim_is_child);
+}
+
+static shim_turn take(shim_owned *thing)
+{
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        return shim_turn_is_free(thing) ? SHIM_TURN_HERE : SHIM_TURN_STUCK;
+    }
+    return shim_turn_take(thing);
+}
+
+shim_taken shim_connection_wait(shim_connection *connection)
+{
+    shim_connection *root = shim_connection_root(connection);
+    if (root == NULL) {
+        return (shim_taken){.turn = take(shim_turn_joint())};
+    }
+    shim_connection_hold(root);
+    const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
+    const shim_turn turn = take(shim_connection_thing(root));
+    if (turn == SHIM_TURN_HERE && shim_running != NULL) {
+        root->user = shim_running;
+        if (root->kept != NULL) {
+            shim_figures_put_back(root);
+        }
+    }
+    shim_connection_let_go(root);
+    return (shim_taken){.turn = turn, .is_handle = is_handle};
+}
+
+bool shim_connection_is_taken(shim_taken taken)
+{
+    switch (taken.turn) {
+    case SHIM_TURN_HERE:
+        return true;
+    case SHIM_TURN_GONE:
+        shim_busy_error_throw(taken.is_handle ? "Curl handle has been closed by another request"
+                                              : "Connection has been closed by another request");
+        return false;
+    case SHIM_TURN_REFUSED:
+        shim_busy_error_throw(
+            taken.is_handle
+                ? "Curl handle is used by a request that itself waits for this one, and that has transfers in it; let all "
+                  "requests use multi handles in the same order, or give each request its own"
+                : "Connection is used by a request that itself waits for this one, and that has a transaction or a result "
+                  "open on it");
+        return false;
+    case SHIM_TURN_STUCK:
+        shim_busy_error_throw(
+            taken.is_handle ? "Curl handle is used by another request of the same thread, and this call cannot wait for it"
+                            : "Connection is used by another request of the same thread, and this call cannot wait for it");
+        return false;
+    case SHIM_TURN_OVER:
+        break;
+    }
+    end_of_wait();
+    return false;
+}
+
+bool shim_connection_take(shim_connection *connection)
+{
+    return shim_connection_is_taken(shim_connection_wait(connection));
+}
+
+bool shim_connection_take_joint(void)
+{
+    return shim_connection_is_taken((shim_taken){.turn = take(shim_turn_joint())});
+}
+
+bool shim_connection_take_stores(shim_connection *store)
+{
+    store->is_persistent = true;
+    return shim_connection_is_taken((shim_taken){.turn = take(shim_connection_thing(store))});
+}
+
+/* An object without a record counts as one that the boot script has opened. */
+static shim_owned *thing_of(const shim_connection *root)
+{
+    return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_turn_joint();
+}
+
+bool shim_connection_is_free(shim_connection *connection)
+{
+    const shim_connection *root = shim_connection_root(connection);
+    return shim_turn_is_free(thing_of(root));
+}
+
+bool shim_connection_grab(shim_connection *connection)
+{
+    shim_connection *root = shim_connection_root(connection);
+    shim_owned *thing = thing_of(root);
+    if (!shim_turn_is_free(thing)) {
+        return false;
+    }
+    if (!thing->is_leased && shim_running != NULL) {
+        (void)shim_turn_take(thing);
+    }
+    return true;
+}
+
+void shim_busy_error_register(void)
+{
+    zend_class_entry entry;
+    INIT_CLASS_ENTRY(entry, "Svc\\ConnectionBusyError", NULL);
+    busy_error = zend_register_internal_class_ex(&entry, zend_ce_error);
+    shim_turn_refusal_throw = shim_busy_error_throw;
+}

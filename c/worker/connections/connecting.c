@@ -1,0 +1,170 @@
+/* Functions that open connections.
+ *
+ * The object of a new connection belongs to the request that creates it. A persistent connection is different: the object
+ * is new, but other requests have used the connection behind it. So it belongs to the joint owner, and the request has to
+ * become that before PHP checks whether the connection is alive. */
+#include "compat.h"
+#include "worker/connections/connections.h"
+#include "worker/hooks/hooks.h"
+
+/* PDO::ATTR_PERSISTENT. */
+enum { PDO_PERSISTENT = 12 };
+
+static zval *argument(zend_execute_data *execute_data, uint32_t number)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *value = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(value);
+    return value;
+}
+
+static bool is_called(zend_execute_data *execute_data, const char *name)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
+}
+
+/* Named options are found as well: they are among the arguments. */
+static bool asks_pdo_to_persist(zend_execute_data *execute_data)
+{
+    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
+        const zval *options = argument(execute_data, i);
+        zval *option = Z_TYPE_P(options) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PDO_PERSISTENT) : NULL;
+        if (option != NULL && zend_is_true(option)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Redis's constructor takes an array of options. */
+static bool asks_redis_to_persist(zend_execute_data *execute_data)
+{
+    const zval *options = argument(execute_data, 1);
+    const zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
+                             ? zend_hash_str_find_deref(Z_ARRVAL_P(options), ZEND_STRL("persistent"))
+                             : NULL;
+    return option != NULL && (Z_TYPE_P(option) == IS_STRING || Z_TYPE_P(option) == IS_TRUE);
+}
+
+/* For mysqli's host names, and Memcached's persistent ID. */
+static bool begins_with(zend_execute_data *execute_data, const char *prefix)
+{
+    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
+        const zval *value = argument(execute_data, i);
+        if (Z_TYPE_P(value) == IS_STRING) {
+            return strncmp(Z_STRVAL_P(value), prefix, strlen(prefix)) == 0;
+        }
+    }
+    return false;
+}
+
+static bool is_persistent(zend_execute_data *execute_data, const zend_object *object)
+{
+    if (is_called(execute_data, "pconnect") || is_called(execute_data, "popen") || is_called(execute_data, "pg_pconnect")) {
+        return true;
+    }
+    const shim_connection *connection = object != NULL ? shim_connection_find(object) : NULL;
+    const zend_class_entry *scope = EX(func)->common.scope;
+    if (connection == NULL) {
+        return (scope != NULL && asks_pdo_to_persist(execute_data)) || begins_with(execute_data, "p:");
+    }
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return asks_pdo_to_persist(execute_data);
+    case SHIM_KIND_MYSQLI:
+        return begins_with(execute_data, "p:");
+    case SHIM_KIND_REDIS:
+        return asks_redis_to_persist(execute_data);
+    case SHIM_KIND_MEMCACHED:
+        return ZEND_CALL_NUM_ARGS(execute_data) > 0 && begins_with(execute_data, "");
+    default:
+        /* RedisCluster, RedisArray and RedisSentinel have many ways to request persistence; assume it. */
+        return connection->kind == SHIM_KIND_REDIS_CLUSTER || connection->kind == SHIM_KIND_REDIS_ARRAY ||
+               connection->kind == SHIM_KIND_REDIS_SENTINEL;
+    }
+}
+
+/* Whether the connection is persistent, whatever the arguments were. */
+static bool turned_out_persistent(const shim_connection *connection)
+{
+    return connection->kind == SHIM_KIND_PDO && shim_pdo_is_persistent(connection->object);
+}
+
+static zend_object *opened_by(zend_execute_data *execute_data, const zval *result)
+{
+    if (Z_TYPE(EX(This)) == IS_OBJECT) {
+        return Z_OBJ(EX(This));
+    }
+    const zval *first = argument(execute_data, 1);
+    if (first != NULL && Z_TYPE_P(first) == IS_OBJECT) {
+        return Z_OBJ_P(first);
+    }
+    return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
+}
+
+/* Returns the connection that the call has opened if it is persistent: other objects may share its socket. */
+static shim_connection *note_persistent(zend_execute_data *execute_data, const zval *result, bool persists)
+{
+    zend_object *object = opened_by(execute_data, result);
+    shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    if (connection == NULL || !shim_kind_is_connection(connection->kind) ||
+        !(persists || turned_out_persistent(connection))) {
+        return NULL;
+    }
+    connection->may_share_socket = true;
+    return connection;
+}
+
+static ZEND_NAMED_FUNCTION(call_that_connects)
+{
+    zval nothing;
+    ZVAL_UNDEF(&nothing);
+    const bool is_kept_by_pgsql = is_called(execute_data, "pg_pconnect");
+    zend_object *object = opened_by(execute_data, &nothing);
+    const bool persists =
+        is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        if (is_kept_by_pgsql) {
+            shim_user_note_persistent();
+        }
+        shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        (void)note_persistent(execute_data, return_value, persists);
+        return;
+    }
+    shim_connection *store = persists && object != NULL ? shim_connection_find(object) : NULL;
+    if (store != NULL && shim_kind_is_store(store->kind)) {
+        if (!shim_connection_take_stores(store)) {
+            return;
+        }
+    } else if (persists && !shim_connection_take_joint()) {
+        return;
+    }
+    if (is_kept_by_pgsql) {
+        shim_user_note_persistent();
+    }
+    shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_connection *connection = note_persistent(execute_data, return_value, persists);
+    if (connection != NULL) {
+        if (!shim_kind_is_store(connection->kind)) {
+            shim_turn_give(&connection->owned);
+        }
+        (void)shim_connection_grab(connection);
+        connection->user = shim_running;
+    }
+}
+
+zif_handler shim_connecting_wrapper(const char *name)
+{
+    static const char *const names[] = {
+        "__construct", "connect",         "mysqli_connect", "mysqli_real_connect", "open",         "pconnect",
+        "pg_connect",  "pg_pconnect",     "popen",          "real_connect",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return call_that_connects;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,122 @@
+/* Operations that only libpq has: ending a COPY that a script left open, and transactions on connections without an object.
+ *
+ * While a COPY is open, PQgetResult() returns the result that opened it, over and over. PHP calls it until it returns NULL
+ * before each query (pg_query() and its variants), when a connection is freed, and at the end of a request for persistent
+ * connections (_rollback_transactions() of ext/pgsql): after a COPY that a script left open, that is an endless loop in C,
+ * which no time limit interrupts. So this file interposes PQgetResult(). A caller that gets the same COPY twice in a row is
+ * draining results, and the COPY is ended as PQexec() does: the server discards the data it was sent, and the data it sends
+ * is read and dropped.
+ *
+ * A script that calls pg_get_result() twice gets libpq's result: its loop has a time limit. */
+#include "compat.h"
+#include "php/libc/libc.h"
+#include "worker/connections/connections.h"
+
+typedef struct pg_conn PGconn;
+typedef struct pg_result PGresult;
+
+PGresult *PQgetResult(PGconn *connection);
+int PQresultStatus(const PGresult *result);
+void PQclear(PGresult *result);
+int PQputCopyEnd(PGconn *connection, const char *error);
+int PQgetCopyData(PGconn *connection, char **row, int is_async);
+void PQfreemem(void *memory);
+int PQtransactionStatus(const PGconn *connection);
+PGresult *PQexec(PGconn *connection, const char *query);
+
+DECLARE_LIBC(PQgetResult);
+DECLARE_LIBC(PQresultStatus);
+DECLARE_LIBC(PQclear);
+DECLARE_LIBC(PQputCopyEnd);
+DECLARE_LIBC(PQgetCopyData);
+DECLARE_LIBC(PQfreemem);
+DECLARE_LIBC(PQtransactionStatus);
+DECLARE_LIBC(PQexec);
+
+/* ExecStatusType and PGTransactionStatusType, in libpq's ABI. */
+enum { PGRES_COPY_OUT = 3, PGRES_COPY_IN = 4, PGRES_COPY_BOTH = 8 };
+enum { PQTRANS_IDLE = 0, PQTRANS_UNKNOWN = 4 };
+
+/* The connection whose COPY was the last result on this thread. */
+static __thread const PGconn *copying;
+
+static void *libpq_s(void **slot, const char *name)
+{
+    static const char *const files[] = {"libpq.so.5"};
+    return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
+}
+
+#define LIBPQ(name) ((__typeof__(&name))libpq_s(&libc_##name, #name))
+
+static bool opens_copy(const PGresult *result)
+{
+    const int status = result != NULL ? LIBPQ(PQresultStatus)(result) : -1;
+    return status == PGRES_COPY_OUT || status == PGRES_COPY_IN || status == PGRES_COPY_BOTH;
+}
+
+/* Returns false if the COPY cannot be ended because the connection is lost. */
+static bool end_copy(PGconn *connection, int status)
+{
+    if (status != PGRES_COPY_OUT && LIBPQ(PQputCopyEnd)(connection, "the copy was left open") <= 0) {
+        return false;
+    }
+    char *row = NULL;
+    while (status != PGRES_COPY_IN && LIBPQ(PQgetCopyData)(connection, &row, 0) > 0) {
+        LIBPQ(PQfreemem)(row);
+    }
+    return true;
+}
+
+static bool is_asked_by_script(void)
+{
+    const zend_execute_data *call = EG(current_execute_data);
+    return call != NULL && call->func != NULL && call->func->type == ZEND_INTERNAL_FUNCTION &&
+           call->func->common.function_name != NULL &&
+           zend_string_equals_literal(call->func->common.function_name, "pg_get_result");
+}
+
+PGresult *PQgetResult(PGconn *connection)
+{
+    __typeof__(&PQgetResult) get = LIBPQ(PQgetResult);
+    PGresult *result = get != NULL ? get(connection) : NULL;
+    if (!opens_copy(result)) {
+        copying = NULL;
+        return result;
+    }
+    const bool is_unwanted = copying == connection && !is_asked_by_script();
+    copying = connection;
+    if (!is_unwanted) {
+        return result;
+    }
+    copying = NULL;
+    const bool is_ended = end_copy(connection, LIBPQ(PQresultStatus)(result));
+    LIBPQ(PQclear)(result);
+    return is_ended ? get(connection) : NULL;
+}
+
+/* ---- persistent connections ---- */
+
+static void roll_back(PGconn *connection)
+{
+    const int status = LIBPQ(PQtransactionStatus)(connection);
+    if (status != PQTRANS_IDLE && status != PQTRANS_UNKNOWN) {
+        /* PQexec() reads pending results and ends a COPY. It may return NULL, which PQclear() accepts. */
+        LIBPQ(PQclear)(LIBPQ(PQexec)(connection, "ROLLBACK"));
+    }
+}
+
+void shim_libpq_roll_back_persistent(void)
+{
+    const int type = zend_fetch_list_dtor_id("pgsql link persistent");
+    zend_resource *resource = NULL;
+    if (type == 0) {
+        return;
+    }
+    /* By position: while one connection waits, other requests may add to the list. */
+    for (HashPosition at = 0; (resource = zend_hash_get_current_data_ptr_ex(&EG(persistent_list), &at)) != NULL;) {
+        if (resource->type == type && resource->ptr != NULL) {
+            roll_back(resource->ptr);
+        }
+        zend_hash_move_forward_ex(&EG(persistent_list), &at);
+    }
+}

@@ -1,0 +1,115 @@
+/* Multi handles of curl, which hold easy handles of a request.
+ *
+ * A call takes its handle, and releases it when it returns (calls.c). A multi handle stays with the request while it holds
+ * easy handles, and so do these: a call on the multi handle affects all of them.
+ *
+ * Libraries keep one multi handle for all requests (Guzzle's CurlMultiHandler, Symfony's CurlHttpClient), and expect a
+ * message for each easy handle that they have added. So a transfer that its request has left behind is not removed
+ * silently: it is aborted, and the library gets its message (worker/bailout/transfers.c). */
+#include "compat.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/hooks/hooks.h"
+
+static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t number, shim_kind kind)
+{
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false)
+                                      ? shim_connection_find(Z_OBJ_P(argument))
+                                      : NULL;
+    return connection != NULL && connection->kind == kind ? connection : NULL;
+}
+
+static void put_in(shim_connection *multi, shim_connection *easy)
+{
+    if (easy->parent == NULL) {
+        shim_connection_belongs(easy, multi);
+        easy->transfer = shim_transfer_last_added();
+        easy->held = 1;
+        multi->held++;
+    }
+}
+
+static void take_out(shim_connection *multi, shim_connection *easy)
+{
+    if (easy->parent == multi) {
+        easy->held = 0;
+        multi->held--;
+        shim_connection_belongs(easy, NULL);
+        if (easy->owned.uses == 0) {
+            shim_socket_give(&easy->owned);
+        }
+    }
+}
+
+static bool is_in(const shim_connection *connection, const void *multi)
+{
+    return connection->kind == SHIM_KIND_CURL && connection->parent == multi;
+}
+
+static bool succeeded(const zval *result)
+{
+    return EG(exception) == NULL && Z_TYPE_P(result) == IS_LONG && Z_LVAL_P(result) == 0;
+}
+
+static void call_on_both(INTERNAL_FUNCTION_PARAMETERS, void (*change)(shim_connection *multi, shim_connection *easy))
+{
+    shim_connection *multi = handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI);
+    shim_connection *easy = handle_at(execute_data, 2, SHIM_KIND_CURL);
+    shim_call call, easy_call;
+    if (multi == NULL || easy == NULL) {
+        shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    } else if (shim_call_begin(&call, multi->object)) {
+        if (shim_call_begin(&easy_call, easy->object)) {
+            shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+            if (succeeded(return_value)) {
+                change(multi, easy);
+            }
+            shim_call_end(&easy_call);
+        }
+        shim_call_end(&call);
+    }
+}
+
+static ZEND_NAMED_FUNCTION(call_that_adds)
+{
+    call_on_both(INTERNAL_FUNCTION_PARAM_PASSTHRU, put_in);
+}
+
+static ZEND_NAMED_FUNCTION(call_that_removes)
+{
+    call_on_both(INTERNAL_FUNCTION_PARAM_PASSTHRU, take_out);
+}
+
+static ZEND_NAMED_FUNCTION(call_that_closes)
+{
+    shim_connection *multi = handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI);
+    shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (multi != NULL && EG(exception) == NULL) {
+        shim_multi_empty(multi, true);
+        shim_socket_give(&multi->owned);
+    }
+}
+
+zif_handler shim_multi_wrapper(const char *name)
+{
+    return strcmp(name, "curl_multi_add_handle") == 0      ? call_that_adds
+           : strcmp(name, "curl_multi_remove_handle") == 0 ? call_that_removes
+           : strcmp(name, "curl_multi_close") == 0         ? call_that_closes
+                                                           : NULL;
+}
+
+void shim_multi_empty(shim_connection *multi, bool was_interrupted)
+{
+    for (shim_connection *easy = NULL; (easy = shim_connection_which(is_in, multi)) != NULL;) {
+        if (!was_interrupted && multi->object != NULL) {
+            shim_transfer_abandon(easy->transfer);
+        }
+        take_out(multi, easy);
+    }
+    multi->held = 0;
+}

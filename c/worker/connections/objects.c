@@ -1,0 +1,308 @@
+/* Creation, access and destruction of the objects of connections.
+ *
+ * Each class of an extension has a function that creates objects, which subclasses inherit. It is replaced, and each new
+ * object gets a record and a copy of its handlers, which take the connection before they access the object.
+ *
+ * Freeing an object may talk to a server, too: a statement is closed, a result is drained. If another request uses the
+ * connection at that moment, the object is kept and freed later. The destructor decides that: the engine calls it before it
+ * frees anything, and it may keep the object alive. But the engine calls it only once, so the flag is reset for a kept
+ * object that is part of a cycle. An object that is freed without its destructor (a script's destructor has stored it
+ * somewhere, or a fatal error has skipped it) waits for its turn while it is being freed. */
+#include "compat.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/hooks/hooks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+void (*shim_objects_made_up)(zend_function *function);
+
+/* The functions that create objects, by the class that has defined them. */
+static struct {
+    zend_class_entry *class;
+    zend_object *(*create)(zend_class_entry *class);
+    shim_kind kind;
+} followed[SHIM_KINDS];
+static int followed_count;
+
+/* PHP's handlers of created objects, and their replacements. Entries are only added. */
+typedef struct handlers {
+    zend_object_handlers own;
+    const zend_object_handlers *php;
+} handlers;
+enum { HANDLERS_MAX = 64 };
+static handlers table[HANDLERS_MAX];
+static unsigned table_size;
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_object(zend_object *object);
+
+static const zend_object_handlers *php_handlers(const zend_object *object)
+{
+    return ((const handlers *)object->handlers)->php;
+}
+
+/* ---- access ---- */
+
+static bool is_usable(zend_object *object)
+{
+    return !shim_connections_take_turns() || shim_connection_take(shim_connection_find(object));
+}
+
+static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
+{
+    return is_usable(object) ? php_handlers(object)->read_property(object, name, type, slot, value)
+                             : &EG(uninitialized_zval);
+}
+
+static int has_property(zend_object *object, zend_string *name, int how, void **slot)
+{
+    return is_usable(object) ? php_handlers(object)->has_property(object, name, how, slot) : 0;
+}
+
+static zval *read_dimension(zend_object *object, zval *offset, int type, zval *value)
+{
+    return is_usable(object) ? php_handlers(object)->read_dimension(object, offset, type, value)
+                             : &EG(uninitialized_zval);
+}
+
+static int has_dimension(zend_object *object, zval *offset, int is_empty)
+{
+    return is_usable(object) ? php_handlers(object)->has_dimension(object, offset, is_empty) : 0;
+}
+
+static zend_function *get_method(zend_object **object, zend_string *name, const zval *key)
+{
+    zend_function *function = php_handlers(*object)->get_method(object, name, key);
+    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION &&
+        (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
+        shim_objects_made_up(function);
+    }
+    return function;
+}
+
+/* ---- destruction ---- */
+
+/* Objects whose only other references, if any, are part of a cycle; this list holds one reference to each. */
+static __thread struct {
+    zend_object **list;
+    uint32_t count;
+    uint32_t room;
+} postponed;
+
+static bool postpone(zend_object *object)
+{
+    if (postponed.count == postponed.room) {
+        const uint32_t room = postponed.room > 0 ? 2 * postponed.room : 16;
+        zend_object **list = realloc(postponed.list, room * sizeof(*list));
+        if (list == NULL) {
+            return false;
+        }
+        postponed.list = list;
+        postponed.room = room;
+    }
+    GC_ADDREF(object);
+    postponed.list[postponed.count++] = object;
+    return true;
+}
+
+/* Runs the object's destructor, and postpones its end if another request uses the connection. Takes a free connection,
+ * since freeing the object may wait. */
+static void destroy_object(zend_object *object)
+{
+    shim_connection *connection = shim_connection_find(object);
+    if (connection == NULL || !connection->is_destructed) {
+        if (connection != NULL) {
+            connection->is_destructed = true;
+        }
+        php_handlers(object)->dtor_obj(object);
+    }
+    if (shim_connections_take_turns() && !shim_connection_grab(shim_connection_find(object))) {
+        (void)postpone(object);
+    }
+}
+
+/* Whether the extension may talk to the server. A leased connection cannot be in use here: a request in the middle of a
+ * call on it would hold a reference to the object. */
+static bool may_free(shim_connection *connection, shim_connection *root)
+{
+    return !shim_connections_take_turns() || root == NULL || root->owned.is_leased || shim_connection_grab(connection) ||
+           (shim_running != NULL && shim_turn_take(&root->owned) == SHIM_TURN_HERE);
+}
+
+static void free_php_s(zend_object *object, shim_connection *root)
+{
+    shim_use *use = root != NULL && shim_connections_take_turns() ? shim_use_begin(&root->owned) : NULL;
+    php_handlers(object)->free_obj(object);
+    if (use != NULL) {
+        shim_use_end(use);
+    } else {
+        shim_connection_let_go(root);
+    }
+}
+
+/* The extension may bail out: by then, the object has no record, and the call holds its connection. */
+static void free_object(zend_object *object)
+{
+    shim_connection *connection = shim_connection_find(object);
+    shim_connection *root = shim_connection_hold(shim_connection_root(connection));
+    const bool is_free = may_free(connection, root);
+    if (connection != NULL) {
+        shim_options_forget(connection);
+    }
+    shim_connection_remove(object);
+    if (is_free) {
+        free_php_s(object, root);
+    } else {
+        /* The extension's data for the object leaks, as in a bailout. */
+        zend_object_std_dtor(object);
+        shim_connection_let_go(root);
+    }
+}
+
+static bool take_free_one(zend_object **object)
+{
+    for (uint32_t i = 0; i < postponed.count; i++) {
+        *object = postponed.list[i];
+        if (shim_connection_is_free(shim_connection_find(*object))) {
+            postponed.list[i] = postponed.list[--postponed.count];
+            return true;
+        }
+    }
+    return false;
+}
+
+void shim_objects_free_postponed(void)
+{
+    zend_object *object;
+    while (take_free_one(&object)) {
+        if (GC_REFCOUNT(object) > 1) {
+            /* The object lives on in a cycle: the collector calls its destructor again. */
+            GC_DEL_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
+        }
+        OBJ_RELEASE(object);
+    }
+}
+
+void shim_objects_forget_postponed(void)
+{
+    free(postponed.list);
+    memset(&postponed, 0, sizeof(postponed));
+}
+
+/* ---- creation ---- */
+
+static handlers *add(const zend_object_handlers *php)
+{
+    handlers *entry = table_size < HANDLERS_MAX ? &table[table_size] : NULL;
+    if (entry == NULL) {
+        return NULL;
+    }
+    *entry = (handlers){.own = *php, .php = php};
+    entry->own.dtor_obj = destroy_object;
+    entry->own.free_obj = free_object;
+    entry->own.get_method = php->get_method != zend_std_get_method ? get_method : php->get_method;
+    /* Standard properties need no check, and the engine's fast path depends on the standard handler. */
+    if (php->read_property != zend_std_read_property) {
+        entry->own.read_property = read_property;
+        entry->own.has_property = has_property;
+    }
+    if (php->read_dimension != zend_std_read_dimension) {
+        entry->own.read_dimension = read_dimension;
+        entry->own.has_dimension = has_dimension;
+    }
+    /* Release: pairs with the acquire in find(); publishes the entry. */
+    __atomic_store_n(&table_size, table_size + 1, __ATOMIC_RELEASE);
+    return entry;
+}
+
+static handlers *find(const zend_object_handlers *php)
+{
+    const unsigned size = __atomic_load_n(&table_size, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < size; i++) {
+        if (table[i].php == php) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+static const zend_object_handlers *replacement(const zend_object_handlers *php)
+{
+    handlers *entry = find(php);
+    if (entry == NULL) {
+        pthread_mutex_lock(&adding);
+        entry = find(php);
+        entry = entry != NULL ? entry : add(php);
+        pthread_mutex_unlock(&adding);
+    }
+    return entry != NULL ? &entry->own : php;
+}
+
+/* Returns the row of the class that defines how objects of `class` are created; -1 if there is none. */
+static int row_of(const zend_class_entry *class)
+{
+    for (; class != NULL; class = class->parent) {
+        for (int i = 0; i < followed_count; i++) {
+            if (followed[i].class == class) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static void follow(zend_object *object, shim_kind kind, bool is_new)
+{
+    object->handlers = replacement(object->handlers);
+    shim_connection *connection = shim_connection_add(object, kind);
+    if (!is_new || connection == NULL || !shim_kind_is_connection(kind) || connection->owned.is_leased) {
+        return;
+    }
+    if (shim_hook_is_on(SHIM_HOOK_NET)) {
+        shim_turn_own(&connection->owned, shim_running);
+        connection->user = shim_running;
+    } else {
+        shim_user_note(connection);
+    }
+}
+
+bool shim_object_is_followed(zend_object *object, bool is_new)
+{
+    if (object->handlers->free_obj != free_object) {
+        /* Extensions skip that function only for their base classes; other objects may just look alike
+         * (worker/connections/instances/proxy.c). */
+        const int row = shim_user_now() != NULL ? row_of(object->ce) : -1;
+        if (row < 0 || followed[row].class != object->ce) {
+            return false;
+        }
+        follow(object, followed[row].kind, is_new);
+    }
+    return true;
+}
+
+static zend_object *create_object(zend_class_entry *class)
+{
+    const int row = row_of(class);
+    zend_object *object = followed[row].create(class);
+    if (object->handlers->free_obj != free_object && shim_user_now() != NULL) {
+        follow(object, followed[row].kind, true);
+    }
+    return object;
+}
+
+void shim_objects_follow(zend_class_entry *class, shim_kind kind)
+{
+    followed[followed_count].class = class;
+    followed[followed_count].create = class->create_object;
+    followed[followed_count++].kind = kind;
+    class->create_object = create_object;
+}
+
+void shim_objects_follow_heir(zend_class_entry *class)
+{
+    if (class->create_object != create_object && row_of(class) >= 0) {
+        class->create_object = create_object;
+    }
+}

@@ -1,0 +1,241 @@
+/* Options of stores that requests change; see options.h.
+ *
+ * Other requests use the store between two calls. Libraries change an option for a few commands (Laravel's rate limiter
+ * disables the serializer), and other requests would meanwhile write in the wrong format. Only one request at a time uses a
+ * store, and setting an option sends nothing to the server: the options of the running request are therefore applied at the
+ * beginning of its call. */
+#include "compat.h"
+#include "worker/connections/connections.h"
+#include "worker/stack/stack.h"
+
+#include <stdlib.h>
+
+typedef struct change {
+    /* The request is 0 once it has ended: the next call makes the change permanent. */
+    shim_kept kept;
+    zend_long option;
+    zval own;
+    zval of_others;
+    bool is_applied;
+} change;
+
+static change *first_of(const shim_connection *store)
+{
+    return (change *)store->options;
+}
+
+static change *after(const change *one)
+{
+    return (change *)one->kept.next;
+}
+
+static bool has_options(const shim_connection *store)
+{
+    return store->kind == SHIM_KIND_REDIS || store->kind == SHIM_KIND_REDIS_CLUSTER || store->kind == SHIM_KIND_MEMCACHED;
+}
+
+/* Calls the extension's method, even if a subclass overrides it. Leaves the result undefined if that fails. */
+static void call(shim_connection *store, const char *name, zval *result, zval *arguments, uint32_t count)
+{
+    const char *class_name = shim_kind_class(store->kind);
+    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
+    zend_function *method = class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
+    ZVAL_UNDEF(result);
+    if (method != NULL && store->object != NULL && EG(exception) == NULL) {
+        store->is_in_own_call = true;
+        zend_call_known_function(method, store->object, store->object->ce, result, count, arguments, NULL);
+        store->is_in_own_call = false;
+    }
+}
+
+static void get(shim_connection *store, zend_long option, zval *value)
+{
+    zval argument;
+    ZVAL_LONG(&argument, option);
+    call(store, "getoption", value, &argument, 1);
+}
+
+static void set(shim_connection *store, zend_long option, const zval *value)
+{
+    zval arguments[2], result;
+    ZVAL_LONG(&arguments[0], option);
+    ZVAL_COPY_VALUE(&arguments[1], value);
+    call(store, "setoption", &result, arguments, 2);
+    zval_ptr_dtor(&result);
+}
+
+static bool is_set_option(const zend_execute_data *execute_data)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), "setoption") == 0;
+}
+
+/* Returns false if the call has no valid option. */
+static bool option_of(zend_execute_data *execute_data, zend_long *option)
+{
+    const zval *argument = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+    if (argument == NULL || Z_TYPE_P(argument) != IS_LONG) {
+        return false;
+    }
+    *option = Z_LVAL_P(argument);
+    return true;
+}
+
+static void drop(shim_connection *store, change *one)
+{
+    shim_kept **link = &store->options;
+    while (*link != &one->kept) {
+        link = &(*link)->next;
+    }
+    *link = one->kept.next;
+    zval_ptr_dtor(&one->own);
+    zval_ptr_dtor(&one->of_others);
+    free(one);
+}
+
+void shim_options_forget(shim_connection *store)
+{
+    while (store->options != NULL) {
+        drop(store, first_of(store));
+    }
+    zval_ptr_dtor(&store->option_before);
+    ZVAL_UNDEF(&store->option_before);
+}
+
+/* Whether the change applies to the running request; 0 marks changes of requests that have ended. */
+static bool is_wanted(const change *one)
+{
+    return one->kept.request == 0 || one->kept.request == shim_running->context.serial;
+}
+
+/* Reverts changes of other requests before it applies those of the running one: both may change the same option. */
+static void settle(shim_connection *store)
+{
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
+        if (one->is_applied && !is_wanted(one)) {
+            one->is_applied = false;
+            set(store, one->option, &one->of_others);
+        }
+    }
+    change *next = NULL;
+    for (change *one = first_of(store); one != NULL; one = next) {
+        next = after(one);
+        if (!one->is_applied && is_wanted(one)) {
+            one->is_applied = true;
+            set(store, one->option, &one->own);
+        }
+        if (one->kept.request == 0) {
+            drop(store, one);
+        }
+    }
+}
+
+void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
+{
+    if (!has_options(store) || shim_connection_is_in_own_call(store)) {
+        return;
+    }
+    if (store->options != NULL) {
+        settle(store);
+    }
+    zend_long option;
+    if (is_set_option(execute_data) && option_of(execute_data, &option)) {
+        zval_ptr_dtor(&store->option_before);
+        get(store, option, &store->option_before);
+    }
+}
+
+static change *find(const shim_connection *store, zend_long option)
+{
+    change *one = first_of(store);
+    while (one != NULL && (one->kept.request != shim_running->context.serial || one->option != option)) {
+        one = after(one);
+    }
+    return one;
+}
+
+/* Takes ownership of both values. */
+static void add(shim_connection *store, zend_long option, zval *before, zval *now)
+{
+    change *one = zend_is_identical(before, now) ? NULL : calloc(1, sizeof(*one));
+    if (one == NULL) {
+        /* If out of memory, the change applies to all requests. */
+        zval_ptr_dtor(before);
+        zval_ptr_dtor(now);
+        return;
+    }
+    one->kept = (shim_kept){.request = shim_running->context.serial, .next = store->options};
+    one->option = option;
+    ZVAL_COPY_VALUE(&one->own, now);
+    ZVAL_COPY_VALUE(&one->of_others, before);
+    one->is_applied = true;
+    store->options = &one->kept;
+    shim_running->has_selected = true;
+}
+
+static void note(shim_connection *store, zend_long option, zval *before, zval *now)
+{
+    change *one = find(store, option);
+    if (one == NULL) {
+        add(store, option, before, now);
+        return;
+    }
+    zval_ptr_dtor(before);
+    zval_ptr_dtor(&one->own);
+    ZVAL_COPY_VALUE(&one->own, now);
+    if (zend_is_identical(&one->own, &one->of_others)) {
+        drop(store, one);
+    }
+}
+
+void shim_options_leave(shim_connection *store, zend_execute_data *execute_data, const zval *result, bool is_for_all)
+{
+    zend_long option;
+    if (!has_options(store) || store->is_in_own_call || Z_ISUNDEF(store->option_before)) {
+        return;
+    }
+    zval before, now;
+    ZVAL_COPY_VALUE(&before, &store->option_before);
+    ZVAL_UNDEF(&store->option_before);
+    if (is_for_all || Z_TYPE_P(result) != IS_TRUE || !is_set_option(execute_data) || !option_of(execute_data, &option)) {
+        zval_ptr_dtor(&before);
+        return;
+    }
+    get(store, option, &now);
+    if (Z_ISUNDEF(now)) {
+        zval_ptr_dtor(&before);
+    } else {
+        note(store, option, &before, &now);
+    }
+}
+
+static bool has_change_of(const shim_connection *store, const void *fiber)
+{
+    const change *one = first_of(store);
+    while (one != NULL && one->kept.request != ((const shim_fiber *)fiber)->context.serial) {
+        one = after(one);
+    }
+    return one != NULL;
+}
+
+/* Makes the value the default of all other requests. */
+static void give_to_all(shim_connection *store, change *given)
+{
+    given->kept.request = 0;
+    for (change *one = first_of(store); one != NULL; one = after(one)) {
+        if (one->kept.request != 0 && one->option == given->option) {
+            zval_ptr_dtor(&one->of_others);
+            ZVAL_COPY(&one->of_others, &given->own);
+        }
+    }
+}
+
+void shim_options_end(const shim_fiber *fiber)
+{
+    for (shim_connection *store = NULL; (store = shim_connection_which(has_change_of, fiber)) != NULL;) {
+        for (change *one = first_of(store); one != NULL; one = after(one)) {
+            if (one->kept.request == fiber->context.serial) {
+                give_to_all(store, one);
+            }
+        }
+    }
+}

@@ -1,0 +1,661 @@
+/* Turns; see owners.h for their states and invariants. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/connections/owners/graph.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
+
+/* After this time, a request counts as overdue, and may borrow from an owner that waits for something outside of the
+ * thread. With a time limit, half of the remaining time, if that is less. */
+#define PATIENCE_NS INT64_C(1000000000)
+
+/* A request that waits, on its stack. */
+typedef struct waiter {
+    shim_blocked blocked;
+    shim_fiber *fiber;
+    /* It waits for one of these; the others are NULL. */
+    shim_owned *thing;
+    const shim_places *places;
+    const shim_file_lock *lock;
+    const shim_awaited_tasks *tasks;
+    /* The result of its wait. */
+    shim_turn turn;
+    bool is_queued;
+    /* It has waited for longer than its patience (overdue_at). */
+    bool is_overdue;
+} waiter;
+
+static __thread struct {
+    /* Placeholder for all things without an individual owner. */
+    shim_owned joint;
+    /* The joint owner has used something without a record, so whether it is at rest is unknown. */
+    bool is_joint_unknown;
+    /* Things with an individual owner, and `joint` if it has one. */
+    shim_owned *owned;
+    shim_queue queue;
+} turns;
+
+static waiter *waiter_of(const shim_blocked *blocked)
+{
+    return (waiter *)((char *)blocked - offsetof(waiter, blocked));
+}
+
+/* ---- defaults of the callbacks ---- */
+
+static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+    return false;
+}
+
+static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+}
+
+shim_thing_questions shim_turns_ask = {
+    .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
+
+static bool holds_no_place(const shim_fiber *fiber, const shim_places *places)
+{
+    (void)fiber;
+    (void)places;
+    return false;
+}
+
+static bool holds_no_lock(const shim_fiber *fiber, const shim_file_lock *lock)
+{
+    (void)fiber;
+    (void)lock;
+    return false;
+}
+
+static void throw_nothing(const char *message)
+{
+    (void)message;
+}
+
+bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places) = holds_no_place;
+bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
+shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
+
+/* ---- owners ---- */
+
+static bool is_joint(const shim_owned *thing)
+{
+    return thing->owner == NULL && !thing->is_leased && !thing->is_apart;
+}
+
+static shim_fiber *owner_of(const shim_owned *thing)
+{
+    return is_joint(thing) ? turns.joint.owner : thing->owner;
+}
+
+shim_owned *shim_turn_joint(void)
+{
+    return &turns.joint;
+}
+
+bool shim_turns_joint_is_unknown(void)
+{
+    return turns.is_joint_unknown;
+}
+
+/* Whether the running request owns it, alone or jointly. */
+static bool turn_is_here(const shim_owned *thing)
+{
+    return shim_running != NULL && owner_of(thing) == shim_running;
+}
+
+void shim_turn_set_apart(shim_owned *thing)
+{
+    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {
+        thing->is_apart = true;
+    }
+}
+
+bool shim_turns_has_opened(const shim_fiber *fiber)
+{
+    const shim_owned *thing = turns.owned;
+    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_apart || thing->is_lent ||
+                             thing == &turns.joint)) {
+        thing = thing->next;
+    }
+    return thing != NULL;
+}
+
+void shim_turn_own(shim_owned *thing, shim_fiber *fiber)
+{
+    fiber->has_owned = true;
+    thing->owner = fiber;
+    thing->previous = NULL;
+    thing->next = turns.owned;
+    if (turns.owned != NULL) {
+        turns.owned->previous = thing;
+    }
+    turns.owned = thing;
+}
+
+static void disown(shim_owned *thing)
+{
+    if (thing->owner == NULL) {
+        return;
+    }
+    if (thing->next != NULL) {
+        thing->next->previous = thing->previous;
+    }
+    if (thing->previous != NULL) {
+        thing->previous->next = thing->next;
+    } else {
+        turns.owned = thing->next;
+    }
+    thing->owner = NULL;
+    thing->next = thing->previous = NULL;
+}
+
+static void give_to(shim_owned *thing, shim_fiber *fiber)
+{
+    if (!is_joint(thing)) {
+        shim_turn_own(thing, fiber);
+    } else {
+        turns.is_joint_unknown = false;
+        shim_turn_own(&turns.joint, fiber);
+    }
+}
+
+/* ---- lending ---- */
+
+static void lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
+{
+    shim_fiber *lender = thing->owner == owner ? owner : NULL;
+    shim_turns_ask.is_left(thing, owner);
+    disown(thing);
+    shim_turn_own(thing, borrower);
+    thing->is_lent = true;
+    thing->lender = lender;
+}
+
+/* Takes the thing from its owner. A borrowed one returns to its lender, unless the lender has ended. */
+static void give_back(shim_owned *thing)
+{
+    shim_fiber *lender = thing->is_lent ? thing->lender : NULL;
+    disown(thing);
+    thing->is_lent = false;
+    thing->lender = NULL;
+    if (lender != NULL) {
+        shim_turn_own(thing, lender);
+    }
+}
+
+static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
+{
+    if (!one->context.is_task || !other->context.is_task || one->context.host == NULL || other->context.host == NULL) {
+        return false;
+    }
+    shim_view first = {0}, second = {0};
+    shim_host.io.request_id(one->context.host, &first);
+    shim_host.io.request_id(other->context.host, &second);
+    return first.length > 0 && first.length == second.length && memcmp(first.bytes, second.bytes, first.length) == 0;
+}
+
+/* The length of a chain of requests that leads_outside follows. */
+enum { STEPS_MAX = 8 };
+
+/* Whether the request waits for a lock that another thread or program holds, or for requests that do. */
+static bool leads_outside(const shim_fiber *fiber, unsigned steps)
+{
+    if (fiber == NULL || fiber->blocked == NULL || steps == 0) {
+        return false;
+    }
+    const waiter *one = waiter_of(fiber->blocked);
+    if (one->thing != NULL) {
+        return leads_outside(owner_of(one->thing), steps - 1);
+    }
+    if (one->lock == NULL) {
+        return false;
+    }
+    for (const shim_blocked *other = turns.queue.first; other != NULL; other = other->next) {
+        const shim_fiber *holder = waiter_of(other)->fiber;
+        if (holder != fiber && shim_turns_hold_lock(holder, one->lock) && leads_outside(holder, steps - 1)) {
+            return true;
+        }
+    }
+    return !shim_turns_hold_lock(NULL, one->lock);
+}
+
+static bool waits_for_session(const shim_fiber *fiber)
+{
+    const waiter *one = fiber->blocked != NULL ? waiter_of(fiber->blocked) : NULL;
+    return one != NULL && one->lock != NULL && one->lock->is_session;
+}
+
+/* Whether the parked owner leaves a thing at rest to the waiter. */
+static bool is_generous(const shim_fiber *owner, const waiter *one)
+{
+    switch (owner->wait_set->purpose) {
+    case SHIM_WAITS_FOR_CLIENT:
+    case SHIM_WAITS_FOR_SESSION:
+        return true;
+    case SHIM_WAITS_FOR_TASKS:
+        if (are_of_one_family(owner, one->fiber)) {
+            return true;
+        }
+        break;
+    case SHIM_WAITS_FOR_TIME:
+        if (owner->is_at_store && one->fiber->has_used_store && !shim_turns_ask.keeps_state(one->thing, owner)) {
+            return true;
+        }
+        break;
+    case SHIM_WAITS_FOR_TURN:
+        if (leads_outside(owner, STEPS_MAX) &&
+            (one->is_overdue || waits_for_session(owner) || !shim_turns_ask.keeps_state(one->thing, owner))) {
+            return true;
+        }
+        break;
+    default:
+        break;
+    }
+    return one->is_overdue && !shim_turns_ask.keeps_state(one->thing, owner);
+}
+
+/* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
+ * request has it. */
+static bool serve(const waiter *one)
+{
+    shim_owned *thing = one->thing;
+    for (;;) {
+        shim_fiber *owner = owner_of(thing);
+        if (owner == NULL) {
+            give_to(thing, one->fiber);
+            return true;
+        }
+        if (owner == one->fiber) {
+            return true;
+        }
+        const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
+        if (owner->phase != SHIM_PHASE_PARKED || !(is_left || is_generous(owner, one)) ||
+            !shim_turns_ask.is_at_rest(thing, owner)) {
+            return false;
+        }
+        if (!is_left) {
+            lend(thing, owner, one->fiber);
+            return true;
+        }
+        shim_turns_ask.is_left(thing, owner);
+        give_back(thing);
+    }
+}
+
+bool shim_turn_is_free(const shim_owned *thing)
+{
+    const shim_fiber *owner = owner_of(thing);
+    return owner == NULL || owner == shim_running ||
+           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_turns_ask.is_at_rest(thing, owner));
+}
+
+/* ---- the queue ---- */
+
+static void enqueue(waiter *one)
+{
+    one->is_queued = true;
+    one->blocked.serial = one->fiber->context.serial;
+    one->fiber->blocked = &one->blocked;
+    shim_queue_add(&turns.queue, &one->blocked);
+}
+
+static void dequeue(waiter *one)
+{
+    if (one->is_queued) {
+        one->is_queued = false;
+        one->fiber->blocked = NULL;
+        shim_queue_remove(&turns.queue, &one->blocked);
+    }
+}
+
+/* Ends the wait of `one`. If the wait has just ended for another reason, both hold: the request keeps what it was given. */
+static void tell(waiter *one, shim_turn turn)
+{
+    one->turn = turn;
+    dequeue(one);
+    if (one->fiber->phase == SHIM_PHASE_PARKED) {
+        shim_wake(one->fiber, SHIM_WOKEN_BY_TURN, 0);
+    }
+}
+
+/* Gives free things to their waiters, in the order of the queue. Walks the whole queue: the end of an owner frees several
+ * things at once. */
+static void pass(void)
+{
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        waiter *one = waiter_of(blocked);
+        next = blocked->next;
+        if (one->thing != NULL && serve(one)) {
+            tell(one, SHIM_TURN_HERE);
+        }
+    }
+}
+
+/* The request is about to wait: gives what it leaves meanwhile to other requests. */
+static void pass_from(const shim_fiber *fiber)
+{
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        waiter *one = waiter_of(blocked);
+        next = blocked->next;
+        if (one->thing != NULL && owner_of(one->thing) == fiber && serve(one)) {
+            tell(one, SHIM_TURN_HERE);
+        }
+    }
+}
+
+/* ---- deadlocks ---- */
+
+static bool is_stuck(const shim_fiber *fiber)
+{
+    return fiber->blocked != NULL && fiber->blocked->is_stuck;
+}
+
+static bool may_get_place(const shim_queue *queue, const shim_places *places)
+{
+    uint32_t lost = 0;
+    for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
+        lost += other->is_stuck && shim_turns_hold_place(waiter_of(other)->fiber, places);
+    }
+    return lost < places->in_use;
+}
+
+static bool may_get_lock(const shim_queue *queue, const waiter *one)
+{
+    const shim_blocked *other = queue->first;
+    while (other != NULL && !(other->is_stuck && waiter_of(other)->fiber != one->fiber &&
+                              shim_turns_hold_lock(waiter_of(other)->fiber, one->lock))) {
+        other = other->next;
+    }
+    return other == NULL;
+}
+
+static bool is_among(const shim_awaited_tasks *tasks, const shim_fiber *fiber)
+{
+    size_t i = 0;
+    while (i < tasks->count && !shim_host.task.is_behind(fiber->context.host, tasks->list[i])) {
+        i++;
+    }
+    return i < tasks->count;
+}
+
+static bool may_see_tasks_settled(const shim_queue *queue, const shim_awaited_tasks *tasks)
+{
+    size_t stuck = 0;
+    for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
+        const shim_fiber *fiber = waiter_of(other)->fiber;
+        stuck += other->is_stuck && fiber->context.is_task && fiber->context.host != NULL && is_among(tasks, fiber);
+    }
+    return tasks->needs_all ? stuck == 0 : stuck < tasks->count;
+}
+
+static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
+{
+    const waiter *one = waiter_of(blocked);
+    if (one->tasks != NULL) {
+        return may_see_tasks_settled(queue, one->tasks);
+    }
+    if (one->lock != NULL) {
+        return may_get_lock(queue, one);
+    }
+    return one->thing != NULL ? !is_stuck(owner_of(one->thing)) : may_get_place(queue, one->places);
+}
+
+static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
+{
+    (void)queue;
+    const waiter *one = waiter_of(blocked);
+    const shim_fiber *owner = one->thing != NULL ? owner_of(one->thing) : NULL;
+    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_turns_ask.is_at_rest(one->thing, owner);
+}
+
+static void lend_to(const waiter *one)
+{
+    shim_fiber *owner = owner_of(one->thing);
+    if (one->thing->is_lent && one->thing->owner == owner) {
+        shim_turns_ask.is_left(one->thing, owner);
+        give_back(one->thing);
+        owner = owner_of(one->thing);
+    }
+    if (owner == NULL) {
+        give_to(one->thing, one->fiber);
+    } else if (owner != one->fiber) {
+        lend(one->thing, owner, one->fiber);
+    }
+}
+
+/* Resolves the deadlock, if any, that the request closed when it joined the queue. */
+static void untie(waiter *latest)
+{
+    static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
+    while (latest->is_queued) {
+        const shim_decision decision = shim_graph_decide(&turns.queue, &latest->blocked, &ask);
+        if (decision.way == SHIM_WAY_OUT_NONE) {
+            return;
+        }
+        waiter *who = waiter_of(decision.who);
+        if (decision.way == SHIM_WAY_OUT_LEND) {
+            lend_to(who);
+        }
+        tell(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_TURN_HERE : SHIM_TURN_REFUSED);
+    }
+}
+
+/* ---- waiting ---- */
+
+static void count(int64_t since)
+{
+    if (shim_current->owner != NULL) {
+        shim_host.worker.waited_for_connection(shim_current->owner, (uint64_t)((shim_now() - since) / 1000));
+    }
+}
+
+static bool is_past_limit(int64_t now)
+{
+    const int64_t limit = shim_timer_deadline();
+    return limit > 0 && now >= limit;
+}
+
+static int64_t overdue_at(int64_t now)
+{
+    const int64_t limit = shim_timer_deadline();
+    const int64_t half = limit > now ? (limit - now) / 2 : PATIENCE_NS;
+    return now + (limit > 0 && half < PATIENCE_NS ? half : PATIENCE_NS);
+}
+
+/* Parks until its turn, or another end of its wait. Once overdue, it may borrow. Returns false if it could not park. */
+static bool park(waiter *own, int64_t since)
+{
+    shim_wait_set set = {
+        .awaits_turn = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_FOR_TURN};
+    for (;;) {
+        const shim_woken_by by = shim_park(&set).by;
+        if (by != SHIM_WOKEN_BY_TIME || !own->is_queued || set.deadline == 0 || is_past_limit(shim_now())) {
+            return by != SHIM_NEVER_PARKED;
+        }
+        own->is_overdue = true;
+        set.deadline = 0;
+        if (serve(own)) {
+            own->turn = SHIM_TURN_HERE;
+            return true;
+        }
+    }
+}
+
+static shim_turn wait_for(waiter *own)
+{
+    if (shim_is_cancelled()) {
+        return SHIM_TURN_OVER;
+    }
+    if (!shim_fiber_may_park()) {
+        return SHIM_TURN_STUCK;
+    }
+    const int64_t since = shim_now();
+    own->blocked.may_be_refused = true;
+    own->turn = SHIM_TURN_OVER;
+    enqueue(own);
+    untie(own);
+    const bool has_waited = !own->is_queued || park(own, since);
+    dequeue(own);
+    if (!has_waited) {
+        return SHIM_TURN_STUCK;
+    }
+    if (own->thing != NULL && own->turn != SHIM_TURN_REFUSED) {
+        count(since);
+    }
+    return own->turn;
+}
+
+shim_turn shim_turn_take(shim_owned *thing)
+{
+    waiter own = {.fiber = shim_running, .thing = thing};
+    const bool is_here = turn_is_here(thing) || serve(&own);
+    const shim_turn turn = is_here ? SHIM_TURN_HERE : wait_for(&own);
+    if (thing->is_unknown && is_joint(thing)) {
+        turns.is_joint_unknown = true;
+    }
+    return turn;
+}
+
+shim_turn shim_turn_take_place(shim_places *places)
+{
+    if (places->in_use < places->max) {
+        places->in_use++;
+        return SHIM_TURN_HERE;
+    }
+    return wait_for(&(waiter){.fiber = shim_running, .places = places});
+}
+
+void shim_turn_give_place(shim_places *places)
+{
+    shim_blocked *blocked = turns.queue.first;
+    while (blocked != NULL && waiter_of(blocked)->places != places) {
+        blocked = blocked->next;
+    }
+    if (blocked != NULL) {
+        tell(waiter_of(blocked), SHIM_TURN_HERE);
+    } else {
+        places->in_use--;
+    }
+}
+
+/* A request that polls for a lock of another thread delays requests that need what it has not lent: pause briefly. */
+#define LOCK_PAUSE_MAX_NS INT64_C(4000000)
+
+/* No event reports that another program has released a lock: the caller retries after each pause. */
+shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
+                                  shim_completion *completion)
+{
+    if (!shim_fiber_may_park()) {
+        return SHIM_TURN_STUCK;
+    }
+    waiter own = {
+        .fiber = shim_running, .lock = lock, .blocked = {.may_be_refused = may_be_refused}, .turn = SHIM_TURN_HERE};
+    enqueue(&own);
+    untie(&own);
+    shim_woken_by by = SHIM_WOKEN_BY_TURN;
+    if (own.is_queued) {
+        shim_pause_lengthen(pause);
+        *pause = *pause < LOCK_PAUSE_MAX_NS ? *pause : LOCK_PAUSE_MAX_NS;
+        by = shim_park(&(shim_wait_set){.awaits_turn = true,
+                                        .completions = &completion,
+                                        .completion_count = completion != NULL,
+                                        .deadline = shim_now() + *pause,
+                                        .purpose = SHIM_WAITS_FOR_TURN})
+                 .by;
+    }
+    dequeue(&own);
+    return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
+}
+
+/* An await of more tasks takes no part in the search for deadlocks. */
+enum { AWAITED_MAX = 256 };
+
+shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)
+{
+    if (tasks->count > AWAITED_MAX || !shim_fiber_may_park() || shim_is_cancelled()) {
+        return shim_park(set).by;
+    }
+    waiter own = {.fiber = shim_running, .tasks = tasks, .blocked = {.may_be_refused = true}, .turn = SHIM_TURN_HERE};
+    shim_wait_set queued = *set;
+    queued.awaits_turn = true;
+    enqueue(&own);
+    untie(&own);
+    const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_TURN;
+    dequeue(&own);
+    return by;
+}
+
+/* ---- the end of an ownership ---- */
+
+void shim_turn_give(shim_owned *thing)
+{
+    give_back(thing);
+    pass();
+}
+
+void shim_turn_forget(shim_owned *thing)
+{
+    disown(thing);
+    thing->is_lent = false;
+    thing->lender = NULL;
+    shim_blocked *next = NULL;
+    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+        next = blocked->next;
+        if (waiter_of(blocked)->thing == thing) {
+            tell(waiter_of(blocked), SHIM_TURN_GONE);
+        }
+    }
+}
+
+static void end(const shim_fiber *fiber, bool with_leases)
+{
+    shim_owned *next = NULL;
+    bool had_any = false;
+    for (shim_owned *thing = turns.owned; thing != NULL; thing = next) {
+        next = thing->next;
+        if (thing->lender == fiber) {
+            thing->lender = NULL;
+        }
+        if (thing->owner == fiber && (with_leases || !thing->is_leased || thing->is_passed_on)) {
+            give_back(thing);
+            had_any = true;
+        }
+    }
+    if (had_any) {
+        pass();
+    }
+}
+
+void shim_turns_end(const shim_fiber *fiber)
+{
+    end(fiber, true);
+}
+
+void shim_turns_release(const shim_fiber *fiber)
+{
+    end(fiber, false);
+}
+
+void shim_turns_forget(void)
+{
+    while (turns.owned != NULL) {
+        disown(turns.owned);
+    }
+    turns.queue = (shim_queue){0};
+}
+
+void shim_turns_install(void)
+{
+    shim_fiber_parks = pass_from;
+    shim_fiber_is_lost = shim_turns_end;
+}

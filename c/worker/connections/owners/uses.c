@@ -1,0 +1,152 @@
+/* Uses; see owners.h for their invariants. */
+#include "compat.h"
+#include "worker/connections/owners/owners.h"
+
+#include <stdlib.h>
+
+struct shim_use {
+    shim_owned *thing;
+    /* The stack, and the position on it. */
+    zend_fiber_context *stack;
+    const char *position;
+    /* The next outer use on the same stack. */
+    struct shim_use *outer;
+    /* Links of the list of the thread's uses. */
+    struct shim_use *next;
+    struct shim_use *previous;
+};
+
+/* The slot for the innermost use in the contexts of stacks. */
+static int place = -1;
+
+int shim_uses_place(void)
+{
+    return place;
+}
+
+static __thread shim_use *all;
+
+static void ignore(shim_owned *thing)
+{
+    (void)thing;
+}
+
+void (*shim_use_is_over)(shim_owned *used_thing) = ignore;
+
+static shim_use *innermost_of(const zend_fiber_context *stack)
+{
+    return stack->reserved[place];
+}
+
+/* Removes the innermost use from its stack, and ends it. */
+static void take_off(zend_fiber_context *stack, bool was_skipped)
+{
+    shim_use *use = innermost_of(stack);
+    shim_owned *thing = use->thing;
+    stack->reserved[place] = use->outer;
+    if (use->next != NULL) {
+        use->next->previous = use->previous;
+    }
+    if (use->previous != NULL) {
+        use->previous->next = use->next;
+    } else {
+        all = use->next;
+    }
+    free(use);
+    if (thing != NULL) {
+        thing->uses--;
+        thing->is_broken = thing->is_broken || was_skipped;
+        shim_use_is_over(thing);
+    }
+}
+
+/* Ends the uses below `position`, which bailouts have skipped: stacks grow downwards, so no call in progress is below the
+ * running function. */
+static void mend(zend_fiber_context *stack, const char *position)
+{
+    while (innermost_of(stack) != NULL && innermost_of(stack)->position < position) {
+        take_off(stack, true);
+    }
+}
+
+zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
+{
+    zend_fiber_context *stack = EG(current_fiber_context);
+    const char *position = __builtin_frame_address(0);
+    mend(stack, position);
+    shim_use *use = malloc(sizeof(*use));
+    if (use == NULL) {
+        return NULL;
+    }
+    *use = (shim_use){
+        .thing = thing,
+        .stack = stack,
+        .position = position,
+        .outer = innermost_of(stack),
+        .next = all,
+    };
+    if (all != NULL) {
+        all->previous = use;
+    }
+    all = use;
+    stack->reserved[place] = use;
+    if (thing != NULL) {
+        thing->uses++;
+    }
+    return use;
+}
+
+void shim_use_end(shim_use *use)
+{
+    zend_fiber_context *stack = EG(current_fiber_context);
+    bool is_last = false;
+    while (!is_last && innermost_of(stack) != NULL) {
+        is_last = innermost_of(stack) == use;
+        take_off(stack, !is_last);
+    }
+}
+
+shim_owned *shim_use_here(void)
+{
+    const shim_use *use = place >= 0 && EG(current_fiber_context) != NULL ? innermost_of(EG(current_fiber_context)) : NULL;
+    return use != NULL ? use->thing : NULL;
+}
+
+zend_never_inline void shim_uses_mend(void)
+{
+    mend(EG(current_fiber_context), __builtin_frame_address(0));
+}
+
+void shim_uses_forget(void)
+{
+    while (all != NULL) {
+        shim_use *use = all;
+        shim_owned *thing = use->thing;
+        all = use->next;
+        if (all != NULL) {
+            all->previous = NULL;
+        }
+        free(use);
+        if (thing != NULL) {
+            thing->uses--;
+            shim_use_is_over(thing);
+        }
+    }
+}
+
+/* Ends the uses of a stack that is being freed: its calls will not return. */
+static void end_stack(zend_fiber_context *stack)
+{
+    while (innermost_of(stack) != NULL) {
+        take_off(stack, true);
+    }
+}
+
+bool shim_uses_install(void)
+{
+    place = zend_get_resource_handle("svc connections");
+    if (place >= 0) {
+        zend_observer_fiber_destroy_register(end_stack);
+    }
+    return place >= 0;
+}

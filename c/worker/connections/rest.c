@@ -1,0 +1,263 @@
+/* Whether a connection is at rest, what state a request has left in its session, and the records of its calls.
+ *
+ * The structs of the extensions and of their libraries show whether something is under way; the server is not asked.
+ * Anything invisible counts as under way: a connection of an unknown driver is at rest while it has no executed statement.
+ *
+ * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
+ * find (statements.c). A connection with such state is lent only if the wait of its owner may depend on the borrower
+ * (worker/connections/owners/turns.c). The figures of the owner's last statement are saved when a connection is lent
+ * (figures.c, figures.c). */
+#include "compat.h"
+#include "php/context/context.h"
+#include "worker/connections/connections.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
+
+#include <dlfcn.h>
+
+/* ---- libraries ---- */
+
+/* PGTransactionStatusType of libpq. */
+enum { PG_IDLE = 0, PG_LOST = 4 };
+
+static int (*pg_status)(const void *connection);
+
+static bool is_pg_at_rest(const void *connection)
+{
+    if (connection == NULL) {
+        return true;
+    }
+    const int status = pg_status != NULL ? pg_status(connection) : -1;
+    return status == PG_IDLE || status == PG_LOST;
+}
+
+/* ---- kinds ---- */
+
+static bool is_executed_statement(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL &&
+           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
+           shim_pdo_has_result(one->object);
+}
+
+static bool is_pdo_at_rest(shim_connection *connection)
+{
+    void *library = shim_pdo_library_connection(connection->object);
+    const char *driver = shim_pdo_driver(connection->object);
+    if (library == NULL || driver == NULL) {
+        return true;
+    }
+    if (strcmp(driver, "pgsql") == 0) {
+        return is_pg_at_rest(library);
+    }
+    if (shim_pdo_in_transaction(connection->object)) {
+        return false;
+    }
+    return strcmp(driver, "mysql") == 0    ? shim_mysqlnd_is_idle(library)
+           : strcmp(driver, "sqlite") == 0 ? !shim_sqlite_is_busy(shim_pdo_sqlite(connection->object))
+                                           : shim_connection_which(is_executed_statement, connection) == NULL;
+}
+
+/* libpq's connection is the first member of the extension's struct. */
+static bool is_pgsql_at_rest(const zend_object *object)
+{
+    return is_pg_at_rest(*(void *const *)((const char *)object - object->handlers->offset));
+}
+
+bool shim_connection_is_at_rest(shim_connection *connection)
+{
+    if (connection->owned.uses > 0 || connection->held > 0) {
+        return false;
+    }
+    if (connection->object == NULL) {
+        return true;
+    }
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return is_pdo_at_rest(connection);
+    case SHIM_KIND_MYSQLI:
+        return shim_mysqli_is_idle(connection->object) &&
+               (!shim_mysqli_is_open(connection->object) || !shim_mysqli_in_transaction(connection->object));
+    case SHIM_KIND_PGSQL:
+        return is_pgsql_at_rest(connection->object);
+    case SHIM_KIND_SQLITE: {
+        void *const database = shim_sqlite_of(connection->object);
+        return !shim_sqlite_in_transaction(database) && !shim_sqlite_is_busy(database);
+    }
+    case SHIM_KIND_REDIS:
+    case SHIM_KIND_REDIS_ARRAY:
+    case SHIM_KIND_REDIS_CLUSTER:
+    case SHIM_KIND_REDIS_SENTINEL:
+    case SHIM_KIND_MEMCACHED:
+        return !connection->is_watching && !connection->is_subscribed && !connection->is_in_block;
+    default:
+        return false;
+    }
+}
+
+static bool has_session(const shim_connection *root)
+{
+    return root->kind == SHIM_KIND_PDO || root->kind == SHIM_KIND_MYSQLI || root->kind == SHIM_KIND_PGSQL ||
+           root->kind == SHIM_KIND_SQLITE;
+}
+
+/* ---- things, which may represent several connections ---- */
+
+typedef struct part {
+    const shim_owned *thing;
+    const shim_fiber *owner;
+} part;
+
+/* Whether the connection, as far as the owner uses it, belongs to the thing. */
+static bool is_part(const shim_connection *one, const part *of)
+{
+    if (!shim_kind_is_connection(one->kind)) {
+        return false;
+    }
+    const shim_owned *thing = shim_connection_thing((shim_connection *)one);
+    return thing == of->thing || (of->thing == shim_turn_joint() && one->user == of->owner && thing->owner == NULL &&
+                                  !thing->is_leased && !thing->is_apart);
+}
+
+static bool is_restless(const shim_connection *one, const void *of)
+{
+    if (!is_part(one, of)) {
+        return false;
+    }
+    /* Only a single connection can be lent: others on the same socket would write into its exchange. */
+    const bool may_be_one_of_several =
+        one->may_share_socket || (!shim_kind_is_store(one->kind) && shim_socket_is_shared(&one->owned));
+    return may_be_one_of_several || !shim_connection_is_at_rest((shim_connection *)one);
+}
+
+static bool is_stateful(const shim_connection *one, const void *of)
+{
+    const part *part = of;
+    return one->stateful_for == part->owner->context.serial && is_part(one, part);
+}
+
+static bool is_left_by(const shim_connection *one, const void *of)
+{
+    const part *part = of;
+    return one->user == part->owner && is_part(one, part);
+}
+
+static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
+{
+    const part of = {.thing = thing, .owner = owner};
+    return !thing->is_unknown && !(thing == shim_turn_joint() && shim_turns_joint_is_unknown()) &&
+           shim_connection_which(is_restless, &of) == NULL;
+}
+
+static bool keeps_state(const shim_owned *thing, const shim_fiber *owner)
+{
+    const part of = {.thing = thing, .owner = owner};
+    return shim_connection_which(is_stateful, &of) != NULL;
+}
+
+static void is_left(const shim_owned *thing, const shim_fiber *owner)
+{
+    const part of = {.thing = thing, .owner = owner};
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_left_by, &of)) != NULL;) {
+        one->user = NULL;
+        if (has_session(one)) {
+            shim_figures_put_aside(one, owner);
+        }
+    }
+}
+
+/* ---- calls ---- */
+
+/* Locks of the boot script are kept: they may guard the worker as a whole. */
+static void note_locks(shim_connection *root, unsigned effects)
+{
+    if ((effects & SHIM_LEAVES_LOCK) == 0 || root->keeps_locks || root->kind == SHIM_KIND_SQLITE) {
+        return;
+    }
+    const uint64_t request = shim_running != NULL ? shim_running->context.serial : SHIM_SEVERAL;
+    root->keeps_locks = root->locked_by == 0 && !shim_own_worker.serving && shim_own_worker.requests == 0;
+    if (!root->keeps_locks) {
+        root->locked_by = root->locked_by == 0 || root->locked_by == request ? request : SHIM_SEVERAL;
+    }
+}
+
+void shim_rest_note_locks(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data)
+{
+    if (has_session(root)) {
+        note_locks(root, shim_statement_effects(root, subject, execute_data, true));
+    }
+}
+
+bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execute_data *execute_data)
+{
+    shim_fiber *fiber = shim_running;
+    if (shim_kind_is_store(root->kind) && fiber != NULL) {
+        fiber->has_used_store = fiber->is_at_store = true;
+    }
+    if (!has_session(root) || shim_connection_is_in_own_call(root)) {
+        return true;
+    }
+    const unsigned effects = shim_statement_effects(root, subject, execute_data, false);
+    note_locks(root, effects);
+    if (fiber == NULL) {
+        return true;
+    }
+    fiber->is_at_store = false;
+    if (!shim_last_id_is_there(root, effects)) {
+        shim_busy_error_throw("The last ID of this connection belongs to another request, which has used it while this one "
+                              "waited; read the ID before you wait, or use INSERT … RETURNING");
+        return false;
+    }
+    root->stateful_for = (effects & SHIM_LEAVES_STATE) != 0 ? fiber->context.serial : root->stateful_for;
+    root->identified_for = (effects & SHIM_LEAVES_ID) != 0 ? fiber->context.serial : root->identified_for;
+    return true;
+}
+
+/* ---- rows ---- */
+
+static bool is_method(const zend_execute_data *execute_data, const char *name)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
+}
+
+void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result)
+{
+    shim_connection *statement =
+        Z_TYPE(EX(This)) == IS_OBJECT ? shim_connection_find(Z_OBJ(EX(This))) : NULL;
+    if (statement == NULL || statement->kind != SHIM_KIND_PDO_STATEMENT) {
+        return;
+    }
+    if (is_method(execute_data, "fetch") || is_method(execute_data, "fetchobject")) {
+        statement->fetched = Z_TYPE_P(result) == IS_FALSE ? 0 : statement->fetched + 1;
+    } else if (is_method(execute_data, "fetchcolumn")) {
+        statement->fetched++;
+    } else if (is_method(execute_data, "execute") || is_method(execute_data, "fetchall") ||
+               is_method(execute_data, "closecursor") || is_method(execute_data, "nextrowset")) {
+        statement->fetched = 0;
+    }
+    statement->fetched_by = shim_running_serial();
+}
+
+/* Whether the request has fetched some rows of a result, but not all, or something else is under way on its connection.
+ * Drivers that do not know the number of rows report 0. */
+static bool is_in_the_middle(const shim_connection *one, const void *fiber)
+{
+    if (one->kind == SHIM_KIND_PDO_STATEMENT && one->object != NULL && one->fetched > 0 &&
+        shim_pdo_has_result(one->object)) {
+        return one->fetched_by == ((const shim_fiber *)fiber)->context.serial &&
+               one->fetched < shim_pdo_row_count(one->object);
+    }
+    return one->user == fiber && shim_kind_is_connection(one->kind) && !one->owned.is_leased &&
+           !shim_connection_is_at_rest((shim_connection *)one);
+}
+
+bool shim_rest_is_broken(const shim_fiber *fiber)
+{
+    return shim_connection_which(is_in_the_middle, fiber) != NULL;
+}
+
+void shim_rest_install(void)
+{
+    pg_status = (int (*)(const void *))dlsym(RTLD_DEFAULT, "PQtransactionStatus");
+    shim_turns_ask = (shim_thing_questions){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
+}

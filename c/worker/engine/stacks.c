@@ -1,0 +1,451 @@
+/* Engine variables of a thread that belong to a stack; see stacks.h. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/engine/engine.h"
+#include "worker/engine/engine.h"
+
+#include <ext/standard/php_array.h>
+#include <zend_compile.h>
+#include <zend_globals.h>
+#include <zend_language_scanner.h>
+
+/* Parts of extensions' structs. A saved block stores them back to back. */
+enum { PARTS_MAX = 16, BLOCK_MAX = 512 };
+
+static struct {
+    ts_rsrc_id structure;
+    size_t offset;
+    size_t size;
+} parts[PARTS_MAX];
+static size_t part_count;
+static size_t block_size;
+
+/* The engine's own variables. */
+typedef struct calls {
+    /* The family of usort() */
+    zend_fcall_info compare;
+    zend_fcall_info_cache compare_cache;
+    /* serialize(), unserialize() */
+    unsigned serialize_lock;
+    __typeof__(BG(serialize)) serialize;
+    __typeof__(BG(unserialize)) unserialize;
+    /* Constructors that turn warnings into exceptions */
+    zend_error_handling_t error_handling;
+    zend_class_entry *exception_class;
+    /* The linking of a class, whose errors may be cached with it */
+    bool record_errors;
+    uint32_t error_count;
+    __typeof__(EG(errors)) errors;
+    /* Attributes */
+    zend_string *filename_override;
+    zend_long lineno_override;
+    /* Stream wrappers of scripts */
+    const char *opened;
+    bool in_user_include;
+} calls;
+
+/* The members of the compiler and the linker. Members that are not listed belong to the thread, such as the tables of
+ * classes, or have no value while a script runs. */
+#define COMPILER_MEMBERS(DO) \
+    DO(loop_var_stack) DO(active_class_entry) DO(compiled_filename) DO(zend_lineno) DO(active_op_array) DO(in_compilation) \
+    DO(skip_shebang) DO(increment_lineno) DO(encoding_declared) DO(doc_comment) DO(extra_fn_flags) DO(compiler_options) \
+    DO(context) DO(file_context) DO(ast) DO(ast_arena) DO(delayed_oplines_stack) DO(short_circuiting_opnums) \
+    DO(memoized_exprs) DO(memoize_mode) DO(current_linking_class)
+
+#define DECLARE_MEMBER(member) __typeof__(CG(member)) member;
+#define READ_MEMBER(member) to->member = CG(member);
+#define WRITE_MEMBER(member) CG(member) = from->member;
+
+typedef struct compilation {
+    COMPILER_MEMBERS(DECLARE_MEMBER)
+    zend_php_scanner_globals scanner;
+} compilation;
+
+typedef struct shim_saved {
+    /* Whether no call is in progress: `calls` and `block` have no value. */
+    bool is_at_rest;
+    calls calls;
+    /* NULL until the stack is left while it loads code. */
+    compilation *compilation;
+    bool is_compiling;
+    char block[];
+} shim_saved;
+
+/* The slot in which contexts keep their record. */
+static int place = -1;
+
+static __thread shim_stack own;
+static __thread shim_stack *first;
+static __thread size_t script_fibers;
+/* A placeholder for a record that could not be allocated. */
+static __thread shim_stack spare;
+
+static void ignore(const shim_stack *lost_stack)
+{
+    (void)lost_stack;
+}
+
+void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack) = ignore;
+
+static const calls no_calls = {.lineno_override = -1};
+
+#define SCANNER TSRMG_BULK(language_scanner_globals_id, zend_php_scanner_globals *)
+
+/* ---- the variables of the thread ---- */
+
+static void read_calls(calls *calls)
+{
+    calls->compare = BG(user_compare_fci);
+    calls->compare_cache = BG(user_compare_fci_cache);
+    calls->serialize_lock = BG(serialize_lock);
+    calls->serialize = BG(serialize);
+    calls->unserialize = BG(unserialize);
+    calls->error_handling = EG(error_handling);
+    calls->exception_class = EG(exception_class);
+    calls->record_errors = EG(record_errors);
+    calls->error_count = SHIM_RECORDED_ERRORS();
+    calls->errors = EG(errors);
+    calls->filename_override = EG(filename_override);
+    calls->lineno_override = EG(lineno_override);
+    calls->opened = FG(user_stream_current_filename);
+    calls->in_user_include = PG(in_user_include);
+}
+
+static void write_calls(const calls *calls)
+{
+    BG(user_compare_fci) = calls->compare;
+    BG(user_compare_fci_cache) = calls->compare_cache;
+    BG(serialize_lock) = calls->serialize_lock;
+    BG(serialize) = calls->serialize;
+    BG(unserialize) = calls->unserialize;
+    EG(error_handling) = calls->error_handling;
+    EG(exception_class) = calls->exception_class;
+    EG(record_errors) = calls->record_errors;
+    SHIM_SET_RECORDED_ERRORS(calls->error_count);
+    EG(errors) = calls->errors;
+    EG(filename_override) = calls->filename_override;
+    EG(lineno_override) = calls->lineno_override;
+    FG(user_stream_current_filename) = calls->opened;
+    PG(in_user_include) = calls->in_user_include;
+}
+
+static void read_compilation(compilation *to)
+{
+    COMPILER_MEMBERS(READ_MEMBER)
+    to->scanner = *SCANNER;
+}
+
+static void write_compilation(const compilation *from)
+{
+    COMPILER_MEMBERS(WRITE_MEMBER)
+    *SCANNER = from->scanner;
+}
+
+/* Resets the compiler to its state between two compilations, with empty buffers. */
+static void stop_compiling(void)
+{
+    compilation none = {0};
+    none.compiler_options = CG(compiler_options);
+    none.loop_var_stack.size = CG(loop_var_stack).size;
+    none.delayed_oplines_stack.size = CG(delayed_oplines_stack).size;
+    none.short_circuiting_opnums.size = CG(short_circuiting_opnums).size;
+    none.scanner.state_stack.size = SCANNER->state_stack.size;
+    none.scanner.nest_location_stack.size = SCANNER->nest_location_stack.size;
+    write_compilation(&none);
+}
+
+/* Frees the compiler's buffers. */
+static void end_compiling(void)
+{
+    zend_stack_destroy(&CG(loop_var_stack));
+    zend_stack_destroy(&CG(delayed_oplines_stack));
+    zend_stack_destroy(&CG(short_circuiting_opnums));
+    zend_stack_destroy(&SCANNER->state_stack);
+    zend_stack_destroy(&SCANNER->nest_location_stack);
+    zend_ptr_stack_destroy(&SCANNER->heredoc_label_stack);
+}
+
+static char *part_at(size_t index)
+{
+    return TSRMG_BULK_STATIC(parts[index].structure, char *) + parts[index].offset;
+}
+
+static void read_parts(char *block)
+{
+    for (size_t i = 0; i < part_count; i++) {
+        memcpy(block, part_at(i), parts[i].size);
+        block += parts[i].size;
+    }
+}
+
+static void write_parts(const char *block)
+{
+    for (size_t i = 0; i < part_count; i++) {
+        memcpy(part_at(i), block, parts[i].size);
+        block += parts[i].size;
+    }
+}
+
+static const char no_parts[BLOCK_MAX];
+
+/* Whether no call is in progress on the running stack. Most switches are between such stacks, and copy nothing. */
+static bool are_at_rest(void)
+{
+    if (BG(user_compare_fci).size != 0 || BG(serialize_lock) != 0 || BG(serialize).level != 0 || BG(unserialize).level != 0 ||
+        EG(error_handling) != EH_NORMAL || EG(record_errors) || SHIM_RECORDED_ERRORS() != 0 || EG(filename_override) != NULL ||
+        EG(lineno_override) != -1 || FG(user_stream_current_filename) != NULL || PG(in_user_include)) {
+        return false;
+    }
+    for (size_t i = 0; i < part_count; i++) {
+        if (memcmp(part_at(i), no_parts, parts[i].size) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- records ---- */
+
+static shim_saved *new_saved(void)
+{
+    shim_saved *saved = calloc(1, sizeof(*saved) + block_size);
+    if (saved != NULL) {
+        saved->is_at_rest = true;
+    }
+    return saved;
+}
+
+static void free_saved(shim_stack *stack)
+{
+    if (stack->saved != NULL) {
+        free(stack->saved->compilation);
+        free(stack->saved);
+        stack->saved = NULL;
+    }
+}
+
+shim_stack *shim_stack_of(const zend_fiber_context *context)
+{
+    return context == EG(main_fiber_context) ? &own : context->reserved[place];
+}
+
+shim_stack *shim_stack_now(void)
+{
+    const zend_fiber_context *context = EG(current_fiber_context);
+    shim_stack *stack = context != NULL && place >= 0 ? shim_stack_of(context) : &own;
+    return stack != NULL ? stack : &spare;
+}
+
+shim_stack *shim_stack_first(void)
+{
+    return first;
+}
+
+size_t shim_stacks_of_scripts(void)
+{
+    return script_fibers;
+}
+
+static void begin_stack(zend_fiber_context *context)
+{
+    shim_stack *stack = calloc(1, sizeof(*stack));
+    context->reserved[place] = stack;
+    if (stack == NULL) {
+        return;
+    }
+    stack->context = context;
+    script_fibers += context->kind == zend_ce_fiber;
+    stack->saved = new_saved();
+    stack->next = first;
+    if (first != NULL) {
+        first->previous = stack;
+    }
+    first = stack;
+}
+
+static void take_out(shim_stack *stack)
+{
+    if (stack->next != NULL) {
+        stack->next->previous = stack->previous;
+    }
+    if (stack->previous != NULL) {
+        stack->previous->next = stack->next;
+    } else {
+        first = stack->next;
+    }
+    free_saved(stack);
+    free(stack);
+}
+
+static void end_stack(zend_fiber_context *context)
+{
+    shim_stack *stack = context->reserved[place];
+    context->reserved[place] = NULL;
+    if (stack == NULL) {
+        return;
+    }
+    if (stack->loads > 0) {
+        shim_stack_is_lost_in_load(stack);
+    }
+    script_fibers -= context->kind == zend_ce_fiber;
+    take_out(stack);
+}
+
+void shim_stacks_forget(void)
+{
+    while (first != NULL) {
+        take_out(first);
+    }
+    script_fibers = 0;
+    free_saved(&own);
+    own = (shim_stack){0};
+}
+
+zend_fiber *shim_stack_suspended(const shim_stack *stack)
+{
+    zend_fiber_context *context = stack->context;
+    if (context->kind != zend_ce_fiber || context->status != ZEND_FIBER_STATUS_SUSPENDED) {
+        return NULL;
+    }
+    zend_fiber *suspended = zend_fiber_from_context(context);
+    return suspended->caller == NULL ? suspended : NULL;
+}
+
+void shim_stack_drop(zend_fiber *suspended)
+{
+    suspended->context.cleanup = NULL;
+    zend_fiber_destroy_context(&suspended->context);
+    suspended->context.status = ZEND_FIBER_STATUS_DEAD;
+}
+
+static bool is_there(const void *handler)
+{
+    int i = 0;
+    while (i < OG(handlers).top && ((const void **)OG(handlers).elements)[i] != handler) {
+        i++;
+    }
+    return i < OG(handlers).top;
+}
+
+/* Drops suspended fibers whose output handler no longer exists. A script that uses output buffers while a callback runs
+ * ends with a fatal error (php_output_lock_error()), which frees all handlers. So does a lack of memory. */
+void shim_stacks_drop_without_output(void)
+{
+    shim_stack *next = NULL;
+    for (shim_stack *stack = first; stack != NULL; stack = next) {
+        next = stack->next;
+        zend_fiber *suspended = stack->output != NULL ? shim_stack_suspended(stack) : NULL;
+        if (suspended != NULL && !is_there(stack->output)) {
+            shim_stack_drop(suspended);
+        }
+    }
+}
+
+/* ---- switches ---- */
+
+static void save_compilation(shim_saved *saved)
+{
+    if (saved->compilation == NULL) {
+        saved->compilation = malloc(sizeof(*saved->compilation));
+    }
+    if (saved->compilation != NULL) {
+        read_compilation(saved->compilation);
+        saved->is_compiling = true;
+        stop_compiling();
+    }
+}
+
+static void note_output(shim_stack *stack)
+{
+    if (OG(running) == NULL || stack->output_before != OG(running)) {
+        stack->output = OG(running);
+    }
+}
+
+static void leave_stack(shim_stack *stack, bool is_at_rest)
+{
+    note_output(stack);
+    stack->left_by = shim_current != NULL ? shim_current->serial : 0;
+    stack->descent = shim_descent_here();
+    if (stack->saved == NULL) {
+        stack->saved = new_saved();
+    }
+    if (stack->saved == NULL) {
+        return;
+    }
+    stack->saved->is_at_rest = is_at_rest;
+    if (!is_at_rest) {
+        read_calls(&stack->saved->calls);
+        read_parts(stack->saved->block);
+    }
+    if (stack->loads > 0) {
+        save_compilation(stack->saved);
+    }
+}
+
+/* `is_at_rest` is the state of the stack that has been running until now. */
+static void enter_stack(shim_stack *stack, bool is_at_rest)
+{
+    stack->output_before = OG(running);
+    shim_descent_return_to(stack->descent);
+    if (stack->saved == NULL) {
+        return;
+    }
+    if (!stack->saved->is_at_rest) {
+        write_calls(&stack->saved->calls);
+        write_parts(stack->saved->block);
+    } else if (!is_at_rest) {
+        write_calls(&no_calls);
+        write_parts(no_parts);
+    }
+    if (stack->saved->is_compiling) {
+        stack->saved->is_compiling = false;
+        end_compiling();
+        write_compilation(stack->saved->compilation);
+    }
+}
+
+static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
+{
+    shim_stack *left = shim_stack_of(from);
+    shim_stack *entered = shim_stack_of(to);
+    const bool is_at_rest = are_at_rest();
+    if (left != NULL) {
+        leave_stack(left, is_at_rest);
+    }
+    if (entered == NULL) {
+        spare = (shim_stack){0};
+        entered = &spare;
+    }
+    enter_stack(entered, is_at_rest);
+}
+
+void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size)
+{
+    if (part_count == PARTS_MAX || block_size + size > BLOCK_MAX) {
+        return;
+    }
+    parts[part_count].structure = structure;
+    parts[part_count].offset = offset;
+    parts[part_count++].size = size;
+    block_size += size;
+}
+
+int shim_stacks_place(void)
+{
+    if (place < 0) {
+        place = zend_get_resource_handle("svc");
+    }
+    return place;
+}
+
+bool shim_stacks_install(void)
+{
+    if (shim_stacks_place() < 0) {
+        return false;
+    }
+    zend_observer_fiber_init_register(begin_stack);
+    zend_observer_fiber_switch_register(change_stack);
+    zend_observer_fiber_destroy_register(end_stack);
+    return true;
+}

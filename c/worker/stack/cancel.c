@@ -1,0 +1,63 @@
+/* Cancelled tasks, on the thread that runs them.
+ *
+ * The host knows which tasks are cancelled; here, each task finds out for itself. A task that executes instructions is
+ * interrupted (async/task/running.c), a parked one is woken, and one inside a call finds out when it parks or executes
+ * instructions again. */
+#include "compat.h"
+#include "php/context/context.h"
+#include "php/libc/libc.h"
+#include "shim.h"
+#include "worker/stack/stack.h"
+
+/* The parked tasks of this thread. */
+static __thread shim_fiber *parked;
+
+static bool notice(shim_context *context)
+{
+    if (!context->is_cancelled && context->owner != NULL && shim_host.task.is_cancelled(context->owner)) {
+        context->is_cancelled = true;
+        context->cancelled_at = shim_now();
+    }
+    return context->is_cancelled;
+}
+
+void (*shim_throw_cancelled)(void);
+
+bool shim_is_cancelled(void)
+{
+    return shim_current != NULL && shim_current->is_task && notice(shim_current);
+}
+
+void shim_cancel_watch(shim_fiber *fiber)
+{
+    fiber->previous_parked = NULL;
+    fiber->next_parked = parked;
+    if (parked != NULL) {
+        parked->previous_parked = fiber;
+    }
+    parked = fiber;
+}
+
+void shim_cancel_unwatch(shim_fiber *fiber)
+{
+    if (fiber->next_parked != NULL) {
+        fiber->next_parked->previous_parked = fiber->previous_parked;
+    }
+    if (fiber->previous_parked != NULL) {
+        fiber->previous_parked->next_parked = fiber->next_parked;
+    } else {
+        parked = fiber->next_parked;
+    }
+}
+
+size_t shim_tasks_look(void)
+{
+    size_t count = 0;
+    for (shim_fiber *fiber = parked; fiber != NULL; fiber = fiber->next_parked) {
+        if (fiber->phase == SHIM_PHASE_PARKED && !fiber->context.is_cancelled && notice(&fiber->context)) {
+            shim_wake(fiber, SHIM_WOKEN_BY_CANCEL, 0);
+            count++;
+        }
+    }
+    return count;
+}

@@ -1,0 +1,80 @@
+/* The state of a request as a whole: its parts in their order.
+ *
+ * The order matters for directives, because their handlers write into the other structs. A request's values are
+ * withdrawn after everything else has been restored to the baseline, and put in place before anything else of the
+ * request's. Some handlers write more than the directive's value (a new default_charset changes the current encoding of
+ * mbstring), so the extensions' state is then reset again. */
+#include "compat.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+#include "worker/bailout/bailout.h"
+#include "worker/state/state.h"
+
+void shim_state_capture(void)
+{
+    shim_superglobals_capture();
+    shim_globals_capture();
+    shim_executor_capture();
+    shim_modules_capture();
+    shim_process_capture();
+    shim_ini_capture();
+}
+
+void shim_state_release(void)
+{
+    shim_loops_release();
+    shim_ini_release();
+    shim_process_release();
+    shim_modules_release();
+    shim_globals_release();
+    shim_superglobals_release();
+}
+
+bool shim_state_prepare(shim_request_state *state)
+{
+    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules) && shim_ini_prepare(&state->ini) &&
+           shim_loops_prepare(&state->loops);
+}
+
+void shim_state_suspend(shim_request_state *state)
+{
+    shim_memory_limit_lift();
+    shim_timer_suspend(&state->timer);
+    state->transfer = shim_transfer_suspend();
+    shim_superglobals_suspend(&state->superglobals);
+    shim_variables_suspend(&state->variables);
+    shim_loops_suspend(&state->loops);
+    shim_modules_suspend(state->modules);
+    shim_executor_suspend(&state->executor);
+    shim_globals_suspend(&state->globals);
+    shim_process_suspend(&state->process);
+    shim_ini_suspend(&state->ini);
+    if (state->ini.count > 0) {
+        shim_modules_reset();
+    }
+    shim_memory_limit_apply();
+}
+
+void shim_state_resume(shim_request_state *state)
+{
+    shim_memory_limit_lift();
+    shim_ini_resume(&state->ini);
+    shim_process_resume(&state->process);
+    shim_globals_resume(&state->globals);
+    shim_executor_resume(&state->executor);
+    shim_modules_resume(state->modules);
+    shim_loops_resume(&state->loops);
+    shim_variables_resume(&state->variables);
+    shim_superglobals_resume(&state->superglobals);
+    shim_memory_limit_apply();
+    shim_transfer_resume(state->transfer);
+    shim_timer_resume(&state->timer);
+}
+
+void shim_state_free(shim_request_state *state)
+{
+    free(state->modules);
+    state->modules = NULL;
+    shim_ini_free(&state->ini);
+    shim_loops_free(&state->loops);
+}

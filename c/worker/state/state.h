@@ -1,0 +1,365 @@
+/* The state of a request, and of the extensions in it. */
+#ifndef SVC_WORKER_STATE_H
+#define SVC_WORKER_STATE_H
+
+#include "compat.h"
+#include "php/engine/engine.h"
+#include "php/libc/libc.h"
+
+#include <sys/stat.h>
+#include <zend_virtual_cwd.h>
+
+/* ---- The engine's members that belong to a request (executor.c) ---- */
+
+typedef struct shim_executor_state {
+    int error_reporting;
+    int exit_status;
+    int ticks_count;
+    int user_error_handler_error_reporting;
+    zval user_error_handler;
+    zval user_exception_handler;
+    zend_stack user_error_handlers_error_reporting;
+    zend_stack user_error_handlers;
+    zend_stack user_exception_handlers;
+    zend_class_entry *exception_class;
+    zend_error_handling_t error_handling;
+    bool variable_width_locale;
+    bool ascii_compatible_locale;
+    zval fatal_backtrace;
+    /* The classes that the request's autoloaders are loading. */
+    HashTable *in_autoload;
+    /* A pending exception: a callback may have thrown before the engine waits for something. */
+    zend_object *exception;
+    zend_object *prev_exception;
+    const zend_op *opline_before_exception;
+    shim_scope *fake_scope;
+    zend_string *filename_override;
+    zend_long lineno_override;
+    /* Whether an extension or the engine has caught a bailout of the request. */
+    bool unclean_shutdown;
+} shim_executor_state;
+
+void shim_executor_capture(void);
+void shim_executor_begin(void);
+void shim_executor_suspend(shim_executor_state *state);
+void shim_executor_resume(const shim_executor_state *state);
+void shim_executor_end(void);
+/* Puts the baseline snapshot in place, whatever the current state. */
+void shim_executor_reset(void);
+/* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.h. */
+bool shim_executor_holds(void);
+void shim_executor_drop(void);
+/* Call before a fatal error is reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
+ * without a limit: for an endless recursion, that takes several times the memory limit. Keeps only the innermost
+ * frames. */
+void shim_executor_shorten_backtrace(void);
+
+/* ---- The state of the streams layer (streams.c) ---- */
+
+typedef struct shim_streams_state {
+    int pclose_ret;
+    const char *user_stream_current_filename;
+    php_stream_context *default_context;
+    HashTable *stream_wrappers;
+    HashTable *stream_filters;
+    HashTable *wrapper_errors;
+    /* The buffer of php_network_gethostbyname(), which frees it at its next call. An answer may still be written into it. */
+    char *tmp_host_buf;
+    size_t tmp_host_buf_len;
+} shim_streams_state;
+
+void shim_streams_capture(void);
+void shim_streams_release(void);
+void shim_streams_begin(void);
+void shim_streams_suspend(shim_streams_state *state);
+void shim_streams_resume(const shim_streams_state *state);
+/* Keeps the wrappers and filters for shim_streams_give(), or frees them. */
+void shim_streams_end(bool keeps);
+/* Replaces the boot script's wrappers and filters, which must be in place, with those of the last request, if they were
+ * kept. */
+void shim_streams_give(void);
+/* Puts the baseline snapshot in place, whatever the current state. */
+void shim_streams_reset(void);
+/* Prevents scripts from closing the stream. */
+void shim_keep_open(php_stream *stream);
+/* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
+php_stream_context *shim_context_copy(const php_stream_context *context);
+/* Returns a notifier that calls the same callback; NULL for NULL. */
+php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
+
+void shim_input_install(void);
+/* The request of this body has ended: detaches the streams that the request has opened, which read nothing from now on.
+ * Runs no script code. */
+void shim_input_empty(const php_stream *body);
+/* Closes the emptied streams, as fclose() would. Filters may run script code. */
+void shim_input_close(void);
+
+/* ---- The structs of the engine's layers that travel as a whole (globals.c) ---- */
+
+typedef struct shim_globals_state {
+    sapi_globals_struct sapi;
+    zend_output_globals output;
+    php_core_globals core;
+    php_basic_globals basic;
+    shim_streams_state streams;
+    /* Zend allocates its buffer, which moves with it. */
+    cwd_state directory;
+    /* The request's own mask, if it has changed it. */
+    mode_t umask;
+} shim_globals_state;
+
+void shim_globals_capture(void);
+void shim_globals_release(void);
+void shim_globals_begin(void);
+void shim_globals_suspend(shim_globals_state *state);
+void shim_globals_resume(shim_globals_state *state);
+/* Ends the body, and every php://input that reads it. PHP does that only when it ends all resources, at the end of the
+ * worker. Filters may run script code. */
+void shim_globals_end_body(void);
+/* Runs no script code. Keeps the request's wrappers and filters for shim_streams_give() if `keeps_streams`. */
+void shim_globals_end(bool keeps_streams);
+/* Puts the baseline snapshot in place, whatever the current state. */
+void shim_globals_reset(void);
+/* Whether values remain that may hold objects with destructors; shim_globals_drop() frees them while the rest of the
+ * request is intact, because destructors may create more. */
+bool shim_globals_hold(void);
+void shim_globals_drop(void);
+
+/* ---- Directives that the request has changed (ini.c) ---- */
+
+typedef struct shim_ini_value {
+    zend_ini_entry *entry;
+    zend_string *value;
+    uint8_t modifiable;
+} shim_ini_value;
+typedef struct shim_ini_state {
+    HashTable *modified;
+    /* Allocated by malloc, and reused by later waits. */
+    shim_ini_value *values;
+    uint32_t count;
+    uint32_t room;
+} shim_ini_state;
+
+void shim_ini_capture(void);
+void shim_ini_release(void);
+/* Makes room for the values that the next suspend saves. Returns false if out of memory. */
+bool shim_ini_prepare(shim_ini_state *state);
+void shim_ini_free(shim_ini_state *state);
+void shim_ini_suspend(shim_ini_state *state);
+void shim_ini_resume(shim_ini_state *state);
+void shim_ini_end(void);
+
+/* Which parts of extensions' structs belong to a request: the tables, as read by the code that moves them.
+ *
+ * PHP's own extensions have headers (worker/state/own_parts.c). Those that wrap libraries have none, or headers that require
+ * the library's (worker/state/library_parts.c). */
+
+typedef struct shim_range {
+    size_t offset;
+    size_t size;
+} shim_range;
+
+/* A directive whose value is a member of the struct. */
+typedef struct shim_directive {
+    const char *name;
+    size_t offset;
+} shim_directive;
+
+enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8, SHIM_STACK_RANGES_MAX = 4 };
+
+typedef struct shim_part {
+    const char *module;
+    /* The size of the struct, if it is known here: a struct of another size does not move. */
+    size_t size;
+    /* Ends with the first one without a name. If one of them has another place in the struct, no part of the struct
+     * moves. */
+    shim_directive directives[SHIM_DIRECTIVES_MAX];
+    /* Whether the module entry does not describe the struct. */
+    bool hidden;
+    /* Returns the part, if the extension's struct only points to it; NULL if the pointer is not set. */
+    void *(*inner)(void *globals);
+    /* The ranges that move, up to the first empty one; if there is none, the whole struct. Memory that belongs to a
+     * directive's handler must not move: the handler frees it when the directive changes. */
+    shim_range ranges[SHIM_RANGES_MAX];
+    /* The ranges that belong to a stack (worker/engine/stacks.c), up to the first empty one. */
+    shim_range of_stack[SHIM_STACK_RANGES_MAX];
+    /* Whether the baseline snapshot is all zeros. */
+    bool blank;
+    /* Called with a copy of the struct, whose ranges become the baseline snapshot. */
+    void (*make_baseline)(void *globals);
+    /* Called with the struct in place: when a request begins, around each of its waits, and after the extension's own
+     * shutdown. */
+    void (*begin)(void *globals);
+    void (*suspend)(void *globals);
+    void (*resume)(void *globals);
+    void (*end)(void *globals);
+    /* Whether the extension's own request startup and shutdown run for each request. */
+    bool start;
+    bool stop;
+} shim_part;
+
+#define SHIM_MEMBER(type, member) {offsetof(type, member), sizeof(((type *)0)->member)}
+#define SHIM_MEMBERS(type, first, last) \
+    {offsetof(type, first), offsetof(type, last) + sizeof(((type *)0)->last) - offsetof(type, first)}
+
+#define SHIM_DIRECTIVE(type, member, name) {name, offsetof(type, member)}
+
+/* ---- The parts of extensions that wrap libraries (library_parts.c) ---- */
+
+extern const shim_part shim_library_parts[];
+extern const size_t shim_library_parts_count;
+
+/* ---- The event loops of a request (loops.c) ---- */
+
+typedef struct shim_loops_state {
+    /* Whether the request has its own loops. Consecutive requests, as in frankenphp_handle_request(), share those of
+     * their script. */
+    bool is_own;
+    /* The values while the request waits, in the order of the thread's properties. */
+    zval *values;
+    uint32_t count;
+    uint32_t room;
+} shim_loops_state;
+
+bool shim_loops_prepare(shim_loops_state *state);
+void shim_loops_suspend(shim_loops_state *state);
+void shim_loops_resume(shim_loops_state *state);
+/* Frees the request's values in the loops. May run script code, which may leave more. */
+bool shim_loops_hold(const shim_loops_state *state);
+void shim_loops_drop(const shim_loops_state *state);
+/* Restores the declared values; remaining values are not freed. */
+void shim_loops_reset(const shim_loops_state *state);
+/* The thread serves no more requests, and its classes may be destroyed. */
+void shim_loops_release(void);
+void shim_loops_free(shim_loops_state *state);
+
+/* ---- The state of extensions for a request (modules.c) ---- */
+
+enum { SHIM_PARTS_MAX = 32 };
+
+/* Returns a part; NULL after the last one. Those of libraries come first: they are started first and stopped last. */
+const shim_part *shim_part_at(size_t index);
+
+void shim_modules_capture(void);
+void shim_modules_release(void);
+/* Adds references to the boot script's values, and then runs the extensions' own startup, which may run script code. */
+void shim_modules_begin(int *begun);
+void shim_modules_start(int *started);
+/* Marks all extensions as started without starting them, so that they end what destructors between requests begin. */
+void shim_modules_mark_started(int *started);
+bool shim_modules_prepare(char **block);
+/* Puts the baseline snapshot in place once more: handlers of directives may have written into it. */
+void shim_modules_reset(void);
+void shim_modules_suspend(char *block);
+void shim_modules_resume(const char *block);
+/* Ends the request in the extensions (sessions are written), and then frees the rest. Each may run script code: after a
+ * bailout, the numbers tell how many extensions are left, and the next call continues with them. */
+void shim_modules_end(int *started);
+void shim_modules_clean(int *begun);
+
+/* Registers the parts that belong to a stack (worker/engine/stacks.c). Call after PHP has started. */
+void shim_modules_follow_stacks(void);
+/* Whether the struct exists and has a known layout. */
+bool shim_modules_hold(const shim_part *part);
+/* Whether any part of the extension's state is known to belong to a request. */
+bool shim_modules_travel(const char *name);
+
+/* ---- The parts of PHP's own extensions (own_parts.c) ---- */
+
+extern const shim_part shim_own_parts[];
+extern const size_t shim_own_parts_count;
+
+/* ---- The superglobals of a request (superglobals.c) ---- */
+
+enum { SHIM_SUPERGLOBALS = 7 };
+typedef struct shim_superglobals_state {
+    zval values[SHIM_SUPERGLOBALS];
+    /* Undefined while there is no session. */
+    zval session;
+} shim_superglobals_state;
+
+/* Leaves the superglobals empty for scripts, in both modes. Call once, while extensions start. */
+void shim_superglobals_hide(void);
+void shim_superglobals_capture(void);
+void shim_superglobals_release(void);
+void shim_superglobals_begin(void);
+/* Returns false if the script has removed the arrays and there is no memory for new ones. */
+bool shim_superglobals_prepare(void);
+void shim_superglobals_suspend(shim_superglobals_state *state);
+void shim_superglobals_resume(shim_superglobals_state *state);
+void shim_superglobals_end(void);
+
+typedef struct shim_variables_state {
+    /* Whether the request has its own variables. */
+    bool begun;
+    /* The variables while the request is suspended. */
+    HashTable own;
+} shim_variables_state;
+
+/* Gives the request its own copy of the baseline's variables. May run out of memory. */
+void shim_variables_begin(shim_variables_state *state);
+void shim_variables_suspend(shim_variables_state *state);
+void shim_variables_resume(shim_variables_state *state);
+/* Whether there are variables besides the superglobals. */
+bool shim_variables_hold(const shim_variables_state *state);
+/* Frees the variables; may run script code. */
+void shim_variables_drop(const shim_variables_state *state);
+/* Puts the baseline's variables back in place. */
+void shim_variables_end(shim_variables_state *state);
+
+/* ---- state.c ---- */
+
+/* Everything that belongs to a request, as one struct.
+ *
+ * In worker mode, one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
+ * While no request is active, these contain the baseline snapshot: the state after the boot script, without the parts
+ * that belong to the boot request itself. A request begins on the baseline snapshot and restores it when it ends. The
+ * state of a suspended request is saved here, and the baseline snapshot is in place.
+ *
+ * There is one file per concern, each with the same verbs:
+ *
+ *   capture   takes the baseline snapshot of what is in place (the boot script has run)
+ *   release   undoes capture
+ *   begin     baseline -> a request's own
+ *   prepare   allocates what suspend needs; false if out of memory, and the request does not wait
+ *   suspend   a request's own -> saved here, baseline in place
+ *   resume    saved here -> in place
+ *   end       a request's own -> freed, baseline in place
+ *
+ * Invariants. `begin` first acquires everything it needs and then puts it in place, without any call that could bail
+ * out: a bailout leaves the baseline snapshot intact, and parts that have not begun are not ended. Saved state is
+ * allocated with malloc in `prepare`, before the host learns that the request waits. `suspend` and `resume` cannot
+ * fail, cannot bail out and run no script code; engine code that could is called through shim_quietly(). `end` may run
+ * script code, and is a guarded step.
+ *
+ * The boot request itself is suspended while its worker serves, and resumed when the worker has ended. */
+
+typedef struct shim_request_state {
+    shim_globals_state globals;
+    shim_executor_state executor;
+    shim_superglobals_state superglobals;
+    shim_variables_state variables;
+    shim_ini_state ini;
+    shim_loops_state loops;
+    shim_process_state process;
+    shim_timer_state timer;
+    /* The libcurl transfer that the request waits in. */
+    void *transfer;
+    /* Members of extensions' structs, in one block that is allocated on first use. */
+    char *modules;
+    /* The parts that have begun; only these are ended. */
+    bool globals_begun;
+    bool executor_begun;
+    int modules_begun;
+    int modules_started;
+} shim_request_state;
+
+void shim_state_capture(void);
+void shim_state_release(void);
+bool shim_state_prepare(shim_request_state *state);
+void shim_state_suspend(shim_request_state *state);
+void shim_state_resume(shim_request_state *state);
+/* Frees the memory that the struct owns. */
+void shim_state_free(shim_request_state *state);
+
+#endif

@@ -1,0 +1,4 @@
+//! Real applications, installed and used as their users do.
+
+mod documented;
+mod dokuwiki;

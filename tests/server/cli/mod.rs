@@ -1,0 +1,8 @@
+//! The command line.
+
+mod check;
+mod commands;
+mod config;
+mod settings;
+#[cfg(feature = "php")]
+mod watch;

@@ -1,0 +1,37 @@
+//! Runtime hooks: PHP's own functions wait without blocking their thread.
+
+mod clients;
+mod closing;
+mod collecting;
+mod dns;
+mod figures;
+mod forks;
+mod graph;
+mod guards;
+mod large_objects;
+mod left_transfers;
+mod lending;
+mod life;
+mod limits;
+mod lock_stores;
+mod memory;
+mod mixtures;
+mod net;
+mod own_connections;
+mod owners;
+mod owners_bank;
+mod owners_drivers;
+mod owners_rows;
+mod per_request;
+mod per_request_engine;
+mod places;
+mod process;
+mod reach;
+mod results_sockets;
+mod results_streams;
+mod servers;
+mod sleep;
+mod sqlite;
+mod stacks;
+mod streams;
+mod transfers;

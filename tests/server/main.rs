@@ -1,0 +1,23 @@
+//! The tests that start the real binary, and the tests of the repository itself: one program, so that only one is linked.
+//!
+//! A folder is an area and a file a topic: `cargo test --test server -- worker::limits` runs one file. Two programs are
+//! separate: `php_suite`, which keeps the machine busy for minutes, and `chaos`, which has modules of its own.
+
+mod apm;
+mod applications;
+mod r#async;
+mod cache;
+mod cli;
+mod files;
+mod hooks;
+mod http;
+mod ops;
+mod php;
+mod plugins;
+mod policy;
+mod pool;
+mod process;
+mod repository;
+mod settings;
+mod trace;
+mod worker;

@@ -1,0 +1,13 @@
+//! The operations port, the log and the alerts.
+
+pub(crate) mod alerts;
+mod alerts_clients;
+mod alerts_php;
+mod board;
+mod caches;
+mod log;
+pub(crate) mod page;
+mod page_scenes;
+mod php_errors;
+mod port;
+pub(crate) mod status;

@@ -1,0 +1,26 @@
+//! PHP as scripts see it in classic mode.
+
+mod archives;
+mod backends;
+mod children;
+mod clients;
+mod databases;
+mod end;
+mod extensions;
+mod frankenphp;
+mod gone_scripts;
+mod isolation;
+mod limits;
+mod mappings;
+mod names;
+mod objects;
+mod opcache;
+mod paths;
+mod process;
+mod programs;
+mod request;
+mod response;
+mod shutdown;
+mod signals;
+mod streams;
+mod transfers;

@@ -1,0 +1,195 @@
+//! The end of a request inside PHP: a thread that does not reach it is replaced, and the last code of a script has a limit.
+#![cfg(feature = "php")]
+
+use serde_json::json;
+
+use svc_testing::Svc;
+use svc_testing::books::check_books;
+use svc_testing::client::eventually;
+use svc_testing::databases::{self, Database, PASSWORD, USER};
+
+/// The loops of a persistent worker.
+const LOOPS: [(&str, &str); 2] = [
+    ("serve", "Svc\\Worker::serve(handle(...));"),
+    ("own loop", "while (frankenphp_handle_request(handle(...))) { }"),
+];
+
+/// Declares symbols, as every script does: on a thread that still has them, that is an error. The rows exceed the memory
+/// limit.
+const EXPORT: &str = r"
+    function table(): array { return []; }
+    final class Row { public array $columns = []; }
+    enum Kind: string { case Large = 'x'; }
+    const DECLARED = true;
+";
+
+fn export(database: &Database) -> String {
+    let constants = json!({"USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "SOCKET": database.socket(), "DSN": database.dsn()});
+    let read = r#"
+function read_rows(string $with): array
+{
+    $sql = "SELECT seq, repeat('x', 600000) FROM seq_1_to_40";
+    mysqli_report(MYSQLI_REPORT_ERROR | MYSQLI_REPORT_STRICT);
+    $rows = [];
+    if ($with === 'pdo') {
+        $db = new PDO(DSN, USER, PASSWORD, [PDO::MYSQL_ATTR_USE_BUFFERED_QUERY => false]);
+        foreach ($db->query($sql) as $row) { $rows[] = $row; }
+        return $rows;
+    }
+    $db = new mysqli($with === 'persistent' ? 'p:localhost' : 'localhost', USER, PASSWORD, NAME, 0, SOCKET);
+    if ($with === 'prepared') {
+        $statement = $db->prepare($sql);
+        $statement->execute();
+        $statement->bind_result($number, $text);
+        while ($statement->fetch()) { $rows[] = [$number, $text]; }
+        return $rows;
+    }
+    $result = $db->query($sql, MYSQLI_USE_RESULT);
+    while ($row = $result->fetch_row()) { $rows[] = $row; }
+    return $rows;
+}
+"#;
+    format!(
+        "foreach (json_decode('{constants}', true) as $name => $value) define($name, $value);\n{EXPORT}{read}"
+    )
+}
+
+const ASKED: [&str; 4] = ["mysqli", "prepared", "persistent", "pdo"];
+
+#[test]
+fn an_export_that_does_not_fit_costs_its_request_only() {
+    let Some(database) = databases::mariadb() else { return };
+    let script = format!(
+        "<?php\nini_set('memory_limit', '12M');\n{}\nif (isset($_GET['with'])) {{ read_rows($_GET['with']); }}\necho 'fine';",
+        export(&database)
+    );
+    let svc = Svc::start(&[("index.php", &script)], &[("PHP_WORKERS", "1")]);
+    assert_eq!(svc.get("/").text(), "fine");
+    for (before, with) in ASKED.into_iter().enumerate() {
+        let spawned = svc.metric("svc_workers_spawned_total");
+        assert_eq!(svc.get(&format!("/?with={with}")).status, 500, "{with}");
+        for _ in 0..3 {
+            let response = svc.get("/");
+            assert_eq!((response.status, response.text().as_str()), (200, "fine"), "after {with}");
+        }
+        assert_eq!(svc.metric("svc_workers_spawned_total"), spawned + 1.0, "{with}: its thread is replaced");
+        let asked = 1.0 + 4.0 * (before as f64 + 1.0);
+        svc.assert_metric("svc_php_request_duration_seconds_count", asked);
+    }
+    assert_eq!(svc.metric("svc_workers_current"), 1.0);
+    svc.assert_metric(r#"svc_responses_by_status_total{status="5xx"}"#, ASKED.len() as f64);
+}
+
+#[test]
+fn a_worker_whose_export_does_not_fit_is_replaced() {
+    let Some(database) = databases::mariadb() else { return };
+    for (name, serve) in LOOPS {
+        let script = format!(
+            "<?php\nini_set('memory_limit', '12M');\n{}\nfunction handle() {{ if (isset($_GET['with'])) {{ read_rows($_GET['with']); }} echo 'fine'; }}\n{serve}",
+            export(&database)
+        );
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", &script)], &settings);
+        for with in ASKED {
+            let spawned = svc.metric("svc_workers_spawned_total");
+            assert_eq!(svc.get(&format!("/?with={with}")).status, 500, "{name}, {with}");
+            assert_eq!(svc.get("/").text(), "fine", "{name}, after {with}");
+            svc.assert_metric("svc_workers_spawned_total", spawned + 1.0);
+        }
+        check_books(&svc);
+    }
+}
+
+/// Streams whose last code never ends.
+const ENDLESS: &str = r"
+final class Endless
+{
+    public $context;
+    public function stream_open(): bool { return true; }
+    public function stream_write(string $data): int { return strlen($data); }
+    public function stream_read(): string { return ''; }
+    public function stream_eof(): bool { return true; }
+    public function stream_close(): void { for (;;) { } }
+}
+final class EndlessFilter extends php_user_filter
+{
+    public function filter($in, $out, &$consumed, bool $closing): int { return PSFS_PASS_ON; }
+    public function onClose(): void { for (;;) { } }
+}
+/** Refers to itself and to an object, so that both exist until the end. */
+final class Round { public self $self; public function __construct(public mixed $held) { $this->self = $this; } }
+function opened(string $how): mixed
+{
+    if ($how === 'wrapper') {
+        in_array('endless', stream_get_wrappers(), true) || stream_wrapper_register('endless', Endless::class);
+        return fopen('endless://x', 'r+');
+    }
+    in_array('endless', stream_get_filters(), true) || stream_filter_register('endless', EndlessFilter::class);
+    $stream = fopen($how === 'body' ? 'php://input' : 'php://temp', 'r');
+    stream_filter_append($stream, 'endless', STREAM_FILTER_READ);
+    return $stream;
+}
+";
+
+/// The time limit of the scripts.
+const LIMIT: &str = "max_execution_time=1";
+
+#[test]
+fn the_last_code_of_a_script_has_a_limit() {
+    let script = format!(
+        "<?php {ENDLESS} if (isset($_GET['how'])) {{ new Round(array_map(opened(...), explode(',', $_GET['how']))); }} echo 'fine';"
+    );
+    let svc = Svc::start_with(&[("index.php", &script)], &[("PHP_WORKERS", "1")], &[LIMIT]);
+    for how in ["wrapper", "filter", "body", "wrapper,filter,body,wrapper"] {
+        let response = svc.get(&format!("/?how={how}"));
+        assert_eq!(response.status, 504, "{how}: {}", response.text());
+        assert_eq!(svc.get("/").text(), "fine", "after {how}");
+    }
+    assert_eq!(svc.metric("svc_workers_spawned_total"), 1.0, "PHP has come to its end");
+    check_books(&svc);
+}
+
+#[test]
+fn the_last_code_of_a_worker_has_a_limit() {
+    for (name, serve) in LOOPS {
+        for how in ["wrapper", "filter", "body"] {
+            let script = format!(
+                "<?php {ENDLESS} function handle() {{ static $kept; isset($_GET['how']) && $kept = opened($_GET['how']); echo 'fine'; }} {serve}"
+            );
+            let settings =
+                [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+            let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &[LIMIT]);
+            assert_eq!(svc.get(&format!("/?how={how}")).text(), "fine", "{name}, {how}");
+            eventually("the thread is free", || svc.metric("svc_busy_workers") == 0.0);
+            assert_eq!(svc.get("/").text(), "fine", "{name}, after {how}");
+            check_books(&svc);
+            svc.stop();
+        }
+    }
+}
+
+#[test]
+fn what_a_worker_s_script_does_after_its_requests_has_a_limit() {
+    for (name, serve) in LOOPS {
+        let script = format!("<?php function handle() {{ echo 'fine'; }} {serve} for (;;) {{ }}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+        let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &[LIMIT]);
+        assert_eq!(svc.get("/").text(), "fine", "{name}");
+        svc.stop();
+        svc.log().expect("Maximum execution time of 1 second exceeded");
+    }
+}
+
+#[test]
+fn what_a_thread_for_tasks_closes_at_its_end_has_a_limit() {
+    let root = tempfile::tempdir().unwrap();
+    let entry = root.path().join("entry.inc").display().to_string();
+    std::fs::write(&entry, format!("<?php {ENDLESS} $kept = [opened('wrapper'), opened('filter')];"))
+        .unwrap();
+    let script = r"<?php echo Svc\async(static fn () => 'fine')->await();";
+    std::fs::write(root.path().join("index.php"), script).unwrap();
+    let mut svc = Svc::launch(root, &[("ASYNC_WORKERS", "1"), ("ASYNC_ENTRY_FILE", &entry)], &[LIMIT]);
+    assert_eq!(svc.get("/").text(), "fine");
+    svc.stop();
+    svc.log().expect("Maximum execution time of 1 second exceeded");
+}

@@ -1,0 +1,4 @@
+//! The pool of PHP threads under load.
+
+mod overload;
+mod size;

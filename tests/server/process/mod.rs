@@ -1,0 +1,10 @@
+//! The process on its machine: installation, start, reload, rights, end.
+
+mod deployments;
+mod install;
+mod kubernetes;
+mod lifecycle;
+mod machines;
+mod php_build;
+mod run_as;
+mod service_manager;

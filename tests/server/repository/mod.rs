@@ -1,0 +1,7 @@
+//! The laws of the repository: layers, cycles, documentation, generated files.
+
+mod architecture;
+mod benchmark;
+mod circles;
+pub(crate) mod docs;
+mod stubs;

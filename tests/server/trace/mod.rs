@@ -1,0 +1,8 @@
+//! Traces and their export.
+
+mod collector;
+mod exceptions;
+mod jaeger;
+mod php;
+mod requests;
+mod routes;

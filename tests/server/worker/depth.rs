@@ -1,0 +1,163 @@
+//! Structures of any depth: freeing them never crashes the process, on any stack.
+#![cfg(feature = "php")]
+
+use svc_testing::Svc;
+use svc_testing::client::eventually;
+
+const HANDLER: &str = r#"
+final class Link
+{
+    public mixed $next = null;
+    public static int $destructed = 0;
+}
+final class Counted
+{
+    public mixed $next = null;
+    public function __destruct() { Link::$destructed++; }
+}
+function generator(mixed $held): Generator { yield $held; }
+function chain(string $kind, int $length): mixed
+{
+    for ($head = null, $i = 0; $i < $length; $i++) {
+        switch ($kind) {
+            case 'objects': $link = new Link(); $link->next = $head; break;
+            case 'destructors': $link = new Counted(); $link->next = $head; break;
+            case 'arrays': $link = [$head]; break;
+            case 'references': unset($link); $link = [&$head]; $head = $link; unset($head); $head = $link; continue 2;
+            case 'closures': $link = static fn () => $head; break;
+            case 'generators': $link = generator($head); $link->current(); break;
+            case 'exceptions': $link = new Exception('', 0, $head); break;
+            case 'lists': $link = new SplObjectStorage(); if ($head !== null) { $link[$head] = $head; } break;
+        }
+        $head = $link;
+    }
+    return $head;
+}
+function handle(): void
+{
+    Link::$destructed = 0;
+    $length = (int) $_GET['length'];
+    $where = $_GET['where'];
+    $run = function () use ($length) { $chain = chain($_GET['kind'], $length); $chain = null; };
+    if ($where === 'fiber') { (new Fiber($run))->start(); } else { $run(); }
+    if ($where === 'destructor') {
+        $outer = new class($run) { public function __construct(private Closure $run) {} public function __destruct() { ($this->run)(); } };
+        unset($outer);
+    }
+    echo $_GET['kind'] === 'destructors' ? Link::$destructed : 'freed';
+}
+"#;
+
+#[test]
+fn structures_of_any_depth_are_freed() {
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {HANDLER} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start_with(&[("worker.php", &script)], &settings, &["memory_limit=1G"]);
+        for kind in [
+            "objects",
+            "destructors",
+            "arrays",
+            "references",
+            "closures",
+            "generators",
+            "exceptions",
+            "lists",
+        ] {
+            for place in ["request", "fiber", "destructor"] {
+                let path = format!("/?kind={kind}&length=100000&where={place}");
+                let response = svc.get(&path);
+                let count = if place == "destructor" { "200000" } else { "100000" };
+                let expected = if kind == "destructors" { count } else { "freed" };
+                assert_eq!((response.status, response.text()), (200, expected.to_owned()), "{mode} {path}");
+            }
+        }
+    }
+}
+
+/// Functions that recurse into a structure without checking the stack.
+const WALKS: &str = r#"
+function nested(string $kind, int $depth): mixed
+{
+    for ($head = null; $depth > 0; $depth--) {
+        if ($kind === 'array') { $head = [$head]; continue; }
+        $link = new stdClass(); $link->next = $head; $head = $link;
+    }
+    return $head;
+}
+function handle(): void
+{
+    if (!isset($_GET['walk'])) { echo 'served'; return; }
+    [$one, $other] = [nested($_GET['kind'], 120000), nested($_GET['kind'], 120000)];
+    $run = function () use ($one, $other) {
+        ob_start();
+        match ($_GET['walk']) {
+            'compare' => $one == $other,
+            'count' => count((array) $one, COUNT_RECURSIVE),
+            'convert' => mb_convert_encoding($one, 'UTF-8'),
+            'filter' => filter_var($one, FILTER_DEFAULT, FILTER_REQUIRE_ARRAY),
+            'replace' => array_replace_recursive((array) $one, (array) $other),
+        };
+        ob_end_clean();
+    };
+    if (isset($_GET['fiber'])) { (new Fiber($run))->start(); } else { $run(); }
+    echo 'walked';
+}
+"#;
+
+#[test]
+fn a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error() {
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {WALKS} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start_with(&[("worker.php", &script)], &settings, &["memory_limit=1G"]);
+        let mut ended = 0;
+        for walk in ["compare", "count", "convert", "filter", "replace"] {
+            for kind in ["array", "object"] {
+                for stack in ["", "&fiber=1"] {
+                    let response = svc.get(&format!("/?walk={walk}&kind={kind}{stack}"));
+                    let is_told = response.status == 500 || response.text() == "walked";
+                    assert!(is_told, "{mode} {walk} {kind} {stack}: {}", response.status);
+                    ended += usize::from(response.status == 500);
+                    eventually("it goes on", || svc.get("/").text() == "served");
+                }
+            }
+        }
+        assert!(ended > 0, "nothing came to the end of a stack");
+        eventually("it is logged", || {
+            let is_told =
+                |record: &serde_json::Value| record.to_string().contains("a structure is nested too deep");
+            svc.log().of("php").iter().any(is_told)
+        });
+    }
+}
+
+#[test]
+fn a_jump_out_of_a_destructor_leaves_nothing_to_those_who_come_after() {
+    const HANDLER: &str = r#"
+final class Failing { public function __destruct() { str_repeat('x', PHP_INT_MAX >> 4); } }
+function handle(): void
+{
+    if (isset($_GET['fail'])) {
+        $deep = function (int $n) use (&$deep): void { if ($n > 0) { $deep($n - 1); return; } $failing = new Failing(); unset($failing); };
+        $deep((int) $_GET['fail']);
+        return;
+    }
+    for ($i = 0; $i < 1000; $i++) { $held[] = [new stdClass(), [[$i]]]; }
+    unset($held);
+    echo 'served';
+}
+"#;
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {HANDLER} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", &script)], &settings);
+        for depth in [1, 100, 3000] {
+            assert_eq!(svc.get(&format!("/?fail={depth}")).status, 500, "{mode} {depth}");
+            eventually("it goes on", || svc.get("/").text() == "served");
+        }
+    }
+}

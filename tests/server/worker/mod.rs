@@ -1,0 +1,35 @@
+//! Worker mode: scripts that serve many requests.
+
+mod bodies;
+mod books;
+mod compat;
+mod completions;
+mod connections;
+mod depth;
+mod directives;
+mod docs;
+mod errors;
+mod event_loops;
+mod extensions;
+mod fibers;
+mod flight;
+mod frameworks;
+mod garbage;
+mod isolation;
+mod jumps;
+mod left_fibers;
+mod left_open;
+mod life;
+mod limits;
+mod loading;
+mod locks;
+mod opcache;
+mod pool;
+mod recycle;
+mod registered;
+mod sessions;
+mod stand_ins;
+mod starting_point;
+mod variables;
+mod watches;
+mod wedge;
