@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | `limits`, `time` |
 //! | 1 | `descriptor`, `sync` |
-//! | 2 | `config`, `http`, `spool` |
+//! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
 //! | 5 | `cache` |
@@ -24,6 +24,7 @@ mod descriptor;
 pub mod sync;
 
 pub mod config;
+pub mod fastcgi;
 pub mod http;
 pub mod spool;
 

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
-#[cfg(feature = "php")]
 mod activation;
 #[cfg(feature = "php")]
 mod apm;
@@ -18,11 +17,11 @@ pub mod check;
 pub mod cli;
 #[cfg(feature = "php")]
 mod client_spans;
-#[cfg(feature = "php")]
 mod coded_body;
 pub mod command_table;
 pub mod commands;
 mod early_stop;
+pub mod fastcgi;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
@@ -54,9 +53,7 @@ mod purge;
 pub mod reload_report;
 mod reply_copy;
 mod reply_head;
-#[cfg(feature = "php")]
 mod response;
-#[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
 mod running_instance;
 #[cfg(feature = "php")]
@@ -76,7 +73,6 @@ mod span_text;
 mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
-#[cfg(feature = "php")]
 mod variables;
 #[cfg(feature = "php")]
 mod watch;

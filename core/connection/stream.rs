@@ -2,7 +2,8 @@
 //!
 //! The stream takes its steps until it needs its owner, its protocol or its peer. A body is read only if it is wanted: in
 //! memory while it is short, then spooled to disk piece by piece, and no more is read while a piece is on its way. Message
-//! framing is up to the [`Carrier`], the meaning of the request up to the owner.
+//! framing is up to the [`Carrier`], the meaning of the request up to the owner. Both protocols share the turn of a stream
+//! and the reader of its body, which are therefore here.
 //!
 //! ```text
 //!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)

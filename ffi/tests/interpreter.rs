@@ -29,6 +29,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap();

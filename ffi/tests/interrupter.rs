@@ -25,6 +25,7 @@ fn start() -> Php {
         traces: false,
         clients: None,
         log: Box::new(|_| {}),
+        errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })
     .unwrap()

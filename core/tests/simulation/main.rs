@@ -6,4 +6,5 @@ mod admission;
 mod cache;
 mod connection;
 mod export;
+mod fastcgi;
 mod pool;

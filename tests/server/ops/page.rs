@@ -42,9 +42,9 @@ pub(crate) fn barriers(browser: &mut Chromium) -> Option<Vec<String>> {
     let mut found = Vec::new();
     for scheme in ["dark", "light", "forced"] {
         if scheme == "forced" {
-            browser.force_colors()
+            browser.force_colors();
         } else {
-            browser.prefer(scheme)
+            browser.prefer(scheme);
         }
         let run = "axe.run({ resultTypes: ['violations', 'incomplete'] }).then((result) => JSON.stringify(
             [result.passes.length, [...result.violations, ...result.incomplete].map((one) =>

@@ -114,6 +114,7 @@ function list(id, entries) {
     set(dl.children[2 * index + 1], value);
   });
 }
+const minutes = (trend) => trend.points_max * trend.step_seconds / 60;
 // Draws the series of the trend, the latest value at the right; returns the largest value.
 function draw(id, trend, ...series) {
   const svg = at(id), width = trend.points_max - 1;
@@ -130,14 +131,13 @@ function draw(id, trend, ...series) {
 function tile(id, figure, more, trend, unit, ...series) {
   put(id, figure);
   put(`${id}-more`, more);
-  const top = draw(`${id}-line`, trend, ...series), points = series[0].length;
-  put(`${id}-scale`, points ? `0 to ${unit(top)} in ${age(points * trend.step_seconds)}` : 'no 10 seconds yet');
+  put(`${id}-scale`, `0 to ${unit(draw(`${id}-line`, trend, ...series))}, ${minutes(trend)} min`);
 }
 
 const busiest = (s) => [...s.workers, ...(s.tasks ? s.tasks.workers : [])]
   .filter((one) => !isNone(one.request_age_seconds)).sort((a, b) => b.request_age_seconds - a.request_age_seconds);
 const request = (worker) => worker.path ? `${worker.method} ${worker.path}` : isNone(worker.task) ? 'code outside of a request' : `task ${worker.task}`;
-const shown = (error) => `${error.message} (${place(error)}, ${count(error.count)} times, last ${clock(error.last_at)})`;
+const shown = (error) => `${error.message.replace(` in ${place(error)}`, '')} (${place(error)}, ${count(error.count)} times, last ${clock(error.last_at)})`;
 const lastError = (s, isMeant) => {
   const error = s.php_errors && s.php_errors.last.find(isMeant);
   return error ? `Last error of PHP: ${shown(error)}.` : '';
@@ -206,7 +206,7 @@ function showState(status) {
 function showTiles(s) {
   const trend = s.trend, served = s.latency.served, wait = s.latency.queue_wait;
   const quantile = (of, name) => of && of.count ? span(of[name]) : NONE;
-  put('trend-span', `${trend.points_max * trend.step_seconds / 60} minutes`);
+  put('trend-span', `${minutes(trend)} minutes`);
   tile('served', perSecond(s.requests.served_per_second), `${count(s.requests.pending)} pending`,
     trend, perSecond, trend.served_per_second);
   tile('refused', perSecond(s.refusals.per_second),

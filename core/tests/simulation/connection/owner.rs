@@ -208,7 +208,7 @@ impl Owner {
                     it.collect(|_, parts| {
                         parts.extend(worker.mailbox.drain(..));
                         std::mem::take(&mut worker.share)
-                    })
+                    });
                 });
             }
             Ask::Offer { body, client_gone } => {
@@ -237,11 +237,8 @@ impl Owner {
                 self.jobs.push(Job::Slice(stream, number, source, offset, len));
             }
             Ask::Spool(file, bytes) => {
-                assert!(
-                    bytes.len() <= BODY_MEMORY_MAX + READ_BYTES,
-                    "{} bytes of a body were kept",
-                    bytes.len()
-                );
+                let kept = bytes.len();
+                assert!(kept <= BODY_MEMORY_MAX + READ_BYTES, "{kept} bytes of a body were kept");
                 self.spooling += 1;
                 self.jobs.push(Job::Append(stream, file, bytes));
             }
@@ -388,7 +385,7 @@ impl Owner {
                             parts.push_back(Part::End(End::Broken));
                         }
                         worker.share
-                    })
+                    });
                 });
             }
             self.waits.remove(&number);

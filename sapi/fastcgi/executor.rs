@@ -1,0 +1,41 @@
+//! The FastCGI executor from its start to its end.
+
+use std::sync::Arc;
+
+use svc_core::config::Config;
+use svc_core::observe::{Event, Hint, Log};
+use svc_core::pool::{Engine, Exchange};
+use svc_core::serve::{ExecutorFacts, PreparedServer};
+
+use super::engine::FastcgiEngine;
+use super::inspection;
+
+/// Prepares the engine that the settings ask for, and collects the facts about its PHP.
+///
+/// # Errors
+///
+/// The reasons why its requests would fail.
+pub(crate) fn prepare(
+    config: &Config,
+    log: &Log,
+    prepared: &PreparedServer,
+) -> Result<(Arc<dyn Engine<Exchange>>, ExecutorFacts), Vec<String>> {
+    for (name, reason) in inspection::idle_directives(config) {
+        log.emit(&Event::Hint(Hint::IdleDirective { name, reason }));
+    }
+    let is_managed = matches!(config.php.fastcgi.target, svc_core::config::FastcgiTarget::Command(_));
+    let report = if is_managed { inspection::ask(config)? } else { None };
+    if let Some(report) = &report {
+        log.emit(&report.ready());
+    }
+    for what in report.iter().flat_map(|report| report.warnings()) {
+        log.emit(&Event::Failure { what });
+    }
+    let engine: Arc<dyn Engine<Exchange>> = Arc::new(FastcgiEngine::new(prepared.shared(), report.as_ref()));
+    let facts = ExecutorFacts {
+        php_version: report.as_ref().map(|report| report.version().to_owned()),
+        report: report.map(|report| report.facts()).unwrap_or_default(),
+        free_unused: Some(svc_ffi::allocator::free_unused),
+    };
+    Ok((engine, facts))
+}
