@@ -54,6 +54,7 @@ fn facts() -> ScrapeFacts<'static> {
         plugins: Vec::new(),
         opcache: None,
         static_cache: StaticCacheReading::default(),
+        response_cache: None,
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

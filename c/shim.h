@@ -81,6 +81,15 @@ typedef struct shim_head {
  * that was passed to shim_run. None is NULL. In a forked child, which has no host, output is accepted and discarded,
  * nothing can be read, and predicates return false. */
 
+/* The stored responses that a script removes from the response cache. */
+typedef enum shim_purge {
+    SHIM_PURGE_ALL = 0,
+    /* Those with one of these tags. */
+    SHIM_PURGE_TAGS,
+    /* Those to this URL. */
+    SHIM_PURGE_URL,
+} shim_purge;
+
 /* The input and output of a request. */
 typedef struct shim_io_callbacks {
     /* Writes output. Returns false if the client has disconnected. */
@@ -113,6 +122,8 @@ typedef struct shim_io_callbacks {
     void (*client)(void *request, shim_view *out);
     /* Fills in the ID of the request in logs. */
     void (*request_id)(void *request, shim_view *out);
+    /* Removes stored responses; returns their number, or -1 if the name is not a URL that the request can refer to. */
+    int64_t (*purge)(void *request, shim_purge what, const shim_view *names, size_t count);
     /* Writes one log record; `request` is NULL outside requests. */
     void (*log)(void *request, const shim_log *record);
     /* Counts an error of the engine, whether or not it is displayed, logged or handled by the script. On any PHP thread. */

@@ -11,8 +11,9 @@
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
-//! | 5 | `connection`, `observe`, `otlp`, `tasks` |
-//! | 6 | `serve` |
+//! | 5 | `cache` |
+//! | 6 | `connection`, `observe`, `otlp`, `tasks` |
+//! | 7 | `serve` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
@@ -36,6 +37,8 @@ pub mod plugins;
 pub mod policy;
 pub mod pool;
 pub mod tls;
+
+pub mod cache;
 
 pub mod connection;
 pub mod observe;

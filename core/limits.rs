@@ -89,6 +89,37 @@ pub const STATIC_DESCRIPTORS_MAX: u64 = 256;
 /// The part of the static cache's capacity that one file may use, as a divisor.
 pub const STATIC_CACHE_SHARE: u64 = 8;
 
+/// The maximum number of fields by which a stored response of a script may vary.
+pub const CACHE_VARY_NAMES_MAX: usize = 16;
+
+/// The maximum number of stored responses to one URL, for requests that differ in the fields that they vary by.
+pub const CACHE_VARIANTS_MAX: usize = 64;
+
+/// The maximum number of tags of a stored response.
+pub const CACHE_TAGS_MAX: usize = 256;
+
+/// The maximum length of such a tag, in bytes.
+pub const CACHE_TAG_BYTES_MAX: usize = 1024;
+
+/// How long the response cache remembers that the response to a URL is not stored, so that further requests for it do
+/// not wait for one another.
+pub const CACHE_PASS_TIME: Duration = Duration::from_secs(10);
+
+/// The maximum number of such URLs in one part of the response cache.
+pub const CACHE_PASSES_MAX: usize = 16 * 1024;
+
+/// The number of purges that one part of the response cache remembers for responses that are being received.
+pub const CACHE_PURGES_MAX: usize = 1024;
+
+/// The maximum number of parts of the response cache; each has a lock and a share of the capacity.
+pub const CACHE_PARTS_MAX: u64 = 16;
+
+/// The minimum capacity of a part, in bytes; a smaller cache has only one.
+pub const CACHE_PART_BYTES_MIN: u64 = 16 * 1024 * 1024;
+
+/// The part of a part's capacity that one response may use, as a divisor.
+pub const CACHE_SHARE: u64 = 4;
+
 /// How long a cached file is fresh. After that, one request starts a check of the disk while others are still served.
 pub const STATIC_FRESH: Duration = Duration::from_secs(1);
 

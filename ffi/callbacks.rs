@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use crate::bindings::{
     self, shim_callbacks, shim_head, shim_hook, shim_io_callbacks, shim_log, shim_obstacle, shim_pair,
-    shim_pairs, shim_restart_callbacks, shim_view, shim_worker_callbacks,
+    shim_pairs, shim_purge, shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
 use crate::client_spans;
 use crate::completion;
 use crate::head::PhpHead;
 use crate::helper;
 use crate::hook::{hook_of, obstacle_of};
-use crate::host::{LogSource, PhpLog, ScriptLevel, WorkerRequests};
+use crate::host::{CachePurge, LogSource, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::pairs::Pairs;
 use crate::request_handle::{RequestHandle, Role, with_request};
@@ -62,6 +62,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
             target: Some(target),
             client: Some(client),
             request_id: Some(request_id),
+            purge: Some(purge),
             log: Some(log),
             error: Some(error),
         },
@@ -146,6 +147,20 @@ callbacks! {
     fn request_id(out: *mut shim_view) -> () = (), |request_handle| {
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = view(request_handle.host().request_id()) };
+    };
+    fn purge(what: shim_purge, names: *const shim_view, count: usize) -> i64 = 0, |request_handle| {
+        let names = if count == 0 { &[][..] } else {
+            // SAFETY: C's list of views is valid for this call.
+            unsafe { slice::from_raw_parts(names, count) }
+        };
+        // SAFETY: the views are valid for this call.
+        let names = names.iter().map(|name| unsafe { bytes(*name) }).collect::<Vec<_>>();
+        let purge = match what {
+            bindings::shim_purge_SHIM_PURGE_TAGS => CachePurge::Tags(&names),
+            bindings::shim_purge_SHIM_PURGE_URL => CachePurge::Url(names.first().copied().unwrap_or_default()),
+            _ => CachePurge::All,
+        };
+        request_handle.host().purge(purge).map_or(-1, |count| i64::try_from(count).unwrap_or(i64::MAX))
     };
     fn target(out: *mut shim_view) -> () = (), |request_handle| {
         // SAFETY: `out` is C's to be filled.

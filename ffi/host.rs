@@ -66,6 +66,10 @@ pub trait Host {
     fn request_id(&mut self) -> &[u8] {
         b""
     }
+    /// Removes stored responses; returns their number, or `None` if the URL is none that the request can refer to.
+    fn purge(&mut self, _purge: CachePurge<'_>) -> Option<u64> {
+        Some(0)
+    }
     /// Takes a log record of this request.
     fn log(&mut self, record: &PhpLog<'_>);
     /// Returns the spans of the request, if it is traced.
@@ -74,6 +78,17 @@ pub trait Host {
     }
     /// In classic mode: ends the response with this outcome, because cleaning up after the request will take a while.
     fn ends(&mut self, _outcome: PhpOutcome) {}
+}
+
+/// The stored responses that a script removes from the response cache.
+#[derive(Clone, Copy, Debug)]
+pub enum CachePurge<'a> {
+    /// All.
+    All,
+    /// Those with one of these tags.
+    Tags(&'a [&'a [u8]]),
+    /// Those to this URL.
+    Url(&'a [u8]),
 }
 
 /// Handles the calls of one request of a worker; kept while the request waits.

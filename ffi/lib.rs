@@ -71,7 +71,7 @@ pub use head::PhpHead;
 #[cfg(feature = "php")]
 pub use helper::HelperCall;
 #[cfg(feature = "php")]
-pub use host::{Host, LogSource, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
+pub use host::{CachePurge, Host, LogSource, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
 #[cfg(feature = "php")]
 pub use interpreter::{Interpreter, WorkerInfo};
 #[cfg(feature = "php")]

@@ -4,6 +4,7 @@
 
 mod connection;
 
+use svc_core::cache::{CacheKey, Directives, NamePatterns, UrlParts, dictionary};
 use svc_core::files::{Candidate, RoutingMode, route};
 use svc_core::http::encode::is_server_field;
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
@@ -339,6 +340,39 @@ fn check(path: &[u8], candidate: &Candidate) {
             );
         }
     }
+}
+
+/// The fields that control caches: a targeted one is valid as a whole or not at all, and the verdict is the number of
+/// its members; the same bytes as `Cache-Control` are always readable.
+pub(super) fn cache_control(bytes: &[u8]) -> String {
+    let members = dictionary(bytes);
+    let targeted = Directives::targeted(bytes);
+    assert_eq!(targeted.is_some(), members.as_ref().is_some_and(|members| !members.is_empty()));
+    for directives in [Some(Directives::plain(bytes)), targeted].into_iter().flatten() {
+        let times = [
+            directives.max_age,
+            directives.s_maxage,
+            directives.stale_while_revalidate,
+            directives.stale_if_error,
+        ];
+        assert!(times.into_iter().flatten().all(|time| time.as_secs() <= 1 << 31));
+    }
+    members.map_or_else(|| "invalid".to_owned(), |members| members.len().to_string())
+}
+
+/// URLs that scripts name: a URL that is one has a key that is a URL again, and the same.
+pub(super) fn cache_url(bytes: &[u8]) -> String {
+    let none = NamePatterns::default();
+    let base = UrlParts { is_https: true, host: b"h", port: None, path: b"/a/b", query: None };
+    let Some(url) = UrlParts::parse(bytes, Some(base)) else { return "none".to_owned() };
+    let key = CacheKey::new(url, &none);
+    let again = UrlParts::parse(key.as_bytes(), None).map(|url| CacheKey::new(url, &none));
+    if !bytes.contains(&b'#') && !url.host.iter().any(|byte| b"@/?#".contains(byte)) {
+        assert_eq!(again.as_ref(), Some(&key));
+    }
+    let ignoring = CacheKey::new(url, &NamePatterns::new(["*"]));
+    assert!(ignoring.len() <= key.len());
+    "url".to_owned()
 }
 
 /// Checks the bytes of a FastCGI responder. Returns `complete`, `open`, or the name of the fault.

@@ -292,6 +292,7 @@ mod tests {
             span: None,
             request_id: "r".into(),
             received_at: SystemTime::UNIX_EPOCH,
+            recorder: None,
         }
     }
 

@@ -50,7 +50,10 @@ mod plugin_fault;
 mod plugins;
 #[cfg(feature = "php")]
 mod probe;
+#[cfg(feature = "php")]
+mod purge;
 pub mod reload_report;
+mod reply_copy;
 mod reply_head;
 mod response;
 mod run_as;

@@ -3,8 +3,9 @@
 //! Status, reason phrase and fields are valid to send. Connection-specific fields, which belong to the server, are
 //! dropped; the length is kept apart.
 
-use svc_core::http::NamedFile;
 use svc_core::http::status::is_bodiless;
+use svc_core::http::token::list;
+use svc_core::http::{Fields, NamedFile};
 use svc_core::pool::{Origin, ReplyHead};
 
 use svc_ffi::PhpHead;
@@ -50,6 +51,19 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
         reply.fields.remove(b"Content-Type");
     }
     reply
+}
+
+/// Removes the fields that the script's `Connection` names: they are meant for this connection and are not stored
+/// (RFC 9110, section 7.6.1).
+pub(crate) fn remove_connection_options(head: &PhpHead<'_>, fields: &mut Fields) {
+    for line in &head.lines {
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        if line[..colon].eq_ignore_ascii_case(b"connection") {
+            for name in list(&line[colon + 1..]) {
+                fields.remove(name);
+            }
+        }
+    }
 }
 
 /// Returns whether PHP has added this line because the script has set no type. This is the spelling of PHP's default;

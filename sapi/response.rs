@@ -17,13 +17,14 @@ use std::sync::Arc;
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
-use svc_core::pool::{End, Exchange, Origin, ReplyHead};
+use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
 use svc_core::serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
 use crate::coded_body::{CodedBody, Urgency};
-use crate::reply_head::{plain_head, reply_head};
+use crate::reply_copy::ReplyCopy;
+use crate::reply_head::{plain_head, remove_connection_options, reply_head};
 
 /// The stage of the response; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub(crate) struct Response {
     written_bytes: u64,
     /// The body, once it is streamed compressed.
     coded: Option<CodedBody>,
+    /// The copy for the response cache, once the head is known.
+    copy: Option<Box<ReplyCopy>>,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -76,6 +79,7 @@ impl Response {
             counts_only: exchange.request.head.method_kind() == MethodKind::Head,
             written_bytes: 0,
             coded: None,
+            copy: None,
             exchange,
             thread_context,
         }
@@ -85,7 +89,11 @@ impl Response {
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering {
             let sends_files = !self.thread_context.shared.config.files.sendfile_roots.is_empty();
-            self.head = Some(reply_head(head, sends_files));
+            let mut own = reply_head(head, sends_files);
+            if self.exchange.request.recorder.is_some() {
+                remove_connection_options(head, &mut own.fields);
+            }
+            self.head = Some(own);
         }
     }
 
@@ -129,11 +137,11 @@ impl Response {
         match self.stage {
             ResponseStage::Ended => true,
             ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
-                !self.exchange.is_gone()
+                self.goes_on(!self.exchange.is_gone())
             }
             ResponseStage::Gathering if self.names_file() => {
                 self.end(PhpOutcome::Complete);
-                !self.exchange.is_gone()
+                self.goes_on(!self.exchange.is_gone())
             }
             ResponseStage::Gathering | ResponseStage::Streaming => self.hand_over(Urgency::Flush),
         }
@@ -149,6 +157,11 @@ impl Response {
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
         match (std::mem::replace(&mut self.stage, ResponseStage::Ended), outcome) {
             (ResponseStage::Ended, _) => {}
+            (ResponseStage::Gathering, PhpOutcome::Aborted) if self.exchange.request.recorder.is_some() => {
+                // The client has left, and the output may be cut off.
+                ReplyCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
+                self.complete(Origin::Script);
+            }
             (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
                 self.complete(Origin::Script);
             }
@@ -156,7 +169,12 @@ impl Response {
             (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
             (ResponseStage::Gathering, PhpOutcome::NoScript) => self.leave_to_the_path(),
             (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
-            (ResponseStage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
+            (ResponseStage::Streaming, outcome) => {
+                if outcome == PhpOutcome::Aborted {
+                    ReplyCopy::give_up(&self.exchange, RecordingEnd::ClientLeft);
+                }
+                self.end_stream(matches!(outcome, PhpOutcome::Complete));
+            }
         }
     }
 
@@ -200,21 +218,31 @@ impl Response {
         }
         self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
+        if !self.begin_copy(&head) {
+            return self.leave_to_the_cache();
+        }
+        if let Some(copy) = &mut self.copy {
+            copy.add(&self.exchange, &bytes);
+        }
         head.is_streamed = true;
         let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
-        self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue()
+        let is_read = self.exchange.head(head, bytes).is_ok();
+        self.goes_on(is_read)
     }
 
     /// Sends more of a body whose header was sent. Returns false if the client is gone or the body cannot be continued.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
+        if let Some(copy) = &mut self.copy {
+            copy.add(&self.exchange, &bytes);
+        }
         let Some(body) = &mut self.coded else { return self.goes_on(self.exchange.data(bytes).is_ok()) };
         let piece = body.piece(&bytes, urgency);
         note_coding(&self.exchange, body);
         match piece {
             // The encoder holds it back for now.
-            Some(coded) if coded.is_empty() => !self.exchange.is_gone(),
+            Some(coded) if coded.is_empty() => self.goes_on(!self.exchange.is_gone()),
             Some(coded) => {
                 let is_read = self.exchange.data(coded).is_ok();
                 self.goes_on(is_read)
@@ -224,14 +252,40 @@ impl Response {
     }
 
     /// Returns whether the script should continue. If the server has already answered with a timeout, output is
-    /// discarded, but the client has not left: the time limit ends the script.
+    /// discarded, but the client has not left: the time limit ends the script. A script that runs for the cache has no
+    /// client.
     fn goes_on(&self, is_read: bool) -> bool {
-        is_read || self.exchange.is_overdue()
+        is_read || self.exchange.is_overdue() || self.exchange.has_no_client()
+    }
+
+    /// Tells the response cache about the head. Returns false if it answers in place of the script.
+    fn begin_copy(&mut self, head: &ReplyHead) -> bool {
+        let Some(recorder) = &self.exchange.request.recorder else { return true };
+        let recording = recorder.begin(head);
+        self.copy = match recording {
+            Recording::UpTo(bytes) => Some(Box::new(ReplyCopy::new(head, bytes))),
+            Recording::Nothing | Recording::Replaced => None,
+        };
+        recording != Recording::Replaced
+    }
+
+    /// Makes the server send a stored response. Further output is dropped.
+    fn leave_to_the_cache(&mut self) -> bool {
+        self.stage = ResponseStage::Ended;
+        self.gathered = Vec::new();
+        let head = ReplyHead { file: Some(NamedFile::Stored), ..ReplyHead::bare(Origin::Server) };
+        // A client that has left gets no response.
+        let _ = self.exchange.complete(head, Vec::new());
+        true
     }
 
     /// Ends a body whose header was sent. If the script failed, the body stays incomplete.
     fn end_stream(&mut self, is_complete: bool) {
         let rest = std::mem::take(&mut self.gathered);
+        if let Some(mut copy) = self.copy.take() {
+            copy.add(&self.exchange, &rest);
+            copy.end(&self.exchange, is_complete);
+        }
         let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),
             Some(mut body) => {
@@ -260,7 +314,16 @@ impl Response {
         }
         if origin != Origin::Script {
             head.file = None;
-        } else if head.file.is_some() {
+        }
+        if !self.begin_copy(&head) {
+            self.leave_to_the_cache();
+            return;
+        }
+        if let Some(mut copy) = self.copy.take() {
+            copy.add(&self.exchange, &self.gathered);
+            copy.end(&self.exchange, true);
+        }
+        if head.file.is_some() {
             // The coding and the length are those of the file.
             let _ = self.exchange.complete(head, Vec::new());
             return;

@@ -16,7 +16,8 @@ use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
 use svc_ffi::{
-    Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans, WorkerRequest,
+    CachePurge, Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans,
+    WorkerRequest,
 };
 
 use crate::cgi;
@@ -174,7 +175,8 @@ impl Host for RunningRequest {
     }
 
     fn is_gone(&self) -> bool {
-        self.exchange.is_gone()
+        // A script that runs for the response cache alone has no client that could leave.
+        self.exchange.is_gone() && !self.exchange.has_no_client()
     }
 
     fn is_crowded(&self) -> bool {
@@ -238,6 +240,10 @@ impl Host for RunningRequest {
 
     fn request_id(&mut self) -> &[u8] {
         self.exchange.request.request_id.as_bytes()
+    }
+
+    fn purge(&mut self, purge: CachePurge<'_>) -> Option<u64> {
+        crate::purge::purge(self.thread_context.shared.cache.as_deref(), purge, Some(&self.exchange.request))
     }
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {

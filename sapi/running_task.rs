@@ -14,7 +14,7 @@ use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 use svc_core::time;
 
-use svc_ffi::{Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
+use svc_ffi::{CachePurge, Host, LogSource, Pairs, Payload, PhpLog, PhpOutcome, ScriptSpans, WorkerRequest};
 
 use crate::cgi;
 use crate::response::ThreadContext;
@@ -144,6 +144,10 @@ impl Host for RunningTask {
 
     fn request_id(&mut self) -> &[u8] {
         self.task.request_id().as_bytes()
+    }
+
+    fn purge(&mut self, purge: CachePurge<'_>) -> Option<u64> {
+        crate::purge::purge(self.thread_context.shared.cache.as_deref(), purge, None)
     }
 
     fn log(&mut self, record: &PhpLog<'_>) {

@@ -364,6 +364,31 @@ namespace Svc\Async {
     }
 }
 
+namespace Svc\Cache {
+    /**
+     * Removes all responses from the response cache.
+     *
+     * @return int how many there were
+     */
+    function clear(): int {}
+
+    /**
+     * Removes the responses with one of these tags (Cache-Tag, Surrogate-Key) from the response cache.
+     *
+     * @return int how many there were
+     */
+    function purge_tags(string ...$tags): int {}
+
+    /**
+     * Removes the responses to a URL from the response cache.
+     *
+     * @param string $url as clients name it; a path is relative to the host of the request
+     * @return int how many variants there were
+     * @throws \ValueError if it is neither
+     */
+    function purge_url(string $url): int {}
+}
+
 namespace Svc\Trace {
     /** Returns the span that the script is in: that of Svc\Trace\span(), else that of the request. What is not recorded has a span without effect. */
     function current(): Span {}

@@ -74,6 +74,8 @@ pub enum ValueKind {
     },
     /// The permissions of a file.
     Mode,
+    /// Comma-separated patterns of names, or `none`.
+    NamePatterns,
     /// Comma-separated networks and addresses.
     Networks,
     /// A path in the file system.
@@ -165,6 +167,8 @@ pub enum Section {
     Timeouts,
     /// Static files and compression.
     Files,
+    /// The response cache.
+    ResponseCache,
     /// TLS.
     Tls,
     /// Clients and access.
@@ -181,13 +185,14 @@ pub enum Section {
 
 impl Section {
     /// Every section, in the order of the page.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Serving,
         Self::Php,
         Self::Admission,
         Self::Bodies,
         Self::Timeouts,
         Self::Files,
+        Self::ResponseCache,
         Self::Tls,
         Self::Clients,
         Self::Logs,
@@ -205,6 +210,7 @@ impl Section {
             Self::Bodies => "Bodies",
             Self::Timeouts => "Time limits",
             Self::Files => "Static files and compression",
+            Self::ResponseCache => "Response cache",
             Self::Tls => "TLS",
             Self::Clients => "Clients",
             Self::Logs => "Logs and traces",
@@ -280,6 +286,7 @@ impl ValueKind {
             Self::Globs
             | Self::Hooks
             | Self::List
+            | Self::NamePatterns
             | Self::Networks
             | Self::Pairs
             | Self::Paths
@@ -318,6 +325,7 @@ impl ValueKind {
                 format!("host:port, or :port for {port_alone}:port; several with commas, unix:PATH included")
             }
             Self::Mode => "octal digits from 0 to 777".to_owned(),
+            Self::NamePatterns => "none, or comma-separated names in which * and ? are wildcards".to_owned(),
             Self::Networks => "comma-separated networks and addresses".to_owned(),
             Self::Pairs => "comma-separated key=value pairs".to_owned(),
             Self::Path => "a path".to_owned(),

@@ -278,6 +278,60 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "The directories from which scripts may have files sent by `X-Accel-Redirect` or `X-Sendfile` \
          ([http.md](http.md#files-sent-by-scripts)). They must exist. If unset, these fields have no effect.",
     ),
+    Key::new(Id::ResponseCacheBytes, "RESPONSE_CACHE_BYTES", bytes(0), Initial::Is("0")).about(
+        Section::ResponseCache,
+        "The memory of the [response cache](cache.md), which stores responses of scripts that permit it: bodies, their \
+         compressed copies, fields, keys. 0 disables the cache.",
+    ),
+    Key::new(Id::ResponseCacheMaxObjectBytes, "RESPONSE_CACHE_MAX_OBJECT_BYTES", bytes(1), Initial::Is("1M")).about(
+        Section::ResponseCache,
+        "The length of the largest body that is stored. A response never takes more than a quarter of the cache, or of \
+         one of its up to 16 parts.",
+    ),
+    Key::new(
+        Id::ResponseCacheDefaultTtlMs,
+        "RESPONSE_CACHE_DEFAULT_TTL_MS",
+        integer(0, 24 * 3600 * 1000, ValueUnit::Milliseconds),
+        Initial::Is("0"),
+    )
+    .about(
+        Section::ResponseCache,
+        "How long a response is fresh that may be stored and does not say how long. With 0, only responses that state \
+         their freshness are stored.",
+    ),
+    Key::new(
+        Id::ResponseCacheStaleSeconds,
+        "RESPONSE_CACHE_STALE_SECONDS",
+        integer(0, 365 * 86400, ValueUnit::Seconds),
+        Initial::Is("0"),
+    )
+    .about(
+        Section::ResponseCache,
+        "How long beyond its freshness a response may answer a request that would be refused for overload, or whose \
+         script fails (5xx). Responses with `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` never do.",
+    ),
+    Key::new(
+        Id::ResponseCacheBypassCookies,
+        "RESPONSE_CACHE_BYPASS_COOKIES",
+        ValueKind::NamePatterns,
+        Initial::Is("*sess*,wordpress_logged_in_*,wp-postpass_*,comment_author_*,woocommerce_*"),
+    )
+    .about(
+        Section::ResponseCache,
+        "The cookies of clients that get responses of their own: requests with such a cookie are neither answered from \
+         the cache nor stored. Case-insensitive.",
+    ),
+    Key::new(
+        Id::ResponseCacheIgnoreQuery,
+        "RESPONSE_CACHE_IGNORE_QUERY",
+        ValueKind::NamePatterns,
+        Initial::Is("utm_*,gclid,fbclid"),
+    )
+    .about(
+        Section::ResponseCache,
+        "The parameters of the query that make no difference: requests that differ in them only get the same response. \
+         The script must not show their values ([cache.md](cache.md#poisoning-and-deception)).",
+    ),
     Key::new(Id::TlsCert, "TLS_CERT", ValueKind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(

@@ -48,7 +48,7 @@ pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{PREFIX, RawConfig, ValueSource};
 pub use sections::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
-    PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
+    PhpConfig, ResponseCacheConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
@@ -75,6 +75,8 @@ pub struct Config {
     pub timeouts: TimeoutConfig,
     /// Static files and compression.
     pub files: FileConfig,
+    /// The response cache; `None` if it is off.
+    pub response_cache: Option<ResponseCacheConfig>,
     /// TLS on the main port.
     pub tls: TlsConfig,
     /// Client permissions and trusted proxies.

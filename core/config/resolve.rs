@@ -23,7 +23,8 @@ use super::value::Value;
 use super::warning::Warning;
 use super::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, Config, FileConfig, LogConfig,
-    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, TraceConfig, WorkerRange,
+    OperationsConfig, PhpConfig, ResponseCacheConfig, ServingConfig, TimeoutConfig, TlsConfig, TraceConfig,
+    WorkerRange,
 };
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
@@ -365,6 +366,7 @@ impl Resolver {
             bodies: BodyConfig::of(settings),
             timeouts: TimeoutConfig::of(settings),
             files: FileConfig::of(settings),
+            response_cache: ResponseCacheConfig::of(settings),
             tls: TlsConfig::of(settings),
             clients: ClientConfig::of(settings),
             logs: LogConfig::of(settings),

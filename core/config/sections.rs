@@ -236,6 +236,38 @@ impl FileConfig {
     }
 }
 
+/// The cache of responses of scripts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseCacheConfig {
+    /// The maximum memory of the stored responses, in bytes; above 0.
+    pub bytes: u64,
+    /// The maximum length of a body that is stored.
+    pub max_object_bytes: u64,
+    /// How long a response is fresh that does not say so.
+    pub default_ttl: Duration,
+    /// How long beyond its freshness a response may answer in place of a refusal or an error.
+    pub stale: Duration,
+    /// Patterns of the cookies whose requests are not answered from the cache.
+    pub bypass_cookies: Vec<String>,
+    /// Patterns of the parameters of a query that make no difference.
+    pub ignore_query: Vec<String>,
+}
+
+impl ResponseCacheConfig {
+    /// Copies its settings, which are already valid; `None` if the cache is off.
+    pub(super) fn of(settings: &Settings) -> Option<Self> {
+        let bytes = settings.integer(Id::ResponseCacheBytes);
+        (bytes > 0).then(|| Self {
+            bytes,
+            max_object_bytes: settings.integer(Id::ResponseCacheMaxObjectBytes),
+            default_ttl: settings.duration(Id::ResponseCacheDefaultTtlMs),
+            stale: settings.duration(Id::ResponseCacheStaleSeconds),
+            bypass_cookies: settings.list(Id::ResponseCacheBypassCookies),
+            ignore_query: settings.list(Id::ResponseCacheIgnoreQuery),
+        })
+    }
+}
+
 /// TLS on the main port.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {

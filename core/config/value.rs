@@ -84,6 +84,8 @@ impl ValueKind {
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Listeners { port_alone } => ListenAddr::list(text, port_alone.into()).map(Value::Listeners),
             Self::Mode => mode(text).map(Value::Mode),
+            Self::NamePatterns if text.eq_ignore_ascii_case("none") => Ok(Value::List(Vec::new())),
+            Self::NamePatterns => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
             Self::Plugins => plugins::words(text).map(Value::List),
             Self::Proxies => proxies(text).map(Value::Networks),

@@ -42,14 +42,14 @@ pub struct AssetOptions {
 /// A file that is ready to be sent.
 #[derive(Debug)]
 pub struct Asset {
-    plain: Variant,
+    pub(super) plain: Variant,
     /// The operator's precompressed files.
-    neighbours: Vec<Variant>,
+    pub(super) neighbours: Vec<Variant>,
     /// Compressed copies created by the server, if the file is suitable.
-    copies: Option<Copies>,
-    content_type: &'static str,
+    pub(super) copies: Option<Copies>,
+    pub(super) content_type: &'static str,
     /// Whether every later change to the files changes their stamps.
-    is_settled: bool,
+    pub(super) is_settled: bool,
 }
 
 /// One representation of the file.
@@ -65,10 +65,11 @@ pub struct Variant {
     pub validators: Fields,
     /// The header fields of a 200 response.
     pub fields: Fields,
-    tag: String,
-    stamp: FileVersion,
+    pub(super) tag: String,
+    /// The state of its file; `None` without a file.
+    pub(super) stamp: Option<FileVersion>,
     /// When the file was modified, if its modification time is meaningful.
-    modified: Option<SystemTime>,
+    pub(super) modified: Option<SystemTime>,
 }
 
 /// The location of a variant's bytes.
@@ -82,7 +83,7 @@ pub enum Content {
 
 /// Compressed copies.
 #[derive(Debug)]
-struct Copies {
+pub(super) struct Copies {
     /// The codings to choose from, in order of preference.
     codings: Vec<Coding>,
     /// The result for each coding: a copy, or `None` if it is not worth keeping.
@@ -117,8 +118,9 @@ impl Asset {
             .into_iter()
             .filter_map(|(coding, opened)| dress.variant(Some(coding), opened).ok())
             .collect();
-        let is_settled =
-            std::iter::once(&plain).chain(&neighbours).all(|variant| variant.stamp.is_settled(now));
+        let is_settled = std::iter::once(&plain)
+            .chain(&neighbours)
+            .all(|variant| variant.stamp.is_some_and(|stamp| stamp.is_settled(now)));
         Ok(Self { plain, neighbours, copies, content_type, is_settled })
     }
 
@@ -126,8 +128,8 @@ impl Asset {
     pub fn is_of(&self, found: &StaticFile) -> bool {
         let neighbours = self.neighbours.iter().map(|variant| (variant.coding, variant.stamp));
         self.is_settled
-            && self.plain.stamp == found.plain.stamp
-            && neighbours.eq(found.coded.iter().map(|(coding, opened)| (Some(*coding), opened.stamp)))
+            && self.plain.stamp == Some(found.plain.stamp)
+            && neighbours.eq(found.coded.iter().map(|(coding, opened)| (Some(*coding), Some(opened.stamp))))
     }
 
     /// Returns whether a file kept as a descriptor is unchanged. Uses only information that the system has in memory,
@@ -135,7 +137,7 @@ impl Asset {
     pub fn is_unchanged(&self) -> bool {
         std::iter::once(&self.plain).chain(&self.neighbours).all(|variant| match &variant.content {
             Content::Memory(_) => true,
-            Content::File(file) => variant.stamp.is_still_of(file),
+            Content::File(file) => variant.stamp.is_some_and(|stamp| stamp.is_still_of(file)),
         })
     }
 
@@ -183,7 +185,8 @@ impl Asset {
             Content::Memory(bytes) => Ok(bytes.clone()),
             Content::File(file) => {
                 let bytes = read(file, self.plain.length)?;
-                if bytes.len() as u64 != self.plain.length || !self.plain.stamp.is_still_of(file) {
+                let is_current = self.plain.stamp.is_some_and(|stamp| stamp.is_still_of(file));
+                if bytes.len() as u64 != self.plain.length || !is_current {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
                 Ok(bytes.into())
@@ -193,10 +196,10 @@ impl Asset {
 
     /// Stores the result of compressing, if all copies together stay smaller than the file. `None` means that there is
     /// no result, and that no further attempt is needed.
-    pub fn keep(&self, coding: Coding, coded: Option<Vec<u8>>) {
+    pub fn keep(&self, coding: Coding, coded: Option<Bytes>) {
         let Some(copies) = &self.copies else { return };
         let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
-        let variant = taken.map(|coded| self.copy(coding, coded.into()));
+        let variant = taken.map(|coded| self.copy(coding, coded));
         // Only the caller that claimed this copy stores it.
         let _ = copies.made[coding as usize].set(variant);
     }
@@ -216,8 +219,8 @@ impl Asset {
 
     fn copy(&self, coding: Coding, bytes: Bytes) -> Variant {
         let (mut validators, mut fields) = (self.plain.validators.clone(), self.plain.fields.clone());
-        let tag = format!("W/{}", self.plain.tag);
-        for fields in [&mut validators, &mut fields] {
+        let tag = weakened(&self.plain.tag);
+        for fields in [&mut validators, &mut fields].into_iter().filter(|fields| fields.contains(b"etag")) {
             fields.set_own(b"ETag", tag.as_bytes());
         }
         // Two copies may differ in their bytes, so the tag of a copy is weak.
@@ -252,8 +255,13 @@ impl Variant {
     }
 }
 
+/// Returns the weak form of an entity tag. That of an empty one, which stands for none, matches nothing.
+fn weakened(tag: &str) -> String {
+    if tag.starts_with("W/") { tag.to_owned() } else { format!("W/{tag}") }
+}
+
 impl Copies {
-    fn new(codings: Vec<Coding>, room: u64) -> Self {
+    pub(super) fn new(codings: Vec<Coding>, room: u64) -> Self {
         Self {
             codings,
             made: [const { OnceLock::new() }; Coding::ALL.len()],
@@ -306,6 +314,7 @@ impl VariantBuilder<'_> {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => stamp.length,
         };
+        let stamp = Some(stamp);
         Ok(Variant { coding, content, length, validators, fields, tag, stamp, modified })
     }
 
@@ -416,7 +425,7 @@ mod tests {
         let asset = load(found, later());
         let Content::Memory(bytes) = &asset.plain().content else { panic!() };
         assert_eq!((&bytes[..], asset.plain().length), (&b"new"[..], 3));
-        assert_eq!(asset.plain().stamp, opened(&file).stamp);
+        assert_eq!(asset.plain().stamp, Some(opened(&file).stamp));
     }
 
     #[test]
@@ -466,9 +475,9 @@ mod tests {
         let asset = load(found(&file), later());
         let weight = asset.weight();
         assert!(weight >= 20_000);
-        asset.keep(Coding::Brotli, Some(vec![0; 6000]));
-        asset.keep(Coding::Gzip, Some(vec![0; 6000]));
-        asset.keep(Coding::Zstd, Some(vec![0; 4000]));
+        asset.keep(Coding::Brotli, Some(vec![0; 6000].into()));
+        asset.keep(Coding::Gzip, Some(vec![0; 6000].into()));
+        asset.keep(Coding::Zstd, Some(vec![0; 4000].into()));
         let kept: Vec<_> = asset.coded().map(|variant| (variant.coding, variant.length)).collect();
         assert_eq!(kept, [(Some(Coding::Brotli), 6000), (Some(Coding::Zstd), 4000)]);
         assert_eq!(asset.weight(), weight);

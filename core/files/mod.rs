@@ -19,6 +19,7 @@
 //! | `representation` | an asset, a request | status, fields and pieces of the response |
 //! | `sendfile_roots` | a file name from a script, the disk | an open file, or nothing |
 //! | `sent_file` | an asset, a request, its script's response head | the same as `representation` |
+//! | `stored_asset` | a stored response of a script | an asset, and the same as `representation` |
 //! | `route_cache` | path, time | the cached script |
 
 mod asset;
@@ -36,6 +37,7 @@ mod route_cache;
 mod sendfile_roots;
 mod sent_file;
 pub mod slice;
+mod stored_asset;
 
 pub use self::asset::{Asset, AssetOptions};
 pub use self::cache::{LookBegun, Lookup, StaticCache};
@@ -46,3 +48,4 @@ pub use self::route::{Candidate, Routing, RoutingMode, SitePart, route};
 pub use self::route_cache::RouteCache;
 pub use self::sendfile_roots::{FoundFile, SendfileRoots};
 pub use self::sent_file::{kept, represent_sent};
+pub use self::stored_asset::{StoredBody, represent_stored};

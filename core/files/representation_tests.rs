@@ -254,9 +254,9 @@ fn a_copy_is_ordered_once_and_sent_when_it_is_there() {
     );
     assert_eq!(get(&asset, "Accept-Encoding: br\r\n").order, None, "it is being made");
     assert_eq!(get(&asset, "Accept-Encoding: gzip\r\n").order, Some(Coding::Gzip));
-    asset.keep(Coding::Gzip, Some(b"gzip".to_vec()));
+    asset.keep(Coding::Gzip, Some(b"gzip".to_vec().into()));
     assert_eq!(text(&get(&asset, "Accept-Encoding: gzip, br\r\n")), "gzip", "what is there goes first");
-    asset.keep(Coding::Brotli, Some(b"brotli".to_vec()));
+    asset.keep(Coding::Brotli, Some(b"brotli".to_vec().into()));
     let coded = get(&asset, "Accept-Encoding: gzip, br\r\n");
     assert_eq!(
         (text(&coded).as_str(), coded.order, coded.coded.unwrap()),
@@ -274,7 +274,7 @@ fn a_copy_is_ordered_once_and_sent_when_it_is_there() {
 #[test]
 fn ranges_are_given_of_the_file_and_not_of_a_copy() {
     let asset = codable();
-    asset.keep(Coding::Brotli, Some(b"brotli".to_vec()));
+    asset.keep(Coding::Brotli, Some(b"brotli".to_vec().into()));
     let part = get(&asset, "Accept-Encoding: br, gzip\r\nRange: bytes=0-1\r\n");
     assert_eq!((part.status, text(&part).as_str(), part.order), (206, "aa", None));
     assert_eq!(field(&part, "content-encoding"), None);
@@ -289,7 +289,7 @@ fn a_copy_that_is_not_worth_it_is_not_asked_for_again() {
     asset.keep(Coding::Brotli, None);
     let both = get(&asset, "Accept-Encoding: br, gzip\r\n");
     assert_eq!((both.order, both.length), (Some(Coding::Gzip), Some(1000)));
-    asset.keep(Coding::Gzip, Some(vec![0; 1001]));
+    asset.keep(Coding::Gzip, Some(vec![0; 1001].into()));
     assert_eq!(get(&asset, "Accept-Encoding: br, gzip\r\n").length, Some(1000), "copies stay below the file");
 }
 

@@ -84,6 +84,22 @@ impl Head {
         Self { version, ..self }
     }
 
+    /// Returns a copy without the fields that `is_dropped` names, and with the fields `added`, whose bytes are valid.
+    pub fn revised(&self, is_dropped: impl Fn(&[u8]) -> bool, added: &[(&str, &[u8])]) -> Self {
+        let mut bytes = self.bytes.to_vec();
+        let mut fields: Vec<FieldSpan> =
+            self.fields.iter().filter(|field| !is_dropped(field.name.of(&self.bytes))).copied().collect();
+        let mut append = |text: &[u8]| {
+            let start = bytes.len();
+            bytes.extend_from_slice(text);
+            HeadSpan::new(start, start + text.len())
+        };
+        for (name, value) in added {
+            fields.push(FieldSpan { name: append(name.as_bytes()), value: append(value) });
+        }
+        Self { bytes: bytes.into_boxed_slice(), fields: fields.into_boxed_slice(), ..self.clone() }
+    }
+
     /// Returns the method as written in the request line.
     pub fn method(&self) -> &str {
         match self.kind {
@@ -278,6 +294,18 @@ mod tests {
     fn unusual_methods_keep_their_name() {
         let head = head("PROPFIND / HTTP/1.1\r\nHost: h\r\n\r\n");
         assert_eq!((head.method(), head.method_kind()), ("PROPFIND", MethodKind::Other));
+    }
+
+    #[test]
+    fn a_revised_head_lacks_some_fields_and_has_others() {
+        let head = head("GET /a?b HTTP/1.1\r\nHost: h\r\nIf-Match: 1\r\nX: y\r\nif-match: 2\r\n\r\n");
+        let revised =
+            head.revised(|name| name.eq_ignore_ascii_case(b"if-match"), &[("If-None-Match", b"\"e\"")]);
+        let fields: Vec<_> = revised.headers().collect();
+        let expected = [(&b"Host"[..], &b"h"[..]), (b"X", b"y"), (b"If-None-Match", b"\"e\"")];
+        assert_eq!(fields, expected);
+        assert_eq!((revised.target(), revised.host()), (head.target(), head.host()));
+        assert_eq!(head.headers().len(), 4);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub enum NamedFile {
     Uri(Vec<u8>),
     /// By the worker, because the script no longer exists: the path of the request, resolved again.
     Requested,
+    /// By the worker, on behalf of the response cache: a stored response.
+    Stored,
 }
 
 impl NamedFile {
@@ -38,7 +40,7 @@ impl NamedFile {
                 let end = uri.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(uri.len());
                 normalise(&uri[..end])
             }
-            Self::Requested => return None,
+            Self::Requested | Self::Stored => return None,
             Self::Path(path) if path.is_empty() => return None,
             Self::Path(path) if path.starts_with(b"/") => normalise_decoded(path.clone()),
             Self::Path(path) => normalise_decoded([b"/", &path[..]].concat()),
@@ -51,7 +53,7 @@ impl NamedFile {
         match self {
             Self::Uri(_) => true,
             Self::Path(path) => !path.starts_with(b"/"),
-            Self::Requested => false,
+            Self::Requested | Self::Stored => false,
         }
     }
 
@@ -59,7 +61,7 @@ impl NamedFile {
     pub fn as_written(&self) -> &[u8] {
         match self {
             Self::Path(text) | Self::Uri(text) => text,
-            Self::Requested => b"",
+            Self::Requested | Self::Stored => b"",
         }
     }
 }

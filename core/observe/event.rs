@@ -293,6 +293,8 @@ pub struct Access<'a> {
     pub shed_reason: Option<&'a str>,
     /// The rule that blocks the path; `None` if none does.
     pub denied_by: Option<&'a str>,
+    /// What the response cache did; `None` if it is off, or the request needed no script.
+    pub cache: Option<&'a str>,
 }
 
 impl PhpLevel {
@@ -480,7 +482,7 @@ impl PhpMessage<'_> {
 impl Access<'_> {
     fn record(&self, at: SystemTime) -> Record {
         let traceparent = self.trace.map(Trace::traceparent);
-        Record::begin(at, Level::Info.as_str(), "access", "request")
+        let record = Record::begin(at, Level::Info.as_str(), "access", "request")
             .text("method", self.method)
             .text("path", self.path)
             .number("status", u64::from(self.status))
@@ -495,7 +497,11 @@ impl Access<'_> {
             .text_or_null("trace_id", traceparent.map(Traceparent::trace_id))
             .text_or_null("span_id", traceparent.map(Traceparent::span_id))
             .text_or_null("shed_reason", self.shed_reason)
-            .text_or_null("denied_by", self.denied_by)
+            .text_or_null("denied_by", self.denied_by);
+        match self.cache {
+            Some(outcome) => record.text("cache", outcome),
+            None => record,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use svc_types::OpcacheMemory;
 
 use crate::admission::GateFacts;
+use crate::cache::CacheReading;
 use crate::plugins::PluginReading;
 use crate::pool::{BootFault, PoolFacts, SlotReading};
 
@@ -51,6 +52,8 @@ pub struct ScrapeFacts<'a> {
     pub opcache: Option<OpcacheMemory>,
     /// The cache of static files.
     pub static_cache: StaticCacheReading,
+    /// The response cache; `None` if it is off.
+    pub response_cache: Option<CacheReading>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use svc_types::{HookObstacle, RuntimeHook};
 
 use crate::admission::ShedReason;
+use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -455,6 +456,43 @@ families! {
         "Maximum memory of the cache of static files, in bytes.",
         "`STATIC_CACHE_BYTES`; 0 if the cache is off.",
         source |facts, _, series| series.one(facts.static_cache.bytes_max);
+    RESPONSE_CACHE_REQUESTS: Counter "svc_response_cache_requests_total" in Responses if ResponseCache,
+        "Number of requests for scripts by what the response cache did.",
+        "Requests for scripts by `result`: `hit` (a fresh response answered), `miss` (the script ran), `stale` (a stale response answered), `revalidated` (the script confirmed a stale response, which answered), `bypass` (the cache was [not asked](cache.md#what-is-never-cached)), `collapsed` (the response to another request that was under way answered).",
+        cell cache_requests: CountersBy<CacheOutcome, { CacheOutcome::ALL.len() }>;
+    RESPONSE_CACHE_ENTRIES: Gauge "svc_response_cache_entries" in Responses if ResponseCache,
+        "Number of responses in the response cache.",
+        "Stored responses, each variant counted. Read once a second.",
+        source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.entries));
+    RESPONSE_CACHE_BYTES: Gauge "svc_response_cache_bytes" in Responses if ResponseCache,
+        "Memory that the response cache accounts for, in bytes.",
+        "Bytes of the stored responses, with room for their compressed copies, and of what is known about them. Read once a second.",
+        source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.bytes));
+    RESPONSE_CACHE_LIMIT_BYTES: Gauge "svc_response_cache_limit_bytes" in Responses if ResponseCache,
+        "Maximum memory of the response cache, in bytes.",
+        "`RESPONSE_CACHE_BYTES`.",
+        source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.bytes_max));
+    RESPONSE_CACHE_EVICTIONS: Counter "svc_response_cache_evictions_total" in Responses if ResponseCache,
+        "Number of responses removed from the response cache by reason.",
+        "Responses that were removed although no purge named them, by `reason`: `memory` (others needed their memory) or `variants` (more than 64 to one URL).",
+        source |facts, _, series| {
+            for reason in EvictionReason::ALL {
+                let count = facts.response_cache.map_or(0, |cache| cache.evictions[reason as usize]);
+                series.labelled(&[("reason", reason.as_str())], count);
+            }
+        };
+    RESPONSE_CACHE_PURGED: Counter "svc_response_cache_purged_total" in Responses if ResponseCache,
+        "Number of responses removed from the response cache by purges.",
+        "Responses that were removed by the functions of `Svc\\Cache`, by requests with unsafe methods, and by reloads.",
+        source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.purged));
+    RESPONSE_CACHE_STALE: Counter "svc_response_cache_stale_total" in Responses if ResponseCache,
+        "Number of requests answered with a stale response by reason.",
+        "Requests answered with a stale response, by `reason`: `overload` (they would have been refused), `error` (the script failed), `revalidate` (`stale-while-revalidate`).",
+        cell cache_stale: CountersBy<StaleReason, { StaleReason::ALL.len() }>;
+    RESPONSE_CACHE_REFRESHES: Counter "svc_response_cache_refreshes_total" in Responses if ResponseCache,
+        "Number of refreshes started by the response cache.",
+        "Requests without a client that received a new response while the stale one was in use (`stale-while-revalidate`). They are not in `svc_requests_total`.",
+        source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.refreshes));
     COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" in Responses,
         "Number of responses that the server sent compressed.",
         "Responses that the server compressed with Brotli, zstd or gzip. Responses compressed by the application are not included, nor are responses to `HEAD`, which have no body.",

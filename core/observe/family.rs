@@ -104,6 +104,8 @@ pub enum Condition {
     Tracing,
     /// If there is a plugin.
     Plugins,
+    /// If responses of scripts are cached.
+    ResponseCache,
 }
 
 impl Family {
@@ -176,6 +178,7 @@ impl Condition {
             Self::TaskOutput => Some("`ASYNC_WORKERS`, and a task that printed something"),
             Self::Tracing => Some("`OTEL_ENABLED=true`"),
             Self::Plugins => Some("`PLUGINS`"),
+            Self::ResponseCache => Some("`RESPONSE_CACHE_BYTES`"),
             Self::RuntimeHooks => Some("`RUNTIME_HOOKS`, with worker mode or `ASYNC_WORKERS`"),
         }
     }

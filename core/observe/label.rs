@@ -6,6 +6,7 @@
 use svc_types::{HookObstacle, RuntimeHook};
 
 use crate::admission::ShedReason;
+use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
 
@@ -152,4 +153,7 @@ labels! {
     "reason": RecycleReason, shown from the start: true;
     "level": PhpErrorLevel, shown from the start: true;
     "result": TlsHandshake, shown from the start: true;
+    "result": CacheOutcome, shown from the start: true;
+    "reason": EvictionReason, shown from the start: true;
+    "reason": StaleReason, shown from the start: true;
 }

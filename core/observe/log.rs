@@ -191,6 +191,7 @@ mod tests {
             trace: None,
             shed_reason: Some("queue_full"),
             denied_by: None,
+            cache: None,
         })
     }
 

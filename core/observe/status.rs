@@ -19,6 +19,7 @@ use super::status_facts::{OldestJob, OldestWork, StatusFacts};
 use super::timestamp::timestamp;
 use super::worker_state::{Duty, worker_state};
 use crate::admission::ShedReason;
+use crate::cache::CacheOutcome;
 use crate::limits::{REPLIES_MEMORY_MAX, STATUS_PATH_MAX, STATUS_TREND_POINTS, STATUS_WINDOW_SECONDS};
 use crate::observe::health::HealthProbe;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -233,6 +234,19 @@ impl StatusFacts<'_> {
                 "bytes": files.bytes,
                 "bytes_max": files.bytes_max,
             },
+            "responses": self.scrape.response_cache.map(|cache| json!({
+                "hits": metrics.cache_requests.value(CacheOutcome::Hit)
+                    + metrics.cache_requests.value(CacheOutcome::Collapsed)
+                    + metrics.cache_requests.value(CacheOutcome::Revalidated),
+                "misses": metrics.cache_requests.value(CacheOutcome::Miss),
+                "stale": metrics.cache_requests.value(CacheOutcome::Stale),
+                "bypassed": metrics.cache_requests.value(CacheOutcome::Bypass),
+                "entries": cache.entries,
+                "bytes": cache.bytes,
+                "bytes_max": cache.bytes_max,
+                "evictions": cache.evictions.iter().sum::<u64>(),
+                "purged": cache.purged,
+            })),
         })
     }
 

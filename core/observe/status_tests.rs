@@ -4,6 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use super::*;
 use crate::admission::GateFacts;
+use crate::cache::{CacheOutcome, CacheReading};
 use crate::observe::health::WorkerHealth;
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
@@ -60,6 +61,14 @@ fn facts() -> StatusFacts<'static> {
             misses: 26,
         }),
         static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
+        response_cache: Some(CacheReading {
+            entries: 31,
+            bytes: 32,
+            bytes_max: 33,
+            evictions: [3, 4],
+            purged: 5,
+            refreshes: 6,
+        }),
         reply_memory_bytes: 11,
         spool_bytes: 12,
         spool_bytes_max: 13,
@@ -326,6 +335,9 @@ fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
 fn caches_and_memory_and_the_process_are_told() {
     let metrics = Metrics::new();
     metrics.static_hits.incr();
+    metrics.cache_requests.incr(CacheOutcome::Hit);
+    metrics.cache_requests.incr(CacheOutcome::Collapsed);
+    metrics.cache_requests.incr(CacheOutcome::Stale);
     metrics.opcache_restarts.incr();
     metrics.opcache_restart_delayed.set();
     let report = read(&facts(), &metrics);
@@ -339,6 +351,13 @@ fn caches_and_memory_and_the_process_are_told() {
     assert_eq!(
         report["caches"]["static"],
         json!({ "hits": 1, "misses": 0, "files": 27, "bytes": 28, "bytes_max": 29 })
+    );
+    assert_eq!(
+        report["caches"]["responses"],
+        json!({
+            "hits": 2, "misses": 0, "stale": 1, "bypassed": 0, "entries": 31, "bytes": 32, "bytes_max": 33,
+            "evictions": 7, "purged": 5,
+        })
     );
     let memory = &report["memory"];
     assert_eq!((&memory["replies_bytes"], &memory["spool_bytes_max"]), (&11.into(), &13.into()));

@@ -279,6 +279,17 @@ impl Exchange {
         self.stop_reading(self.state.abandon())
     }
 
+    /// Gives it no client: a worker runs it, and nobody reads its reply. Called before it is offered.
+    pub fn begin_without_client(&self) {
+        let found = self.stop_reading(self.state.abandon());
+        debug_assert!(found == ExchangeStage::Queued, "without a client after its offer: {found:?}");
+    }
+
+    /// Returns whether a worker runs it, and it never had a client.
+    pub fn has_no_client(&self) -> bool {
+        self.is_detached() && !self.client_left()
+    }
+
     fn stop_reading(&self, found: ExchangeStage) -> ExchangeStage {
         if found != ExchangeStage::Overdue {
             self.reply.close();

@@ -9,6 +9,7 @@
 //! | `job` | the pool's view of a unit of work |
 //! | `exchange` | one request and its reply: the job of the HTTP server |
 //! | `request` | the request that an engine receives |
+//! | `recorder` | the view of a component that records replies |
 //! | `mailbox` | the parts of a reply on their way to the io thread |
 //! | `engine` | the interface to the interpreter |
 //! | `probe` | how other threads inspect a worker's thread |
@@ -36,6 +37,7 @@ mod exchange;
 mod job;
 mod mailbox;
 mod probe;
+mod recorder;
 mod relief;
 mod renewal;
 mod request;
@@ -58,6 +60,7 @@ pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
 pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
+pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};

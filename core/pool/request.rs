@@ -8,6 +8,8 @@ use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 use crate::trace::RequestSpan;
 
+use super::recorder::ReplyRecorder;
+
 /// A complete request: head, body, and the facts that the server determined.
 #[derive(Debug)]
 pub struct CompleteRequest {
@@ -35,6 +37,8 @@ pub struct CompleteRequest {
     pub request_id: Arc<str>,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
+    /// Records its reply, for the response cache.
+    pub recorder: Option<Arc<dyn ReplyRecorder>>,
 }
 
 /// Facts about a TLS session.

@@ -44,6 +44,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
         span: None,
         request_id: "a-name".into(),
         received_at: time::wall(),
+        recorder: None,
     };
     let key = StreamKey { connection: 0, stream: 0 };
     Arc::new(Exchange::new(request, now, None, spool, Arc::new(Nobody), key))

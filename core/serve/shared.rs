@@ -9,7 +9,9 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use crate::admission::GateFacts;
-use crate::config::Config;
+use crate::cache::{CacheReading, CacheSettings, EntryOptions, FreshnessPolicy, NamePatterns, ResponseCache};
+use crate::compress::{Levels, is_compressible};
+use crate::config::{Config, Executor};
 use crate::http::{Head, uri};
 use crate::limits::{HTTP2_STREAMS_BESIDE_MIN, HTTP2_WINDOW_PERMITS};
 use crate::observe::{
@@ -74,6 +76,10 @@ pub struct Shared {
     pub tracer: Option<Arc<Tracer>>,
     /// The files for long bodies and replies.
     pub spool: Spool,
+    /// The cache of responses of scripts, if there is one.
+    pub cache: Option<Arc<ResponseCache>>,
+    /// The last fill level of that cache; locked only to copy or replace it.
+    pub cache_reading: ShortLock<CacheReading>,
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port, if it uses TLS.
@@ -111,6 +117,22 @@ fn streams_beside_max(config: &Config) -> usize {
     config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)
 }
 
+fn response_cache(config: &Config) -> Option<Arc<ResponseCache>> {
+    let settings = config.response_cache.as_ref().filter(|_| config.serving.executor != Executor::Stub)?;
+    Some(ResponseCache::new(CacheSettings {
+        bytes: settings.bytes,
+        object_bytes_max: settings.max_object_bytes,
+        entries: EntryOptions {
+            freshness: FreshnessPolicy { default_ttl: settings.default_ttl, stale: settings.stale },
+            codings: Levels::new(&config.files).for_files().to_vec(),
+            is_compressible,
+        },
+        bypass_cookies: NamePatterns::new(&settings.bypass_cookies),
+        ignored_parameters: NamePatterns::new(&settings.ignore_query),
+        followers_max: config.admission.queue_max_waiting,
+    }))
+}
+
 fn tracer(config: &Config, spans: Option<&Arc<TraceSink>>) -> Option<Arc<Tracer>> {
     let tracing = config.tracing.clone()?;
     Some(Arc::new(Tracer::new(tracing, spans.cloned())))
@@ -137,6 +159,8 @@ impl Shared {
             helpers: HelperThreads::new(),
             tracer: tracer(&config, spans.as_ref()),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
+            cache: response_cache(&config),
+            cache_reading: ShortLock::default(),
             permits: Permits::new(config.admission.max_connections),
             tls,
             reload: ShortLock::new(ReloadBook::new(time::wall())),

@@ -49,6 +49,16 @@ fn header_files_get_their_verdicts() {
 }
 
 #[test]
+fn fields_that_control_caches_get_their_verdicts() {
+    replay("cache_control", invariants::cache_control);
+}
+
+#[test]
+fn urls_that_scripts_name_get_their_verdicts() {
+    replay("cache_url", invariants::cache_url);
+}
+
+#[test]
 fn chunked_bodies_get_their_verdicts() {
     replay("chunked", invariants::chunked);
 }

@@ -30,6 +30,10 @@ const ABOUT = [
     'Svc\release_connections' => "Lets other requests use the connections that this one owns, before it ends. Results that were not read are closed.\n\n@throws \\LogicException if a transaction is open on one of them",
     'Svc\ConnectionBusyError' => 'A connection is used by another request, and waiting for it would never end, or is not possible here.',
 
+    'Svc\Cache\clear' => "Removes all responses from the response cache.\n\n@return int how many there were",
+    'Svc\Cache\purge_tags' => "Removes the responses with one of these tags (Cache-Tag, Surrogate-Key) from the response cache.\n\n@return int how many there were",
+    'Svc\Cache\purge_url' => "Removes the responses to a URL from the response cache.\n\n@param string \$url as clients name it; a path is relative to the host of the request\n@return int how many variants there were\n@throws \ValueError if it is neither",
+
     'Svc\Trace\current' => 'Returns the span that the script is in: that of Svc\Trace\span(), else that of the request. What is not recorded has a span without effect.',
     'Svc\Trace\span' => "Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.\n\n@template T\n@param callable(): T \$body gets the span if it requires an argument\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@return T",
     'Svc\Trace\start' => "Starts a span below the current one, without making it the current one. Whoever starts it ends it.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@param 'internal'|'server'|'client'|'producer'|'consumer' \$kind",

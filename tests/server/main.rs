@@ -6,6 +6,7 @@
 mod apm;
 mod applications;
 mod r#async;
+mod cache;
 mod cli;
 mod fastcgi;
 mod files;

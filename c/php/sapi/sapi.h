@@ -31,6 +31,10 @@ extern const zend_function_entry shim_functions[];
 void shim_frankenphp_register(int module_number);
 PHP_FUNCTION(frankenphp_log);
 
+/* ---- The functions of the namespace Svc\Cache (cache_functions.c) ---- */
+
+extern const zend_function_entry shim_cache_functions[];
+
 /* ---- PHP functions with replacements that use the host's knowledge (overrides.c) ---- */
 
 void shim_functions_override(void);

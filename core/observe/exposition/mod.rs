@@ -78,6 +78,7 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
         Condition::TaskThreads => facts.tasks.is_some_and(|tasks| tasks.in_flight.is_some()),
         Condition::RuntimeHooks => facts.runtime_hooks,
         Condition::Tracing => facts.tracing.is_some(),
+        Condition::ResponseCache => facts.response_cache.is_some(),
         Condition::Plugins => !facts.plugins.is_empty(),
         Condition::TaskOutput => facts.tasks.is_some_and(|tasks| tasks.output_discarded_bytes > 0),
     }

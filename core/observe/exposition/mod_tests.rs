@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 use crate::admission::{GateFacts, ShedReason};
+use crate::cache::CacheReading;
 use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
@@ -113,6 +114,14 @@ fn facts() -> ScrapeFacts<'static> {
         plugins: vec![plugin_reading()],
         opcache: Some(OPCACHE),
         static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
+        response_cache: Some(CacheReading {
+            entries: 31,
+            bytes: 32,
+            bytes_max: 33,
+            evictions: [34, 35],
+            purged: 36,
+            refreshes: 37,
+        }),
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -188,6 +197,15 @@ fn caches_show_what_was_read_of_them() {
         "svc_opcache_misses_total 26",
         "svc_static_cache_bytes 28",
         "svc_static_cache_limit_bytes 29",
+        "svc_response_cache_entries 31",
+        "svc_response_cache_bytes 32",
+        "svc_response_cache_limit_bytes 33",
+        r#"svc_response_cache_evictions_total{reason="memory"} 34"#,
+        r#"svc_response_cache_evictions_total{reason="variants"} 35"#,
+        "svc_response_cache_purged_total 36",
+        "svc_response_cache_refreshes_total 37",
+        r#"svc_response_cache_requests_total{result="collapsed"} 0"#,
+        r#"svc_response_cache_stale_total{reason="overload"} 0"#,
     ] {
         assert!(page.lines().any(|one| one == line), "{line} is missing: {page}");
     }
@@ -590,6 +608,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         tasks: None,
         tracing: None,
         plugins: Vec::new(),
+        response_cache: None,
         process: ProcessFacts {
             resident_bytes: None,
             open_fds: None,
@@ -600,6 +619,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         ..facts()
     };
     let with_plain_workers = ScrapeFacts {
+        response_cache: None,
         certificates: Some(CertificateFacts { first_expiry: None }),
         worker_mode: false,
         has_interpreter: true,

@@ -10,7 +10,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 
 use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended, Input, Stream};
-use crate::http::BodyError;
+use crate::http::{BodyError, NamedFile};
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::observe::{Event as Record, TlsHandshake};
 use crate::pool::StreamKey;
@@ -130,6 +130,9 @@ impl ClientConnection {
     /// Handles a notice that the worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> ConnectionState {
         match self.connection.stream(stream) {
+            Some(stream) if stream.is_waiting() && stream.request.is_following() => {
+                decide(stream, io, RequestMeta::released);
+            }
             // The first parts always find room.
             Some(stream) if stream.is_waiting() => collect(stream),
             Some(stream) => stream.note_reply(),
@@ -298,6 +301,9 @@ impl ClientConnection {
             Ask::Offer { body, client_gone } => {
                 decide(stream, io, |request, io| request.offer(io, body, client_gone));
             }
+            Ask::SendFile(head) if head.file == Some(NamedFile::Stored) => {
+                decide(stream, io, |request, io| Some(request.send_stored_instead(io)));
+            }
             Ask::SendFile(head) => stream.request.order_file(io, head),
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
                 Some(bytes) => stream.sliced(bytes),
@@ -307,7 +313,7 @@ impl ClientConnection {
                 io.disk.order(FileJob::Append(io.shared.spool.clone(), file, bytes), key);
             }
             Ask::WaitOver if stream.is_waiting() => {
-                decide(stream, io, |request, io| request.on_wait_over(io));
+                decide(stream, io, RequestMeta::on_wait_over);
             }
             Ask::WaitOver => {}
         }

@@ -198,6 +198,10 @@ impl PeriodicJob for SampleJob {
             shared.history.lock().note(sample, usage);
             let files = site.cache_reading();
             *shared.static_cache.lock() = files;
+            if let Some(cache) = &shared.cache {
+                let reading = cache.reading();
+                *shared.cache_reading.lock() = reading;
+            }
         }
     }
 

@@ -20,7 +20,7 @@ impl PoolEvents<Exchange> for Reports {
             pool.last_claim.mark(now);
         }
         exchange.note_taken(waited);
-        if exchange.is_detached() {
+        if exchange.is_detached() && exchange.client_left() {
             self.0.shared.metrics.departed_work_taken();
         } else {
             self.0.shared.metrics.queue_waited(waited);

@@ -4,6 +4,7 @@
 //! outcome, once the last worker with old code has been replaced. Settings are read only at the start, and no request
 //! waits for a reload.
 
+use crate::cache::Purge;
 use crate::observe::Event;
 use crate::policy::PolicyError;
 use crate::pool::BootFault;
@@ -17,6 +18,7 @@ use crate::serve::shared::Shared;
 /// Reloads every file. `has_code`: code is reloaded as well: OPcache was emptied, and the supervisors replace the workers
 /// that keep code. `tell` notifies the I/O threads of new rules. Waits for the disk.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tell: impl FnOnce()) {
+    forget_responses(shared);
     let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
@@ -37,6 +39,10 @@ pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_code: bool, tel
 
 /// Notes the outcome of replacing the workers of a pool.
 pub(super) fn pool_replaced(shared: &Shared, pool: ReloadPool, outcome: Result<(), BootFault>) {
+    if matches!(pool, ReloadPool::Workers) {
+        // The workers that were replaced have made some since the reload began.
+        forget_responses(shared);
+    }
     let error = outcome.err().map(|fault| match pool {
         ReloadPool::Workers => format!("a PHP worker failed to boot: {fault}"),
         ReloadPool::Tasks => format!("an async worker failed to boot: {fault}"),
@@ -75,6 +81,13 @@ fn header_rules(shared: &Shared) -> Option<Result<(), String>> {
 /// Reloads the error pages; `None` if no directory is configured.
 fn error_pages(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_error_pages())
+}
+
+/// Empties the response cache.
+fn forget_responses(shared: &Shared) {
+    if let Some(cache) = &shared.cache {
+        cache.purge(&Purge::All);
+    }
 }
 
 fn concerning(outcome: Result<bool, PolicyError>) -> Option<Result<(), String>> {

@@ -222,7 +222,7 @@ impl Site {
     /// Encodes a copy of a file in a content coding, if it is worth caching. Takes a long time.
     pub(in crate::serve) fn code(asset: &Asset, coding: Coding) {
         let copy = asset.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
-        asset.keep(coding, copy);
+        asset.keep(coding, copy.map(Into::into));
     }
 
     /// Reads the fill level of the cache of files.

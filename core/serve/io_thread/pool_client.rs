@@ -3,7 +3,7 @@
 //! Workers are notified at the end of a turn, or after several offers, so that many offers cost one wake-up. The
 //! client counts nothing; the caller accounts for the verdict.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::admission::{OfferOutcome, ShedReason, Ticket};
 use crate::pool::{CompleteRequest, Exchange, Notify, StreamKey};
@@ -33,11 +33,35 @@ impl PoolClient {
     }
 
     /// Creates the exchange of a request, with the gate's current budget as its longest wait.
-    pub(in crate::serve) fn exchange(&self, request: CompleteRequest, key: StreamKey) -> Arc<Exchange> {
+    /// It ends at `until` at the latest.
+    pub(in crate::serve) fn exchange(
+        &self,
+        request: CompleteRequest,
+        key: StreamKey,
+        until: Option<Instant>,
+    ) -> Arc<Exchange> {
+        let (spool, notify, now) = (self.shared.spool.clone(), Arc::clone(&self.notify), time::now());
+        let mut budget = self.wait_budget();
+        if let Some(until) = until {
+            let left = until.saturating_duration_since(now);
+            budget = Some(budget.map_or(left, |budget| budget.min(left)));
+        }
+        Arc::new(Exchange::new(request, now, budget, spool, notify, key))
+    }
+
+    /// Returns the end of a wait that begins now; `None` if it has no limit.
+    pub(in crate::serve) fn wait_until(&self) -> Option<Instant> {
+        self.wait_budget().map(|budget| time::now() + budget)
+    }
+
+    /// Returns what notifies the I/O thread.
+    pub(in crate::serve) fn notify(&self) -> Arc<dyn Notify> {
+        Arc::clone(&self.notify)
+    }
+
+    fn wait_budget(&self) -> Option<Duration> {
         let pool = self.shared.backend.pool();
-        let budget = pool.map(|pool| pool.gate.wait_budget()).filter(|budget| !budget.is_zero());
-        let (spool, notify) = (self.shared.spool.clone(), Arc::clone(&self.notify));
-        Arc::new(Exchange::new(request, time::now(), budget, spool, notify, key))
+        pool.map(|pool| pool.gate.wait_budget()).filter(|budget| !budget.is_zero())
     }
 
     /// Offers an exchange.

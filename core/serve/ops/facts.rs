@@ -72,6 +72,7 @@ impl OpsFacts {
             plugins: shared.plugins.readings(),
             opcache: shared.opcache.lock().reading(),
             static_cache: *shared.static_cache.lock(),
+            response_cache: shared.cache.as_ref().map(|_| *shared.cache_reading.lock()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.bodies.spool_max_bytes,

@@ -24,7 +24,11 @@ impl RequestMeta {
     /// Cancels the work for a request whose response has lost its reader, and records the request. The socket accepted
     /// `sent_bytes` of the body.
     pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
+        self.stop_following();
         let was_taken = self.call_off(io);
+        if let Some(used) = self.cache.as_ref().filter(|_| !was_taken) {
+            used.abandon_fill();
+        }
         self.outcome.give_up(was_taken, &io.shared.metrics);
         self.record(&io.shared, sent_bytes, ResponseEnd::Lost);
     }
@@ -33,6 +37,9 @@ impl RequestMeta {
     /// broken off.
     pub(in crate::serve) fn finish(&self, shared: &Shared, sent_bytes: u64, is_whole: bool) {
         let response = if is_whole { ResponseEnd::Whole } else { ResponseEnd::BrokenOff };
+        if let Some(used) = &self.cache {
+            used.abandon_fill();
+        }
         self.record(shared, sent_bytes, response);
     }
 
@@ -74,7 +81,10 @@ impl RequestMeta {
 
     /// Answers a request that the drain cuts off; `stage` is the stage of its exchange, if there is one.
     pub(in crate::serve) fn cut_off(&mut self, stage: Option<ExchangeStage>) -> Decision {
-        if let Some(ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) = stage {
+        let was_following = self.stop_following();
+        if was_following
+            || matches!(stage, Some(ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered))
+        {
             return self.shed(ShedReason::ShuttingDown);
         }
         self.outcome.cut_off();
@@ -87,13 +97,17 @@ impl RequestMeta {
     }
 
     /// Answers a request whose wait for a worker is over.
-    pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
+    pub(in crate::serve) fn on_wait_over(&mut self, io: &mut Io) -> Option<Decision> {
+        if self.stop_following() {
+            return Some(self.stale_or_shed(io, ShedReason::WaitTimeout));
+        }
         let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
         if stage == ExchangeStage::Waiting && io.shared.lifecycle.is_closing() {
             // The gate is closed, so the request can no longer be admitted.
             return Some(self.shed(ShedReason::ShuttingDown));
         }
-        Some(self.refuse_admission(ShedReason::WaitTimeout, io.pool.is_wasted(offered_at)))
+        let stale = self.stale_instead(io, ShedReason::WaitTimeout);
+        stale.or_else(|| Some(self.refuse_admission(ShedReason::WaitTimeout, io.pool.is_wasted(offered_at))))
     }
 
     /// Withdraws a request that no worker has claimed; returns the stage it was in and when it was offered.
@@ -114,6 +128,9 @@ impl RequestMeta {
     }
 
     fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) -> Decision {
+        if let Some(used) = &self.cache {
+            used.abandon_fill();
+        }
         self.outcome.refuse(reason, was_wasted);
         ServerResponse::plain(reason.status()).into_decision()
     }
@@ -122,6 +139,12 @@ impl RequestMeta {
         let duration = time::now().saturating_duration_since(self.started);
         let status = self.outcome.status();
         shared.metrics.answered(status, body_bytes, duration);
+        if let Some(used) = &self.cache {
+            shared.metrics.cache_requests.incr(used.outcome);
+            if let Some(reason) = used.stale_reason() {
+                shared.metrics.cache_stale.incr(reason);
+            }
+        }
         if self.outcome.is_served() {
             shared.metrics.served(duration);
         }
@@ -161,6 +184,7 @@ impl RequestMeta {
             trace: self.client_context.trace.as_ref(),
             shed_reason: self.outcome.shed_reason().map(ShedReason::as_str),
             denied_by: self.denial.map(Denial::as_str),
+            cache: self.cache.as_ref().map(|used| used.outcome.as_str()),
         }
     }
 }

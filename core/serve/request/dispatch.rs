@@ -4,18 +4,19 @@
 //! handler itself.
 
 use std::io;
+use std::time::Instant;
 
 use crate::admission::OfferOutcome;
+use crate::cache::Fill;
 use crate::config::Executor;
 use crate::connection::{Decision, Reply};
 use crate::files::{BodyPiece, Representation, directory_location, represent};
-use crate::http::uri;
+use crate::http::{Head, uri};
 use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
-use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, Script};
+use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, ReplyRecorder, Script};
 use crate::sync::primitive::Arc;
 
-use super::client_context::ClientContext;
 use super::meta::RequestMeta;
 use super::server_response::{PAGE_TYPE, ServerResponse, page};
 use crate::serve::disk::file_job::BackgroundJob;
@@ -125,24 +126,30 @@ impl RequestMeta {
 
     /// Offers the request to the pool.
     pub(in crate::serve) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
+        if let Some(cache) = &io.shared.cache {
+            let cache = Arc::clone(cache);
+            if let Some(decision) = self.ask_cache(io, &cache, !body.is_empty() || client_gone) {
+                return Some(decision);
+            }
+        }
+        self.offer_to_pool(io, body, client_gone, None)
+    }
+
+    /// Offers the request at the gate. It waits until `until`, if it has waited before, and for the usual time at most.
+    pub(super) fn offer_to_pool(
+        &mut self,
+        io: &mut Io,
+        body: Body,
+        client_gone: bool,
+        until: Option<Instant>,
+    ) -> Option<Decision> {
         let script = self.script.take()?;
-        let head = Arc::clone(self.head()?);
-        let ClientContext { client, trace, .. } = &self.client_context;
-        let request = CompleteRequest {
-            head,
-            body,
-            script,
-            client: client.addr,
-            local: self.endpoints.local,
-            https: client.https,
-            tls: self.endpoints.tls.get().cloned(),
-            asked: (client.host.clone(), client.port),
-            trace: trace.clone(),
-            span: self.span.clone(),
-            request_id: Arc::clone(&self.request_id),
-            received_at: self.received_at,
-        };
-        let exchange = io.pool.exchange(request, self.key);
+        let head = self.head_for_script()?;
+        let mut request = self.complete_request(head, body, script, Arc::clone(&self.request_id), None);
+        request.span = self.span.clone();
+        request.trace = self.client_context.trace.clone();
+        request.recorder = self.cache.as_ref().and_then(|used| used.recorder());
+        let exchange = io.pool.exchange(request, self.key, until);
         let until = exchange.deadline;
         self.exchange = Some(Arc::clone(&exchange));
         if client_gone {
@@ -154,8 +161,35 @@ impl RequestMeta {
             OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),
             // If the client has left, the refusal is counted as its leaving.
             OfferOutcome::Refused(_) if client_gone => {}
-            OfferOutcome::Refused(reason) => return Some(self.shed(reason)),
+            OfferOutcome::Refused(reason) => return Some(self.stale_or_shed(io, reason)),
         }
         Some(Decision::Await { until })
+    }
+
+    /// Makes the request that a worker receives, without its trace.
+    pub(super) fn complete_request(
+        &self,
+        head: Arc<Head>,
+        body: Body,
+        script: Arc<Script>,
+        request_id: Arc<str>,
+        fill: Option<Arc<Fill>>,
+    ) -> CompleteRequest {
+        let client = &self.client_context.client;
+        CompleteRequest {
+            head,
+            body,
+            script,
+            client: client.addr,
+            local: self.endpoints.local,
+            https: client.https,
+            tls: self.endpoints.tls.get().cloned(),
+            asked: (client.host.clone(), client.port),
+            trace: None,
+            span: None,
+            request_id,
+            received_at: self.received_at,
+            recorder: fill.map(|fill| fill as Arc<dyn ReplyRecorder>),
+        }
     }
 }

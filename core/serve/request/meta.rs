@@ -16,6 +16,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
+use super::cache_use::CacheUse;
 use super::client_context::ClientContext;
 use super::outcome::RequestOutcome;
 use crate::serve::io_thread::new_connection::Endpoints;
@@ -55,6 +56,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) client_context: ClientContext,
     /// Its span, if it is recorded.
     pub(in crate::serve) span: Option<Arc<RequestSpan>>,
+    /// What the response cache does for it.
+    pub(in crate::serve) cache: Option<Box<CacheUse>>,
     /// The request ID.
     pub(in crate::serve) request_id: Arc<str>,
     /// Its exchange with a worker, once it is offered.
@@ -127,6 +130,7 @@ impl RequestMeta {
             memory: Share::default(),
             client_context,
             span: None,
+            cache: None,
             request_id,
             exchange: None,
             head,

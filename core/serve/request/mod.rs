@@ -5,12 +5,16 @@
 //! | `meta` | the state of a request |
 //! | `start`, `dispatch`, `respond`, `accounting` | its steps: client, handler, the head of the response, its record |
 //! | `named_file` | files that scripts name in their responses |
+//! | `cached`, `cache_use`, `cache_status` | the response cache, in front of the gate |
 //! | `server_span` | its record as a span |
 //! | `outcome` | how it ends |
 //! | `client_context` | the client |
 //! | `server_response` | responses that the server generates |
 
 pub(in crate::serve) mod accounting;
+mod cache_status;
+mod cache_use;
+pub(in crate::serve) mod cached;
 pub(in crate::serve) mod client_context;
 pub(in crate::serve) mod dispatch;
 pub(in crate::serve) mod meta;

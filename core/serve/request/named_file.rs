@@ -23,7 +23,7 @@ impl RequestMeta {
     /// Orders the file that `head`, the response of the script, names.
     pub(in crate::serve) fn order_file(&mut self, io: &mut Io, mut head: ReplyHead) {
         match head.file.take() {
-            None => {}
+            None | Some(NamedFile::Stored) => {}
             Some(NamedFile::Requested) => {
                 let path = self.head().and_then(|head| uri::normalise(head.path_and_query().0).ok());
                 // The path is valid: the router has found a script for it.

@@ -42,7 +42,7 @@ pub(super) enum ResponseEnd {
 
 /// The attributes that only the server sets on a request. Attributes of these names from a script are dropped, even if
 /// the server sets none: readers of `svc.shed_reason` must be able to rely on it.
-const OWN_KEYS: [&str; 22] = [
+const OWN_KEYS: [&str; 23] = [
     "http.request.method",
     "http.request.method_original",
     "url.path",
@@ -57,6 +57,7 @@ const OWN_KEYS: [&str; 22] = [
     "user_agent.original",
     "svc.request_id",
     "svc.shed_reason",
+    "svc.cache",
     "svc.queue_wait_us",
     "svc.parked_us",
     "svc.worker_id",
@@ -178,6 +179,9 @@ impl RequestMeta {
         told.say("svc.request_id", self.request_id.to_string());
         if let Some(reason) = self.outcome.shed_reason() {
             told.say("svc.shed_reason", reason.as_str());
+        }
+        if let Some(used) = &self.cache {
+            told.say("svc.cache", used.outcome.as_str());
         }
         if let Some(waited) = self.exchange.as_ref().and_then(|exchange| exchange.waited()) {
             told.say("svc.queue_wait_us", time::as_micros(waited));

@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 mod admission;
+mod cache;
 mod connection;
 mod export;
 mod fastcgi;

@@ -11,8 +11,7 @@ use tempfile::TempDir;
 use svc_testing::browser::{Browser, input};
 use svc_testing::databases::{self, PASSWORD, USER};
 use svc_testing::fetched::fetched;
-use svc_testing::wiki;
-use svc_testing::{self, Svc};
+use svc_testing::{Svc, wiki};
 
 /// Returns the first code block in this language below this heading.
 fn block(heading: &str, language: &str) -> String {
@@ -94,13 +93,23 @@ fn assert_asset(svc: &Svc, path: &str, kind: &str) {
     assert_eq!((asset.status, asset.field("content-type")), (200, Some(kind)), "{path}");
 }
 
-#[test]
-fn wordpress_is_installed_and_has_pretty_permalinks() {
-    let (Some(source), Some(database)) = (fetched("wordpress"), databases::mariadb()) else { return };
+/// Installs WordPress, with a plugin in `wp-content/mu-plugins` if it is wanted. Returns the server, and an administrator
+/// who has logged in.
+fn install_wordpress(
+    database: &databases::Database,
+    plugin: Option<&str>,
+    variables: &[(&str, &str)],
+) -> Option<(Svc, Browser)> {
+    let source = fetched("wordpress")?;
     let root = tempfile::tempdir().unwrap();
     copied(source, root.path());
+    if let Some(plugin) = plugin {
+        let folder = root.path().join("wp-content/mu-plugins");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(plugin), folder.join("plugin.php")).unwrap();
+    }
     // WordPress checks over HTTP whether pretty permalinks work while it answers the installer.
-    let svc = start_as_documented("WordPress", "/srv/wordpress", root, &[("PHP_WORKERS", "4")]);
+    let svc = start_as_documented("WordPress", "/srv/wordpress", root, variables);
     let mut admin = Browser::open(svc.main());
     assert!(admin.get("/").text().contains("Setup Configuration File"), "the front page leads to the setup");
     let host = format!("localhost:{}", database.socket().display());
@@ -125,7 +134,13 @@ fn wordpress_is_installed_and_has_pretty_permalinks() {
     let page = admin.submit("/wp-admin/install.php?step=2", &fields);
     assert!(page.text().contains("WordPress has been installed"), "{}", page.text());
     log_in_to_wordpress(&mut admin);
+    Some((svc, admin))
+}
 
+#[test]
+fn wordpress_is_installed_and_has_pretty_permalinks() {
+    let Some(database) = databases::mariadb() else { return };
+    let Some((svc, mut admin)) = install_wordpress(&database, None, &[("PHP_WORKERS", "4")]) else { return };
     let mut visitor = Browser::open(svc.main());
     let front = visitor.get("/").text();
     let site = format!("href=\"http://{}", svc.main());
@@ -149,6 +164,83 @@ fn wordpress_is_installed_and_has_pretty_permalinks() {
     fs::write(svc.root().join("wp-content/uploads/2026/shell.php"), "<?php echo 'run';").unwrap();
     let upload = visitor.get("/wp-content/uploads/2026/shell.php");
     assert!(upload.status == 404 && !upload.text().contains("run"), "{upload:?}");
+    assert_no_error(&svc);
+}
+
+/// Publishes a post, as an editor or a program does.
+const PUBLISH: &str = r"<?php
+require 'wp-load.php';
+header('Content-Type: text/plain');
+echo get_permalink(wp_insert_post(['post_title' => $_GET['title'], 'post_content' => 'Text of ' . $_GET['title'],
+    'post_status' => 'publish', 'post_author' => 1, 'post_password' => $_GET['password'] ?? '']));";
+
+#[test]
+fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
+    let Some(database) = databases::mariadb() else { return };
+    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M")];
+    let plugin = Some("examples/wordpress-cache.php");
+    let Some((svc, mut admin)) = install_wordpress(&database, plugin, &settings) else { return };
+    fs::write(svc.root().join("publish.php"), PUBLISH).unwrap();
+    let site = format!("http://{}", svc.main());
+    let status = |response: &svc_testing::client::Response| {
+        response.field("cache-status").unwrap_or("none").to_owned()
+    };
+    let visitor = || Browser::open(svc.main());
+    // The redirect to the setup was not stored, so that requests for the front page ran side by side for a while.
+    svc_testing::client::eventually("it is stored", || status(&visitor().get("/")).starts_with("svc; hit"));
+    let front = visitor().get("/");
+    assert!(front.field("cache-tag").is_none() && front.field("svc-cache-control").is_none());
+
+    // Users are not visitors: nothing of theirs is stored, and they get nothing that is.
+    let page = admin.get("/");
+    assert!(status(&page) == "svc; fwd=bypass" && page.text().contains("wp-admin-bar"), "{}", status(&page));
+    assert!(!visitor().get("/").text().contains("wp-admin-bar"));
+    assert_eq!(status(&admin.get("/?p=1&preview=true")), "svc; fwd=bypass");
+
+    // What is published is there at once, and so is a comment.
+    let publish = |query: &str| visitor().get(&format!("/publish.php?{query}")).text().replace(&site, "");
+    let post = publish("title=Echidna");
+    assert!(visitor().get("/").text().contains("Echidna"));
+    assert!(status(&visitor().get("/")).starts_with("svc; hit"));
+    visitor().get(&post);
+    assert!(status(&visitor().get(&post)).starts_with("svc; hit"), "{post}");
+    let id = visitor().get("/wp-json/wp/v2/posts").text();
+    let id: serde_json::Value = serde_json::from_str(&id).unwrap();
+    let id = id[0]["id"].to_string();
+
+    // Commenters see their comments before these are approved; others do not.
+    let mut commenter = visitor();
+    let own = [
+        ("comment", "I saw one."),
+        ("comment_post_ID", &*id),
+        ("comment_parent", "0"),
+        ("author", "Grace"),
+        ("email", "grace@example.org"),
+        ("wp-comment-cookies-consent", "yes"),
+    ];
+    commenter.submit("/wp-comments-post.php", &own);
+    let page = commenter.get(&post);
+    assert!(status(&page) == "svc; fwd=bypass" && page.text().contains("I saw one."), "{}", status(&page));
+    assert!(!visitor().get(&post).text().contains("I saw one."));
+    // A comment that is approved is there at once.
+    let comment = [("comment", "It has spines."), ("comment_post_ID", &*id), ("comment_parent", "0")];
+    admin.submit("/wp-comments-post.php", &comment);
+    assert!(visitor().get(&post).text().contains("It has spines."));
+
+    // A password opens a post for those who know it.
+    let secret = publish("title=Platypus&password=duck");
+    let mut friend = visitor();
+    for _ in 0..2 {
+        let page = friend.get(&secret);
+        assert!(
+            !page.text().contains("Text of Platypus") && !status(&page).contains("hit"),
+            "{}",
+            status(&page)
+        );
+    }
+    friend.submit("/wp-login.php?action=postpass", &[("post_password", "duck"), ("Submit", "Enter")]);
+    assert!(friend.get(&secret).text().contains("Text of Platypus"));
+    assert!(!visitor().get(&secret).text().contains("Text of Platypus"));
     assert_no_error(&svc);
 }
 

@@ -107,6 +107,7 @@ fn each_expression_has_an_answer_in_a_real_prometheus() {
             ("ASYNC_WORKERS", "1"),
             ("ENTRY_FILE", "worker.php"),
             ("OTEL_ENABLED", "true"),
+            ("RESPONSE_CACHE_BYTES", "16M"),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9"),
             ("WORKER_MODE_ENABLED", "true"),
         ],

@@ -507,6 +507,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         plugins: Vec::new(),
         opcache: None,
         static_cache: svc_core::observe::StaticCacheReading::default(),
+        response_cache: None,
         reply_memory_bytes: 0,
         spool_bytes: 0,
         spool_bytes_max: 0,

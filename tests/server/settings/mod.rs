@@ -36,6 +36,16 @@ fn open_to_all(folder: &std::path::Path) {
 const HELLO: (&str, &str) = ("index.php", "<?php echo 'hello';");
 const SLEEP: (&str, &str) = ("sleep.php", "<?php usleep((int) ($_GET['ms'] ?? 0) * 1000); echo 'slept';");
 const SHOW: (&str, &str) = ("show.php", "<?php echo $_SERVER[$_GET['name']] ?? '-';");
+/// Says something else each time.
+const ONCE: (&str, &str) = (
+    "once.php",
+    "<?php
+    if (isset($_GET['fresh'])) header('Cache-Control: max-age=600');
+    if (isset($_GET['stale'])) header('Cache-Control: max-age=0, public');
+    if (isset($_GET['stale'])) header('ETag: \"1\"');
+    if (file_exists(__DIR__ . '/fail')) http_response_code(503);
+    echo uniqid('', true), str_repeat('.', (int) ($_GET['bytes'] ?? 0));",
+);
 const LENGTH: (&str, &str) = ("length.php", "<?php echo strlen(file_get_contents('php://input'));");
 
 /// Occupies the only async thread, and counts how many more tasks can wait for it.
@@ -401,6 +411,56 @@ effects! {
         assert_eq!(Svc::start(&files, &[]).get("/send.php").text(), "own");
         let svc = Svc::start(&files, &[("SENDFILE_ROOTS", folder.path().to_str().unwrap())]);
         assert_eq!(svc.get("/send.php").text(), "the file");
+    }
+
+    response_cache_bytes: "RESPONSE_CACHE_BYTES" {
+        for (bytes, is_stored) in [("0", false), ("1M", true)] {
+            let svc = Svc::start(&[ONCE], &[("RESPONSE_CACHE_BYTES", bytes)]);
+            assert_eq!(svc.get("/once.php?fresh").text() == svc.get("/once.php?fresh").text(), is_stored, "{bytes}");
+        }
+    }
+
+    response_cache_max_object_bytes: "RESPONSE_CACHE_MAX_OBJECT_BYTES" {
+        let svc = Svc::start(&[ONCE], &[("RESPONSE_CACHE_BYTES", "16M"), ("RESPONSE_CACHE_MAX_OBJECT_BYTES", "1000")]);
+        for (page, is_stored) in [("/once.php?fresh", true), ("/once.php?fresh&bytes=2000", false)] {
+            assert_eq!(svc.get(page).text() == svc.get(page).text(), is_stored, "{page}");
+        }
+    }
+
+    response_cache_default_ttl_ms: "RESPONSE_CACHE_DEFAULT_TTL_MS" {
+        for (ttl, is_stored) in [("0", false), ("600000", true)] {
+            let settings = [("RESPONSE_CACHE_BYTES", "16M"), ("RESPONSE_CACHE_DEFAULT_TTL_MS", ttl)];
+            let svc = Svc::start(&[ONCE], &settings);
+            assert_eq!(svc.get("/once.php").text() == svc.get("/once.php").text(), is_stored, "{ttl}");
+        }
+    }
+
+    response_cache_stale_seconds: "RESPONSE_CACHE_STALE_SECONDS" {
+        for (seconds, status) in [("0", 503), ("600", 200)] {
+            let settings = [("RESPONSE_CACHE_BYTES", "16M"), ("RESPONSE_CACHE_STALE_SECONDS", seconds)];
+            let svc = Svc::start(&[ONCE], &settings);
+            assert_eq!(svc.get("/once.php?stale").status, 200);
+            std::fs::write(svc.root().join("fail"), "").unwrap();
+            assert_eq!(svc.get("/once.php?stale").status, status, "{seconds}");
+        }
+    }
+
+    response_cache_bypass_cookies: "RESPONSE_CACHE_BYPASS_COOKIES" {
+        for (names, is_stored) in [("none", true), ("cart*", true), ("*sess*", false)] {
+            let settings = [("RESPONSE_CACHE_BYTES", "16M"), ("RESPONSE_CACHE_BYPASS_COOKIES", names)];
+            let svc = Svc::start(&[ONCE], &settings);
+            let ask = || svc.client().request("GET /once.php?fresh HTTP/1.1\r\nHost: x\r\nCookie: PHPSESSID=1").text();
+            assert_eq!(ask() == ask(), is_stored, "{names}");
+        }
+    }
+
+    response_cache_ignore_query: "RESPONSE_CACHE_IGNORE_QUERY" {
+        for (names, is_same) in [("none", false), ("utm_*", true)] {
+            let settings = [("RESPONSE_CACHE_BYTES", "16M"), ("RESPONSE_CACHE_IGNORE_QUERY", names)];
+            let svc = Svc::start(&[ONCE], &settings);
+            let (one, other) = (svc.get("/once.php?fresh&utm_a=1").text(), svc.get("/once.php?fresh&utm_a=2").text());
+            assert_eq!(one == other, is_same, "{names}");
+        }
     }
 
     tls_cert: "TLS_CERT" {

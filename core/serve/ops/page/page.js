@@ -272,7 +272,7 @@ function showLists(s) {
   const raised = s.php_errors ? Object.entries(s.php_errors.by_level).filter(([, n]) => n) : [];
   at('level-section').hidden = !raised.length;
   list('level-list', raised.map(([name, n]) => [words(name), count(n)]));
-  const op = s.caches.opcache, files = s.caches.static;
+  const op = s.caches.opcache, files = s.caches.static, pages = s.caches.responses;
   const share = (part, all) => all ? `${Math.round(100 * part / all)} % of ${count(all)}` : NONE;
   list('cache-list', [['OPcache', op ? (!op.enabled ? 'off' : op.restart_delayed ? 'waits for its restart' : 'on') : NONE],
     ...(op ? [['OPcache restarts', count(op.restarts)]] : []),
@@ -281,7 +281,10 @@ function showLists(s) {
       ['wasted by replaced scripts', size(op.wasted_bytes)], ['scripts in OPcache', count(op.scripts)],
       ['scripts from OPcache', share(op.hits, op.hits + op.misses)]] : []),
     ['static files from memory', share(files.hits, files.hits + files.misses)],
-    ['memory of static files', files.bytes_max ? `${size(files.bytes)} of ${size(files.bytes_max)}` : 'off']]);
+    ['memory of static files', files.bytes_max ? `${size(files.bytes)} of ${size(files.bytes_max)}` : 'off'],
+    ['responses from the cache', pages ? share(pages.hits + pages.stale, pages.hits + pages.stale + pages.misses) : 'off'],
+    ...(pages ? [['stale responses', count(pages.stale)], ['memory of responses', `${size(pages.bytes)} of ${size(pages.bytes_max)}`],
+      ['evicted responses', count(pages.evictions)]] : [])]);
   const memory = s.memory, process = s.process;
   list('memory-list', [['resident', size(memory.resident_bytes)], ...(memory.workers_bytes === null ? [] : [['PHP heaps of the workers', size(memory.workers_bytes)]]),
     ['replies in memory', `${size(memory.replies_bytes)} of ${size(memory.replies_bytes_max)}`],

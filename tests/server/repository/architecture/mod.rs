@@ -12,7 +12,7 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 21] = [
+const LAYERS: [(&str, u8); 22] = [
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
@@ -29,11 +29,12 @@ const LAYERS: [(&str, u8); 21] = [
     ("policy", 4),
     ("pool", 4),
     ("tls", 4),
-    ("connection", 5),
-    ("observe", 5),
-    ("otlp", 5),
-    ("tasks", 5),
-    ("serve", 6),
+    ("cache", 5),
+    ("connection", 6),
+    ("observe", 6),
+    ("otlp", 6),
+    ("tasks", 6),
+    ("serve", 7),
 ];
 
 /// Words that only some files may say.

@@ -1,0 +1,192 @@
+//! One response on its way into the cache.
+//!
+//! The worker that runs the script reports the reply to the fill ([`ReplyRecorder`]); the I/O thread of the client reports
+//! a request that ends without a worker. The first of these events ends the flight and releases its followers. Dropping
+//! the fill ends it, too.
+//!
+//! ```text
+//!   Open ──complete, 304──▶ stored        followers: this response, or anew if a purge came in between
+//!    │ ──not storable, too large──▶       followers: run side by side, as do the next ones for ten seconds
+//!    │ ──script failed──▶                 followers: the stale response if it may be used, else side by side
+//!    └─ ──client left, refused, dropped──▶ followers: anew, so that one of them leads
+//! ```
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::directives::Directives;
+use super::entry::{ReceivedResponse, StoredEntry};
+use super::freshness::ReceivedAt;
+use super::outcome::CacheOutcome;
+use super::partition::Lead;
+use super::response_cache::{Release, ResponseCache};
+use super::storable::{RequestTraits, check};
+use super::tag::CacheTag;
+use crate::http::Head;
+use crate::pool::{Origin, RecordedReply, Recording, RecordingEnd, ReplyHead, ReplyRecorder};
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+/// Receives one response for the cache.
+#[derive(Debug)]
+pub struct Fill {
+    cache: Arc<ResponseCache>,
+    began: Instant,
+    request: RequestTraits,
+    state: ShortLock<FillState>,
+}
+
+#[derive(Debug, Default)]
+struct FillState {
+    /// The flight; `None` once it has ended.
+    lead: Option<Lead>,
+    is_stored: bool,
+    replacement: Option<Replacement>,
+}
+
+/// The stored response that is sent instead of what the script has answered.
+#[derive(Clone, Debug)]
+pub struct Replacement {
+    /// The response.
+    pub entry: Arc<StoredEntry>,
+    /// [`Revalidated`](CacheOutcome::Revalidated), or [`Stale`](CacheOutcome::Stale) after a failure.
+    pub outcome: CacheOutcome,
+    /// The status of the script.
+    pub status: u16,
+}
+
+impl Fill {
+    /// Begins to receive the response of `lead`.
+    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits, began: Instant) -> Arc<Self> {
+        let state = FillState { lead: Some(lead), ..FillState::default() };
+        Arc::new(Self { cache, began, request, state: ShortLock::new(state) })
+    }
+
+    /// Ends the flight without a response, unless it has ended: one of the followers leads the next one.
+    pub fn abandon(&self) {
+        if let Some(lead) = self.take_lead() {
+            self.cache.end(&lead, &Release::Retry, false, time::now());
+        }
+    }
+
+    /// Returns whether the response was stored.
+    pub fn is_stored(&self) -> bool {
+        self.state.lock().is_stored
+    }
+
+    /// Returns the response to send instead of what the script has answered, if there is one.
+    pub fn replacement(&self) -> Option<Replacement> {
+        self.state.lock().replacement.clone()
+    }
+
+    fn take_lead(&self) -> Option<Lead> {
+        self.state.lock().lead.take()
+    }
+
+    fn received_at(&self) -> ReceivedAt {
+        let now = time::now();
+        ReceivedAt { now, wall: time::wall(), delay: now.saturating_duration_since(self.began) }
+    }
+
+    /// Handles a failed script: the stale response answers, where it may.
+    fn fail(&self, status: u16) -> Recording {
+        let Some(lead) = self.take_lead() else { return Recording::Nothing };
+        let now = time::now();
+        let stale = lead.stale.as_ref().filter(|entry| entry.freshness().answers_error(now)).map(Arc::clone);
+        let Some(entry) = stale else {
+            self.cache.end(&lead, &Release::Gate, false, now);
+            return Recording::Nothing;
+        };
+        let replacement = Replacement { entry: Arc::clone(&entry), outcome: CacheOutcome::Stale, status };
+        self.state.lock().replacement = Some(replacement);
+        self.cache.end(&lead, &Release::Stale(entry), false, now);
+        Recording::Replaced
+    }
+
+    /// Handles a 304 to a request that validates a stored response.
+    fn renew(&self, lead: &Lead, stale: &StoredEntry, head: &ReplyHead) -> Recording {
+        let at = self.received_at();
+        let entry = Arc::new(stale.renewed(&head.fields, &self.cache.settings.entries, at));
+        let is_stored = self.cache.store(lead, &entry, at.now);
+        let mut state = self.state.lock();
+        state.is_stored = is_stored;
+        state.replacement = Some(Replacement { entry, outcome: CacheOutcome::Revalidated, status: 304 });
+        Recording::Replaced
+    }
+
+    /// Returns whether the response may be stored, by its head.
+    fn is_storable(&self, head: &ReplyHead) -> bool {
+        let options = &self.cache.settings.entries;
+        let directives = Directives::of(&head.fields);
+        let has_default = !options.freshness.default_ttl.is_zero();
+        let is_short =
+            head.content_length.is_none_or(|length| length <= self.cache.object_bytes_max() as u64);
+        is_short
+            && head.file.is_none()
+            && CacheTag::are_bounded(&head.fields)
+            && check(self.request, head.status, &head.fields, &directives, time::wall(), has_default).is_ok()
+    }
+}
+
+impl ReplyRecorder for Fill {
+    fn begin(&self, head: &ReplyHead) -> Recording {
+        if head.origin != Origin::Script || head.status >= 500 {
+            let can_be_replaced = {
+                let state = self.state.lock();
+                let stale = state.lead.as_ref().and_then(|lead| lead.stale.as_ref());
+                stale.is_some_and(|entry| entry.freshness().answers_error(time::now()))
+            };
+            if head.origin != Origin::Script || can_be_replaced {
+                return self.fail(head.status);
+            }
+        }
+        if matches!(head.status, 206 | 304) {
+            let Some(lead) = self.take_lead() else { return Recording::Nothing };
+            let validated = lead.stale.as_ref().filter(|entry| head.status == 304 && entry.has_validator());
+            if let Some(stale) = validated.map(Arc::clone) {
+                return self.renew(&lead, &stale, head);
+            }
+            // The answer to a condition or a range of this client: others may get a whole response.
+            self.cache.end(&lead, &Release::Gate, false, time::now());
+            return Recording::Nothing;
+        }
+        if !self.is_storable(head) {
+            // An error does not mean that what is stored is outdated.
+            self.give_up(if head.status >= 500 { RecordingEnd::Failed } else { RecordingEnd::Unstorable });
+            return Recording::Nothing;
+        }
+        Recording::UpTo(self.cache.object_bytes_max())
+    }
+
+    fn complete(&self, request: &Head, reply: RecordedReply) {
+        let Some(lead) = self.take_lead() else { return };
+        let at = self.received_at();
+        let RecordedReply { status, reason, fields, body } = reply;
+        let response = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
+        let entry = Arc::new(StoredEntry::new(request, response, &self.cache.settings.entries));
+        if !entry.is_useful() {
+            self.cache.end(&lead, &Release::Gate, true, at.now);
+            return;
+        }
+        let is_stored = self.cache.store(&lead, &entry, at.now);
+        self.state.lock().is_stored = is_stored;
+    }
+
+    fn give_up(&self, end: RecordingEnd) {
+        let Some(lead) = self.take_lead() else { return };
+        let (release, is_passed) = match end {
+            RecordingEnd::Unstorable => (Release::Gate, true),
+            RecordingEnd::Failed => (Release::Gate, false),
+            RecordingEnd::ClientLeft => (Release::Retry, false),
+        };
+        self.cache.end(&lead, &release, is_passed, time::now());
+    }
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}

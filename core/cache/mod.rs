@@ -1,0 +1,56 @@
+//! The response cache: stores responses of scripts, and decides which requests they answer.
+//!
+//! A shared cache as defined by RFC 9111, in front of admission, with the extensions of RFC 5861 (stale responses), RFC
+//! 8246 (immutable responses need nothing of a shared cache), RFC 9211 (`Cache-Status`) and RFC 9213 (targeted fields).
+//! Decisions are pure functions, or a state machine that gets the time as an argument. The only shared state is
+//! [`ResponseCache`], whose locks are held for lookups and never while bytes are copied or freed. There is no socket;
+//! the shells in `serve` send what a lookup returns, and tell a [`Fill`] how its request ended.
+//!
+//! | file | in | out |
+//! |---|---|---|
+//! | `structured` | the text of a dictionary (RFC 9651) | its members |
+//! | `directives` | the fields of a response | the directives for caches |
+//! | `expiry` | `Expires`, other dates | a time, or none |
+//! | `storable` | a response and its directives | whether it may be stored, or which rule forbids it |
+//! | `freshness` | a response, the time | its age, and what it may be used for |
+//! | `vary` | `Vary`, the fields of a request | equal bytes for requests that agree |
+//! | `patterns`, `key` | a URL | the key of its responses |
+//! | `tag` | `Cache-Tag`, `Surrogate-Key` | tags |
+//! | `entry` | a complete response | what answers requests |
+//! | `partition` | requests, responses, purges | who is answered, who runs, who waits |
+//! | `passes`, `purges` | | what a partition remembers for a while |
+//! | `response_cache` | | all partitions, behind their locks |
+//! | `fill` | the reply of a script | a stored response, and released followers |
+//! | `outcome` | | what the cache did, as the books call it |
+
+mod directives;
+mod entry;
+mod expiry;
+mod fill;
+mod freshness;
+mod key;
+mod outcome;
+mod partition;
+mod passes;
+mod patterns;
+mod purges;
+mod response_cache;
+mod storable;
+mod structured;
+mod tag;
+mod vary;
+
+pub use self::directives::Directives;
+pub use self::entry::{EntryOptions, ReceivedResponse, StoredEntry};
+pub use self::fill::{Fill, Replacement};
+pub use self::freshness::{Freshness, FreshnessPolicy, ReceivedAt, Usability};
+pub use self::key::{CacheKey, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed};
+pub use self::outcome::{CacheOutcome, EvictionReason, StaleReason};
+pub use self::partition::{Consulted, Following, Lead, Partition, Query, Removed};
+pub use self::patterns::NamePatterns;
+pub use self::purges::Purge;
+pub use self::response_cache::{CacheReading, CacheSettings, Follower, Release, ResponseCache};
+pub use self::storable::{RequestTraits, Unstorable, check, is_heuristically_cacheable};
+pub use self::structured::{MemberValue, dictionary};
+pub use self::tag::CacheTag;
+pub use self::vary::VaryNames;

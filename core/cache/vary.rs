@@ -1,0 +1,164 @@
+//! The request fields by which a response varies, and whether two requests agree in them.
+//!
+//! RFC 9111, section 4.1. Values are normalised where that cannot change their meaning: white space around members,
+//! several lines of a list, and, for fields of preferences, case and order. Names and values are bounded, so that a
+//! response cannot make each lookup expensive.
+
+use crate::http::token::{is_token, list};
+use crate::http::{Fields, Head};
+use crate::limits::CACHE_VARY_NAMES_MAX;
+
+/// The field names of `Vary`, lower-cased, sorted and unique.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VaryNames(Box<[Box<[u8]>]>);
+
+impl VaryNames {
+    /// Reads `Vary` of a response; `None` if it varies by anything (`*`), by something that is no field name, or by
+    /// too many fields.
+    pub fn of(fields: &Fields) -> Option<Self> {
+        let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"vary"));
+        let mut names = Vec::new();
+        for name in values.flat_map(|(_, value)| list(value)) {
+            if name == b"*" || !is_token(name) {
+                return None;
+            }
+            names.push(name.to_ascii_lowercase().into_boxed_slice());
+        }
+        names.sort_unstable();
+        names.dedup();
+        (names.len() <= CACHE_VARY_NAMES_MAX).then(|| Self(names.into_boxed_slice()))
+    }
+
+    /// Returns whether the response is the same for all requests.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the values of these fields in a request, in a form in which equal bytes mean that the requests agree.
+    pub fn values_in(&self, head: &Head) -> Box<[u8]> {
+        let mut values = Vec::new();
+        for name in &self.0 {
+            let start = values.len();
+            let mut is_there = false;
+            for (_, value) in head.headers().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name)) {
+                is_there = true;
+                for member in list(value) {
+                    if values.len() > start {
+                        values.push(b',');
+                    }
+                    values.extend_from_slice(member);
+                }
+            }
+            if is_there && is_preference(name) {
+                let normal = normal_preference(&values[start..]);
+                values.truncate(start);
+                values.extend_from_slice(&normal);
+            }
+            // An absent field and an empty one differ.
+            values.extend_from_slice(if is_there { b"\n" } else { b"\r" });
+        }
+        values.into_boxed_slice()
+    }
+
+    /// Returns the number of bytes it holds.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|name| name.len() + size_of::<Box<[u8]>>()).sum()
+    }
+}
+
+/// Returns whether a field lists preferences, whose members have no case and, at equal weights, no order.
+fn is_preference(name: &[u8]) -> bool {
+    matches!(name, b"accept" | b"accept-charset" | b"accept-encoding" | b"accept-language")
+}
+
+/// Lower-cases the members, removes white space, and sorts them.
+fn normal_preference(value: &[u8]) -> Vec<u8> {
+    let mut lower = value.to_ascii_lowercase();
+    if memchr::memchr(b'"', &lower).is_some() {
+        // A parameter of a media range may be quoted; it is compared as it is.
+        return value.to_vec();
+    }
+    lower.retain(|byte| !matches!(byte, b' ' | b'\t'));
+    let mut members: Vec<&[u8]> = lower.split(|&byte| byte == b',').collect();
+    members.sort_unstable();
+    members.join(&b","[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
+
+    fn head(lines: &[&str]) -> Head {
+        let text = format!(
+            "GET / HTTP/1.1\r\nHost: h\r\n{}\r\n",
+            lines.iter().map(|l| format!("{l}\r\n")).collect::<String>()
+        );
+        match parse(text.as_bytes(), HeadLimits::main_port()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn names(value: &str) -> Option<VaryNames> {
+        let mut fields = Fields::new();
+        fields.push(b"Vary", value.as_bytes()).unwrap();
+        VaryNames::of(&fields)
+    }
+
+    fn agree(vary: &str, one: &[&str], other: &[&str]) -> bool {
+        let names = names(vary).unwrap();
+        names.values_in(&head(one)) == names.values_in(&head(other))
+    }
+
+    #[test]
+    fn names_are_normalised() {
+        assert_eq!(names("B, a,b ,, A"), names("a, b"));
+        assert!(VaryNames::of(&Fields::new()).unwrap().is_empty());
+        for invalid in ["*", "a, *", "a b", "a;b"] {
+            assert_eq!(names(invalid), None, "{invalid}");
+        }
+        let many: Vec<String> = (0..=CACHE_VARY_NAMES_MAX).map(|n| format!("x{n}")).collect();
+        assert_eq!(names(&many.join(",")), None);
+    }
+
+    #[test]
+    fn requests_agree_in_the_named_fields_only() {
+        assert!(agree("Foo", &["Foo: 1", "Bar: 2"], &["bar: 3", "foo: 1"]));
+        assert!(!agree("Foo", &["Foo: 1"], &["Foo: 2"]));
+        assert!(!agree("Foo", &["Foo: 1"], &[]));
+        assert!(!agree("Foo", &["Foo:"], &[]));
+        assert!(agree("Foo, Bar", &["Foo: 1"], &["Foo: 1"]));
+        assert!(!agree("Foo, Bar", &["Foo: 1"], &["Bar: 1"]));
+    }
+
+    #[test]
+    fn lists_are_compared_by_their_members() {
+        assert!(agree("Foo", &["Foo: 1, 2"], &["Foo: 1", "Foo: 2"]));
+        assert!(agree("Foo", &["Foo: 1,2"], &["Foo:  1 ,  2 "]));
+        assert!(!agree("Foo", &["Foo: 1, 2"], &["Foo: 2, 1"]));
+        assert!(!agree("Foo", &["Foo: a"], &["Foo: A"]));
+    }
+
+    #[test]
+    fn preferences_have_no_case_and_no_order() {
+        assert!(agree("Accept-Language", &["Accept-Language: en, de"], &["Accept-Language: DE ,en"]));
+        assert!(agree(
+            "Accept-Encoding",
+            &["Accept-Encoding: gzip, br;q=1"],
+            &["Accept-Encoding: br; q=1,gzip"]
+        ));
+        assert!(!agree(
+            "Accept-Language",
+            &["Accept-Language: en, de;q=0.5"],
+            &["Accept-Language: en;q=0.5, de"]
+        ));
+        assert!(!agree("Accept", &["Accept: a/b;c=\"D\""], &["Accept: a/b;c=\"d\""]));
+    }
+
+    #[test]
+    fn values_of_two_fields_do_not_run_together() {
+        assert!(!agree("A, B", &["A: x", "B: y"], &["A: x,y", "B:"]));
+        assert!(!agree("A, B", &["A: x"], &["B: x"]));
+    }
+}

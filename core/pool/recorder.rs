@@ -1,0 +1,58 @@
+//! Recording the reply of an exchange while it is sent.
+//!
+//! The worker passes the head to the recorder before any coding, copies the body if the recorder wants it, and hands
+//! over the complete reply at its end. The recorder does not change a reply, except that it may replace it before
+//! anything was sent.
+
+use crate::http::{Fields, Head};
+
+use super::mailbox::ReplyHead;
+
+/// The recorder's decision about a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Send it, and do not record it.
+    Nothing,
+    /// Do not send it: the I/O thread has another response. The worker sends a head that names
+    /// [`NamedFile::Stored`](crate::http::NamedFile::Stored).
+    Replaced,
+    /// Send it, and copy its body up to this number of bytes.
+    UpTo(usize),
+}
+
+/// Why a reply that was being recorded is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordingEnd {
+    /// The client left, and the script ended early.
+    ClientLeft,
+    /// The script failed, or the body is not as long as announced.
+    Failed,
+    /// It is too long, or may not be stored.
+    Unstorable,
+}
+
+/// A complete reply of a script.
+#[derive(Debug)]
+pub struct RecordedReply {
+    /// The status code.
+    pub status: u16,
+    /// The reason phrase, if the script has set one.
+    pub reason: Option<Vec<u8>>,
+    /// The fields as the script has set them.
+    pub fields: Fields,
+    /// The body, without content coding.
+    pub body: Vec<u8>,
+}
+
+/// Records the reply of one exchange. All calls come from the worker; each ends with [`complete`](Self::complete) or
+/// [`give_up`](Self::give_up) unless the worker is lost.
+pub trait ReplyRecorder: Send + Sync + std::fmt::Debug {
+    /// Takes the head, before anything was sent.
+    fn begin(&self, head: &ReplyHead) -> Recording;
+
+    /// Takes the complete reply to `request`. Called before the end is sent.
+    fn complete(&self, request: &Head, reply: RecordedReply);
+
+    /// Notes that the reply is not recorded to its end.
+    fn give_up(&self, end: RecordingEnd);
+}

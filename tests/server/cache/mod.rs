@@ -1,0 +1,4 @@
+//! The response cache.
+
+mod flights;
+mod responses;
