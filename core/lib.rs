@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | `limits`, `time` |
 //! | 1 | `descriptor`, `sync` |
-//! | 2 | `config`, `http`, `spool` |
+//! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
 //! | 5 | `connection`, `observe`, `otlp`, `tasks` |
@@ -23,6 +23,7 @@ mod descriptor;
 pub mod sync;
 
 pub mod config;
+pub mod fastcgi;
 pub mod http;
 pub mod spool;
 

@@ -14,6 +14,9 @@ pub const TARGET_BYTES_MAX: usize = 32 * 1024;
 /// The maximum number of fields in a request header; beyond it, the status is 431.
 pub const HEAD_FIELDS_MAX: usize = 128;
 
+/// The longest header of a response from a FastCGI responder.
+pub const FASTCGI_HEAD_BYTES_MAX: usize = 256 * 1024;
+
 /// The maximum number of empty lines before a request line; beyond it, the status is 400.
 pub const HEAD_EMPTY_LINES_MAX: usize = 4;
 

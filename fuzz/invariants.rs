@@ -340,3 +340,41 @@ fn check(path: &[u8], candidate: &Candidate) {
         }
     }
 }
+
+/// Checks the bytes of a FastCGI responder. Returns `complete`, `open`, or the name of the fault.
+pub(crate) fn fastcgi(bytes: &[u8]) -> String {
+    let whole = fastcgi_response(bytes, bytes.len().max(1));
+    assert_eq!(whole, fastcgi_response(bytes, 1), "the outcome does not depend on how bytes arrive");
+    assert!(whole.0.len() <= bytes.len(), "no content is invented");
+    whole.1
+}
+
+/// Passes bytes in parts of `step` to a connection with one request; returns the content and the verdict.
+fn fastcgi_response(bytes: &[u8], step: usize) -> (Vec<u8>, String) {
+    use svc_core::fastcgi::{Connection, Event};
+    let mut connection = Connection::new(true);
+    let mut request = Vec::new();
+    connection.begin([], &mut request);
+    connection.end_body(&mut request);
+    let mut content = Vec::new();
+    for mut part in bytes.chunks(step) {
+        loop {
+            match connection.receive(&mut part) {
+                Ok(None) => break,
+                Ok(Some(Event::Head(head))) => {
+                    head.lines.iter().for_each(|line| content.extend_from_slice(line))
+                }
+                Ok(Some(Event::Body(bytes) | Event::Stderr(bytes))) => content.extend_from_slice(bytes),
+                Ok(Some(Event::End { .. })) => assert!(connection.closed().is_none(), "it has ended"),
+                Err(fault) => {
+                    let name = format!("{fault:?}");
+                    let end = name.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(name.len());
+                    return (content, name[..end].to_lowercase());
+                }
+            }
+        }
+        assert!(part.is_empty(), "all bytes are taken");
+    }
+    let verdict = if connection.closed().is_some() { "open" } else { "complete" };
+    (content, verdict.to_owned())
+}

@@ -39,6 +39,11 @@ fn named_files_get_their_verdicts() {
 }
 
 #[test]
+fn responses_of_fastcgi_get_their_verdicts() {
+    replay("fastcgi", invariants::fastcgi);
+}
+
+#[test]
 fn header_files_get_their_verdicts() {
     replay("headers_file", invariants::headers_file);
 }

@@ -5,4 +5,5 @@
 mod admission;
 mod connection;
 mod export;
+mod fastcgi;
 mod pool;

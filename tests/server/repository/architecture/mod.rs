@@ -12,12 +12,13 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 20] = [
+const LAYERS: [(&str, u8); 21] = [
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
     ("sync", 1),
     ("config", 2),
+    ("fastcgi", 2),
     ("http", 2),
     ("spool", 2),
     ("trace", 3),

@@ -1,0 +1,24 @@
+//! The client side of FastCGI 1.0, without sockets: requests become records, and records become events.
+//!
+//! A [`Connection`] carries one request at a time, as every PHP does. All lengths in what it receives are checked, and
+//! what it keeps is bounded: eight bytes of a header, eight of an end, and the header of a response up to
+//! [`FASTCGI_HEAD_BYTES_MAX`](crate::limits::FASTCGI_HEAD_BYTES_MAX). It reads no clock, owns no socket and knows no PHP.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `connection` | the machine: one request after another |
+//! | `fault` | why a connection cannot be used any more |
+//! | `parameters` | the name-value pairs of a request, as records |
+//! | `record` | the header of a record, and the stream of records |
+//! | `response_head` | the header of a CGI response |
+
+mod connection;
+mod fault;
+mod parameters;
+mod record;
+mod response_head;
+
+pub use connection::{Connection, Event, probe};
+pub use fault::{Fault, Refusal};
+pub use record::{RECORD_CONTENT_MAX, RecordHeader, RecordPiece, RecordReader, RecordType};
+pub use response_head::ResponseHead;
