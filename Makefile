@@ -9,6 +9,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 cargo_output := $(or $(CARGO_TARGET_DIR),target)
 svc := $(cargo_output)/release/svc
+musl := $(shell uname -m)-unknown-linux-musl
 
 # Finds a PHP that svc can embed, and builds one first if there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
@@ -21,7 +22,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help toolchain check test-core msrv packages build install uninstall deb deb-test image image-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test image image-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +42,23 @@ build: packages ## build the server; install missing packages and PHP
 	@trap 'jobs -p | xargs -r kill' EXIT; if [ -n "$$(scripts/php-zts.sh --packages)" ]; then \
 	SVC_PHP_CONFIG=none cargo build --release --bin svc --keep-going >/dev/null 2>&1 & fi; \
 	$(with_php); wait; cargo build --release --bin svc
+
+# Neither PHP nor a compiler of C bindings is needed.
+build-lean: ## build the server without PHP: it runs scripts through FastCGI (docs/fastcgi.md)
+	@scripts/toolchain.sh
+	@scripts/system-packages.sh build-essential
+	cargo build --release --no-default-features --bin svc
+
+# The library of cryptography is written in C and assembly, which musl-gcc compiles.
+static: ## build the server without PHP as one static file for any Linux
+	@scripts/toolchain.sh
+	@scripts/system-packages.sh build-essential musl-tools
+	@rustup target add $(musl) >/dev/null
+	CC_$(subst -,_,$(musl))=musl-gcc cargo build --release --no-default-features --bin svc --target $(musl)
+
+static-test: static ## run the static file in a root that has nothing but busybox and the file (root)
+	@scripts/system-packages.sh busybox-static curl
+	@scripts/static-test.sh $(cargo_output)/$(musl)/release/svc
 
 # Who installs as root what another user has built needs no toolchain.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
@@ -81,15 +99,16 @@ test-core: toolchain ## run all tests that need neither PHP nor packages
 	@cargo test --package svc-core --package svc-testing
 	@cargo test --no-default-features --lib --bins
 
-# What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
+# What the tests need. php-cgi and php-fpm are on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
 # downloads, openssl creates certificates, the completions are read by their shells and the manual page by groff, valgrind
 # watches a plugin, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions is compared with the
 # headers of the libraries that they are built with. Tests start servers that PHP is a client of, as processes of their
 # own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a Collector built with Go. The manifests for
 # Kubernetes are read with Python, the unit with systemd's own tool. Chromium opens the page of the operations port, and
 # axe-core checks it.
+debian_php := $(shell apt-cache search --names-only '^php[0-9.]+-(cgi|fpm)$$' 2>/dev/null | awk '{ print $$1 }' | sort -V | tail -2)
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
-	mariadb-server-core memcached nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget \
+	mariadb-server-core memcached nghttp2-client openssl $(debian_php) postgresql procps python3-yaml redis-server systemd valgrind wget \
 	zsh zstd
 
 test-packages: packages

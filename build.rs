@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-fn main() {
+/// Builds what the crate needs of PHP.
+pub(crate) fn build() {
     let target = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(env);
     if target != [Some("linux".to_owned()), Some("gnu".to_owned())] {
         eprintln!(

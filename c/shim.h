@@ -722,7 +722,4 @@ typedef struct shim_opcache {
 /* Call on the thread that started PHP. Returns false if OPcache is off, or keeps files only. */
 bool shim_opcache_read(shim_opcache *out);
 
-/* Ends the process at once with `status`, without running exit handlers: threads may still be running PHP. */
-_Noreturn void shim_exit_now(int status);
-
 #endif

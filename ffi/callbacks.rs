@@ -16,10 +16,12 @@ use crate::bindings::{
 };
 use crate::client_spans;
 use crate::completion;
+use crate::head::PhpHead;
 use crate::helper;
 use crate::hook::{hook_of, obstacle_of};
-use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
+use crate::host::{LogSource, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
+use crate::pairs::Pairs;
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
 use crate::runtime::Runtime;

@@ -5,60 +5,97 @@
 //!
 //! There is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it. A panic in a host's
 //! callback ends the request and never crosses into C. OPcache restarts only while no other request runs
-//! (`restart_barrier`). Plugins are loaded and called in [`plugin`]. HTTP and the pool are unknown here; the [`Host`]
-//! implements a request.
+//! (`restart_barrier`). Plugins are loaded and called in `plugin`. HTTP and the pool are unknown here; the [`Host`]
+//! implements a request. A build without the feature `php` has no C: what remains is what the server needs of the system.
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod allocator;
+#[cfg(feature = "php")]
 mod callbacks;
+#[cfg(feature = "php")]
 mod client_spans;
+#[cfg(feature = "php")]
 mod completion;
 pub mod env_file;
 pub mod environment;
+mod exit;
+mod head;
+#[cfg(feature = "php")]
 mod helper;
+#[cfg(feature = "php")]
 mod hook;
+#[cfg(feature = "php")]
 mod host;
 pub mod inherited;
+#[cfg(feature = "php")]
 mod interpreter;
+#[cfg(feature = "php")]
 mod interrupter;
 mod outcome;
+mod pairs;
+#[cfg(feature = "php")]
 mod payload;
+#[cfg(feature = "php")]
 mod php;
+#[cfg(feature = "php")]
 pub mod plugin;
 pub mod process_user;
+#[cfg(feature = "php")]
 mod request;
+#[cfg(feature = "php")]
 mod request_handle;
+#[cfg(feature = "php")]
 mod restart_barrier;
+#[cfg(feature = "php")]
 mod runtime;
+#[cfg(feature = "php")]
 mod script_spans;
 pub mod signals;
+#[cfg(feature = "php")]
 mod spans;
+#[cfg(feature = "php")]
 mod tasks;
+#[cfg(feature = "php")]
 mod view;
+#[cfg(feature = "php")]
 mod worker;
 
 /// The command-line PHP installed with the libphp of the build.
+#[cfg(feature = "php")]
 pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
+#[cfg(feature = "php")]
 pub use completion::WAITER_GROUPS;
+pub use exit::exit_now;
+pub use head::PhpHead;
+#[cfg(feature = "php")]
 pub use helper::HelperCall;
-pub use host::{
-    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
-};
+#[cfg(feature = "php")]
+pub use host::{Host, LogSource, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
+#[cfg(feature = "php")]
 pub use interpreter::{Interpreter, WorkerInfo};
+#[cfg(feature = "php")]
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
+pub use pairs::Pairs;
+#[cfg(feature = "php")]
 pub use payload::Payload;
+#[cfg(feature = "php")]
 pub use php::{
-    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now,
-    travelling,
+    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, travelling,
 };
+#[cfg(feature = "php")]
 pub use request::PhpRequest;
+#[cfg(feature = "php")]
 pub use restart_barrier::RestartNews;
+#[cfg(feature = "php")]
 pub use runtime::{Runtime, TaskReading, TaskRequester};
+#[cfg(feature = "php")]
 pub use script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans, TraceContext};
+#[cfg(feature = "php")]
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
+#[cfg(feature = "php")]
 #[expect(
     clippy::allow_attributes,
     clippy::allow_attributes_without_reason,

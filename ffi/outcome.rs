@@ -1,5 +1,6 @@
 //! The outcomes of scripts.
 
+#[cfg(feature = "php")]
 use crate::bindings::{self, shim_outcome};
 
 /// The outcome of a script.
@@ -20,6 +21,7 @@ pub enum PhpOutcome {
 }
 
 /// Converts C's outcome.
+#[cfg(feature = "php")]
 pub(crate) fn outcome_of(raw: shim_outcome) -> PhpOutcome {
     match raw {
         bindings::shim_outcome_SHIM_COMPLETE => PhpOutcome::Complete,

@@ -399,13 +399,6 @@ fn ini_line(name: &str, value: &str) -> String {
     }
 }
 
-/// Ends the process immediately, without exit handlers, while threads may still be running PHP.
-pub fn exit_now(status: i32) -> ! {
-    // SAFETY: does not return, so no memory is used afterwards.
-    unsafe { bindings::shim_exit_now(status) };
-    unreachable!("_exit does not return")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

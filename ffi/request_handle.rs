@@ -7,7 +7,8 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings::shim_pair;
-use crate::host::{Host, Pairs, WorkerHost, WorkerRequest};
+use crate::host::{Host, WorkerHost, WorkerRequest};
+use crate::pairs::Pairs;
 
 /// The host of a request for C: the request in progress, and the storage of values returned by callbacks.
 pub(crate) struct RequestHandle<'a> {

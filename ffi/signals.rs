@@ -4,7 +4,11 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::bindings;
+#[cfg(feature = "php")]
+use crate::bindings as system;
+#[cfg(not(feature = "php"))]
+#[path = "signals_without_shim.rs"]
+mod system;
 
 /// A signal sent by another process or the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub enum Signal {
 /// not inherit this.
 pub fn block() {
     // SAFETY: changes signal state only.
-    unsafe { bindings::shim_signals_block() }
+    unsafe { system::shim_signals_block() }
 }
 
 /// Sleeps until a signal arrives. Must be called by one thread only.
@@ -54,7 +58,7 @@ pub fn wait_up_to(time: Duration) -> Option<Signal> {
 /// If the system is out of descriptors.
 pub fn stop_descriptor() -> io::Result<OwnedFd> {
     // SAFETY: creates a descriptor, and changes nothing else.
-    let descriptor = unsafe { bindings::shim_signals_stop_descriptor() };
+    let descriptor = unsafe { system::shim_signals_stop_descriptor() };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -65,7 +69,7 @@ pub fn stop_descriptor() -> io::Result<OwnedFd> {
 fn wait_for(milliseconds: u32) -> Option<Signal> {
     let mut sender = 0;
     // SAFETY: waits on blocked signals only, and writes to `sender`, which outlives the call.
-    match unsafe { bindings::shim_signals_wait(milliseconds, &raw mut sender) } {
+    match unsafe { system::shim_signals_wait(milliseconds, &raw mut sender) } {
         0 => None,
         1 => Some(Signal::Hangup),
         2 => Some(Signal::Interrupt),

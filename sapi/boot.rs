@@ -7,38 +7,34 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "php")]
-use svc_core::config::ServiceManagerConfig;
-use svc_core::config::{Activation, Config, EnvFile, RawConfig};
-use svc_core::limits::THREAD_EXIT_GRACE;
+use svc_core::config::{Activation, Config, EnvFile, Executor, RawConfig, ServiceManagerConfig};
+use svc_core::limits::{CONTROL_TICK, THREAD_EXIT_GRACE};
 use svc_core::observe::{Event, Hint, Log, PluginEvent};
 use svc_core::plugins::{PluginCall, PluginStartError};
 use svc_core::pool::{Engine, Exchange};
-#[cfg(feature = "php")]
-use svc_core::serve::ReloadReading;
-use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, StartError};
+use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, ReloadReading, Server, StartError};
 use svc_core::time::{self, Clock};
 
+use svc_ffi::signals::{self, Signal};
+
+use crate::activation;
 use crate::commands::{self, Exit};
 use crate::early_stop::EarlyStop;
+use crate::fastcgi;
 use crate::pid_file::{PidFile, PidFileError};
 use crate::plugins;
-use crate::reload_report::ReloadReport;
-#[cfg(feature = "php")]
-use crate::reload_report::ReportedReloads;
+use crate::reload_report::{ReloadReport, ReportedReloads};
 use crate::run_as::{self, ProcessUser};
 
 /// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exit {
-    let inherited = match take_sockets(activation) {
+    let inherited = match activation::take(activation) {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error, Exit::Misused),
     };
     // The signal mask is set before any other thread exists, so that all inherit it.
-    #[cfg(feature = "php")]
     svc_ffi::signals::block();
     // Its value is in `raw`; child processes of PHP must not inherit it.
-    #[cfg(feature = "php")]
     svc_ffi::environment::remove(&ServiceManagerConfig::VARIABLES);
     let config = match Config::resolve(raw) {
         Ok(config) => Arc::new(config),
@@ -56,32 +52,15 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
         if is_watching {
             executor::watch(&config, &log);
         }
-        executor::wait_for_signal(server, main);
+        wait_for_signal(server, main);
     });
     log.shutdown();
     exit
 }
 
-/// Takes over the sockets that a service manager has bound, while the process has a single thread.
-#[cfg(feature = "php")]
-fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
-    crate::activation::take(activation)
-}
-
-/// A build without PHP has no unsafe code, which is needed to own a descriptor by number.
-#[cfg(not(feature = "php"))]
-fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
-    if activation.sockets(std::process::id())?.is_empty() {
-        return Ok(InheritedSockets::default());
-    }
-    Err("LISTEN_FDS: is not supported by a build without PHP; accepted: no value".to_owned())
-}
-
 /// Adds the variables of the files to the environment, for PHP and its child processes. Must be called while no other
 /// thread runs.
-#[cfg_attr(not(feature = "php"), expect(unused_variables, reason = "nobody inherits them"))]
 pub fn adopt(files: &[EnvFile]) {
-    #[cfg(feature = "php")]
     for file in files {
         svc_ffi::env_file::add(file.variables().map(|(name, value, _)| (name, value)));
     }
@@ -98,8 +77,7 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     run_on(InheritedSockets::default(), config, log, clock, |server, _| until(server))
 }
 
-/// Actions of the thread that has started PHP.
-#[cfg_attr(not(feature = "php"), expect(dead_code, reason = "signals end the process"))]
+/// Actions of the main thread, which has started PHP.
 struct MainThread<'a> {
     /// Reads the state of OPcache.
     read: &'a dyn Fn(),
@@ -146,7 +124,7 @@ fn run_on(
     let is_set_up = become_user(user.as_ref(), config, log, &prepared)
         .and_then(|()| install_plugins(config, log, &prepared, pid_file.as_ref()));
     let exit = match is_set_up {
-        Ok(()) => executor::run(config, log, prepared, report.as_ref(), until),
+        Ok(()) => execute(config, log, prepared, report.as_ref(), until),
         Err(exit) => {
             drop(prepared);
             exit
@@ -164,9 +142,39 @@ fn run_on(
     if !left.is_empty() {
         // A thread is still running plugin code, and an orderly exit would free memory that it uses.
         log.shutdown();
-        executor::exit_now(exit);
+        svc_ffi::exit_now(exit.code().into());
     }
     exit
+}
+
+/// Serves with the executor of the settings.
+fn execute(
+    config: &Config,
+    log: &Log,
+    prepared: PreparedServer,
+    report: Option<&ReloadReport>,
+    until: impl FnOnce(&Server, &MainThread<'_>),
+) -> Exit {
+    let (engine, facts) = match config.serving.executor {
+        Executor::Sapi => return executor::run(config, log, prepared, report, until),
+        Executor::Fastcgi => match fastcgi::executor::prepare(config, log, &prepared) {
+            Ok(prepared) => (Some(prepared.engine), prepared.facts),
+            Err(problems) => return fail(&problems.join("\n"), Exit::Misused),
+        },
+        Executor::Stub => (None, ExecutorFacts::default()),
+    };
+    // Processes of the FastCGI executor load the code on disk when they are replaced.
+    let renew_code = || engine.is_some();
+    let main = MainThread { read: &|| {}, renew_code: &renew_code, report };
+    match serve_until(prepared, facts, engine.as_ref(), |server| until(server, &main)) {
+        Ok(true) => Exit::Well,
+        Ok(false) => {
+            // A thread has not ended: its process does, with this one.
+            log.shutdown();
+            svc_ffi::exit_now(0)
+        }
+        Err(exit) => exit,
+    }
 }
 
 /// Switches to the user of the settings, if there is one.
@@ -207,7 +215,6 @@ fn install_plugins(
     })
 }
 
-#[cfg(feature = "php")]
 impl MainThread<'_> {
     /// Reports the progress of reloads to `svc reload`.
     fn report(&self, server: &Server, reloads: &ReloadReading, is_stopping: bool) {
@@ -217,6 +224,39 @@ impl MainThread<'_> {
         }
     }
 }
+
+/// Waits for the signal to stop, and reads the state of OPcache once a second. A second signal then ends the
+/// process immediately.
+fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
+    loop {
+        (main.read)();
+        let reloads = server.reloads();
+        let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
+        main.report(server, &reloads, false);
+        match signals::wait_up_to(pause) {
+            Some(Signal::Hangup) => server.reload(main.renew_code),
+            Some(Signal::Interrupt | Signal::Terminate) => break,
+            Some(Signal::Meaningless { number, sender }) => {
+                server.shared().log.emit(&Event::SignalIgnored { number, sender });
+            }
+            None => {}
+        }
+    }
+    main.report(server, &server.reloads(), true);
+    let force = || {
+        while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
+        svc_ffi::exit_now(1);
+    };
+    if let Err(error) = std::thread::Builder::new().name("svc-signals".into()).spawn(force) {
+        let what = format!(
+            "cannot start the signal thread, so a second signal will not stop the process immediately: {error}"
+        );
+        server.shared().log.emit(&Event::Failure { what: &what });
+    }
+}
+
+/// The polling interval during a reload.
+const RELOAD_PAUSE: Duration = Duration::from_millis(10);
 
 /// Starts the pool of `engine`, if there is one, opens the main port, calls `until`, and drains. Returns whether every
 /// thread has ended.
@@ -240,17 +280,12 @@ pub fn version() -> String {
 #[cfg(feature = "php")]
 mod executor {
     use std::io;
-    use std::thread;
-    use std::time::Duration;
 
-    use svc_core::config::Executor;
-    use svc_core::limits::CONTROL_TICK;
     use svc_core::observe::Hint;
     use svc_core::serve::Shared;
     use svc_core::tasks::Task;
 
     use svc_ffi::Php;
-    use svc_ffi::signals::{self, Signal};
 
     use crate::ini_files::IniFiles;
     use crate::installation::Installation;
@@ -273,14 +308,6 @@ mod executor {
         report: Option<&ReloadReport>,
         until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Exit {
-        if config.serving.executor == Executor::Stub {
-            let main = MainThread { read: &|| {}, renew_code: &|| false, report };
-            return match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &main))
-            {
-                Ok(_) => Exit::Well,
-                Err(exit) => exit,
-            };
-        }
         let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
             Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),
@@ -346,48 +373,10 @@ mod executor {
         }
     }
 
-    /// Ends the process without running exit handlers.
-    pub(super) fn exit_now(exit: Exit) {
-        svc_ffi::exit_now(exit.code().into());
-    }
-
     /// Starts reloading code as soon as it changes.
     pub(super) fn watch(config: &Config, log: &Log) {
         watch::start(config, log);
     }
-
-    /// Waits for the signal to stop, and reads the state of OPcache once a second. A second signal then ends the
-    /// process immediately.
-    pub(super) fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
-        loop {
-            (main.read)();
-            let reloads = server.reloads();
-            let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
-            main.report(server, &reloads, false);
-            match signals::wait_up_to(pause) {
-                Some(Signal::Hangup) => server.reload(main.renew_code),
-                Some(Signal::Interrupt | Signal::Terminate) => break,
-                Some(Signal::Meaningless { number, sender }) => {
-                    server.shared().log.emit(&Event::SignalIgnored { number, sender });
-                }
-                None => {}
-            }
-        }
-        main.report(server, &server.reloads(), true);
-        let force = || {
-            while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
-            svc_ffi::exit_now(1);
-        };
-        if let Err(error) = thread::Builder::new().name("svc-signals".into()).spawn(force) {
-            let what = format!(
-                "cannot start the signal thread, so a second signal will not stop the process immediately: {error}"
-            );
-            server.shared().log.emit(&Event::Failure { what: &what });
-        }
-    }
-
-    /// The polling interval during a reload.
-    const RELOAD_PAUSE: Duration = Duration::from_millis(10);
 
     pub(super) fn version() -> String {
         let Ok(log) =
@@ -423,44 +412,23 @@ mod executor {
 
 #[cfg(not(feature = "php"))]
 mod executor {
-    use svc_core::config::Executor;
-
-    use super::{
-        Config, ExecutorFacts, Exit, Log, MainThread, PreparedServer, ReloadReport, Server, fail, serve_until,
-    };
+    use super::{Config, Exit, Log, MainThread, PreparedServer, ReloadReport, Server, fail};
 
     pub(super) fn run(
-        config: &Config,
+        _config: &Config,
         _log: &Log,
-        prepared: PreparedServer,
-        report: Option<&ReloadReport>,
-        until: impl FnOnce(&Server, &MainThread<'_>),
+        _prepared: PreparedServer,
+        _report: Option<&ReloadReport>,
+        _until: impl FnOnce(&Server, &MainThread<'_>),
     ) -> Exit {
-        if config.serving.executor == Executor::Sapi {
-            return fail(
-                &"EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: stub",
-                Exit::Misused,
-            );
-        }
-        let main = MainThread { read: &|| {}, renew_code: &|| false, report };
-        match serve_until(prepared, ExecutorFacts::default(), None, |server| until(server, &main)) {
-            Ok(_) => Exit::Well,
-            Err(exit) => exit,
-        }
+        fail(
+            &"EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: fastcgi, stub",
+            Exit::Misused,
+        )
     }
 
-    /// Does nothing: without PHP there are no plugins that could be left running.
-    pub(super) fn exit_now(_exit: Exit) {}
-
-    /// Does nothing: without PHP there is no code to watch.
+    /// Does nothing: without PHP in the process there is no code to watch.
     pub(super) fn watch(_config: &Config, _log: &Log) {}
-
-    /// Signals keep their default action in a build without PHP: they end the process immediately.
-    pub(super) fn wait_for_signal(_server: &Server, _main: &MainThread<'_>) {
-        loop {
-            std::thread::park();
-        }
-    }
 
     pub(super) fn version() -> String {
         "PHP: not included in this build\n".to_owned()

@@ -33,6 +33,7 @@ pub(crate) fn variables(request: &CompleteRequest, script: &Script, out: &mut Va
 }
 
 /// The request that a booting script sees: applications read it immediately, and many need a method and a target.
+#[cfg(feature = "php")]
 const BOOT_REQUEST: [(&[u8], &[u8]); 16] = [
     (b"GATEWAY_INTERFACE", b"CGI/1.1"),
     (b"SERVER_SOFTWARE", SOFTWARE.as_bytes()),
@@ -53,6 +54,7 @@ const BOOT_REQUEST: [(&[u8], &[u8]); 16] = [
 ];
 
 /// Appends the variables for the boot script of a worker: those of a GET for `/`.
+#[cfg(feature = "php")]
 pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     boot_request(document_root, name, filename, out);
     // The runtimes of Symfony and Laravel check this before they call frankenphp_handle_request().
@@ -60,11 +62,13 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
 }
 
 /// Appends the variables for the script that boots a task thread: also those of a GET for `/`.
+#[cfg(feature = "php")]
 pub(crate) fn entry_variables(document_root: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     let folder = filename.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     boot_request(document_root, &filename[folder..], filename, out);
 }
 
+#[cfg(feature = "php")]
 fn boot_request(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     for (name, value) in BOOT_REQUEST {
         out.push(name, value);
@@ -77,6 +81,7 @@ fn boot_request(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Va
 }
 
 /// Appends the variables of tasks, which have no client.
+#[cfg(feature = "php")]
 pub(crate) fn task_variables(document_root: &[u8], out: &mut Variables<'_>) {
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"DOCUMENT_ROOT", document_root);
@@ -200,6 +205,7 @@ fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
 }
 
 /// Returns all `Cookie` fields, joined into one; `None` if there are none.
+#[cfg(feature = "php")]
 pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
     let mut values = head.header_values("cookie");
     let mut joined = values.next()?.to_vec();

@@ -13,6 +13,7 @@ use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};
+use crate::fastcgi;
 use crate::php_inspection;
 use crate::php_report::PhpInspection;
 use crate::pid_file::{self, PidFileError};
@@ -108,13 +109,18 @@ impl Findings {
 
     /// Starts PHP, unless the executor runs without it.
     fn inspect(&mut self, config: &Config) -> Option<PhpInspection> {
-        if config.serving.executor == Executor::Stub {
-            return None;
-        }
-        match php_inspection::inspect(config) {
+        let inspected = match config.serving.executor {
+            Executor::Fastcgi => {
+                self.warnings.extend(fastcgi::inspection::warnings(config));
+                fastcgi::inspection::inspect(config)
+            }
+            Executor::Sapi => php_inspection::inspect(config).map(Some),
+            Executor::Stub => Ok(None),
+        };
+        match inspected {
             Ok(inspection) => {
-                self.warnings.extend(inspection.warnings.iter().cloned());
-                Some(inspection)
+                self.warnings.extend(inspection.iter().flat_map(|php| php.warnings.iter().cloned()));
+                inspection
             }
             Err(errors) => {
                 self.errors.extend(errors);

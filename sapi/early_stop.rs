@@ -2,8 +2,7 @@
 //!
 //! The signals stay blocked: they are detected, but not received here. Loading a library blocks the main thread,
 //! possibly forever, so a second thread ends the process meanwhile; during all other steps, the main thread checks for
-//! signals itself. Plugins are not stopped in order. In a build without PHP, signals keep their default action and end
-//! the process.
+//! signals itself. Plugins are not stopped in order.
 
 use std::fmt::Display;
 use std::io;
@@ -24,7 +23,7 @@ pub(crate) struct EarlyStop(Option<OwnedFd>);
 impl EarlyStop {
     /// Begins to detect signals. If the system does not support it, signals take effect later.
     pub(crate) fn watch(log: &Log) -> Self {
-        Self(stop_descriptor().inspect_err(|error| complain(log, error)).ok().flatten())
+        Self(svc_ffi::signals::stop_descriptor().inspect_err(|error| complain(log, error)).ok())
     }
 
     /// Returns a descriptor that is readable once a signal is pending.
@@ -80,19 +79,7 @@ fn give_up(log: &Log, pid_file: Option<&PidFile>, plugin: &str) {
     if let Some(pid_file) = pid_file {
         pid_file.remove();
     }
-    #[cfg(feature = "php")]
     svc_ffi::exit_now(crate::commands::Exit::Well.code().into());
-}
-
-#[cfg(feature = "php")]
-fn stop_descriptor() -> io::Result<Option<OwnedFd>> {
-    svc_ffi::signals::stop_descriptor().map(Some)
-}
-
-#[cfg(not(feature = "php"))]
-#[expect(clippy::unnecessary_wraps, reason = "the other one can fail")]
-fn stop_descriptor() -> io::Result<Option<OwnedFd>> {
-    Ok(None)
 }
 
 fn complain(log: &Log, error: &dyn Display) {

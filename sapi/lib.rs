@@ -5,24 +5,22 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
-#[cfg(feature = "php")]
 mod activation;
 #[cfg(feature = "php")]
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
 mod boot_messages;
-#[cfg(feature = "php")]
 mod cgi;
 pub mod check;
 pub mod cli;
 #[cfg(feature = "php")]
 mod client_spans;
-#[cfg(feature = "php")]
 mod coded_body;
 pub mod command_table;
 pub mod commands;
 mod early_stop;
+pub mod fastcgi;
 pub mod healthcheck;
 pub mod help_pages;
 #[cfg(feature = "php")]
@@ -50,11 +48,8 @@ mod plugins;
 #[cfg(feature = "php")]
 mod probe;
 pub mod reload_report;
-#[cfg(feature = "php")]
 mod reply_head;
-#[cfg(feature = "php")]
 mod response;
-#[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
 mod run_as;
 mod running_instance;
 #[cfg(feature = "php")]
@@ -74,7 +69,6 @@ mod span_text;
 mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
-#[cfg(feature = "php")]
 mod variables;
 #[cfg(feature = "php")]
 mod watch;

@@ -9,6 +9,7 @@ use svc::boot;
 use svc::check;
 use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
+use svc::fastcgi::launch;
 use svc::help_pages;
 use svc::overrides::Overrides;
 use svc::php_command;
@@ -17,7 +18,11 @@ use svc_core::config::{Activation, RawConfig};
 
 fn main() -> ExitCode {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    let parsed = match cli::parse(std::env::args_os().skip(1)) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let Some(exit) = launch::run(&arguments) {
+        return exit.into();
+    }
+    let parsed = match cli::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
             commands::complain(&error);

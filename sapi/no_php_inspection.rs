@@ -10,7 +10,6 @@ use crate::php_report::PhpInspection;
 ///
 /// Always.
 pub(crate) fn inspect(_config: &Config) -> Result<PhpInspection, Vec<String>> {
-    let error =
-        "EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: stub";
+    let error = "EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: fastcgi, stub";
     Err(vec![error.to_owned()])
 }

@@ -90,6 +90,7 @@ impl Response {
     }
 
     /// Sends an informational response.
+    #[cfg(feature = "php")]
     pub(crate) fn interim(&self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering
             && let Ok(status) = u16::try_from(head.status)
@@ -118,6 +119,7 @@ impl Response {
     }
 
     /// Returns whether more output would have to wait for the reader.
+    #[cfg(feature = "php")]
     pub(crate) fn is_crowded(&self) -> bool {
         self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
     }
@@ -138,6 +140,7 @@ impl Response {
     }
 
     /// Completes the response although the script continues.
+    #[cfg(feature = "php")]
     pub(crate) fn finish(&mut self) {
         self.end(PhpOutcome::Complete);
     }
@@ -157,7 +160,18 @@ impl Response {
         }
     }
 
+    /// Ends the response because whatever runs the script has failed: with this status if nothing was sent.
+    pub(crate) fn fail(&mut self, status: u16) {
+        if self.stage == ResponseStage::Gathering {
+            self.head = Some(ReplyHead { status, ..plain_head() });
+            self.gathered = Vec::new();
+            self.written_bytes = 0;
+        }
+        self.end(PhpOutcome::Lost);
+    }
+
     /// Returns whether no part of it has been sent.
+    #[cfg(feature = "php")]
     pub(crate) fn is_unsent(&self) -> bool {
         self.stage == ResponseStage::Gathering
     }

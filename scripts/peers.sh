@@ -128,7 +128,7 @@ check_options() {
 check_tools() {
     local tool name
     if [ "$install" = yes ]; then
-        "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm libapache2-mod-php mariadb-server-core \
+        "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm php-cgi libapache2-mod-php mariadb-server-core \
             mariadb-client-core php-mysql php-mbstring php-xml || exit 1
     fi
     for tool in wrk curl; do

@@ -269,6 +269,8 @@ pub fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
         .env("QUEUE_WAIT_TIMEOUT_MS", "60000")
         // Options from `make sanitize` for the sanitizers and Zend's heap.
         .envs(std::env::vars().filter(|(name, _)| name.ends_with("SAN_OPTIONS") || name == "USE_ZEND_ALLOC"))
+        // The same tests with another executor.
+        .envs(std::env::var("SVC_TEST_EXECUTOR").map(|executor| ("EXECUTOR", executor)))
         .envs(settings.iter().copied())
         .stdin(Stdio::null());
     command

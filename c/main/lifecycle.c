@@ -282,8 +282,3 @@ void shim_thread_stop(void)
     shim_execution_timer_stop();
     shim_own_signals_thread_stop();
 }
-
-_Noreturn void shim_exit_now(int status)
-{
-    _exit(status);
-}

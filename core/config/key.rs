@@ -86,6 +86,8 @@ pub enum ValueKind {
     Plugins,
     /// Comma-separated networks, addresses and the word `private`.
     Proxies,
+    /// Comma-separated addresses to connect to: `host:port` and `unix:PATH`.
+    Responders,
     /// `true` or `false`; no other word is accepted.
     StrictBoolean,
     /// Any text.
@@ -290,6 +292,7 @@ impl ValueKind {
             | Self::Listeners { .. }
             | Self::Mode
             | Self::Path
+            | Self::Responders
             | Self::Text
             | Self::Workers => Json::String,
         }
@@ -321,6 +324,7 @@ impl ValueKind {
             Self::Paths => "comma-separated paths".to_owned(),
             Self::Plugins => "comma-separated names and absolute paths".to_owned(),
             Self::Proxies => "comma-separated networks, addresses and the word private".to_owned(),
+            Self::Responders => "host:port or unix:PATH; several with commas".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Variables => "comma-separated NAME=value pairs; a value with a comma is in double quotes".to_owned(),
             Self::Workers => {

@@ -59,12 +59,12 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
          assigns entry files to parts of the site: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). An \
          absolute path below the document root is accepted as well. If unset, only files and directory indexes are served.",
     ),
-    Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
+    Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "fastcgi", "stub"]), Initial::Is("sapi"))
         .reported_as("executor_type")
         .about(
             Section::Serving,
-            "What handles PHP requests: the PHP interpreter (`sapi`), or a fixed page without PHP and without a queue \
-             (`stub`).",
+            "What handles PHP requests: the PHP interpreter in the process of svc (`sapi`), PHP in other processes \
+             (`fastcgi`, [fastcgi.md](fastcgi.md)), or a fixed page without PHP and without a queue (`stub`).",
         ),
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("1 per CPU"))
         .about(
@@ -100,8 +100,14 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, ValueUnit::Mebibytes), Initial::Is("0"))
         .about(
             Section::Php,
-            "The PHP heap size above which a persistent worker is restarted. It is checked after each request. 0 means no \
-             limit.",
+            "The PHP heap size above which a persistent worker is restarted, and with `EXECUTOR=fastcgi` the resident memory \
+             above which a process is replaced. It is checked after each request. 0 means no limit.",
+        ),
+    Key::new(Id::WorkerMaxRequests, "WORKER_MAX_REQUESTS", integer(0, 1 << 32, ValueUnit::Count), Initial::Is("0"))
+        .about(
+            Section::Php,
+            "With `EXECUTOR=fastcgi`, the number of requests after which a process is replaced; each process takes between \
+             three and five quarters of it, so that they are not replaced together. 0 means no limit.",
         ),
     Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", ValueKind::Boolean, Initial::Is("true"))
         .about(
@@ -116,6 +122,33 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             "Variables to set in `$_SERVER` for every request. They override the server's own variables of the same name, \
              like nginx's `fastcgi_param`.",
         ),
+    Key::new(Id::FastcgiCommand, "FASTCGI_COMMAND", ValueKind::Text, Initial::Computed("`php-cgi` on `PATH`, else the newest `php-cgiX.Y`"))
+        .about(
+            Section::Php,
+            "With `EXECUTOR=fastcgi`, the program that is started once for each worker, as a path or as a name on `PATH`.",
+        ),
+    Key::new(Id::FastcgiAddr, "FASTCGI_ADDR", ValueKind::Responders, Initial::Unset).about(
+        Section::Php,
+        "With `EXECUTOR=fastcgi`, where PHP already listens, for example php-fpm: `unix:/run/php/php8.2-fpm.sock` or \
+         `php:9000`. Of several addresses, each request goes to the least busy one that can be reached. If unset, svc starts \
+         `FASTCGI_COMMAND`.",
+    ),
+    Key::new(
+        Id::FastcgiKeepConn,
+        "FASTCGI_KEEP_CONN",
+        ValueKind::Boolean,
+        Initial::Computed("`false` with `FASTCGI_ADDR`, else `true`"),
+    )
+    .about(
+        Section::Php,
+        "With `EXECUTOR=fastcgi`, whether a connection to PHP carries more than one request. A kept connection occupies a \
+         process of php-fpm.",
+    ),
+    Key::new(Id::FastcgiRoot, "FASTCGI_ROOT", ValueKind::Path, Initial::Unset).about(
+        Section::Php,
+        "With `EXECUTOR=fastcgi`, the path of `DOCUMENT_ROOT` where PHP runs, if that is another container. If unset, it is the \
+         same path.",
+    ),
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, ValueUnit::Count), Initial::Is("10000"))
         .about(
             Section::Admission,

@@ -14,6 +14,8 @@ mod directive;
 mod entries;
 mod entry_file;
 mod env_file;
+mod fastcgi;
+mod fastcgi_addr;
 mod files;
 pub mod glob;
 mod hooks;
@@ -39,6 +41,8 @@ mod warning;
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
+pub use fastcgi::{FastcgiConfig, FastcgiTarget};
+pub use fastcgi_addr::FastcgiAddr;
 pub use listen_addr::ListenAddr;
 pub use machine::Machine;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
@@ -96,6 +100,8 @@ pub struct Config {
 /// The handler of PHP requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
+    /// PHP in other processes, driven by a pool of threads behind the queue.
+    Fastcgi,
     /// The PHP interpreter, on a pool of threads behind the queue.
     Sapi,
     /// A fixed page, without PHP and without a queue.
@@ -166,6 +172,7 @@ impl Executor {
     /// Returns the name used by the setting.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Fastcgi => "fastcgi",
             Self::Sapi => "sapi",
             Self::Stub => "stub",
         }

@@ -43,7 +43,7 @@ pub enum Fault {
     EmptyList,
     /// The other setting of the pair is set, but this one is not.
     HalfPair(&'static str),
-    /// It requires PHP.
+    /// It requires PHP in the process of svc.
     LacksPhp,
     /// It requires one script in `ENTRY_FILE`.
     LacksScript,
@@ -59,6 +59,8 @@ pub enum Fault {
     NotAMode,
     /// Not a readable file, for the given reason.
     NotReadable(String),
+    /// No program of this name can be executed.
+    NoProgram,
     /// Not `key=value`.
     NotADirective,
     /// Not a field of a request that may be set.
@@ -159,6 +161,7 @@ impl fmt::Display for Fault {
             Self::EmptyList => f.write_str("is an empty list"),
             Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
             Self::LacksPhp => f.write_str("requires EXECUTOR=sapi"),
+            Self::NoProgram => f.write_str("is no program that can be executed"),
             Self::LacksScript => {
                 f.write_str("requires ENTRY_FILE to name one script, which handles all paths")
             }

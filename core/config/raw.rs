@@ -48,7 +48,7 @@ pub struct RawConfig {
     service_manager: ServiceManagerConfig,
 }
 
-/// A variable of a setting, of a plugin, or [`TEMPORARY_DIR`].
+/// A variable of a setting, of a plugin, or one of [`OF_THE_SYSTEM`].
 #[derive(Clone, Debug)]
 struct Variable {
     name: String,
@@ -153,6 +153,12 @@ impl RawConfig {
         found.map_or(OsStr::new("/tmp"), |variable| &variable.value)
     }
 
+    /// Returns the directories in which programs are searched for.
+    pub(super) fn search_path(&self) -> &OsStr {
+        let found = self.variables.iter().find(|variable| variable.name == SEARCH_PATH);
+        found.map_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"), |variable| &variable.value)
+    }
+
     pub(super) fn plugins(&self) -> PluginSettings {
         let mut settings = PluginSettings::default();
         for variable in &self.variables {
@@ -189,7 +195,7 @@ impl RawConfig {
         let plain = name.strip_prefix(PREFIX);
         let setting = plain.unwrap_or(name);
         let is_setting = PluginSettings::may_have(setting) || KEYS.iter().any(|key| key.variable == setting);
-        if is_setting || name == TEMPORARY_DIR {
+        if is_setting || OF_THE_SYSTEM.contains(&name) {
             match self.variables.iter_mut().find(|variable| variable.name == name) {
                 None => self.variables.push(Variable { name: name.to_owned(), value, place }),
                 Some(first) if place.is_none() => first.value = value,
@@ -264,6 +270,12 @@ fn id_of(variable: &str) -> Id {
 
 /// The directory of temporary files; it is not a setting.
 const TEMPORARY_DIR: &str = "TMPDIR";
+
+/// The variable that names the directories of programs.
+const SEARCH_PATH: &str = "PATH";
+
+/// The variables that are no settings, and are read nevertheless.
+const OF_THE_SYSTEM: [&str; 2] = [SEARCH_PATH, TEMPORARY_DIR];
 
 /// Variables of the build that have the prefix but are not misspelt settings.
 const NOT_SETTINGS: [&str; 2] = ["SVC_PHP_CONFIG", "SVC_WERROR"];

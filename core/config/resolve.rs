@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::directive;
 use super::entry_file::EntryFile;
+use super::fastcgi;
 use super::files::{default_root, directory, readable_file};
 use super::id::Id;
 use super::key::{Exposure, Initial, Key, Section};
@@ -54,6 +55,7 @@ impl Config {
         resolver.check_entry_file();
         resolver.check_worker_mode();
         resolver.check_async();
+        fastcgi::check(&mut resolver.settings, &mut resolver.problems, raw.search_path());
         resolver.check_listeners();
         let tracing = resolver.tracing();
         let php_ini = directive::all(raw.directives(), &mut resolver.problems);

@@ -13,8 +13,8 @@ use super::hooks;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
-    AbandonedRequests, AccessLog, CertificateFiles, EntryFile, Executor, Level, ListenAddr, LogFormat,
-    PluginSettings, PluginSource, RuntimeHook, TlsVersion, WorkerRange,
+    AbandonedRequests, AccessLog, CertificateFiles, EntryFile, Executor, FastcgiConfig, Level, ListenAddr,
+    LogFormat, PluginSettings, PluginSource, RuntimeHook, TlsVersion, WorkerRange,
 };
 
 /// Addresses, files and threads.
@@ -60,10 +60,10 @@ impl ServingConfig {
                     EntryFile::list(text, &settings.path(Id::DocumentRoot).unwrap_or_default()).ok()
                 })
                 .unwrap_or_default(),
-            executor: if settings.text(Id::Executor) == Some("stub") {
-                Executor::Stub
-            } else {
-                Executor::Sapi
+            executor: match settings.text(Id::Executor) {
+                Some("fastcgi") => Executor::Fastcgi,
+                Some("stub") => Executor::Stub,
+                _ => Executor::Sapi,
             },
             io_workers: settings.count(Id::IoWorkers),
             io_workers_at_start,
@@ -82,12 +82,17 @@ pub struct PhpConfig {
     pub workers_idle: Duration,
     /// Whether worker mode is enabled: scripts stay loaded and handle many requests.
     pub worker_mode_enabled: bool,
-    /// The PHP heap size above which a persistent worker is restarted, in MiB; 0 means no limit.
+    /// The PHP heap size above which a persistent worker is restarted, or the resident memory above which a process is
+    /// replaced, in MiB; 0 means no limit.
     pub worker_max_memory_mib: u64,
+    /// The number of requests after which a process is replaced; 0 means no limit.
+    pub worker_max_requests: u64,
     /// Whether the superglobals contain the request.
     pub superglobals_enabled: bool,
     /// Variables to set in `$_SERVER` for every request; they override the server's own.
     pub server_variables: Vec<(String, String)>,
+    /// What the FastCGI executor drives; without a meaning for other executors.
+    pub fastcgi: FastcgiConfig,
     /// The PHP directives from the command line, in order.
     pub ini: Vec<(String, String)>,
 }
@@ -100,8 +105,10 @@ impl PhpConfig {
             workers_idle: settings.duration(Id::PhpWorkersIdleSeconds),
             worker_mode_enabled: settings.boolean(Id::WorkerModeEnabled),
             worker_max_memory_mib: settings.integer(Id::WorkerMaxMemoryMib),
+            worker_max_requests: settings.integer(Id::WorkerMaxRequests),
             superglobals_enabled: settings.boolean(Id::SuperglobalsEnabled),
             server_variables: settings.variables(Id::ServerVariables),
+            fastcgi: FastcgiConfig::of(settings),
             ini,
         }
     }
@@ -348,7 +355,7 @@ impl BackgroundConfig {
     /// Copies its settings, which are already valid.
     pub(super) fn of(settings: &Settings, plugin_settings: &PluginSettings) -> Self {
         let hooks = hooks::named(&settings.list(Id::RuntimeHooks));
-        let has_fibers = settings.text(Id::Executor) != Some("stub")
+        let has_fibers = settings.text(Id::Executor) == Some("sapi")
             && (settings.boolean(Id::WorkerModeEnabled) || settings.count(Id::AsyncWorkers) > 0);
         Self {
             async_workers: settings.count(Id::AsyncWorkers),

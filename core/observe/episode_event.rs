@@ -97,7 +97,11 @@ fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeNews> {
         WorkerEvent::TaskStuck { slot, kind, age, task, .. } => {
             Some(stuck(format!("async worker {slot}, {}, {} s: task {task}", kind_text(kind), age.as_secs())))
         }
-        WorkerEvent::DetachedTaskFailed { .. } => None,
+        WorkerEvent::DetachedTaskFailed { .. }
+        | WorkerEvent::ProcessEnded { .. }
+        | WorkerEvent::ResponderFailed { .. }
+        | WorkerEvent::ResponderReachable { .. }
+        | WorkerEvent::ResponderUnreachable { .. } => None,
     }
 }
 

@@ -73,6 +73,10 @@ const ALL: &[Event<'_>] = &[
         request_id: "r-1",
         path: b"/slow.php",
     }),
+    Event::Worker(WorkerEvent::ProcessEnded { slot: 1, pid: 2, status: "s", request_id: "r-1" }),
+    Event::Worker(WorkerEvent::ResponderFailed { slot: 1, responder: "a", reason: "r", request_id: "r-1" }),
+    Event::Worker(WorkerEvent::ResponderUnreachable { addr: "a", error: "e" }),
+    Event::Worker(WorkerEvent::ResponderReachable { addr: "a" }),
     Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::Lost { slot: 1, reason: "r" })),
     Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::NotBooted {
         slot: 1,
@@ -232,6 +236,10 @@ fn is_worker_listed(event: &WorkerEvent<'_>) -> bool {
         | WorkerEvent::TaskThreads(SupervisorReport::RestartStopped { .. })
         | WorkerEvent::TaskStuck { .. }
         | WorkerEvent::DetachedTaskFailed { .. }
+        | WorkerEvent::ProcessEnded { .. }
+        | WorkerEvent::ResponderFailed { .. }
+        | WorkerEvent::ResponderReachable { .. }
+        | WorkerEvent::ResponderUnreachable { .. }
         | WorkerEvent::Stuck { .. } => true,
     }
 }

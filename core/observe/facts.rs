@@ -35,6 +35,8 @@ pub struct ScrapeFacts<'a> {
     pub slots: Vec<SlotReading>,
     /// The number of I/O threads that connections are distributed to.
     pub io_workers_in_use: usize,
+    /// Whether PHP runs in the process of svc.
+    pub has_interpreter: bool,
     /// Whether workers are persistent.
     pub worker_mode: bool,
     /// Whether a runtime hook is in effect.

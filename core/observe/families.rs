@@ -367,31 +367,31 @@ families! {
         "Time PHP ran for a request, in seconds.",
         "How long PHP ran for a request. Queue wait is excluded; work after an early response is included.",
         cell php_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
-    PHP_ERRORS: Counter "svc_php_errors_total" in Workers if Php,
+    PHP_ERRORS: Counter "svc_php_errors_total" in Workers if Interpreter,
         "Number of errors that PHP raised, by level.",
         "Label `level`: PHP's name of the error without `E_` (`error`, `warning`, `parse`, `notice`, `core_error`, `core_warning`, `compile_error`, `compile_warning`, `user_error`, `user_warning`, `user_notice`, `recoverable_error`, `deprecated`, `user_deprecated`), and `uncaught` for exceptions that ended a script. Errors are counted whether or not they are displayed, logged, within `error_reporting`, or left to an error handler of the application; only those that `@` silences are not. Exceptions that the application or its framework catches are not errors of PHP. `php_errors` in `/status` lists the last distinct ones with file and line.",
         cell php_errors: CountersBy<PhpErrorLevel, { PhpErrorLevel::ALL.len() }>;
-    OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" in Workers if Php,
+    OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" in Workers if Interpreter,
         "Number of OPcache restarts, because it was full or a script reset it.",
         "OPcache restarts, because it was full or a script called `opcache_reset()`. If it increases steadily, raise `opcache.memory_consumption` or `opcache.max_accelerated_files`.",
         cell opcache_restarts: Counter;
-    OPCACHE_RESTART_DELAYED: Gauge "svc_opcache_restart_delayed" in Workers if Php,
+    OPCACHE_RESTART_DELAYED: Gauge "svc_opcache_restart_delayed" in Workers if Interpreter,
         "Whether OPcache is disabled while its restart waits for long-running scripts (1) or not (0).",
         "1 while scripts run without OPcache because other scripts run too long for it to restart, or because old workers of worker mode or old threads for tasks have not ended.",
         cell opcache_restart_delayed: Flag;
-    OPCACHE_MEMORY: Gauge "svc_opcache_memory_bytes" in Workers if Php,
+    OPCACHE_MEMORY: Gauge "svc_opcache_memory_bytes" in Workers if Interpreter,
         "Memory of OPcache, in bytes, by state.",
         "Label `state`: `used`, `free`, and `wasted` by scripts that have been replaced, which is free again after a restart. Read once a second. Absent while OPcache is off. If little is free, raise `opcache.memory_consumption`.",
         source |facts, _, series| opcache_memory(series, facts);
-    OPCACHE_SCRIPTS: Gauge "svc_opcache_scripts" in Workers if Php,
+    OPCACHE_SCRIPTS: Gauge "svc_opcache_scripts" in Workers if Interpreter,
         "Number of scripts that OPcache holds.",
         "Scripts in OPcache. Absent while it is off.",
         source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.scripts));
-    OPCACHE_HITS: Counter "svc_opcache_hits_total" in Workers if Php,
+    OPCACHE_HITS: Counter "svc_opcache_hits_total" in Workers if Interpreter,
         "Number of scripts that were loaded from OPcache.",
         "Scripts that were loaded from OPcache. Absent while it is off.",
         source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.hits));
-    OPCACHE_MISSES: Counter "svc_opcache_misses_total" in Workers if Php,
+    OPCACHE_MISSES: Counter "svc_opcache_misses_total" in Workers if Interpreter,
         "Number of scripts that had to be compiled because OPcache did not have them.",
         "Scripts that OPcache did not have and that were compiled. Absent while it is off.",
         source |facts, _, series| series.maybe(facts.opcache.map(|opcache| opcache.misses));

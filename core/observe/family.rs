@@ -86,6 +86,8 @@ pub enum Condition {
     Always,
     /// If PHP runs the requests.
     Php,
+    /// If PHP runs them in the process of svc.
+    Interpreter,
     /// If the main port speaks TLS.
     Tls,
     /// If workers are persistent.
@@ -165,7 +167,8 @@ impl Condition {
     pub fn settings(self) -> Option<&'static str> {
         match self {
             Self::Always => None,
-            Self::Php => Some("`EXECUTOR=sapi`"),
+            Self::Php => Some("`EXECUTOR=sapi` or `EXECUTOR=fastcgi`"),
+            Self::Interpreter => Some("`EXECUTOR=sapi`"),
             Self::Tls => Some("`TLS_CERT`"),
             Self::WorkerMode => Some("`WORKER_MODE_ENABLED=true` and `EXECUTOR=sapi`"),
             Self::TaskDispatched => Some("`ASYNC_WORKERS`, and a task that was dispatched or rejected"),

@@ -46,6 +46,7 @@ fn facts() -> StatusFacts<'static> {
         slots: vec![serving(0), SlotReading::default()],
         io_workers_in_use: 1,
         worker_mode: true,
+        has_interpreter: true,
         runtime_hooks: false,
         tasks: None,
         tracing: None,

@@ -38,6 +38,40 @@ pub enum WorkerEvent<'a> {
         /// How it failed.
         reason: &'a [u8],
     },
+    /// A process that svc has started for a worker has ended, or was ended.
+    ProcessEnded {
+        /// The index of the worker's slot.
+        slot: usize,
+        /// The process.
+        pid: u32,
+        /// The exit status or the signal.
+        status: &'a str,
+        /// The ID of the request that it ran; empty if it was idle.
+        request_id: &'a str,
+    },
+    /// A FastCGI responder has broken the protocol, refused a request, or closed its connection.
+    ResponderFailed {
+        /// The index of the worker's slot.
+        slot: usize,
+        /// The responder.
+        responder: &'a str,
+        /// What it did.
+        reason: &'a str,
+        /// The ID of the request that was lost.
+        request_id: &'a str,
+    },
+    /// Connections to an address of FastCGI responders fail.
+    ResponderUnreachable {
+        /// The address.
+        addr: &'a str,
+        /// The error reported by the system.
+        error: &'a str,
+    },
+    /// The address can be reached again.
+    ResponderReachable {
+        /// The address.
+        addr: &'a str,
+    },
     /// A request has occupied a worker for too long.
     Stuck {
         /// The index of the worker's slot.
@@ -57,7 +91,9 @@ impl WorkerEvent<'_> {
     /// Returns the level of the event.
     pub(super) fn level(&self) -> Level {
         match self {
-            Self::DetachedTaskFailed { .. } => Level::Error,
+            Self::DetachedTaskFailed { .. } | Self::ResponderFailed { .. } => Level::Error,
+            Self::ResponderReachable { .. } => Level::Info,
+            Self::ProcessEnded { .. } | Self::ResponderUnreachable { .. } => Level::Warn,
             Self::Stuck { .. } | Self::TaskStuck { .. } => Level::Warn,
             // Not an error: requests are served without tasks.
             Self::TaskThreads(SupervisorReport::NotBooted { .. }) => Level::Warn,
@@ -80,6 +116,22 @@ impl WorkerEvent<'_> {
                 .number("task", task)
                 .text("request_id", request_id)
                 .text("reason", reason),
+            Self::ProcessEnded { slot, pid, status, request_id } => svc("PHP process has ended")
+                .number("worker_id", slot as u64)
+                .number("pid", pid.into())
+                .text("status", status)
+                .text("request_id", request_id),
+            Self::ResponderFailed { slot, responder, reason, request_id } => svc("FastCGI responder failed")
+                .number("worker_id", slot as u64)
+                .text("responder", responder)
+                .text("reason", reason)
+                .text("request_id", request_id),
+            Self::ResponderUnreachable { addr, error } => {
+                svc("FastCGI address cannot be reached").text("addr", addr).text("error", error)
+            }
+            Self::ResponderReachable { addr } => {
+                svc("FastCGI address can be reached again").text("addr", addr)
+            }
             Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is stuck in a request")
                 .number("worker_id", slot as u64)
                 .text("kind", kind.as_str())

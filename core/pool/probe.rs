@@ -10,6 +10,11 @@ pub trait ThreadProbe: Send + Sync + std::fmt::Debug {
     /// Returns whether the last question was answered.
     fn is_answered(&self) -> bool;
 
+    /// Returns whether the worker's code sleeps in a system call, if the code runs in another process than the thread.
+    fn sleeps(&self) -> Option<bool> {
+        None
+    }
+
     /// Called once a second while the worker lives, to enforce its time limit. Returns the serial number of a job that
     /// the thread has not ended although the job's time limit has expired.
     fn tick(&self) -> Option<u64> {

@@ -52,7 +52,7 @@ impl Backend {
     /// Creates the backend that `config` selects.
     pub(super) fn new(config: &Config, now: Instant) -> Self {
         match config.serving.executor {
-            Executor::Sapi => Self::Pool(PoolBackend::new(config, now)),
+            Executor::Fastcgi | Executor::Sapi => Self::Pool(PoolBackend::new(config, now)),
             Executor::Stub => Self::Stub,
         }
     }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::ListenAddr;
+use crate::config::{Executor, ListenAddr};
 use crate::limits::THREAD_EXIT_GRACE;
 use crate::observe::{Event, PluginEvent, ReloadReading};
 use crate::plugins::PluginCall;
@@ -101,7 +101,7 @@ impl Server {
 
     /// Begins to replace all persistent workers and all threads of background tasks, each after a new one has booted, so
     /// that no request is refused. Returns whether there are any: classic workers keep no state that could be out of
-    /// date.
+    /// date, unless they drive other processes.
     pub fn restart_workers(&self) -> bool {
         let has_tasks = self.restart_tasks(|| {});
         self.restart_persistent_workers(|| {}) || has_tasks
@@ -120,7 +120,9 @@ impl Server {
     fn restart_persistent_workers(&self, begin: impl FnOnce()) -> bool {
         let shared = &self.handles.shared;
         let Some(pool) = shared.backend.pool().filter(|pool| pool.workers().is_some()) else { return false };
-        if !shared.config.php.worker_mode_enabled {
+        let keeps_code =
+            shared.config.php.worker_mode_enabled || shared.config.serving.executor == Executor::Fastcgi;
+        if !keeps_code {
             return false;
         }
         begin();

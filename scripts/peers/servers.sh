@@ -14,7 +14,7 @@
 # shellcheck disable=SC2034 # for the caller: catalogue port roots loop
 
 # Ids in the order of the table.
-catalogue=(svc svc_worker fpm fpm_own nginx_cached apache frankenphp frankenphp_worker rr swoole swoole_process svc_tls fpm_tls)
+catalogue=(svc svc_worker svc_cgi svc_fpm fpm fpm_own nginx_cached apache frankenphp frankenphp_worker rr swoole swoole_process svc_tls fpm_tls)
 declare -A port=() h2_port=() roots=() loop=()
 
 # Servers that speak TLS, with the certificate in $work/tls.pem: they take part in the workloads over TLS only, and the
@@ -27,9 +27,9 @@ declare -A defers=([svc]=yes [svc_worker]=yes [swoole]=yes [swoole_process]=yes)
 # The only workloads of a server, and the only servers of a workload.
 declare -A only=([nginx_cached]='static large static-h2')
 declare -A hosts=(
-    [wordpress]='svc fpm fpm_own frankenphp' [dokuwiki]='svc fpm fpm_own frankenphp'
-    [discover]='svc fpm fpm_own apache frankenphp'
-    [symfony]='svc svc_worker fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
+    [wordpress]='svc svc_cgi svc_fpm fpm fpm_own frankenphp' [dokuwiki]='svc svc_cgi svc_fpm fpm fpm_own frankenphp'
+    [discover]='svc svc_cgi svc_fpm fpm fpm_own apache frankenphp'
+    [symfony]='svc svc_worker svc_cgi svc_fpm fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
     [unread]='svc fpm svc_tls fpm_tls' [upload]='svc fpm'
 )
 

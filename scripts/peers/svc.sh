@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# svc as peers.sh measures it: in classic mode, in worker mode, and over TLS (see servers.sh).
+# svc as peers.sh measures it: in classic mode, in worker mode, in front of other processes, and over TLS (see servers.sh).
 #
 # shellcheck disable=SC2034,SC2154 # from the caller: work site front environment workers connections svc queue_wait port h2_port roots loop
 
@@ -29,6 +29,29 @@ svc_worker_absent() { svc_absent; }
 svc_worker_version() { svc_version; }
 svc_worker_excuse() { svc_excuse; }
 svc_worker_start() { svc_start_as svc_worker WORKER_MODE_ENABLED=true "ENTRY_FILE=${loop[svc_worker]}"; }
+
+svc_cgi_label() { echo 'svc, php-cgi'; }
+svc_cgi_absent() { [ -n "$(newest 'php-cgi[0-9.]*')" ] || echo 'php-cgi is not installed'; svc_absent; }
+svc_cgi_version() { svc_version; }
+svc_cgi_excuse() { svc_excuse; }
+svc_cgi_start() {
+    svc_start_as svc_cgi EXECUTOR=fastcgi ASYNC_WORKERS=0 "FASTCGI_COMMAND=$(newest 'php-cgi[0-9.]*')" ${front:+"ENTRY_FILE=$front"}
+}
+
+svc_fpm_label() { echo 'svc, php-fpm'; }
+svc_fpm_absent() { [ -n "$(newest 'php-fpm[0-9.]*')" ] || echo 'php-fpm is not installed'; svc_absent; }
+svc_fpm_version() { svc_version; }
+svc_fpm_excuse() { svc_excuse; }
+svc_fpm_start() {
+    local fpm
+    fill php-fpm.conf "$work/svc_fpm-fpm.conf" "WORK=$work" ID=svc_fpm "WORKERS=$workers" "USER=$(when_root 'user = root')"
+    # shellcheck disable=SC2046 # an option or nothing
+    env "${environment[@]}" "$(newest 'php-fpm[0-9.]*')" --nodaemonize --php-ini "$work/php.ini" \
+        --fpm-config "$work/svc_fpm-fpm.conf" $(when_root --allow-to-run-as-root) >"$work/svc_fpm-fpm.out" 2>&1 &
+    fpm=$!
+    svc_start_as svc_fpm EXECUTOR=fastcgi ASYNC_WORKERS=0 "FASTCGI_ADDR=unix:$work/svc_fpm.sock" ${front:+"ENTRY_FILE=$front"}
+    roots[svc_fpm]+=" $fpm"
+}
 
 svc_tls_label() { svc_label; }
 svc_tls_absent() { if [ -f "$work/tls.pem" ]; then svc_absent; else certificate_absent; fi; }

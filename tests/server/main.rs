@@ -7,6 +7,7 @@ mod apm;
 mod applications;
 mod r#async;
 mod cli;
+mod fastcgi;
 mod files;
 mod hooks;
 mod http;

@@ -71,6 +71,7 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
     match condition {
         Condition::Always => true,
         Condition::Php => facts.pool.is_some(),
+        Condition::Interpreter => facts.pool.is_some() && facts.has_interpreter,
         Condition::Tls => facts.certificates.is_some(),
         Condition::WorkerMode => facts.pool.is_some() && facts.worker_mode,
         Condition::TaskDispatched => facts.tasks.is_some_and(|tasks| tasks.dispatched + tasks.rejected > 0),

@@ -106,6 +106,7 @@ fn facts() -> ScrapeFacts<'static> {
         ],
         io_workers_in_use: 1,
         worker_mode: true,
+        has_interpreter: true,
         runtime_hooks: true,
         tasks: Some(task_facts()),
         tracing: Some(TraceFacts { dropped: 17 }),
@@ -584,6 +585,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         pool: None,
         slots: Vec::new(),
         worker_mode: false,
+        has_interpreter: true,
         runtime_hooks: false,
         tasks: None,
         tracing: None,
@@ -600,6 +602,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
     let with_plain_workers = ScrapeFacts {
         certificates: Some(CertificateFacts { first_expiry: None }),
         worker_mode: false,
+        has_interpreter: true,
         runtime_hooks: false,
         tasks: None,
         tracing: None,

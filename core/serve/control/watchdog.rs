@@ -119,7 +119,8 @@ impl<J: Job> InspectedThread<'_, J> {
 
 impl<J: Job> Inspection for InspectedThread<'_, J> {
     fn is_blocked(&self) -> bool {
-        thread_state::is_blocked(self.reading.thread_id)
+        let elsewhere = self.probe().and_then(|probe| probe.sleeps());
+        elsewhere.unwrap_or_else(|| thread_state::is_blocked(self.reading.thread_id))
     }
 
     fn ask(&self) {

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::time::{Instant, SystemTime};
 
+use crate::config::Executor;
 use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
@@ -59,6 +60,7 @@ impl OpsFacts {
             queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
             slots: shared.backend.workers().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             io_workers_in_use: shared.io_load.in_use(),
+            has_interpreter: shared.config.serving.executor == Executor::Sapi,
             worker_mode: shared.config.php.worker_mode_enabled,
             runtime_hooks: !shared.config.background.runtime_hooks.is_empty(),
             pool: gate.map(|_| shared.pool_facts()),

@@ -476,6 +476,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
         slots: (0..3).map(slot).collect(),
         io_workers_in_use: 1,
+        has_interpreter: true,
         worker_mode: true,
         runtime_hooks: true,
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },

@@ -1,0 +1,43 @@
+//! The moment between svc and the program of a process: `svc __launch PARENT PROGRAM ARGUMENTS…`.
+//!
+//! A process must not outlive the server, however that ends. Only the process itself can ask the kernel for that, and in a
+//! forked child of a server with threads this would be unsafe code. So a second svc starts, asks, and becomes the program.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use crate::commands::{Exit, complain};
+
+/// The name of this command, which is not part of the command line that users know.
+const NAME: &str = "__launch";
+
+/// Returns the command that starts `program` as a child of the calling thread, and ends it with that thread.
+pub(super) fn command(program: &OsStr) -> Command {
+    // Also names the running binary after another one has been installed over it.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("svc").arg(NAME).arg(std::process::id().to_string()).arg(program);
+    command
+}
+
+/// Becomes the program if `arguments` are those of this command; returns only if they are not, or on failure.
+pub fn run(arguments: &[OsString]) -> Option<Exit> {
+    let [name, parent, program, rest @ ..] = arguments else { return None };
+    if name != NAME {
+        return None;
+    }
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        complain(&format_args!("cannot end {} with svc: {error}", program.display()));
+        return Some(Exit::Failed);
+    }
+    // The parent may have ended before the call.
+    let is_orphan = getppid().map(|pid| pid.as_raw_nonzero().to_string()).as_deref() != parent.to_str();
+    if is_orphan {
+        return Some(Exit::Failed);
+    }
+    let error = Command::new(program).args(rest).exec();
+    complain(&format_args!("cannot execute {}: {error}", program.display()));
+    Some(Exit::Failed)
+}

@@ -1,0 +1,214 @@
+//! PHP's messages on a FastCGI connection or on standard error, as log records.
+//!
+//! PHP separates messages by line breaks, and the trace of an uncaught exception has several lines. A message is logged
+//! when it is complete; its length is bounded.
+
+use svc_core::limits::LOG_TEXT_BYTES_MAX;
+use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+
+use memchr::memchr;
+use memchr::memmem;
+
+/// Collects messages.
+#[derive(Debug, Default)]
+pub(super) struct Messages {
+    pending: Vec<u8>,
+}
+
+impl Messages {
+    /// Takes bytes, and logs the messages that are complete.
+    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
+        self.split(bytes, &mut |message| emit(message, log, request_id));
+    }
+
+    /// Logs what is left: the source has paused or ended.
+    pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
+        if !self.pending.is_empty() {
+            emit(&self.pending, log, request_id);
+            self.pending.clear();
+        }
+    }
+
+    fn split(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(&[u8])) {
+        while let Some(end) = memchr(b'\n', bytes) {
+            self.messages_of(&bytes[..end], on);
+            bytes = &bytes[end + 1..];
+        }
+        if !bytes.is_empty() {
+            self.messages_of(bytes, on);
+        }
+    }
+
+    /// Takes a line, which php-fpm may have put together from several.
+    fn messages_of(&mut self, mut line: &[u8], on: &mut dyn FnMut(&[u8])) {
+        while let Some(end) = memmem::find(line, FPM_SEPARATOR) {
+            self.line(&line[..end], on);
+            line = &line[end + 2..];
+        }
+        self.line(line, on);
+    }
+
+    /// Takes a line, which continues the message before it if that is an uncaught exception.
+    fn line(&mut self, line: &[u8], on: &mut dyn FnMut(&[u8])) {
+        let continues = is_open(&self.pending) && !line.starts_with(b"PHP ");
+        if continues && self.pending.len() + line.len() < LOG_TEXT_BYTES_MAX {
+            self.pending.push(b'\n');
+            self.pending.extend_from_slice(line);
+            return;
+        }
+        if !self.pending.is_empty() {
+            on(&self.pending);
+        }
+        self.pending.clear();
+        self.pending.extend_from_slice(&line[..line.len().min(LOG_TEXT_BYTES_MAX)]);
+    }
+}
+
+/// What php-fpm puts between two messages that it sends together.
+const FPM_SEPARATOR: &[u8] = b"; PHP message: ";
+
+/// Returns whether more lines may belong to a message.
+fn is_open(message: &[u8]) -> bool {
+    memmem::find(message, b"  Uncaught ").is_some() && memmem::find(message, b"\n  thrown in ").is_none()
+}
+
+fn emit(message: &[u8], log: &Log, request_id: Option<&str>) {
+    let message = message.trim_ascii_end();
+    if message.is_empty() {
+        return;
+    }
+    let parsed = parse(message);
+    log.emit(&Event::PhpMessage(PhpMessage {
+        level: parsed.level,
+        message: parsed.text,
+        context: None,
+        file: parsed.place.map(|(file, _)| file),
+        line: parsed.place.map(|(_, line)| line),
+        request_id,
+        traceparent: None,
+    }));
+}
+
+/// A message taken apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Parsed<'a> {
+    level: PhpLevel,
+    text: &'a [u8],
+    place: Option<(&'a [u8], u32)>,
+}
+
+/// The prefixes of PHP's errors (php_error_cb in main/main.c).
+const PREFIXES: [(&[u8], PhpLevel); 12] = [
+    (b"Fatal error", PhpLevel::Error),
+    (b"Recoverable fatal error", PhpLevel::Error),
+    (b"Parse error", PhpLevel::Error),
+    (b"Core error", PhpLevel::Error),
+    (b"Compile error", PhpLevel::Error),
+    (b"Warning", PhpLevel::Warning),
+    (b"Core warning", PhpLevel::Warning),
+    (b"Compile warning", PhpLevel::Warning),
+    (b"Notice", PhpLevel::Notice),
+    (b"Strict Standards", PhpLevel::Notice),
+    (b"Deprecated", PhpLevel::Deprecated),
+    (b"Unknown error", PhpLevel::Error),
+];
+
+fn parse(message: &[u8]) -> Parsed<'_> {
+    // php-fpm puts this in front of what PHP logs.
+    let message = message.strip_prefix(b"PHP message: ").unwrap_or(message);
+    let of_error = message.strip_prefix(b"PHP ").and_then(|rest| {
+        PREFIXES
+            .iter()
+            .find_map(|(prefix, level)| Some((rest.strip_prefix(*prefix)?.strip_prefix(b":  ")?, *level)))
+    });
+    let Some((text, level)) = of_error else {
+        return Parsed { level: PhpLevel::Notice, text: message, place: None };
+    };
+    match place(text) {
+        Some((text, file, line)) => Parsed { level, text, place: Some((file, line)) },
+        None => Parsed { level, text, place: None },
+    }
+}
+
+/// Splits `TEXT in FILE on line NUMBER`.
+fn place(text: &[u8]) -> Option<(&[u8], &[u8], u32)> {
+    let line_at = memmem::rfind(text, b" on line ")?;
+    let line = std::str::from_utf8(&text[line_at + 9..]).ok()?.parse().ok()?;
+    let file_at = memmem::rfind(&text[..line_at], b" in ")?;
+    Some((&text[..file_at], &text[file_at + 4..line_at], line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(parts: &[&str]) -> Vec<String> {
+        let (mut messages, mut found) = (Messages::default(), Vec::new());
+        for part in parts {
+            messages.split(part.as_bytes(), &mut |message| {
+                found.push(String::from_utf8_lossy(message).into_owned());
+            });
+        }
+        found.push(String::from_utf8_lossy(&messages.pending).into_owned());
+        found
+    }
+
+    #[test]
+    fn a_line_is_a_message() {
+        assert_eq!(split(&["one\ntwo\n"]), ["one", "two"]);
+        assert_eq!(split(&["PHP Warning:  a in b on line 1\nPHP Notice:  c in d on line 2\n"]).len(), 2);
+    }
+
+    #[test]
+    fn messages_of_php_fpm_are_taken_apart() {
+        let line = "PHP message: one; PHP message: PHP Warning:  a in b on line 1; PHP message: two\n";
+        let expected =
+            ["PHP message: one", "PHP message: PHP Warning:  a in b on line 1", "PHP message: two"];
+        assert_eq!(split(&[line]), expected);
+    }
+
+    #[test]
+    fn an_uncaught_exception_is_one_message() {
+        let trace = "PHP Fatal error:  Uncaught Exception: a in /b:1\nStack trace:\n#0 {main}\n  thrown in /b on line 1";
+        assert_eq!(split(&[&format!("{trace}\nnext\n")]), [trace, "next"]);
+        assert_eq!(split(&[&format!("{trace}\n"), "PHP Warning:  a in b on line 1\n"])[0], trace);
+    }
+
+    #[test]
+    fn the_level_and_the_place_of_an_error_are_taken_out() {
+        for prefix in ["", "PHP message: "] {
+            let text = format!("{prefix}PHP Warning:  Undefined variable $a in b in /srv/a on line 12");
+            let expected = Parsed {
+                level: PhpLevel::Warning,
+                text: b"Undefined variable $a in b",
+                place: Some((b"/srv/a", 12)),
+            };
+            assert_eq!(parse(text.as_bytes()), expected);
+        }
+        assert_eq!(parse(b"PHP Deprecated:  x in y on line 1").level, PhpLevel::Deprecated);
+        assert_eq!(parse(b"PHP Parse error:  x in y on line 1").level, PhpLevel::Error);
+    }
+
+    #[test]
+    fn other_texts_are_notices_as_they_are() {
+        for text in ["said by error_log()", "PHP is great", "PHP Startup:  x in y on line 1"] {
+            assert_eq!(
+                parse(text.as_bytes()),
+                Parsed { level: PhpLevel::Notice, text: text.as_bytes(), place: None }
+            );
+        }
+        assert_eq!(parse(b"PHP Warning:  x").place, None);
+    }
+
+    #[test]
+    fn a_message_without_end_is_bounded() {
+        let mut messages = Messages::default();
+        let mut logged = 0;
+        messages.split(b"PHP Fatal error:  Uncaught x", &mut |_| logged += 1);
+        for _ in 0..100 {
+            messages.split(&[b'x'; 1000], &mut |_| logged += 1);
+            assert!(messages.pending.len() <= LOG_TEXT_BYTES_MAX);
+        }
+        assert!(logged > 0);
+    }
+}

@@ -1,0 +1,35 @@
+//! PHP in other processes, driven through FastCGI: processes of svc, or responders that listen elsewhere.
+//!
+//! A worker thread drives one connection, and to the pool it is a worker like any other. The protocol is
+//! [`svc_core::fastcgi`]; these files own the sockets, the processes and the time. There is no `unsafe` code here, and
+//! nothing that needs PHP in the process of svc.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `endpoints` | the addresses of responders, and which of them can be reached |
+//! | `engine` | makes workers |
+//! | `executor` | starts and ends with the server |
+//! | `inspection` | what PHP says about itself |
+//! | `launch` | the moment between svc and the program of a process |
+//! | `message` | PHP's messages, as log records |
+//! | `plan` | what all workers do |
+//! | `process` | one process, from its start to its end |
+//! | `process_probe` | how other threads inspect a worker's process |
+//! | `stream` | a connection's socket |
+//! | `transfer` | one request on a connection |
+//! | `waker` | wakes a worker thread |
+//! | `worker` | the loop of a worker thread |
+
+mod endpoints;
+mod engine;
+pub(crate) mod executor;
+pub(crate) mod inspection;
+pub mod launch;
+mod message;
+mod plan;
+mod process;
+mod process_probe;
+mod stream;
+mod transfer;
+mod waker;
+mod worker;

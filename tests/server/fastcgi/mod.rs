@@ -1,0 +1,4 @@
+//! PHP in other processes, through FastCGI.
+
+mod processes;
+mod responders;
