@@ -158,7 +158,7 @@ fn execute(
     let (engine, facts) = match config.serving.executor {
         Executor::Sapi => return executor::run(config, log, prepared, report, until),
         Executor::Fastcgi => match fastcgi::executor::prepare(config, log, &prepared) {
-            Ok((engine, facts)) => (Some(engine), facts),
+            Ok(prepared) => (Some(prepared.engine), prepared.facts),
             Err(problems) => return fail(&problems.join("\n"), Exit::Misused),
         },
         Executor::Stub => (None, ExecutorFacts::default()),

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::entries::entries;
+use super::fastcgi_addr::FastcgiAddr;
 use super::id::Id;
 use super::keys::KEYS;
 use super::problem::{Fault, Problem};
@@ -34,50 +34,6 @@ pub enum FastcgiTarget {
     Command(PathBuf),
     /// Other processes listen at these places.
     Addresses(Vec<FastcgiAddr>),
-}
-
-/// A place where a FastCGI responder listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FastcgiAddr {
-    /// A host, by name or address, with a port.
-    Tcp(String),
-    /// The path of a Unix socket.
-    Unix(PathBuf),
-}
-
-impl std::fmt::Display for FastcgiAddr {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Tcp(address) => f.write_str(address),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl FastcgiAddr {
-    /// Parses `host:port` or `unix:PATH`.
-    fn parse(entry: &str) -> Result<Self, Fault> {
-        if let Some(path) = entry.strip_prefix("unix:") {
-            let path = Some(path).filter(|path| !path.is_empty()).map(std::path::absolute);
-            return path.and_then(Result::ok).map(Self::Unix).ok_or(Fault::NotAnAddress);
-        }
-        let Some((host, port)) = entry.rsplit_once(':') else { return Err(Fault::NotAnAddress) };
-        let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
-        if host.is_empty() || !is_port { Err(Fault::NotAnAddress) } else { Ok(Self::Tcp(entry.to_owned())) }
-    }
-}
-
-/// Parses a list of addresses; returns them in their canonical form.
-pub(super) fn addresses(text: &str) -> Result<Vec<String>, Fault> {
-    let mut found: Vec<String> = Vec::new();
-    for entry in entries(text)? {
-        let address = FastcgiAddr::parse(entry)?.to_string();
-        if found.contains(&address) {
-            return Err(Fault::Twice(entry.to_owned()));
-        }
-        found.push(address);
-    }
-    Ok(found)
 }
 
 impl FastcgiConfig {
@@ -228,16 +184,5 @@ mod tests {
         assert_eq!(found(path.to_str(), &[]).as_deref(), Some("php-cgi7.4"));
         assert_eq!(found(Some("/nowhere/php-cgi"), &[&folder]), None);
         assert_eq!(found(folder.path().to_str(), &[&folder]), None, "a directory");
-    }
-
-    #[test]
-    fn addresses_are_hosts_with_ports_and_sockets() {
-        let canonical = addresses("php:9000, [::1]:9000 ,unix:/run/php.sock").unwrap();
-        assert_eq!(canonical, ["php:9000", "[::1]:9000", "unix:/run/php.sock"]);
-        for wrong in ["php", "php:", ":9000", "php:0", "php:70000", "unix:", "/run/php.sock"] {
-            assert_eq!(addresses(wrong), Err(Fault::NotAnAddress), "{wrong}");
-        }
-        assert_eq!(addresses("a:1,a:1"), Err(Fault::Twice("a:1".to_owned())));
-        assert_eq!(addresses(" , "), Err(Fault::EmptyList));
     }
 }

@@ -13,7 +13,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::WorkerRange;
 use super::entries::entries;
-use super::fastcgi;
+use super::fastcgi_addr;
 use super::glob;
 use super::hooks;
 use super::key::{Json, ValueKind, ValueUnit};
@@ -91,7 +91,7 @@ impl ValueKind {
             Self::Proxies => proxies(text).map(Value::Networks),
             Self::Pairs => pairs(text).map(Value::Pairs).ok_or(Fault::NotPairs),
             Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),
-            Self::Responders => fastcgi::addresses(text).map(Value::List),
+            Self::Responders => fastcgi_addr::addresses(text).map(Value::List),
             Self::StrictBoolean => strict_boolean(text).map(Value::Boolean),
             Self::Variables => variables(text).map(Value::List),
             Self::Workers => workers(text).map(Value::Workers),

@@ -2,13 +2,19 @@
 
 use std::sync::Arc;
 
-use svc_core::config::Config;
+use svc_core::config::{Config, FastcgiTarget};
 use svc_core::observe::{Event, Hint, Log};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{ExecutorFacts, PreparedServer};
 
 use super::engine::FastcgiEngine;
-use super::inspection;
+use super::inspection::{self, PhpSelfReport};
+
+/// The engine, and what is known about its PHP.
+pub(crate) struct PreparedExecutor {
+    pub(crate) engine: Arc<dyn Engine<Exchange>>,
+    pub(crate) facts: ExecutorFacts,
+}
 
 /// Prepares the engine that the settings ask for, and collects the facts about its PHP.
 ///
@@ -19,16 +25,18 @@ pub(crate) fn prepare(
     config: &Config,
     log: &Log,
     prepared: &PreparedServer,
-) -> Result<(Arc<dyn Engine<Exchange>>, ExecutorFacts), Vec<String>> {
+) -> Result<PreparedExecutor, Vec<String>> {
     for (name, reason) in inspection::idle_directives(config) {
         log.emit(&Event::Hint(Hint::IdleDirective { name, reason }));
     }
-    let is_managed = matches!(config.php.fastcgi.target, svc_core::config::FastcgiTarget::Command(_));
-    let report = if is_managed { inspection::ask(config)? } else { None };
+    let report = match &config.php.fastcgi.target {
+        FastcgiTarget::Addresses(_) => None,
+        FastcgiTarget::Command(program) => inspection::ask(program, config)?,
+    };
     if let Some(report) = &report {
         log.emit(&report.ready());
     }
-    for what in report.iter().flat_map(|report| report.warnings()) {
+    for what in report.iter().flat_map(PhpSelfReport::warnings) {
         log.emit(&Event::Failure { what });
     }
     let engine: Arc<dyn Engine<Exchange>> = Arc::new(FastcgiEngine::new(prepared.shared(), report.as_ref()));
@@ -37,5 +45,5 @@ pub(crate) fn prepare(
         report: report.map(|report| report.facts()).unwrap_or_default(),
         free_unused: Some(svc_ffi::allocator::free_unused),
     };
-    Ok((engine, facts))
+    Ok(PreparedExecutor { engine, facts })
 }

@@ -4,6 +4,7 @@
 //! processes of workers, so that a directive or an extension that cannot be loaded is found at the start.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,7 @@ impl PhpSelfReport {
 /// The reasons why the server would not start.
 pub(crate) fn inspect(config: &Config) -> Result<Option<PhpInspection>, Vec<String>> {
     match &config.php.fastcgi.target {
-        FastcgiTarget::Command(_) => Ok(ask(config)?.map(|report| report.inspection)),
+        FastcgiTarget::Command(program) => Ok(ask(program, config)?.map(|report| report.inspection)),
         FastcgiTarget::Addresses(_) => Ok(None),
     }
 }
@@ -101,8 +102,8 @@ pub(super) fn idle_directives(config: &Config) -> impl Iterator<Item = (&str, &'
 /// # Errors
 ///
 /// The reasons why its requests would fail.
-pub(super) fn ask(config: &Config) -> Result<Option<PhpSelfReport>, Vec<String>> {
-    let command = ProcessCommand::of(config);
+pub(super) fn ask(program: &Path, config: &Config) -> Result<Option<PhpSelfReport>, Vec<String>> {
+    let command = ProcessCommand::new(program, config);
     let name = command.program.display();
     let printed = run(&command).map_err(|error| vec![format!("cannot start {name}: {error}")])?;
     let (noise, report) = match printed.rfind(MARK) {

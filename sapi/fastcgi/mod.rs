@@ -12,6 +12,7 @@
 //! | `inspection` | what PHP says about itself |
 //! | `launch` | the moment between svc and the program of a process |
 //! | `message` | PHP's messages, as log records |
+//! | `plan` | what all workers do |
 //! | `process` | one process, from its start to its end |
 //! | `process_probe` | how other threads inspect a worker's process |
 //! | `stream` | a connection's socket |
@@ -25,6 +26,7 @@ pub(crate) mod executor;
 pub(crate) mod inspection;
 pub mod launch;
 mod message;
+mod plan;
 mod process;
 mod process_probe;
 mod stream;

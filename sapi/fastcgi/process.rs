@@ -19,6 +19,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use svc_core::config::Config;
+
 use super::launch;
 use super::stream::Stream;
 
@@ -34,6 +36,15 @@ pub(super) struct ProcessCommand {
 }
 
 impl ProcessCommand {
+    /// Returns the command that starts `program` with the settings.
+    pub(super) fn new(program: &Path, config: &Config) -> Self {
+        Self {
+            program: program.to_owned(),
+            directives: config.php.ini.clone(),
+            temporary_dir: config.bodies.spool_dir.clone(),
+        }
+    }
+
     /// Returns the arguments that set the directives.
     pub(super) fn arguments(&self) -> impl Iterator<Item = OsString> {
         self.directives.iter().flat_map(|(name, value)| ["-d".into(), format!("{name}={value}").into()])

@@ -30,8 +30,8 @@ use svc_core::trace::{RequestPart, SpanStatus};
 use svc_ffi::PhpOutcome;
 
 use super::endpoints::{PROBE_PAUSE, Place};
-use super::engine::{Plan, Target};
 use super::message::Messages;
+use super::plan::{Plan, Target};
 use super::process::{self, Process};
 use super::process_probe::ProcessProbe;
 use super::stream::Stream;

@@ -55,7 +55,7 @@ fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted(
             "8080",
             "is not a valid address; accepted: host:port, or :port for 0.0.0.0:port; several with commas, unix:PATH included",
         ),
-        ("EXECUTOR", "fpm", "is not a valid value; accepted: sapi, stub"),
+        ("EXECUTOR", "fpm", "is not a valid value; accepted: sapi, fastcgi, stub"),
         ("IO_WORKERS", "5000", "is too large; accepted: auto, or an integer from 1 to 1024"),
         (
             "PHP_WORKERS",

@@ -195,6 +195,13 @@ effects! {
         eventually("it counts anew", || svc.get("/?mib=0").text() == "1");
     }
 
+    worker_max_requests: "WORKER_MAX_REQUESTS" {
+        let pid = ("pid.php", "<?php echo getmypid();");
+        let settings = [("EXECUTOR", "fastcgi"), ("PHP_WORKERS", "1"), ("WORKER_MAX_REQUESTS", "1")];
+        let svc = Svc::start(&[pid], &settings);
+        assert_ne!(svc.get("/pid.php").text(), svc.get("/pid.php").text());
+    }
+
     superglobals_enabled: "SUPERGLOBALS_ENABLED" {
         let files = [("get.php", "<?php echo count($_GET), Svc\\Request::current()->query['a'] ?? '-';")];
         for (value, expected) in [("true", "1b"), ("false", "0b")] {
@@ -209,6 +216,27 @@ effects! {
             let response = svc.client().request(&format!("GET /show.php?name={name} HTTP/1.1\r\nHost: x"));
             assert_eq!(response.text(), value);
         }
+    }
+
+    fastcgi_command: "FASTCGI_COMMAND" {
+        let output = svc_testing::command(std::path::Path::new("/"), &[("EXECUTOR", "fastcgi"), ("FASTCGI_COMMAND", "/none/php-cgi")]).output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stderr).contains("FASTCGI_COMMAND"));
+    }
+
+    fastcgi_addr: "FASTCGI_ADDR" {
+        let svc = Svc::start(&[], &[("EXECUTOR", "fastcgi"), ("FASTCGI_ADDR", "unix:/none.sock")]);
+        assert_eq!(svc.log().expect("FastCGI address cannot be reached")["fields"]["addr"], "unix:/none.sock");
+    }
+
+    fastcgi_keep_conn: "FASTCGI_KEEP_CONN" {
+        let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_ADDR", "unix:/none.sock"), ("FASTCGI_KEEP_CONN", "true")];
+        let report = Svc::start(&[], &settings).ask("/config").text();
+        assert!(report.contains("\"fastcgi_keep_conn\":true"), "{report}");
+    }
+
+    fastcgi_root: "FASTCGI_ROOT" {
+        let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_ROOT", "/none")];
+        assert_eq!(Svc::start(&[("index.php", "")], &settings).get("/").status, 404, "PHP finds no script there");
     }
 
     max_connections: "MAX_CONNECTIONS" {
