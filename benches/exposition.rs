@@ -31,6 +31,7 @@ fn facts() -> ScrapeFacts<'static> {
         php_version: Some("8.4.0"),
         started_at: SystemTime::UNIX_EPOCH,
         uptime: Duration::from_secs(86_400),
+        has_interpreter: true,
         reload: ReloadFacts { is_successful: true, succeeded_at: SystemTime::UNIX_EPOCH },
         certificates: Some(CertificateFacts { first_expiry: Some(SystemTime::UNIX_EPOCH) }),
         gate: Some(GateFacts {
