@@ -62,7 +62,7 @@ impl StatusFacts<'_> {
             "refusals": self.refusals(metrics),
             "pool": self.pool(metrics),
             "workers": self.workers(),
-            "php_errors": scrape.pool.map(|_| json!({
+            "php_errors": scrape.pool.filter(|_| scrape.has_interpreter).map(|_| json!({
                 "by_level": by_name(PhpErrorLevel::ALL, |level| {
                     (level.as_str(), metrics.php_errors.value(level).into())
                 }),

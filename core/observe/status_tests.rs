@@ -199,6 +199,9 @@ fn errors_of_php_are_counted_by_level_and_the_last_ones_have_a_place() {
                 "first_at": when, "last_at": when })
     );
     assert_eq!((&seen["last"][1]["file"], &seen["last"][1]["line"]), (&Value::Null, &Value::Null));
+    let mut elsewhere = facts();
+    elsewhere.scrape.has_interpreter = false;
+    assert_eq!(report(&elsewhere)["php_errors"], Value::Null, "PHP runs in other processes");
 }
 
 #[test]
