@@ -3,6 +3,7 @@
 //! The operations port is the first to answer and the last to close. A failed start reports its reason in one line and
 //! leaves no files or threads behind. PHP starts and ends on the main thread. Serving is up to the core.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,6 +65,14 @@ pub fn adopt(files: &[EnvFile]) {
     for file in files {
         svc_ffi::env_file::add(file.variables().map(|(name, value, _)| (name, value)));
     }
+}
+
+/// Adds these variables to the environment, for PHP and its child processes, except those that are set. Must be called
+/// while no other thread runs.
+#[cfg_attr(not(feature = "php"), expect(unused_variables, reason = "only PHP reads them"))]
+pub fn add_variables(variables: &[(&str, OsString)]) {
+    #[cfg(feature = "php")]
+    svc_ffi::env_file::add(variables.iter().map(|(name, value)| (*name, &**value)));
 }
 
 fn fail(error: &dyn Display, exit: Exit) -> Exit {

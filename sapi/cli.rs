@@ -29,6 +29,8 @@ pub enum Subcommand {
     Help(HelpTopic),
     /// Print the manual page.
     Man,
+    /// Serve an application of Laravel Octane.
+    Octane(Overrides),
     /// Run the command-line PHP with these arguments.
     Php(Vec<OsString>),
     /// Make a running server reload, and wait this long for the outcome, if at all.
@@ -249,6 +251,7 @@ impl ParsedWords {
             }
             "help" => Subcommand::Help(self.topic()?),
             "man" => Subcommand::Man,
+            "octane" => Subcommand::Octane(self.overrides(true)),
             "reload" => {
                 let patience = self.patience()?;
                 Subcommand::Reload(self.overrides(is_named), patience)

@@ -98,7 +98,18 @@ pub static COMMANDS: &[CliCommand] = &[
             "Options take precedence over the environment, and that over the files of --env-file. To serve a directory that \
              has the name of a command, write ./NAME.",
         ],
-        options: &[SETTING_OPTIONS],
+        options: &[COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS],
+    },
+    CliCommand {
+        name: "octane",
+        argument: Argument::Optional("DIR", Completion::Directory),
+        summary: "Serve the Laravel application in DIR (default: .) with Octane",
+        details: &[
+            "Octane must be installed in the application; nothing else has to be set. Serves DIR/public in worker mode, with \
+             the worker script that Octane has for FrankenPHP, which is created in DIR/public if it is missing. Workers are \
+             restarted after about 500 requests, or WORKER_MAX_REQUESTS.",
+        ],
+        options: &[COMMON_SETTING_OPTIONS, OCTANE_OPTIONS],
     },
     CliCommand {
         name: "check",
@@ -110,7 +121,7 @@ pub static COMMANDS: &[CliCommand] = &[
              had, are printed instead, with exit code 2. The ports of a server that runs with the same PID_FILE or \
              INTERNAL_ADDR are a warning. Nothing is served, and plugins are loaded but not initialised.",
         ],
-        options: &[SETTING_OPTIONS, CHECK_OPTIONS],
+        options: &[COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS, CHECK_OPTIONS],
     },
     CliCommand {
         name: "reload",
@@ -193,6 +204,7 @@ pub static COMMON_OPTIONS: &[CommandOption] = &[
 const TOPICS: &[&str] = &[
     "settings",
     "serve",
+    "octane",
     "check",
     "reload",
     "stop",
@@ -245,7 +257,7 @@ const DIR: Argument = Argument::Optional("DIR", Completion::Directory);
 
 const FILE: Completion = Completion::File;
 
-static SETTING_OPTIONS: &[CommandOption] = &[
+static COMMON_SETTING_OPTIONS: &[CommandOption] = &[
     setting(
         "listen",
         "ADDR",
@@ -261,14 +273,6 @@ static SETTING_OPTIONS: &[CommandOption] = &[
         "PHP_WORKERS",
         "Run PHP on this number of threads, or MIN:MAX",
     ),
-    setting("entry", "FILE", FILE, "ENTRY_FILE", "Send what matches no file to this file below DIR"),
-    option(
-        None,
-        "worker",
-        Some(("FILE", FILE)),
-        "Keep this script below DIR loaded (worker mode)",
-        Effect::Worker,
-    ),
     ENV_FILE,
     PID_FILE,
     option(None, "watch", None, "Take over changes of code at once, for development", Effect::Watch),
@@ -280,6 +284,25 @@ static SETTING_OPTIONS: &[CommandOption] = &[
         effect: Effect::Directive,
     },
 ];
+
+static SCRIPT_OPTIONS: &[CommandOption] = &[
+    setting("entry", "FILE", FILE, "ENTRY_FILE", "Send what matches no file to this file below DIR"),
+    option(
+        None,
+        "worker",
+        Some(("FILE", FILE)),
+        "Keep this script below DIR loaded (worker mode)",
+        Effect::Worker,
+    ),
+];
+
+static OCTANE_OPTIONS: &[CommandOption] = &[setting(
+    "max-requests",
+    "N",
+    Completion::Anything,
+    "WORKER_MAX_REQUESTS",
+    "Restart each worker after about this number of requests (default: 500)",
+)];
 
 static CHECK_OPTIONS: &[CommandOption] = &[
     option(None, "changed", None, "Print only what differs from the default", Effect::Changed),

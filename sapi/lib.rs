@@ -29,6 +29,7 @@ pub mod help_pages;
 #[cfg(feature = "php")]
 mod ini_files;
 pub mod installation;
+pub mod octane;
 pub mod overrides;
 #[cfg(feature = "php")]
 mod php;

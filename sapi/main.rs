@@ -11,6 +11,7 @@ use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
 use svc::fastcgi::launch;
 use svc::help_pages;
+use svc::octane::OctaneApplication;
 use svc::overrides::Overrides;
 use svc::php_command;
 use svc::shell_completions;
@@ -46,17 +47,34 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
         }
         Subcommand::Help(topic) => commands::print(&help_pages::help(topic)),
         Subcommand::Man => commands::print(&help_pages::manual()),
+        Subcommand::Octane(overrides) => octane(overrides, environment),
         Subcommand::Php(arguments) => php_command::run(&arguments, &environment),
         Subcommand::Reload(overrides, patience) => {
             with_settings(overrides, environment, |raw| commands::reload(raw, patience))
         }
-        Subcommand::Serve(overrides) => {
-            let is_watching = overrides.is_watching;
-            with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))
-        }
+        Subcommand::Serve(overrides) => serve(overrides, environment),
         Subcommand::Stop(overrides) => with_settings(overrides, environment, commands::stop),
         Subcommand::Version => commands::print(&boot::version()),
     }
+}
+
+fn serve(overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
+    let is_watching = overrides.is_watching;
+    with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))
+}
+
+fn octane(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
+    let dir = overrides.document_root.take().unwrap_or_else(|| ".".into());
+    let application = match OctaneApplication::find(dir.as_ref()) {
+        Ok(application) => application,
+        Err(error) => {
+            commands::complain(&error);
+            return Exit::Misused;
+        }
+    };
+    application.settings(&mut overrides);
+    boot::add_variables(&application.variables());
+    serve(overrides, environment)
 }
 
 /// Runs a command with the settings of the environment, of the `--env-file` files, and of the options.

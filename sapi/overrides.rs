@@ -17,6 +17,8 @@ pub struct Overrides {
     pub meant: Option<&'static str>,
     /// Options, with the variables of their settings and the values.
     pub options: Vec<(String, &'static str, OsString)>,
+    /// Defaults that depend on the command, with the name of the command and the variables of their settings.
+    pub defaults: Vec<(&'static str, &'static str, &'static str)>,
     /// Files of variables.
     pub env_files: Vec<PathBuf>,
     /// PHP directives, `key=value`.
@@ -43,6 +45,9 @@ impl Overrides {
         }
         for (option, variable, value) in self.options {
             raw = raw.with_option(&option, variable, value);
+        }
+        for (command, variable, value) in self.defaults {
+            raw = raw.with_option_by_default(command, variable, value);
         }
         if self.is_watching {
             raw = raw.with_option_by_default("--watch", "LOG_FORMAT", "auto");

@@ -4,13 +4,14 @@
 //! is being replaced claims no more exchanges and first completes its requests. The pool decides which worker takes an
 //! exchange, and when a worker is needed.
 
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
     Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe, WorkerContext,
-    WorkerStartError,
+    WorkerStartError, lifetime,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
@@ -110,6 +111,7 @@ impl<'a> ScriptRun<'a> {
         script: &'a [u8],
     ) -> Self {
         let config = &thread_context.shared.config;
+        let requests_max = lifetime(config.php.worker_max_requests, RandomState::new().hash_one(()));
         Self {
             context,
             thread_context,
@@ -118,7 +120,7 @@ impl<'a> ScriptRun<'a> {
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
             messages: BootMessages::default(),
             has_served: false,
-            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
+            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib, requests_max),
         }
     }
 

@@ -131,7 +131,7 @@ impl PersistentWorker<Task> for PhpTaskWorker {
             thread: &self.thread,
             messages: BootMessages::default(),
             has_served: false,
-            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
+            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib, None),
         };
         let info = WorkerInfo { id: self.slot, started };
         let outcome = self.interpreter.boot_for_tasks(&request(0, script, started), &mut thread_run, info);

@@ -14,6 +14,10 @@ use svc_ffi::{PhpWorkerFacts, RequestProgress, WorkerRequests};
 pub(crate) struct ServeLoop<'a, J: Job> {
     context: &'a WorkerContext<J>,
     memory_max: Option<u64>,
+    /// The number of jobs after which the thread ends.
+    jobs_max: Option<u64>,
+    /// The number of jobs that have ended.
+    ended: u64,
     /// The number of waiting jobs.
     waiting: usize,
     leaves: Option<RecycleReason>,
@@ -22,10 +26,11 @@ pub(crate) struct ServeLoop<'a, J: Job> {
 }
 
 impl<'a, J: Job> ServeLoop<'a, J> {
-    /// Starts without jobs; the thread ends when its heap exceeds `memory_max_mib`, unless that is 0.
-    pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64) -> Self {
+    /// Starts without jobs. The thread ends when its heap exceeds `memory_max_mib`, unless that is 0, and after
+    /// `jobs_max` jobs.
+    pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64, jobs_max: Option<u64>) -> Self {
         let memory_max = (memory_max_mib > 0).then_some(memory_max_mib << 20);
-        Self { context, memory_max, waiting: 0, leaves: None, is_running: false }
+        Self { context, memory_max, jobs_max, ended: 0, waiting: 0, leaves: None, is_running: false }
     }
 
     /// Returns why the thread wants to be replaced, if it does.
@@ -90,6 +95,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
 
     /// Decides after the end of a job whether the thread continues, and collects garbage if there is much.
     pub(crate) fn look_after(&mut self, requests: &mut WorkerRequests) {
+        self.ended += 1;
         let facts = self.decide(requests);
         if self.leaves.is_none() {
             self.context.note_soft_reset();
@@ -115,7 +121,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         }
         self.leaves = if facts.tainted {
             Some(RecycleReason::Error)
-        } else if facts.exit_scheduled {
+        } else if facts.exit_scheduled || self.jobs_max.is_some_and(|max| self.ended >= max) {
             Some(RecycleReason::Scheduled)
         } else if self.memory_max.is_some_and(|max| heap_bytes > max) {
             Some(RecycleReason::MaxMemory)

@@ -3,7 +3,7 @@
 //! A list is sorted by decreasing length of the prefix, so that the first match is the longest. The existence of the
 //! files is checked elsewhere.
 
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use super::entries::entries;
 use super::problem::Fault;
@@ -22,7 +22,7 @@ pub struct EntryFile {
 
 impl EntryFile {
     /// Parses `FILE`, or a list of `PREFIX=FILE`, where one entry may lack a prefix. Prefixes are percent-encoded. A
-    /// file below the document root `root` may be given by its absolute path.
+    /// file is relative to the document root `root`; if there is no such file, to the working directory; or absolute.
     pub(super) fn list(text: &str, root: &Path) -> Result<Vec<Self>, Fault> {
         let mut list: Vec<_> =
             entries(text)?.map(|entry| Self::parse(entry, root)).collect::<Result<_, _>>()?;
@@ -58,14 +58,14 @@ impl EntryFile {
     }
 }
 
-/// Returns the path relative to the document root `root` of a file that is given by its absolute path. Other links may
-/// lead to the root; links below it keep their names.
+/// Returns the path relative to the document root `root` of a file that is given by its absolute path, or by its path
+/// relative to the working directory. Other links may lead to the root; links below it keep their names.
 fn below_root(text: &str, root: &Path) -> Option<String> {
-    let path = Path::new(text);
-    // A URL path of the same text takes precedence.
-    if !path.is_absolute() || root.join(text.trim_start_matches('/')).is_file() {
+    // A path below the root takes precedence.
+    if root.join(text.trim_start_matches('/')).is_file() {
         return None;
     }
+    let path = absolute(text).ok().filter(|_| Path::new(text.trim_end_matches('/')).is_file())?;
     let resolved_root = root.canonicalize().ok()?;
     let is_root = |above: &&Path| above.canonicalize().is_ok_and(|resolved| resolved == resolved_root);
     let above = path.ancestors().skip(1).find(is_root)?;

@@ -56,8 +56,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         Section::Serving,
         "The file under the document root that handles every path that matches no file: a `.php` file acts as the \
          front controller, any other file is sent as the page of a single-page application. A list \
-         assigns entry files to parts of the site: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). An \
-         absolute path below the document root is accepted as well. If unset, only files and directory indexes are served.",
+         assigns entry files to parts of the site: `/api/=api/index.php,/=index.php` ([routing](http.md#routing)). A \
+         file below the document root may also be given by its path from the working directory, or by its absolute \
+         path. If unset, only files and directory indexes are served.",
     ),
     Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "fastcgi", "stub"]), Initial::Is("sapi"))
         .reported_as("executor_type")
@@ -106,8 +107,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::WorkerMaxRequests, "WORKER_MAX_REQUESTS", integer(0, 1 << 32, ValueUnit::Count), Initial::Is("0"))
         .about(
             Section::Php,
-            "With `EXECUTOR=fastcgi`, the number of requests after which a process is replaced; each process takes between \
-             three and five quarters of it, so that they are not replaced together. 0 means no limit.",
+            "The number of requests after which a persistent worker is restarted or, with `EXECUTOR=fastcgi`, a process is \
+             replaced. Each takes a number between 0.75 and 1.25 times this one, so that they do not end together. 0 means \
+             no limit.",
         ),
     Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", ValueKind::Boolean, Initial::Is("true"))
         .about(

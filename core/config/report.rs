@@ -62,7 +62,7 @@ mod tests {
     const INTEGERS: &str = "async_in_flight_cap async_max_fibers async_queue_capacity async_workers brotli_level \
         drain_timeout_seconds gzip_level header_timeout_seconds max_connections max_query_body queue_capacity \
         queue_max_waiting queue_max_waiting_bytes queue_wait_timeout_ms rate_limit rate_window_seconds static_max_age \
-        io_workers worker_max_memory_mib zstd_level";
+        io_workers worker_max_memory_mib worker_max_requests zstd_level";
     const BOOLEANS: &str = "static_revalidate superglobals_enabled tls_enabled trace_context trusted_proxies worker_mode_enabled";
 
     fn report(variables: &[(&str, &str)]) -> Map<String, Value> {

@@ -85,7 +85,8 @@ pub struct PhpConfig {
     /// The PHP heap size above which a persistent worker is restarted, or the resident memory above which a process is
     /// replaced, in MiB; 0 means no limit.
     pub worker_max_memory_mib: u64,
-    /// The number of requests after which a process is replaced; 0 means no limit.
+    /// The number of requests after which a persistent worker is restarted, or a process is replaced, on average; 0 means
+    /// no limit.
     pub worker_max_requests: u64,
     /// Whether the superglobals contain the request.
     pub superglobals_enabled: bool,

@@ -21,6 +21,7 @@
 //! | `scaling` | how many workers there should be |
 //! | `boot_fault` | why a worker failed to boot |
 //! | `backoff` | when the next worker is started |
+//! | `lifetime` | how many requests a worker handles |
 //! | `relief` | stand-ins for workers that want to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `rolling_restart` | replacing all workers without a gap |
@@ -35,6 +36,7 @@ mod engine;
 mod events;
 mod exchange;
 mod job;
+mod lifetime;
 mod mailbox;
 mod probe;
 mod recorder;
@@ -58,6 +60,7 @@ pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerSta
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
+pub use lifetime::lifetime;
 pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
 pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};

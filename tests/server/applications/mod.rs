@@ -2,3 +2,4 @@
 
 mod documented;
 mod dokuwiki;
+mod octane;

@@ -200,6 +200,12 @@ effects! {
         let settings = [("EXECUTOR", "fastcgi"), ("PHP_WORKERS", "1"), ("WORKER_MAX_REQUESTS", "1")];
         let svc = Svc::start(&[pid], &settings);
         assert_ne!(svc.get("/pid.php").text(), svc.get("/pid.php").text());
+        let settings = [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php"), ("PHP_WORKERS", "1")];
+        let svc = Svc::start(&[COUNTER], &[&settings[..], &[("WORKER_MAX_REQUESTS", "3")]].concat());
+        let counts: Vec<String> = (0..9).map(|_| svc.get("/").text()).collect();
+        assert_eq!(counts.concat(), "123123123");
+        let recycled = r#"svc_worker_recycles_by_reason_total{reason="scheduled"}"#;
+        eventually("three workers have ended", || svc.metric(recycled) == 3.0);
     }
 
     superglobals_enabled: "SUPERGLOBALS_ENABLED" {
