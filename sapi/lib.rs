@@ -13,7 +13,6 @@ pub mod boot;
 mod boot_messages;
 #[cfg(feature = "php")]
 mod build_features;
-#[cfg(feature = "php")]
 mod cgi;
 pub mod check;
 pub mod cli;

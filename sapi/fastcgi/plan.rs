@@ -1,12 +1,13 @@
 //! What all workers do, as the settings and PHP's own report determine it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use svc_core::config::{Config, FastcgiTarget};
 use svc_core::observe::Log;
-use svc_core::time;
+use svc_core::pool::lifetime;
 
 use super::endpoints::Endpoints;
 use super::inspection::PhpSelfReport;
@@ -62,15 +63,9 @@ impl Plan {
         }
     }
 
-    /// Returns a number of requests for one process: between three and five quarters of the setting.
-    pub(super) fn requests_max(&self) -> u64 {
-        if self.requests_mean == 0 {
-            return 0;
-        }
-        let spread = self.requests_mean / 2 + 1;
-        // Any number that differs between workers will do.
-        let any = time::monotonic_micros().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (self.requests_mean - self.requests_mean / 4 + any % spread).max(1)
+    /// Returns the number of requests of one process; `None` means no limit.
+    pub(super) fn requests_max(&self) -> Option<u64> {
+        lifetime(self.requests_mean, RandomState::new().hash_one(()))
     }
 
     /// Returns what records call the other side.

@@ -57,7 +57,7 @@ pub(super) struct FastcgiWorker {
     /// How the last process has ended, if there is no new one.
     ended: String,
     /// The number of requests after which the process is replaced.
-    requests_max: u64,
+    requests_max: Option<u64>,
     buffers: Buffers,
     /// What the process prints outside of requests.
     messages: Messages,
@@ -276,7 +276,7 @@ impl FastcgiWorker {
         };
         let memory_max = self.thread_context.shared.config.php.worker_max_memory_mib << 20;
         let is_large = || process.resident_bytes().is_some_and(|bytes| bytes > memory_max);
-        let reason = if self.requests_max > 0 && self.taken >= self.requests_max {
+        let reason = if self.requests_max.is_some_and(|max| self.taken >= max) {
             RecycleReason::Scheduled
         } else if memory_max > 0 && self.taken > 0 && is_large() {
             RecycleReason::MaxMemory

@@ -183,7 +183,7 @@ fn an_address_that_cannot_be_reached_is_left_out() {
 fn without_an_address_there_are_no_workers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    let svc = in_front_of(&[path.clone()], &[]);
+    let svc = in_front_of(std::slice::from_ref(&path), &[]);
     eventually("no worker is left", || svc.metric("svc_workers_current") == 0.0);
     assert_eq!(svc.get("/").status, 500);
     assert_eq!(
