@@ -79,6 +79,7 @@ fn a_response_of_any_size_and_method_is_that_of_the_script() {
 }
 
 /// What differs for a reason: the process, the moment, the port, and what only one of both has.
+#[cfg(feature = "php")]
 const OF_THE_RUN: [&str; 10] = [
     "REMOTE_PORT",
     "SERVER_PORT",
