@@ -68,7 +68,7 @@ pub(super) fn check(settings: &mut Settings, problems: &mut Vec<Problem>, search
         }
     };
     if settings.text(Id::Executor) != Some("fastcgi") {
-        for id in OWN.into_iter().filter(|id| is_set(settings, *id) && !is_zero(settings, *id)) {
+        for id in OWN.into_iter().filter(|id| is_set(settings, *id)) {
             reject(settings, id, Fault::Unused("EXECUTOR=fastcgi"), "unset without EXECUTOR=fastcgi");
         }
         return;
@@ -104,8 +104,7 @@ pub(super) fn check(settings: &mut Settings, problems: &mut Vec<Problem>, search
 }
 
 /// The settings that have an effect with this executor only.
-const OWN: [Id; 5] =
-    [Id::WorkerMaxRequests, Id::FastcgiCommand, Id::FastcgiAddr, Id::FastcgiKeepConn, Id::FastcgiRoot];
+const OWN: [Id; 4] = [Id::FastcgiCommand, Id::FastcgiAddr, Id::FastcgiKeepConn, Id::FastcgiRoot];
 
 /// The settings of what needs PHP in the process of svc, with their inactive values.
 const EXCLUDED: [(Id, &str); 4] = [
