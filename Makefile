@@ -126,7 +126,7 @@ test: test-plan test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
-	/^test architecture::.* ok$$/ { laws = 1 } /^test config::.* ok$$/ { settings = 1 } \
+	/^test repository::architecture::.* ok$$/ { laws = 1 } /^test cli::config::.* ok$$/ { settings = 1 } \
 	END { if (!laws || !settings) { print "make: test: nothing was run by these names"; exit 1 } }'
 
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
