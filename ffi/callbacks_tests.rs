@@ -14,7 +14,7 @@ unsafe extern "C" {
 
 unsafe extern "C" fn drop_record(_: *mut std::ffi::c_void, _: *const shim_log) {}
 
-/// Returns C's table in a child.
+/// Returns C's table in a child. Entries that a child takes over from its host are not set here.
 fn nobody() -> shim_callbacks {
     // SAFETY: only one test calls this, and no other test calls C.
     unsafe { shim_host_forget(drop_record) };
@@ -36,7 +36,6 @@ fn a_child_without_a_host_discards_output_and_says_no() {
     unsafe {
         assert!(host.io.write.unwrap()(null_mut(), view(b"output")));
         assert!(host.io.flush.unwrap()(null_mut()));
-        assert!(!host.io.is_gone.unwrap()(null_mut()));
         assert!(!host.io.is_crowded.unwrap()(null_mut()));
         assert_eq!(host.io.read_body.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len()), 0);
         assert_eq!(host.io.read_body_at.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len(), 9), 0);
@@ -59,7 +58,5 @@ fn assert_whole(host: &shim_callbacks) {
     let completion = host.completion;
     assert!(completion.complete.is_some() && completion.wait.is_some() && completion.drop.is_some());
     assert!(completion.stop_waiting.is_some() && completion.is_complete.is_some());
-    assert!(
-        host.restart.done.is_some() && host.restart.wanted.is_some() && host.restart.worker_started.is_some()
-    );
+    assert!(host.restart.done.is_some());
 }
