@@ -62,11 +62,11 @@ impl Compiler {
     /// Returns the structs in the shim's own files.
     fn shim(&self) -> HashMap<String, Struct> {
         self.structs(
-            "#include \"state/own_parts.c\"\n#include \"state/state.h\"\n#include <zend_globals.h>\n",
+            "#include \"worker/state/php_extensions.c\"\n#include \"worker/state/state.h\"\n#include <zend_globals.h>\n",
         )
         .expect("it compiles")
         .into_iter()
-        .chain(self.structs("#include \"state/library_parts.c\"\n").expect("it compiles"))
+        .chain(self.structs("#include \"worker/state/library_extensions.c\"\n").expect("it compiles"))
         .collect()
     }
 }
