@@ -1,7 +1,7 @@
-//! `svc octane`, and the Composer package that adds svc to Octane's commands.
+//! `svc octane`.
 //!
 //! The package archive of the system has no Octane: a stand-in has its files, reads the same variables and calls the same
-//! functions.
+//! functions. The Composer package, which extends classes of Octane, is not tested.
 #![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
