@@ -16,7 +16,7 @@ use super::raw::ValueSource;
 use super::settings::Settings;
 use super::value::Value;
 
-/// What the FastCGI executor drives, and how.
+/// The settings of the FastCGI executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastcgiConfig {
     /// Where PHP is.
@@ -106,7 +106,7 @@ pub(super) fn check(settings: &mut Settings, problems: &mut Vec<Problem>, search
 /// The settings that have an effect with this executor only.
 const OWN: [Id; 4] = [Id::FastcgiCommand, Id::FastcgiAddr, Id::FastcgiKeepConn, Id::FastcgiRoot];
 
-/// The settings of what needs PHP in the process of svc, with their inactive values.
+/// The settings of features that need PHP in svc's process, with their inactive values.
 const EXCLUDED: [(Id, &str); 4] = [
     (Id::WorkerModeEnabled, "false"),
     (Id::SuperglobalsEnabled, "true"),

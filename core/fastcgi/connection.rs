@@ -33,7 +33,7 @@ pub struct Connection {
     /// Whether the end of the request's body was written.
     is_sent: bool,
     reader: RecordReader,
-    /// What the content of the current record is.
+    /// The kind of content in the current record.
     content: Content,
     head: HeadReader,
     end: EndReader,
@@ -64,9 +64,9 @@ pub enum Event<'a> {
     Body(&'a [u8]),
     /// Bytes for the log; never empty.
     Stderr(&'a [u8]),
-    /// The response is complete. The application's status is 0 if it ended as it should.
+    /// The response is complete.
     End {
-        /// The status that the application ended with.
+        /// The exit status of the application; 0 means success.
         app_status: u32,
     },
 }
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    /// Tells the responder that nobody waits for the response. It may end it early, or ignore this.
+    /// Tells the responder that the client has left. The responder may end the response early, or ignore this.
     pub fn abort(&mut self, out: &mut Vec<u8>) {
         if matches!(self.stage, Stage::ReadingHead | Stage::ReadingBody) {
             put(RecordType::AbortRequest, REQUEST_ID, b"", out);
@@ -151,7 +151,7 @@ impl Connection {
                     Content::Stdout => {
                         let mut unread = content;
                         if self.head.read(&mut unread)? {
-                            // What follows the header in its record is read as body.
+                            // The rest of the record belongs to the body.
                             self.reader.put_back(unread.len());
                             *bytes = &before[content.len() - unread.len()..];
                             self.stage = Stage::ReadingBody;
@@ -238,7 +238,7 @@ impl EndReader {
     }
 }
 
-/// Returns a request that asks a responder for nothing, to see whether it answers. PHP answers and closes the connection.
+/// Returns a query for no variables, which shows whether a responder answers. PHP answers and closes the connection.
 pub fn probe() -> Vec<u8> {
     let mut out = Vec::new();
     put(RecordType::GetValues, 0, b"", &mut out);

@@ -1,4 +1,4 @@
-//! Why a connection cannot be used any more.
+//! The reasons to close a connection.
 
 use crate::limits::FASTCGI_HEAD_BYTES_MAX;
 

@@ -7,7 +7,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `connection` | the machine: one request after another |
-//! | `fault` | why a connection cannot be used any more |
+//! | `fault` | the reasons to close a connection |
 //! | `parameters` | the name-value pairs of a request, as records |
 //! | `record` | the header of a record, and the stream of records |
 //! | `response_head` | the header of a CGI response |

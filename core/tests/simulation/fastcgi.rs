@@ -11,7 +11,7 @@ use svc_testing::dice::Dice;
 /// The number of histories.
 const SEEDS: u64 = 400;
 
-/// What one response consists of.
+/// The parts of one response.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
     lines: Vec<Vec<u8>>,
