@@ -1,7 +1,9 @@
 //! Signals: blocked on all threads, and received by one.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::ptr;
 use std::time::Duration;
 
 #[cfg(feature = "php")]
@@ -30,10 +32,23 @@ pub enum Signal {
 
 /// Blocks all signals that other processes may send, in the calling thread and in all threads that it starts later, and
 /// ignores SIGPIPE and SIGXFSZ. Must be called on the main thread before other threads start; child processes of PHP do
-/// not inherit this.
+/// not inherit this, and other ones call [`restore`].
 pub fn block() {
     // SAFETY: changes signal state only.
     unsafe { system::shim_signals_block() }
+}
+
+/// Undoes [`block`] in a process that inherited its effects, for the program that it executes next.
+pub fn restore() {
+    let mut none = MaybeUninit::uninit();
+    // SAFETY: initialises the set.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: reads the set; the former mask is not requested.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) };
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: installs no handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 /// Sleeps until a signal arrives. Must be called by one thread only.

@@ -40,7 +40,7 @@ impl std::fmt::Display for Endpoints {
     }
 }
 
-/// A place at an address, as long as it is in use.
+/// One use of an address, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     endpoints: Arc<Endpoints>,
@@ -48,7 +48,7 @@ pub(super) struct Place {
 }
 
 impl Endpoints {
-    /// Takes all addresses for reachable.
+    /// Assumes that all addresses can be reached.
     pub(super) fn new(addrs: Vec<FastcgiAddr>, log: Log) -> Self {
         let count = addrs.len();
         let book = Book { in_use: vec![0; count], errors: vec![None; count], probed_at: None };
@@ -72,7 +72,7 @@ impl Endpoints {
         Some(each.collect::<Vec<_>>().join("; "))
     }
 
-    /// Connects to each address if that was last done long ago.
+    /// Connects to each address, at most once every [`PROBE_PAUSE`].
     pub(super) fn probe(&self, now: Instant) {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < PROBE_PAUSE;
         let mut book = self.book.lock();

@@ -19,7 +19,7 @@ pub(super) struct FastcgiEngine {
 }
 
 impl FastcgiEngine {
-    /// Makes the engine that the settings ask for. `report` is what PHP says about itself, if it can be asked.
+    /// Creates the engine for the settings. `report` is PHP's report about itself, if svc starts that PHP.
     pub(super) fn new(shared: &Arc<Shared>, report: Option<&PhpSelfReport>) -> Self {
         let plan = Plan::new(&shared.config, report, &shared.log);
         Self { plan: Arc::new(plan), shared: Arc::clone(shared) }

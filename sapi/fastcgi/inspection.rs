@@ -1,4 +1,4 @@
-//! What PHP says about itself: its version, its ini files, its extensions and its time limits.
+//! PHP's report about itself: its version, its ini files, its extensions and its time limits.
 //!
 //! A process runs a script for this, before the first worker starts. It loads the same ini files and extensions as the
 //! processes of workers, so that a directive or an extension that cannot be loaded is found at the start.

@@ -1,13 +1,16 @@
-//! The moment between svc and the program of a process: `svc __launch PARENT PROGRAM ARGUMENTS…`.
+//! The command that becomes the program of a process: `svc __launch PARENT PROGRAM ARGUMENTS…`.
 //!
 //! A process must not outlive the server, however that ends. Only the process itself can ask the kernel for that, and in a
-//! forked child of a server with threads this would be unsafe code. So a second svc starts, asks, and becomes the program.
+//! forked child of a server with threads this would be unsafe code. So a second svc starts, asks, unblocks the signals that
+//! it has inherited as blocked, and becomes the program.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use svc_ffi::signals;
 
 use crate::commands::{Exit, complain};
 
@@ -37,6 +40,8 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     if is_orphan {
         return Some(Exit::Failed);
     }
+    // Otherwise SIGTERM would not reach PHP, and PHP would pass this state on to the programs that it starts.
+    signals::restore();
     let error = Command::new(program).args(rest).exec();
     complain(&format_args!("cannot execute {}: {error}", program.display()));
     Some(Exit::Failed)

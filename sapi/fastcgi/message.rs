@@ -3,11 +3,10 @@
 //! PHP separates messages by line breaks, and the trace of an uncaught exception has several lines. A message is logged
 //! when it is complete; its length is bounded.
 
+use memchr::{memchr, memmem};
+
 use svc_core::limits::LOG_TEXT_BYTES_MAX;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
-
-use memchr::memchr;
-use memchr::memmem;
 
 /// Collects messages.
 #[derive(Debug, Default)]
@@ -64,7 +63,7 @@ impl Messages {
     }
 }
 
-/// What php-fpm puts between two messages that it sends together.
+/// Separates messages that php-fpm sends together.
 const FPM_SEPARATOR: &[u8] = b"; PHP message: ";
 
 /// Returns whether more lines may belong to a message.

@@ -9,12 +9,13 @@
 //! | `endpoints` | the addresses of responders, and which of them can be reached |
 //! | `engine` | makes workers |
 //! | `executor` | starts and ends with the server |
-//! | `inspection` | what PHP says about itself |
-//! | `launch` | the moment between svc and the program of a process |
+//! | `inspection` | PHP's report about itself |
+//! | `launch` | the command that becomes the program of a process |
 //! | `message` | PHP's messages, as log records |
-//! | `plan` | what all workers do |
+//! | `plan` | the settings of all workers, completed by PHP's report |
 //! | `process` | one process, from its start to its end |
 //! | `process_probe` | how other threads inspect a worker's process |
+//! | `script` | the script that PHP is asked to run |
 //! | `stream` | a connection's socket |
 //! | `transfer` | one request on a connection |
 //! | `waker` | wakes a worker thread |
@@ -29,6 +30,7 @@ mod message;
 mod plan;
 mod process;
 mod process_probe;
+mod script;
 mod stream;
 mod transfer;
 mod waker;

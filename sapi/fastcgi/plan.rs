@@ -1,4 +1,4 @@
-//! What all workers do, as the settings and PHP's own report determine it.
+//! The settings of all workers, completed by PHP's report.
 
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +13,7 @@ use super::endpoints::Endpoints;
 use super::inspection::PhpSelfReport;
 use super::process::ProcessCommand;
 
-/// What all workers do.
+/// The settings of all workers.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) target: Target,

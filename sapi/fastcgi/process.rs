@@ -15,7 +15,6 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -60,8 +59,8 @@ pub(super) struct Process {
     pidfd: Option<OwnedFd>,
     /// The socket, without its name.
     socket: OwnedFd,
-    /// What the process prints, messages at its start above all.
-    output: File,
+    /// The output of the process, mostly messages at its start; `None` once all writing ends are closed.
+    output: Option<File>,
     status: Option<ExitStatus>,
 }
 
@@ -95,7 +94,7 @@ impl Process {
             .spawn()?;
         let pid = Pid::from_child(&child);
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
-        Ok(Self { child, pid, pidfd, socket, output, status: None })
+        Ok(Self { child, pid, pidfd, socket, output: Some(output), status: None })
     }
 
     /// Returns the process ID.
@@ -118,14 +117,22 @@ impl Process {
         self.pidfd.as_ref()
     }
 
-    /// Returns the descriptor that is readable once the process has printed something.
-    pub(super) fn output(&self) -> &File {
-        &self.output
+    /// Returns the pipe of its output; `None` once all writing ends are closed, and the end was read.
+    pub(super) fn output(&self) -> Option<&File> {
+        self.output.as_ref()
     }
 
-    /// Reads what the process has printed; returns the number of bytes, 0 if there is nothing.
+    /// Reads output of the process; returns the number of bytes, 0 if there is nothing.
     pub(super) fn read_output(&mut self, buffer: &mut [u8]) -> usize {
-        self.output.read(buffer).unwrap_or(0)
+        match self.output.as_mut().map(|output| output.read(buffer)) {
+            Some(Ok(0)) => {
+                // It would stay readable.
+                self.output = None;
+                0
+            }
+            Some(Ok(count)) => count,
+            Some(Err(_)) | None => 0,
+        }
     }
 
     /// Returns how the process has ended; `None` while it runs.
@@ -139,11 +146,11 @@ impl Process {
     /// Waits up to `time` for the end of the process.
     pub(super) fn ends_within(&mut self, time: Duration) -> Option<ExitStatus> {
         let wait = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-        match &self.pidfd {
-            Some(pidfd) => drop(poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&wait))),
-            // All ends of the pipe are closed then, unless another program has inherited one.
-            None => drop(poll(&mut [PollFd::new(&self.output, PollFlags::empty())], Some(&wait))),
-        }
+        let pidfd = self.pidfd.as_ref().map(|pidfd| PollFd::new(pidfd, PollFlags::IN));
+        // All ends of the pipe are closed then, unless another program has inherited one.
+        let output = || self.output.as_ref().map(|output| PollFd::new(output, PollFlags::empty()));
+        // The outcome is that of `ended`.
+        let _ = poll(pidfd.or_else(output).as_mut_slice(), Some(&wait));
         self.ended()
     }
 

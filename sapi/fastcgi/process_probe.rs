@@ -8,7 +8,7 @@ use svc_core::time;
 
 use super::process;
 
-/// What a worker is doing, for other threads.
+/// The activity of a worker, as other threads see it.
 #[derive(Debug, Default)]
 pub(super) struct ProcessProbe(ShortLock<Probed>);
 

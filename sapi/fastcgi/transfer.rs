@@ -42,7 +42,7 @@ impl OpenConnection {
 
     /// Returns whether it can carry another request, as far as this side can see.
     pub(super) fn is_usable(&self) -> bool {
-        // A Unix socket reports its end when it is written to; TCP may take bytes that nobody will read.
+        // A Unix socket reports its end when it is written to; TCP may accept bytes that are never read.
         let is_silent = || {
             let mut watched = [PollFd::new(&self.stream, PollFlags::IN)];
             poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
@@ -58,6 +58,8 @@ pub(super) enum TransferEnd {
     Complete,
     /// Its client has left, and the connection was given up.
     ClientGone,
+    /// Nothing was transferred, because no script handles the path any longer.
+    NoScript,
     /// The connection ended before any byte of the request was taken.
     NothingTaken,
     /// The responder failed.
@@ -106,7 +108,7 @@ pub(super) struct Transfer<'a> {
     pub(super) messages: &'a mut Messages,
 }
 
-/// What a transfer has come to.
+/// The progress of a transfer.
 struct Progress {
     stage: Stage,
     /// How much of the output has been written.
@@ -255,7 +257,9 @@ impl Transfer<'_> {
             PollFd::new(self.waker, PollFlags::empty()),
         ];
         if let Some(process) = &self.process {
-            watched[2] = PollFd::from_borrowed_fd(process.output().as_fd(), PollFlags::IN);
+            if let Some(output) = process.output() {
+                watched[2] = PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN);
+            }
             if let Some(ended) = process.end_descriptor() {
                 watched[3] = PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN);
             }
@@ -270,7 +274,7 @@ impl Transfer<'_> {
         Ready {
             socket: is_readable,
             waker: is_ready(1),
-            output: has_process && watched[2].revents().contains(PollFlags::IN),
+            output: has_process && is_ready(2),
             ended: has_process && is_ready(3),
         }
     }

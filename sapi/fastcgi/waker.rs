@@ -7,12 +7,12 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use svc_core::sync::idle_workers::Wake;
 
-/// A descriptor that is readable once its thread is to wake up.
+/// A descriptor that is readable once its thread should wake up.
 #[derive(Debug)]
 pub(super) struct EventWaker(OwnedFd);
 
 impl EventWaker {
-    /// Makes one.
+    /// Creates a descriptor.
     ///
     /// # Errors
     ///

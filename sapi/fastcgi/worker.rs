@@ -34,6 +34,7 @@ use super::message::Messages;
 use super::plan::{Plan, Target};
 use super::process::{self, Process};
 use super::process_probe::ProcessProbe;
+use super::script;
 use super::stream::Stream;
 use super::transfer::{Buffers, Limits, OpenConnection, Transfer, TransferEnd};
 use super::waker::EventWaker;
@@ -170,13 +171,20 @@ impl FastcgiWorker {
 
     /// Waits until the process has ended the script of a client that has left, within the limits of a request.
     fn await_script(&mut self, context: &WorkerContext<Exchange>, request_id: &str, hard: Option<Instant>) {
-        let Some(mut stream) = self.ask() else { return };
+        let mut stream = self.ask();
+        if stream.is_none() {
+            return;
+        }
         let mut signals = [Signal::TERM, Signal::KILL].into_iter();
         let mut until = hard;
         loop {
             let time = until.map(|until| until.saturating_duration_since(time::now()));
-            if self.wait(Some(&stream), time) && is_answered(&mut stream) {
-                return;
+            if self.wait(stream.as_ref(), time) && stream.as_mut().is_some_and(is_answered) {
+                if signals.len() == 2 {
+                    return;
+                }
+                // After SIGTERM, it ends instead of accepting another connection.
+                stream = None;
             }
             if self.has_ended() {
                 self.note_end(request_id);
@@ -206,7 +214,7 @@ impl FastcgiWorker {
         self.process.as_mut().is_none_or(|process| process.ends_within(Duration::from_millis(1)).is_some())
     }
 
-    /// Sleeps until there is work, or something is to be looked after.
+    /// Sleeps until there is work, or something else needs attention.
     fn sleep(&mut self) {
         let is_external = self.process.is_none();
         let kept = self.kept.take();
@@ -224,7 +232,9 @@ impl FastcgiWorker {
             watched[1] = PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN);
         }
         if let Some(process) = &self.process {
-            watched[2] = PollFd::from_borrowed_fd(process.output().as_fd(), PollFlags::IN);
+            if let Some(output) = process.output() {
+                watched[2] = PollFd::from_borrowed_fd(output.as_fd(), PollFlags::IN);
+            }
             if let Some(ended) = process.end_descriptor() {
                 watched[3] = PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN);
             }
@@ -235,7 +245,7 @@ impl FastcgiWorker {
         let _ = poll(&mut watched, time.as_ref());
         let is_readable = |at: usize| !watched[at].revents().is_empty();
         let (is_woken, has_bytes) = (is_readable(0), stream.is_some() && is_readable(1));
-        let has_printed = self.process.is_some() && watched[2].revents().contains(PollFlags::IN);
+        let has_printed = is_readable(2);
         if is_woken {
             self.waker.clear();
         }
@@ -287,7 +297,11 @@ impl FastcgiWorker {
         Some(Departure::Recycled(reason))
     }
 
+    /// Starts another process, unless the worker has an order to end.
     fn boot_again(&mut self, context: &WorkerContext<Exchange>) -> Option<Departure> {
+        if context.directive() != Directive::Serve {
+            return Some(Departure::Stopped);
+        }
         match self.boot(context) {
             Ok(()) => None,
             Err(NotBooted::Stopped) => Some(Departure::Stopped),
@@ -321,19 +335,24 @@ impl FastcgiWorker {
         let limits = Limits { soft: limit(self.plan.time_limit), hard: limit(self.plan.hard_limit) };
         self.probe.begin(claim.serial(), limits.soft);
         let mut response = Response::new(Arc::clone(&exchange), Rc::clone(&self.thread_context));
-        self.describe(&exchange);
-        let end = self.transfer(&exchange, &mut response, limits, context);
+        let end = match script::present(&exchange.request, &self.thread_context.shared) {
+            Some(script) => {
+                self.describe(&exchange, &script);
+                self.transfer(&exchange, &mut response, limits, context)
+            }
+            None => TransferEnd::NoScript,
+        };
         self.conclude(&exchange, &mut response, end, limits.hard, context);
         self.probe.end();
         claim.finish();
     }
 
     /// Collects the variables of the request.
-    fn describe(&mut self, exchange: &Exchange) {
+    fn describe(&mut self, exchange: &Exchange, script: &Script) {
         let config = &self.thread_context.shared.config;
         let script = match &self.plan.root {
-            None => Cow::Borrowed(&*exchange.request.script),
-            Some(root) => Cow::Owned(below(root, &exchange.request.script)),
+            None => Cow::Borrowed(script),
+            Some(root) => Cow::Owned(script::below(root, script)),
         };
         self.buffers.parameters.clear();
         let mut out = Variables::new(&config.php.server_variables, &mut self.buffers.parameters);
@@ -377,6 +396,8 @@ impl FastcgiWorker {
             if end != TransferEnd::NothingTaken || is_last {
                 return end;
             }
+            // The connection may have ended with its process, which the kernel reports a moment later.
+            self.has_new_process(context);
         }
         TransferEnd::NothingTaken
     }
@@ -454,6 +475,7 @@ impl FastcgiWorker {
                 response.fail(500);
                 self.note_end(request_id);
             }
+            TransferEnd::NoScript => response.end(PhpOutcome::NoScript),
             TransferEnd::NothingTaken => self.fail(response, request_id, "it takes no requests"),
             TransferEnd::Failed(reason) => self.fail(response, request_id, &reason),
         }
@@ -494,30 +516,3 @@ fn is_answered(stream: &mut Stream) -> bool {
 
 /// How long the end of a process may follow a connection that it refuses.
 const END_WAIT: Duration = Duration::from_millis(100);
-
-/// Returns the script as PHP sees it: its files are below `root`.
-fn below(root: &[u8], script: &Script) -> Script {
-    let moved = |path: &[u8]| {
-        let rest = path.strip_prefix(&*script.document_root);
-        rest.map_or_else(|| path.to_vec(), |rest| [root, rest].concat())
-    };
-    Script { filename: moved(&script.filename), document_root: root.to_vec(), ..script.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_script_is_found_below_the_other_root() {
-        let script = Script {
-            filename: b"/srv/www/a/b.php".to_vec(),
-            document_root: b"/srv/www".to_vec(),
-            name: b"/a/b.php".to_vec(),
-            ..Script::default()
-        };
-        let moved = below(b"/app/public", &script);
-        assert_eq!(moved.filename, b"/app/public/a/b.php");
-        assert_eq!((&moved.document_root[..], &moved.name), (&b"/app/public"[..], &script.name));
-    }
-}

@@ -1,14 +1,17 @@
 //! The FastCGI executor with processes of its own: Debian's php-cgi.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use svc_testing::Svc;
 use svc_testing::client::{Response, becomes, eventually};
 use svc_testing::skip::skipped;
+use svc_testing::{Svc, written};
 
 const PID: (&str, &str) = ("pid.php", "<?php echo getmypid();");
 
@@ -24,6 +27,14 @@ fn has_php() -> bool {
 fn start(files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Svc {
     let settings = [&[("EXECUTOR", "fastcgi")][..], settings].concat();
     Svc::start_with(files, &settings, directives)
+}
+
+/// Creates a program that runs these commands of the shell; returns its folder and its path.
+fn program(commands: &str) -> (TempDir, String) {
+    let folder = written(&[("program", &format!("#!/bin/sh\n{commands}\n"))]);
+    let path = folder.path().join("program");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, path.to_str().unwrap().to_owned())
 }
 
 fn pid_of(response: &Response) -> Pid {
@@ -161,16 +172,91 @@ fn a_process_that_is_killed_costs_its_own_request() {
 
 #[test]
 fn a_program_that_ends_at_once_is_started_again_after_a_pause() {
-    let program = svc_testing::written(&[("php-broken", "#!/bin/sh\necho 'no way' >&2\nexit 3\n")]);
-    let path = program.path().join("php-broken");
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let svc = start(&[PID], &[("FASTCGI_COMMAND", path.to_str().unwrap())], &[]);
+    let (_folder, path) = program("echo 'no way' >&2; exit 3");
+    let svc = start(&[PID], &[("FASTCGI_COMMAND", &path)], &[]);
     assert_eq!(svc.log().expect("PHP process has ended")["fields"]["status"], "exit status 3");
     svc.log().expect("no way");
     eventually("no worker is left", || svc.metric("svc_workers_current") == 0.0);
     assert_eq!((svc.get("/pid.php").status, svc.ask("/readyz").status), (500, 503));
     let record = svc.log().expect("PHP worker failed to boot");
     assert_eq!(record["fields"]["reason"], "the process has ended: exit status 3");
+}
+
+#[test]
+fn a_process_starts_without_blocked_signals() {
+    if !has_php() {
+        return;
+    }
+    let svc = start(&[("status.php", "<?php readfile('/proc/self/status');")], &[], &[]);
+    let status = svc.get("/status.php").text();
+    assert!(status.contains("SigBlk:\t0000000000000000\n"), "{status}");
+}
+
+#[test]
+fn a_worker_sleeps_although_its_program_has_closed_its_output() {
+    if !has_php() {
+        return;
+    }
+    let (_folder, path) = program("exec php-cgi \"$@\" >/dev/null 2>&1");
+    let settings = [("FASTCGI_COMMAND", path.as_str()), ("PHP_WORKERS", "1"), ("PATH", "/usr/bin:/bin")];
+    let svc = start(&[PID], &settings, &[]);
+    pid_of(&svc.get("/pid.php"));
+    let threads = format!("/proc/{}/task", svc.pid().as_raw_nonzero());
+    let is_worker = |stat: &str| stat.contains("(svc-php-0)");
+    let sleeps = || {
+        let stats = fs::read_dir(&threads).unwrap().map(|thread| thread.unwrap().path().join("stat"));
+        let worker =
+            stats.filter_map(|path| fs::read_to_string(path).ok()).find(|stat| is_worker(stat)).unwrap();
+        worker.contains(") S ")
+    };
+    assert!(becomes(sleeps), "the worker does not stop looking");
+}
+
+#[test]
+fn no_process_starts_while_the_server_stops() {
+    if !has_php() {
+        return;
+    }
+    let (folder, path) = program("echo >> \"${0%/*}/starts\"; exec php-cgi \"$@\"");
+    let settings = [
+        ("FASTCGI_COMMAND", path.as_str()),
+        ("PHP_WORKERS", "1"),
+        ("PATH", "/usr/bin:/bin"),
+        ("DRAIN_TIMEOUT_SECONDS", "0"),
+    ];
+    let mut svc = start(&[("sleep.php", "<?php sleep(60);")], &settings, &[]);
+    let mut client = svc.client();
+    client.send("GET /sleep.php HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the script runs", || svc.metric("svc_busy_workers") == 1.0);
+    svc.signal(Signal::TERM);
+    svc.wait();
+    // One that reports its version, and the worker's.
+    assert_eq!(fs::read_to_string(folder.path().join("starts")).unwrap(), "\n\n");
+}
+
+#[test]
+fn the_path_of_a_deleted_script_leads_elsewhere() {
+    if !has_php() {
+        return;
+    }
+    let files = [("index.php", "<?php echo 'front';"), ("tool.php", "<?php echo 'tool';")];
+    let svc = start(&files, &[("ENTRY_FILE", "index.php")], &[]);
+    let mut client = svc.client();
+    assert_eq!(client.get("/tool.php").text(), "tool");
+    fs::remove_file(svc.root().join("tool.php")).unwrap();
+    assert_eq!(client.get("/tool.php").text(), "front");
+    let svc = start(&[("sub/index.php", "<?php echo 'sub';"), ("sub/index.html", "page")], &[], &[]);
+    let mut client = svc.client();
+    assert_eq!(client.get("/sub/").text(), "sub");
+    fs::remove_file(svc.root().join("sub/index.php")).unwrap();
+    assert_eq!(client.get("/sub/").text(), "page");
+    // PHP would run the file that has taken the place of the folder.
+    fs::write(svc.root().join("sub/index.php"), "<?php echo 'sub';").unwrap();
+    assert_eq!(client.get("/sub/index.php").text(), "sub");
+    fs::remove_dir_all(svc.root().join("sub")).unwrap();
+    fs::write(svc.root().join("sub"), "<?php echo 'file';").unwrap();
+    assert_eq!(client.get("/sub/index.php").status, 404);
+    svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
 
 #[test]
@@ -188,8 +274,8 @@ fn no_process_outlives_the_server() {
         let mut client = svc.client();
         client.send("GET /deaf.php HTTP/1.1\r\nHost: x\r\n\r\n");
         let path = svc.root().join("pid");
-        eventually("the script runs", || std::fs::read_to_string(&path).is_ok_and(|text| !text.is_empty()));
-        let busy = Pid::from_raw(std::fs::read_to_string(&path).unwrap().parse().unwrap()).unwrap();
+        eventually("the script runs", || fs::read_to_string(&path).is_ok_and(|text| !text.is_empty()));
+        let busy = Pid::from_raw(fs::read_to_string(&path).unwrap().parse().unwrap()).unwrap();
         svc.signal(signal);
         if signal == Signal::KILL {
             svc.crash();
@@ -207,19 +293,23 @@ fn the_time_limit_answers_and_ends_the_process() {
     if !has_php() {
         return;
     }
-    let deaf = "<?php pcntl_async_signals(true); sleep(60); sleep(60);";
-    let svc = start(
-        &[PID, ("sleep.php", "<?php sleep(60);"), ("deaf.php", deaf)],
-        &[("PHP_WORKERS", "1")],
-        &["max_execution_time=1", "hard_timeout=0"],
-    );
-    let mut client = svc.client();
-    let before = pid_of(&client.get("/pid.php"));
-    assert_eq!(client.get("/sleep.php").status, 504);
-    assert_ne!(pid_of(&client.get("/pid.php")), before);
-    svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
-    svc.assert_metric("svc_dropped_requests_total", 0.0);
-    svc.log().expect("PHP process has ended");
+    // SIGTERM interrupts a pause, and the process ends after the script. SIGKILL ends the other one.
+    for (script, status) in
+        [("<?php sleep(60);", "exit status 0"), ("<?php sleep(60); sleep(60);", "signal 9")]
+    {
+        let svc = start(
+            &[PID, ("sleep.php", script)],
+            &[("PHP_WORKERS", "1")],
+            &["max_execution_time=1", "hard_timeout=0"],
+        );
+        let mut client = svc.client();
+        let before = pid_of(&client.get("/pid.php"));
+        assert_eq!(client.get("/sleep.php").status, 504);
+        assert_ne!(pid_of(&client.get("/pid.php")), before);
+        svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
+        svc.assert_metric("svc_dropped_requests_total", 0.0);
+        assert_eq!(svc.log().expect("PHP process has ended")["fields"]["status"], status);
+    }
 }
 
 #[test]
@@ -284,7 +374,7 @@ fn output_arrives_when_the_script_flushes_it() {
     client.send("GET /slow.php HTTP/1.1\r\nHost: x\r\n\r\n");
     client.head_only();
     assert_eq!(client.chunk().as_deref(), Some(&b"one"[..]));
-    std::fs::write(svc.root().join("go"), "").unwrap();
+    fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(client.chunk().as_deref(), Some(&b"two"[..]));
 }
 
@@ -320,6 +410,6 @@ fn a_client_that_leaves_ends_a_script_that_prints() {
     client.head_only();
     drop(client);
     pid_of(&svc.get("/pid.php"));
-    assert_eq!(std::fs::read_to_string(svc.root().join("state")).unwrap(), "1", "it was aborted");
+    assert_eq!(fs::read_to_string(svc.root().join("state")).unwrap(), "1", "it was aborted");
     assert!(svc.log().find("PHP process has ended").is_none());
 }

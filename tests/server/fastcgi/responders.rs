@@ -8,7 +8,7 @@ use std::thread;
 use svc_testing::Svc;
 use svc_testing::client::eventually;
 
-/// What a responder does with a connection, after it has read the request.
+/// Handles a connection whose request was read.
 type Act = fn(&mut UnixStream);
 
 /// Returns a record for the request, with this padding.
