@@ -21,9 +21,9 @@ use super::freshness::ReceivedAt;
 use super::outcome::CacheOutcome;
 use super::partition::Lead;
 use super::response_cache::{Release, ResponseCache};
-use super::storable::{RequestTraits, check};
+use super::storable::{RequestTraits, Unstorable, check};
 use super::tag::CacheTag;
-use crate::http::Head;
+use crate::http::{Fields, Head};
 use crate::pool::{Origin, RecordedReply, Recording, RecordingEnd, ReplyHead, ReplyRecorder};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -108,12 +108,27 @@ impl Fill {
     /// Handles a 304 to a request that validates a stored response.
     fn renew(&self, lead: &Lead, stale: &StoredEntry, head: &ReplyHead) -> Recording {
         let at = self.received_at();
-        let entry = Arc::new(stale.renewed(&head.fields, &self.cache.settings.entries, at));
-        let is_stored = self.cache.store(lead, &entry, at.now);
+        let fields = stale.updated_fields(&head.fields);
+        let is_storable = self.may_renew(stale, &fields);
+        let entry = Arc::new(stale.renewed(fields, &self.cache.settings.entries, at));
+        let is_stored = is_storable && self.cache.store(lead, &entry, at.now);
+        if !is_storable {
+            self.cache.end(lead, &Release::Gate, true, at.now);
+        }
         let mut state = self.state.lock();
         state.is_stored = is_stored;
         state.replacement = Some(Replacement { entry, outcome: CacheOutcome::Revalidated, status: 304 });
         Recording::Replaced
+    }
+
+    /// Returns whether a stored response may still be stored once a 304 has updated its fields to these: the 304 may set
+    /// a cookie or forbid sharing. Without a lifetime, the response is stored stale, as it was.
+    fn may_renew(&self, stale: &StoredEntry, fields: &Fields) -> bool {
+        let directives = Directives::of(fields);
+        let verdict = check(self.request, stale.status(), fields, &directives, time::wall(), true);
+        matches!(verdict, Ok(()) | Err(Unstorable::NoLifetime))
+            && stale.varies_like(fields)
+            && CacheTag::are_bounded(fields)
     }
 
     /// Returns whether the response may be stored, by its head.
