@@ -33,7 +33,6 @@ use crate::time;
 #[derive(Debug)]
 pub struct Fill {
     cache: Arc<ResponseCache>,
-    began: Instant,
     request: RequestTraits,
     state: ShortLock<FillState>,
 }
@@ -42,6 +41,9 @@ pub struct Fill {
 struct FillState {
     /// The flight; `None` once it has ended.
     lead: Option<Lead>,
+    /// When the script began. The age of its response counts from then: a request that waits for a worker has no
+    /// response that could age.
+    started: Option<Instant>,
     is_stored: bool,
     replacement: Option<Replacement>,
 }
@@ -59,9 +61,9 @@ pub struct Replacement {
 
 impl Fill {
     /// Begins to receive the response of `lead`.
-    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits, began: Instant) -> Arc<Self> {
+    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits) -> Arc<Self> {
         let state = FillState { lead: Some(lead), ..FillState::default() };
-        Arc::new(Self { cache, began, request, state: ShortLock::new(state) })
+        Arc::new(Self { cache, request, state: ShortLock::new(state) })
     }
 
     /// Ends the flight without a response, unless it has ended: one of the followers leads the next one.
@@ -87,7 +89,8 @@ impl Fill {
 
     fn received_at(&self) -> ReceivedAt {
         let now = time::now();
-        ReceivedAt { now, wall: time::wall(), delay: now.saturating_duration_since(self.began) }
+        let started = self.state.lock().started.unwrap_or(now);
+        ReceivedAt { now, wall: time::wall(), delay: now.saturating_duration_since(started) }
     }
 
     /// Handles a failed script: the stale response answers, where it may.
@@ -146,6 +149,11 @@ impl Fill {
 }
 
 impl ReplyRecorder for Fill {
+    fn start(&self) {
+        let now = time::now();
+        self.state.lock().started.get_or_insert(now);
+    }
+
     fn begin(&self, head: &ReplyHead) -> Recording {
         if head.origin != Origin::Script || head.status >= 500 {
             let can_be_replaced = {
@@ -203,5 +211,63 @@ impl ReplyRecorder for Fill {
 impl Drop for Fill {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::key::{CacheKey, UrlParts};
+    use super::super::partition::{Consulted, Query};
+    use super::super::patterns::NamePatterns;
+    use super::super::response_cache::CacheSettings;
+    use super::super::{EntryOptions, FreshnessPolicy};
+    use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
+
+    fn head() -> Head {
+        match parse(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", HeadLimits::main_port()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn cache() -> Arc<ResponseCache> {
+        ResponseCache::new(CacheSettings {
+            bytes: 1 << 20,
+            object_bytes_max: 1 << 16,
+            entries: EntryOptions {
+                freshness: FreshnessPolicy::default(),
+                codings: Vec::new(),
+                is_compressible: |_| false,
+            },
+            bypass_cookies: NamePatterns::default(),
+            ignored_parameters: NamePatterns::default(),
+            followers_max: 1,
+        })
+    }
+
+    fn ask(cache: &ResponseCache) -> Consulted {
+        let key = CacheKey::new(UrlParts::parse(b"http://h/", None).unwrap(), &NamePatterns::default());
+        let head = head();
+        let query =
+            Query { key: &key, head: &head, is_authorized: false, is_collapsible: true, may_follow: true };
+        cache.consult(query, time::now(), || panic!("nothing is received")).0
+    }
+
+    #[test]
+    fn the_age_counts_from_the_beginning_of_the_script() {
+        let cache = cache();
+        let Consulted::Lead(lead) = ask(&cache) else { panic!("it is empty") };
+        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default());
+        fill.state.lock().started = time::now().checked_sub(Duration::from_secs(30));
+        // The script was looked up anew.
+        fill.start();
+        let mut fields = Fields::new();
+        fields.push(b"Cache-Control", b"max-age=3600").unwrap();
+        fill.complete(&head(), RecordedReply { status: 200, reason: None, fields, body: Vec::new() });
+        let Consulted::Fresh(entry) = ask(&cache) else { panic!("it is stored") };
+        assert!((30..1000).contains(&entry.age_seconds(time::now())));
     }
 }

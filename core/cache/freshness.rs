@@ -32,7 +32,7 @@ pub struct ReceivedAt {
     pub now: Instant,
     /// The date.
     pub wall: SystemTime,
-    /// The time since its request began.
+    /// The time since its script began.
     pub delay: Duration,
 }
 

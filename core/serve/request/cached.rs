@@ -138,7 +138,7 @@ impl RequestMeta {
     fn lead(&mut self, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
         let mut used = CacheUse::new(CacheOutcome::Miss, Forwarded::of(stale.as_ref()));
-        used.fill = Some(Fill::new(Arc::clone(cache), lead, request, self.started));
+        used.fill = Some(Fill::new(Arc::clone(cache), lead, request));
         used.stale = stale;
         self.cache = Some(used);
     }
@@ -154,7 +154,7 @@ impl RequestMeta {
     /// Starts a request without a client that receives a new response.
     fn refresh(&mut self, io: &mut Io, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
-        let fill = Fill::new(Arc::clone(cache), lead, request, io.now);
+        let fill = Fill::new(Arc::clone(cache), lead, request);
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };
