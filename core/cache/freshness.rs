@@ -19,7 +19,7 @@ use crate::http::token::list;
 /// The operator's settings about time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreshnessPolicy {
-    /// How long a response is fresh that does not say so.
+    /// How long a response that states no time is fresh from its arrival on.
     pub default_ttl: Duration,
     /// How long beyond its freshness a response may answer instead of a refusal or an error.
     pub stale: Duration,
@@ -71,7 +71,8 @@ impl Freshness {
         is_heuristic: bool,
     ) -> Self {
         let lifetime = stated_lifetime(fields, directives, at.wall).unwrap_or(if is_heuristic {
-            policy.default_ttl
+            // The operator's time counts from now, however long the script took.
+            policy.default_ttl + at.delay
         } else {
             Duration::ZERO
         });
@@ -288,6 +289,15 @@ mod tests {
             assert!(!freshness.answers_overload(now + seconds(2)), "{forbidding}");
             assert!(!freshness.answers_error(now + seconds(2)), "{forbidding}");
         }
+    }
+
+    #[test]
+    fn the_operators_time_counts_from_the_arrival() {
+        let policy = FreshnessPolicy { default_ttl: seconds(1), ..FreshnessPolicy::default() };
+        let at = ReceivedAt { delay: seconds(5), ..at() };
+        let freshness = Freshness::of(&Fields::new(), &Directives::default(), policy, at, true);
+        assert!(freshness.usability(at.now) == Usability::Fresh && freshness.is_useful(false));
+        assert_eq!(freshness.usability(at.now + seconds(1)), Usability::Stale);
     }
 
     #[test]
