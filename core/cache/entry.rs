@@ -86,6 +86,14 @@ impl StoredEntry {
         Self { status, reason, fields, asset, freshness, vary, vary_values, tags, serves_authorized }
     }
 
+    /// Makes the entry of a response to a request of a trusted proxy: it varies by what the proxy says, too.
+    #[must_use]
+    pub fn for_proxy(self, request: &Head) -> Self {
+        let vary = self.vary.with_proxy_fields();
+        let vary_values = vary.values_in(request);
+        Self { vary, vary_values, ..self }
+    }
+
     /// Returns its fields as a 304 with the fields `renewing` updates them (RFC 9111, section 3.2).
     pub fn updated_fields(&self, renewing: &Fields) -> Fields {
         let mut fields = self.fields.clone();
@@ -101,9 +109,12 @@ impl StoredEntry {
         fields
     }
 
-    /// Returns whether a response with these fields varies by the same request fields.
-    pub fn varies_like(&self, fields: &Fields) -> bool {
-        VaryNames::of(fields) == VaryNames::of(&self.fields)
+    /// Returns whether a response with these fields varies by the same request fields. To a request of a proxy, it varies
+    /// by what the proxy says, too.
+    pub fn varies_like(&self, fields: &Fields, is_proxied: bool) -> bool {
+        VaryNames::of(fields).is_some_and(|names| {
+            self.vary == names.with_proxy_fields() || (!is_proxied && self.vary == names)
+        })
     }
 
     /// Makes the entry that a 304 renews, from the [`updated_fields`](Self::updated_fields).

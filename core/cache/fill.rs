@@ -130,7 +130,7 @@ impl Fill {
         let directives = Directives::of(fields);
         let verdict = check(self.request, stale.status(), fields, &directives, time::wall(), true);
         matches!(verdict, Ok(()) | Err(Unstorable::NoLifetime))
-            && stale.varies_like(fields)
+            && stale.varies_like(fields, self.request.is_proxied)
             && CacheTag::are_bounded(fields)
     }
 
@@ -188,7 +188,8 @@ impl ReplyRecorder for Fill {
         let at = self.received_at();
         let RecordedReply { status, reason, fields, body } = reply;
         let response = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
-        let entry = Arc::new(StoredEntry::new(request, response, &self.cache.settings.entries));
+        let entry = StoredEntry::new(request, response, &self.cache.settings.entries);
+        let entry = Arc::new(if self.request.is_proxied { entry.for_proxy(request) } else { entry });
         if !entry.is_useful() {
             self.cache.end(&lead, &Release::Gate, true, at.now);
             return;

@@ -34,7 +34,7 @@ impl RequestMeta {
         has_body: bool,
     ) -> Option<Decision> {
         let until = self.cache.take().and_then(|used| used.follows.as_ref().and_then(|wait| wait.until));
-        let (key, is_authorized, is_collapsible) = match self.lookup(io, cache, has_body) {
+        let (key, request, is_collapsible) = match self.lookup(io, cache, has_body) {
             Ok(lookup) => lookup,
             Err(forwarded) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Bypass, forwarded));
@@ -42,10 +42,10 @@ impl RequestMeta {
             }
         };
         let head = self.head()?;
+        let is_authorized = request.has_authorization;
         let query = Query { key: &key, head, is_authorized, is_collapsible, may_follow: false };
         let (notify, stream) = (io.pool.notify(), self.key);
         let (consulted, place) = cache.consult(query, io.now, || Follower::new(notify, stream));
-        let request = RequestTraits { has_authorization: is_authorized };
         match consulted {
             Consulted::Fresh(entry) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Hit, Forwarded::No));
@@ -82,7 +82,7 @@ impl RequestMeta {
         }
     }
 
-    /// Returns the key of the request, whether it has `Authorization`, and whether its response may be stored.
+    /// Returns the key of the request, its traits, and whether its response may be stored.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl RequestMeta {
         io: &Io,
         cache: &ResponseCache,
         has_body: bool,
-    ) -> Result<(CacheKey, bool, bool), Forwarded> {
+    ) -> Result<(CacheKey, RequestTraits, bool), Forwarded> {
         let head = self.head().ok_or(Forwarded::Bypass)?;
         let method = head.method_kind();
         if !matches!(method, MethodKind::Get | MethodKind::Head) {
@@ -115,7 +115,8 @@ impl RequestMeta {
         }
         let url = self.url().ok_or(Forwarded::Bypass)?;
         let key = CacheKey::new(url, &cache.settings.ignored_parameters);
-        Ok((key, is_authorized, method == MethodKind::Get && !is_forged))
+        let traits = RequestTraits { has_authorization: is_authorized, is_proxied: trusts_proxy };
+        Ok((key, traits, method == MethodKind::Get && !is_forged))
     }
 
     /// Returns the URL of the request, as its client named it.

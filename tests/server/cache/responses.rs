@@ -188,6 +188,22 @@ fn a_trusted_proxy_names_the_host_in_the_key() {
 }
 
 #[test]
+fn a_client_of_a_trusted_proxy_stores_nothing_for_another_host() {
+    let svc = cached(&[("TRUSTED_PROXIES", "127.0.0.1")]);
+    let page = url("a", &[MINUTE]);
+    let ask = |host: &str, fields: &str| {
+        svc.client().request(&format!("GET {page} HTTP/1.1\r\nHost: {host}{fields}")).text()
+    };
+    // The proxy passes on a field that its client has sent.
+    for fields in ["\r\nX-Forwarded-Host: site", "\r\nX-Forwarded-Host: site\r\nX-Forwarded-Ssl: on"] {
+        let poison = ask("evil", fields);
+        assert_eq!(ask("evil", fields), poison, "{fields}");
+        let usual = ask("site", "");
+        assert!(usual != poison && ask("site", "") == usual, "{fields}");
+    }
+}
+
+#[test]
 fn authorized_responses_need_permission() {
     let svc = cached(&[]);
     for (cache_control, is_shared) in [(MINUTE, false), ("Cache-Control: public, max-age=60", true)] {
