@@ -44,7 +44,6 @@ pub struct Freshness {
     lifetime: Duration,
     while_revalidate: Duration,
     if_error: Duration,
-    under_overload: Duration,
     /// Whether each use needs a validation, however fresh it is.
     is_always_validated: bool,
 }
@@ -85,8 +84,6 @@ impl Freshness {
             lifetime,
             while_revalidate: unless_forbidden(directives.stale_while_revalidate.unwrap_or_default()),
             if_error: unless_forbidden(if_error),
-            // RFC 5861, section 4: an overload refusal is an error that the client would see.
-            under_overload: unless_forbidden(if_error),
             is_always_validated: directives.no_cache,
         }
     }
@@ -114,20 +111,14 @@ impl Freshness {
         }
     }
 
-    /// Returns whether it may answer a request whose script has failed.
+    /// Returns whether it may answer in place of an error: of a script, or of an overload refusal (RFC 5861, section 4).
     pub fn answers_error(&self, now: Instant) -> bool {
         !self.is_always_validated && self.staleness(now).is_none_or(|staleness| staleness < self.if_error)
     }
 
-    /// Returns whether it may answer a request that would be refused for overload.
-    pub fn answers_overload(&self, now: Instant) -> bool {
-        !self.is_always_validated
-            && self.staleness(now).is_none_or(|staleness| staleness < self.under_overload)
-    }
-
     /// Returns whether it can ever be used: without a validator, only if there is a time during which it answers.
     pub fn is_useful(&self, has_validator: bool) -> bool {
-        let usable = self.lifetime + self.while_revalidate + self.if_error.max(self.under_overload);
+        let usable = self.lifetime + self.while_revalidate + self.if_error;
         has_validator || (!self.is_always_validated && usable > self.initial_age)
     }
 
@@ -271,7 +262,6 @@ mod tests {
                 (usability, for_errors),
                 "{age}"
             );
-            assert_eq!(freshness.answers_overload(now), for_errors, "{age}");
         }
         assert_eq!(freshness.ttl_seconds(now + seconds(12)), -2);
     }
@@ -282,11 +272,10 @@ mod tests {
         let (freshness, now) = fresh(&[], policy);
         assert!(freshness.usability(now) == Usability::Fresh && freshness.is_useful(false));
         let stale = now + seconds(30);
-        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_overload(stale));
-        assert!(!freshness.answers_overload(now + seconds(61)));
+        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_error(stale));
+        assert!(!freshness.answers_error(now + seconds(61)));
         for forbidding in ["must-revalidate", "proxy-revalidate", "s-maxage=1"] {
             let (freshness, now) = fresh(&[("Cache-Control", forbidding)], policy);
-            assert!(!freshness.answers_overload(now + seconds(2)), "{forbidding}");
             assert!(!freshness.answers_error(now + seconds(2)), "{forbidding}");
         }
     }
@@ -306,7 +295,7 @@ mod tests {
         let (freshness, now) =
             fresh(&lines, FreshnessPolicy { stale: seconds(60), ..FreshnessPolicy::default() });
         assert_eq!(freshness.usability(now), Usability::Stale);
-        assert!(!freshness.answers_error(now) && !freshness.answers_overload(now));
+        assert!(!freshness.answers_error(now));
         assert!(freshness.is_useful(true) && !freshness.is_useful(false));
     }
 }

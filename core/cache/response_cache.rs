@@ -147,9 +147,9 @@ impl ResponseCache {
         }
     }
 
-    /// Removes a request from the followers. Returns false if it was released meanwhile.
-    pub fn leave(&self, following: &Following) -> bool {
-        self.part(following.key()).lock().leave(following).is_some()
+    /// Removes a request from the followers, unless it was released meanwhile.
+    pub fn leave(&self, following: &Following) {
+        drop(self.part(following.key()).lock().leave(following));
     }
 
     /// Stores a response and ends its flight. Returns whether it was stored; if a purge has prevented that, the

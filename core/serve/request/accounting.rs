@@ -141,7 +141,7 @@ impl RequestMeta {
         shared.metrics.answered(status, body_bytes, duration);
         if let Some(used) = &self.cache {
             shared.metrics.cache_requests.incr(used.outcome);
-            if let Some(reason) = used.stale_reason() {
+            if let Some(reason) = used.stale_reason {
                 shared.metrics.cache_stale.incr(reason);
             }
         }

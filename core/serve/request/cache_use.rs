@@ -71,9 +71,4 @@ impl CacheUse {
             fill.abandon();
         }
     }
-
-    /// Returns why a stale response has answered it, if one has.
-    pub(super) fn stale_reason(&self) -> Option<StaleReason> {
-        self.stale_reason
-    }
 }

@@ -224,12 +224,12 @@ impl RequestMeta {
     pub(super) fn stale_instead(&mut self, io: &mut Io, reason: ShedReason) -> Option<Decision> {
         let used = self.cache.as_ref()?;
         let entry = Arc::clone(used.stale.as_ref()?);
-        let (is_allowed, why) = match reason {
+        let why = match reason {
             ShedReason::ShuttingDown => return None,
-            ShedReason::PoolUnavailable => (entry.freshness().answers_error(io.now), StaleReason::Error),
-            _ => (entry.freshness().answers_overload(io.now), StaleReason::Overload),
+            ShedReason::PoolUnavailable => StaleReason::Error,
+            _ => StaleReason::Overload,
         };
-        if !is_allowed {
+        if !entry.freshness().answers_error(io.now) {
             return None;
         }
         used.abandon_fill();
