@@ -217,7 +217,7 @@ impl<F> Partition<F> {
     /// of the flight concerns it.
     pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> bool {
         let key = &lead.flight.key;
-        if self.purges.concern(lead.purges, key, entry.tags()) {
+        if self.is_purged(lead, entry) {
             return false;
         }
         let weight = VariantSet::weight_of(key, std::slice::from_ref(entry));
@@ -245,6 +245,11 @@ impl<F> Partition<F> {
         }
         removed.resources.extend(old);
         true
+    }
+
+    /// Returns whether a purge since the beginning of the flight concerns a response to its URL.
+    pub fn is_purged(&self, lead: &Lead, entry: &StoredEntry) -> bool {
+        self.purges.concern(lead.purges, &lead.flight.key, entry.tags())
     }
 
     /// Ends a flight. Returns its followers. With `is_passed`, the next requests for its key run side by side, and the

@@ -170,8 +170,13 @@ impl ResponseCache {
     /// Ends a flight whose response is not stored. With `is_passed`, further requests for its key run side by side.
     pub fn end(&self, lead: &Lead, release: &Release, is_passed: bool, now: Instant) {
         let mut removed = Removed::default();
-        let followers = self.part(lead.key()).lock().end(lead, is_passed, now, &mut removed);
-        wake(&followers, release);
+        let (followers, is_purged) = {
+            let mut part = self.part(lead.key()).lock();
+            let is_purged = matches!(release, Release::Stale(entry) if part.is_purged(lead, entry));
+            (part.end(lead, is_passed, now, &mut removed), is_purged)
+        };
+        // Requests that came after the purge may be among the followers.
+        wake(&followers, if is_purged { &Release::Gate } else { release });
     }
 
     /// Removes the responses that have one of these tags; returns how many there were.

@@ -339,6 +339,24 @@ fn a_purge_keeps_what_is_under_way_from_being_stored() {
 }
 
 #[test]
+fn a_purged_response_does_not_answer_for_a_failure() {
+    let svc = cached(&[("RESPONSE_CACHE_STALE_SECONDS", "600")]);
+    let page = "/page.php?hold&h[]=Cache-Control:max-age=0&h[]=Cache-Tag:a";
+    go(&svc, "");
+    assert_eq!(svc.get(page).text(), "run 1");
+    std::fs::remove_file(svc.root().join("go")).unwrap();
+    std::fs::write(svc.root().join("fail"), "").unwrap();
+    let mut leader = ask(&svc, page);
+    eventually("it runs", || runs(&svc) == 2);
+    assert_eq!(svc.get("/purge.php?what=tags&names[]=a").text(), "1");
+    let mut follower = ask(&svc, page);
+    received(&svc, 4);
+    go(&svc, "");
+    assert_eq!(leader.response().text(), "run 1", "it came before the purge");
+    assert_eq!(follower.response().status, 503);
+}
+
+#[test]
 fn an_unsafe_request_removes_what_it_may_have_changed() {
     let svc = cached(&[]);
     let page = format!("/page.php?{MINUTE}");
