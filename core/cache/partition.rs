@@ -122,6 +122,7 @@ pub enum Consulted {
 #[must_use = "drop it outside of the lock"]
 pub struct Removed {
     resources: Vec<Arc<VariantSet>>,
+    index: HashMap<CacheTag, HashSet<CacheKey>>,
     /// The number of responses that were removed because others needed the memory.
     pub for_room: u64,
     /// The number of responses that were removed because their URL has too many variants.
@@ -284,7 +285,7 @@ impl<F> Partition<F> {
     fn remove_all(&mut self, removed: &mut Removed) -> u64 {
         let count = std::mem::take(&mut self.entries);
         removed.resources.extend(self.resources.drain().map(|(_, resource)| resource));
-        self.index = HashMap::new();
+        removed.index = std::mem::take(&mut self.index);
         self.passes = Passes::default();
         count
     }
