@@ -5,7 +5,7 @@
 //! the fill ends it, too.
 //!
 //! ```text
-//!   Open ──complete, 304──▶ stored        followers: this response, or anew if a purge came in between
+//!   Open ──complete, 304──▶ stored        followers: this response if it is fresh, or anew if a purge came in between
 //!    │ ──not storable, too large──▶       followers: run side by side, as do the next ones for ten seconds
 //!    │ ──script failed──▶                 followers: the stale response if it may be used, else side by side
 //!    └─ ──client left, refused, dropped──▶ followers: anew, so that one of them leads

@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use std::time::Instant;
 
 use super::entry::{EntryOptions, StoredEntry};
+use super::freshness::Usability;
 use super::key::CacheKey;
 use super::outcome::EvictionReason;
 use super::partition::{Consulted, Following, Lead, Partition, Query, Removed};
@@ -153,7 +154,7 @@ impl ResponseCache {
     }
 
     /// Stores a response and ends its flight. Returns whether it was stored; if a purge has prevented that, the
-    /// followers begin anew.
+    /// followers begin anew. If it is stale already, they run on their own.
     pub fn store(&self, lead: &Lead, entry: &Arc<StoredEntry>, now: Instant) -> bool {
         let mut removed = Removed::default();
         let (is_stored, followers) = {
@@ -162,7 +163,12 @@ impl ResponseCache {
             (is_stored, part.end(lead, false, now, &mut removed))
         };
         self.count(&removed);
-        let release = if is_stored { Release::Entry(Arc::clone(entry)) } else { Release::Retry };
+        // RFC 9111, section 5.2.2.4: no other request is answered with `no-cache` without a validation of its own.
+        let release = match entry.freshness().usability(now) {
+            _ if !is_stored => Release::Retry,
+            Usability::Stale => Release::Gate,
+            Usability::Fresh | Usability::WhileRevalidating => Release::Entry(Arc::clone(entry)),
+        };
         wake(&followers, &release);
         is_stored
     }

@@ -124,6 +124,24 @@ fn followers_of_a_private_response_run_on_their_own() {
 }
 
 #[test]
+fn followers_of_a_response_that_needs_validation_run_on_their_own() {
+    let svc = cached(&[("PHP_WORKERS", "4")]);
+    for (index, cache_control) in ["no-cache", "max-age=0"].iter().enumerate() {
+        let page = format!("/page.php?hold&go={index}&h[]=Cache-Control:{cache_control}&h[]=ETag:a");
+        let first = 3 * index + 1;
+        let mut leader = ask(&svc, &page);
+        eventually("it runs", || runs(&svc) == first);
+        let mut others: Vec<Client> = (0..2).map(|_| ask(&svc, &page)).collect();
+        received(&svc, first + 2);
+        go(&svc, &index.to_string());
+        assert_eq!(leader.response().text(), format!("run {first}"), "{cache_control}");
+        let mut texts: Vec<String> = others.iter_mut().map(|client| client.response().text()).collect();
+        texts.sort();
+        assert_eq!(texts, [first + 1, first + 2].map(|run| format!("run {run}")), "{cache_control}");
+    }
+}
+
+#[test]
 fn a_follower_waits_no_longer_than_for_a_worker() {
     let svc = cached(&[("QUEUE_WAIT_TIMEOUT_MS", "100")]);
     let page = format!("/page.php?hold&{MINUTE}");
