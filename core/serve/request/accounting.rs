@@ -93,7 +93,8 @@ impl RequestMeta {
 
     /// Answers a request that waits for a worker, because no worker is left.
     pub(in crate::serve) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
-        self.take_unclaimed(pool).map(|_| self.shed(ShedReason::PoolUnavailable))
+        let is_waiting = self.stop_following() || self.take_unclaimed(pool).is_some();
+        is_waiting.then(|| self.shed(ShedReason::PoolUnavailable))
     }
 
     /// Answers a request whose wait for a worker is over.
