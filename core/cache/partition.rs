@@ -111,7 +111,7 @@ pub enum Consulted {
     Lead(Lead),
     /// Wait until the flight that it follows has ended.
     Follow(Following),
-    /// It could only follow, but too many requests do. There may be a stale response.
+    /// There is no room for another follower. There may be a stale response.
     Full(Option<Arc<StoredEntry>>),
     /// Run its script. There may be a stale response.
     Pass(Option<Arc<StoredEntry>>),
@@ -188,7 +188,7 @@ impl<F> Partition<F> {
         Consulted::Follow(Following { flight, number: self.last_number, stale })
     }
 
-    /// Adds a request that was told to follow.
+    /// Adds a follower to its flight.
     pub fn follow(&mut self, following: &Following, follower: F) {
         if let Some(flight) = self.flights.get_mut(&following.flight) {
             flight.followers.push((following.number, follower));

@@ -1,7 +1,7 @@
 //! The response cache as its threads share it: partitions, each behind its lock.
 //!
 //! A lock is held for a lookup or an insertion in tables; responses are made before and freed after it. The cache counts
-//! what only it sees; requests are counted by the shells.
+//! removals and refreshes; the shells count requests.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
