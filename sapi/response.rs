@@ -72,6 +72,9 @@ pub(crate) struct Response {
 impl Response {
     /// Begins the response of a claimed exchange, with the context of this thread.
     pub(crate) fn new(exchange: Arc<Exchange>, thread_context: Rc<ThreadContext>) -> Self {
+        if let Some(recorder) = &exchange.request.recorder {
+            recorder.start();
+        }
         Self {
             stage: ResponseStage::Gathering,
             head: None,

@@ -86,8 +86,16 @@ impl StoredEntry {
         Self { status, reason, fields, asset, freshness, vary, vary_values, tags, serves_authorized }
     }
 
-    /// Makes the entry that a 304 with these fields renews.
-    pub fn renewed(&self, renewing: &Fields, options: &EntryOptions, at: ReceivedAt) -> Self {
+    /// Makes the entry of a response to a request of a trusted proxy: it varies by what the proxy says, too.
+    #[must_use]
+    pub fn for_proxy(self, request: &Head) -> Self {
+        let vary = self.vary.with_proxy_fields();
+        let vary_values = vary.values_in(request);
+        Self { vary, vary_values, ..self }
+    }
+
+    /// Returns its fields as a 304 with the fields `renewing` updates them (RFC 9111, section 3.2).
+    pub fn updated_fields(&self, renewing: &Fields) -> Fields {
         let mut fields = self.fields.clone();
         let is_update = |name: &[u8]| !OF_THE_BYTES.iter().any(|kept| name.eq_ignore_ascii_case(kept));
         fields.remove(b"date");
@@ -98,9 +106,23 @@ impl StoredEntry {
             // It was a valid field before.
             let _ = fields.push(name, value);
         }
+        fields
+    }
+
+    /// Returns whether a response with these fields varies by the same request fields. To a request of a proxy, it varies
+    /// by what the proxy says, too.
+    pub fn varies_like(&self, fields: &Fields, is_proxied: bool) -> bool {
+        VaryNames::of(fields).is_some_and(|names| {
+            self.vary == names.with_proxy_fields() || (!is_proxied && self.vary == names)
+        })
+    }
+
+    /// Makes the entry that a 304 renews, from the [`updated_fields`](Self::updated_fields).
+    pub fn renewed(&self, fields: Fields, options: &EntryOptions, at: ReceivedAt) -> Self {
         let (freshness, serves_authorized) = Self::read(self.status, &fields, options, at);
-        let tags = if renewing.contains(b"cache-tag") || renewing.contains(b"surrogate-key") {
-            CacheTag::all_of(renewing)
+        // The stored fields name no tags.
+        let tags = if fields.contains(b"cache-tag") || fields.contains(b"surrogate-key") {
+            CacheTag::all_of(&fields)
         } else {
             self.tags.clone()
         };

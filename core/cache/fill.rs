@@ -5,7 +5,7 @@
 //! the fill ends it, too.
 //!
 //! ```text
-//!   Open ──complete, 304──▶ stored        followers: this response, or anew if a purge came in between
+//!   Open ──complete, 304──▶ stored        followers: this response if it is fresh, or anew if a purge came in between
 //!    │ ──not storable, too large──▶       followers: run side by side, as do the next ones for ten seconds
 //!    │ ──script failed──▶                 followers: the stale response if it may be used, else side by side
 //!    └─ ──client left, refused, dropped──▶ followers: anew, so that one of them leads
@@ -21,9 +21,9 @@ use super::freshness::ReceivedAt;
 use super::outcome::CacheOutcome;
 use super::partition::Lead;
 use super::response_cache::{Release, ResponseCache};
-use super::storable::{RequestTraits, check};
+use super::storable::{RequestTraits, Unstorable, check};
 use super::tag::CacheTag;
-use crate::http::Head;
+use crate::http::{Fields, Head};
 use crate::pool::{Origin, RecordedReply, Recording, RecordingEnd, ReplyHead, ReplyRecorder};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -33,7 +33,6 @@ use crate::time;
 #[derive(Debug)]
 pub struct Fill {
     cache: Arc<ResponseCache>,
-    began: Instant,
     request: RequestTraits,
     state: ShortLock<FillState>,
 }
@@ -42,6 +41,9 @@ pub struct Fill {
 struct FillState {
     /// The flight; `None` once it has ended.
     lead: Option<Lead>,
+    /// When the script began. The age of its response counts from then: a request that waits for a worker has no
+    /// response that could age.
+    started: Option<Instant>,
     is_stored: bool,
     replacement: Option<Replacement>,
 }
@@ -59,9 +61,9 @@ pub struct Replacement {
 
 impl Fill {
     /// Begins to receive the response of `lead`.
-    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits, began: Instant) -> Arc<Self> {
+    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits) -> Arc<Self> {
         let state = FillState { lead: Some(lead), ..FillState::default() };
-        Arc::new(Self { cache, began, request, state: ShortLock::new(state) })
+        Arc::new(Self { cache, request, state: ShortLock::new(state) })
     }
 
     /// Ends the flight without a response, unless it has ended: one of the followers leads the next one.
@@ -87,7 +89,8 @@ impl Fill {
 
     fn received_at(&self) -> ReceivedAt {
         let now = time::now();
-        ReceivedAt { now, wall: time::wall(), delay: now.saturating_duration_since(self.began) }
+        let started = self.state.lock().started.unwrap_or(now);
+        ReceivedAt { now, wall: time::wall(), delay: now.saturating_duration_since(started) }
     }
 
     /// Handles a failed script: the stale response answers, where it may.
@@ -108,12 +111,27 @@ impl Fill {
     /// Handles a 304 to a request that validates a stored response.
     fn renew(&self, lead: &Lead, stale: &StoredEntry, head: &ReplyHead) -> Recording {
         let at = self.received_at();
-        let entry = Arc::new(stale.renewed(&head.fields, &self.cache.settings.entries, at));
-        let is_stored = self.cache.store(lead, &entry, at.now);
+        let fields = stale.updated_fields(&head.fields);
+        let is_storable = self.may_renew(stale, &fields);
+        let entry = Arc::new(stale.renewed(fields, &self.cache.settings.entries, at));
+        let is_stored = is_storable && self.cache.store(lead, &entry, at.now);
+        if !is_storable {
+            self.cache.end(lead, &Release::Gate, true, at.now);
+        }
         let mut state = self.state.lock();
         state.is_stored = is_stored;
         state.replacement = Some(Replacement { entry, outcome: CacheOutcome::Revalidated, status: 304 });
         Recording::Replaced
+    }
+
+    /// Returns whether a stored response may still be stored once a 304 has updated its fields to these: the 304 may set
+    /// a cookie or forbid sharing. Without a lifetime, the response is stored stale, as it was.
+    fn may_renew(&self, stale: &StoredEntry, fields: &Fields) -> bool {
+        let directives = Directives::of(fields);
+        let verdict = check(self.request, stale.status(), fields, &directives, time::wall(), true);
+        matches!(verdict, Ok(()) | Err(Unstorable::NoLifetime))
+            && stale.varies_like(fields, self.request.is_proxied)
+            && CacheTag::are_bounded(fields)
     }
 
     /// Returns whether the response may be stored, by its head.
@@ -131,6 +149,11 @@ impl Fill {
 }
 
 impl ReplyRecorder for Fill {
+    fn start(&self) {
+        let now = time::now();
+        self.state.lock().started.get_or_insert(now);
+    }
+
     fn begin(&self, head: &ReplyHead) -> Recording {
         if head.origin != Origin::Script || head.status >= 500 {
             let can_be_replaced = {
@@ -165,7 +188,8 @@ impl ReplyRecorder for Fill {
         let at = self.received_at();
         let RecordedReply { status, reason, fields, body } = reply;
         let response = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
-        let entry = Arc::new(StoredEntry::new(request, response, &self.cache.settings.entries));
+        let entry = StoredEntry::new(request, response, &self.cache.settings.entries);
+        let entry = Arc::new(if self.request.is_proxied { entry.for_proxy(request) } else { entry });
         if !entry.is_useful() {
             self.cache.end(&lead, &Release::Gate, true, at.now);
             return;
@@ -188,5 +212,63 @@ impl ReplyRecorder for Fill {
 impl Drop for Fill {
     fn drop(&mut self) {
         self.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::key::{CacheKey, UrlParts};
+    use super::super::partition::{Consulted, Query};
+    use super::super::patterns::NamePatterns;
+    use super::super::response_cache::CacheSettings;
+    use super::super::{EntryOptions, FreshnessPolicy};
+    use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
+
+    fn head() -> Head {
+        match parse(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", HeadLimits::main_port()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn cache() -> Arc<ResponseCache> {
+        ResponseCache::new(CacheSettings {
+            bytes: 1 << 20,
+            object_bytes_max: 1 << 16,
+            entries: EntryOptions {
+                freshness: FreshnessPolicy::default(),
+                codings: Vec::new(),
+                is_compressible: |_| false,
+            },
+            bypass_cookies: NamePatterns::default(),
+            ignored_parameters: NamePatterns::default(),
+            followers_max: 1,
+        })
+    }
+
+    fn ask(cache: &ResponseCache) -> Consulted {
+        let key = CacheKey::new(UrlParts::parse(b"http://h/", None).unwrap(), &NamePatterns::default());
+        let head = head();
+        let query =
+            Query { key: &key, head: &head, is_authorized: false, is_collapsible: true, may_follow: true };
+        cache.consult(query, time::now(), || panic!("nothing is received")).0
+    }
+
+    #[test]
+    fn the_age_counts_from_the_beginning_of_the_script() {
+        let cache = cache();
+        let Consulted::Lead(lead) = ask(&cache) else { panic!("it is empty") };
+        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default());
+        fill.state.lock().started = time::now().checked_sub(Duration::from_secs(30));
+        // The script was looked up anew.
+        fill.start();
+        let mut fields = Fields::new();
+        fields.push(b"Cache-Control", b"max-age=3600").unwrap();
+        fill.complete(&head(), RecordedReply { status: 200, reason: None, fields, body: Vec::new() });
+        let Consulted::Fresh(entry) = ask(&cache) else { panic!("it is stored") };
+        assert!((30..1000).contains(&entry.age_seconds(time::now())));
     }
 }

@@ -19,7 +19,7 @@ use crate::http::token::list;
 /// The operator's settings about time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreshnessPolicy {
-    /// How long a response is fresh that does not say so.
+    /// How long a response that states no time is fresh from its arrival on.
     pub default_ttl: Duration,
     /// How long beyond its freshness a response may answer instead of a refusal or an error.
     pub stale: Duration,
@@ -32,7 +32,7 @@ pub struct ReceivedAt {
     pub now: Instant,
     /// The date.
     pub wall: SystemTime,
-    /// The time since its request began.
+    /// The time since its script began.
     pub delay: Duration,
 }
 
@@ -44,7 +44,6 @@ pub struct Freshness {
     lifetime: Duration,
     while_revalidate: Duration,
     if_error: Duration,
-    under_overload: Duration,
     /// Whether each use needs a validation, however fresh it is.
     is_always_validated: bool,
 }
@@ -71,7 +70,8 @@ impl Freshness {
         is_heuristic: bool,
     ) -> Self {
         let lifetime = stated_lifetime(fields, directives, at.wall).unwrap_or(if is_heuristic {
-            policy.default_ttl
+            // The operator's time counts from now, however long the script took.
+            policy.default_ttl + at.delay
         } else {
             Duration::ZERO
         });
@@ -84,8 +84,6 @@ impl Freshness {
             lifetime,
             while_revalidate: unless_forbidden(directives.stale_while_revalidate.unwrap_or_default()),
             if_error: unless_forbidden(if_error),
-            // RFC 5861, section 4: an overload refusal is an error that the client would see.
-            under_overload: unless_forbidden(if_error),
             is_always_validated: directives.no_cache,
         }
     }
@@ -113,20 +111,14 @@ impl Freshness {
         }
     }
 
-    /// Returns whether it may answer a request whose script has failed.
+    /// Returns whether it may answer in place of an error: of a script, or of an overload refusal (RFC 5861, section 4).
     pub fn answers_error(&self, now: Instant) -> bool {
         !self.is_always_validated && self.staleness(now).is_none_or(|staleness| staleness < self.if_error)
     }
 
-    /// Returns whether it may answer a request that would be refused for overload.
-    pub fn answers_overload(&self, now: Instant) -> bool {
-        !self.is_always_validated
-            && self.staleness(now).is_none_or(|staleness| staleness < self.under_overload)
-    }
-
     /// Returns whether it can ever be used: without a validator, only if there is a time during which it answers.
     pub fn is_useful(&self, has_validator: bool) -> bool {
-        let usable = self.lifetime + self.while_revalidate + self.if_error.max(self.under_overload);
+        let usable = self.lifetime + self.while_revalidate + self.if_error;
         has_validator || (!self.is_always_validated && usable > self.initial_age)
     }
 
@@ -270,7 +262,6 @@ mod tests {
                 (usability, for_errors),
                 "{age}"
             );
-            assert_eq!(freshness.answers_overload(now), for_errors, "{age}");
         }
         assert_eq!(freshness.ttl_seconds(now + seconds(12)), -2);
     }
@@ -281,13 +272,21 @@ mod tests {
         let (freshness, now) = fresh(&[], policy);
         assert!(freshness.usability(now) == Usability::Fresh && freshness.is_useful(false));
         let stale = now + seconds(30);
-        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_overload(stale));
-        assert!(!freshness.answers_overload(now + seconds(61)));
+        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_error(stale));
+        assert!(!freshness.answers_error(now + seconds(61)));
         for forbidding in ["must-revalidate", "proxy-revalidate", "s-maxage=1"] {
             let (freshness, now) = fresh(&[("Cache-Control", forbidding)], policy);
-            assert!(!freshness.answers_overload(now + seconds(2)), "{forbidding}");
             assert!(!freshness.answers_error(now + seconds(2)), "{forbidding}");
         }
+    }
+
+    #[test]
+    fn the_operators_time_counts_from_the_arrival() {
+        let policy = FreshnessPolicy { default_ttl: seconds(1), ..FreshnessPolicy::default() };
+        let at = ReceivedAt { delay: seconds(5), ..at() };
+        let freshness = Freshness::of(&Fields::new(), &Directives::default(), policy, at, true);
+        assert!(freshness.usability(at.now) == Usability::Fresh && freshness.is_useful(false));
+        assert_eq!(freshness.usability(at.now + seconds(1)), Usability::Stale);
     }
 
     #[test]
@@ -296,7 +295,7 @@ mod tests {
         let (freshness, now) =
             fresh(&lines, FreshnessPolicy { stale: seconds(60), ..FreshnessPolicy::default() });
         assert_eq!(freshness.usability(now), Usability::Stale);
-        assert!(!freshness.answers_error(now) && !freshness.answers_overload(now));
+        assert!(!freshness.answers_error(now));
         assert!(freshness.is_useful(true) && !freshness.is_useful(false));
     }
 }

@@ -126,21 +126,23 @@ pub fn is_unkeyed(name: &[u8]) -> bool {
     NAMES.iter().any(|unkeyed| name.eq_ignore_ascii_case(unkeyed))
 }
 
+/// Request fields that override the host, scheme or address of the connection.
+pub(super) const FORWARDED_FIELDS: [&[u8]; 9] = [
+    b"forwarded",
+    b"x-forwarded-host",
+    b"x-forwarded-port",
+    b"x-forwarded-proto",
+    b"x-forwarded-scheme",
+    b"x-forwarded-server",
+    b"x-forwarded-ssl",
+    b"x-host",
+    b"front-end-https",
+];
+
 /// Returns whether a request field overrides the host, scheme or address of the connection. If its sender is not a
 /// trusted proxy, it must not influence a response that other clients receive.
 pub fn is_forged_by_clients(name: &[u8]) -> bool {
-    const NAMES: [&[u8]; 9] = [
-        b"forwarded",
-        b"x-forwarded-host",
-        b"x-forwarded-port",
-        b"x-forwarded-proto",
-        b"x-forwarded-scheme",
-        b"x-forwarded-server",
-        b"x-forwarded-ssl",
-        b"x-host",
-        b"front-end-https",
-    ];
-    NAMES.iter().any(|forged| name.eq_ignore_ascii_case(forged))
+    FORWARDED_FIELDS.iter().any(|forged| name.eq_ignore_ascii_case(forged))
 }
 
 /// Returns whether a request has a cookie whose name matches.

@@ -17,11 +17,11 @@
 //! | `patterns`, `key` | a URL | the key of its responses |
 //! | `tag` | `Cache-Tag`, `Surrogate-Key` | tags |
 //! | `entry` | a complete response | what answers requests |
-//! | `partition` | requests, responses, purges | who is answered, who runs, who waits |
-//! | `passes`, `purges` | | what a partition remembers for a while |
+//! | `partition` | requests, responses, purges | which requests are answered, run or wait |
+//! | `passes`, `purges` | | the recent past of a partition |
 //! | `response_cache` | | all partitions, behind their locks |
 //! | `fill` | the reply of a script | a stored response, and released followers |
-//! | `outcome` | | what the cache did, as the books call it |
+//! | `outcome` | | the outcome of a request, as spelled in the access log and the metrics |
 
 mod directives;
 mod entry;

@@ -111,7 +111,7 @@ pub enum Consulted {
     Lead(Lead),
     /// Wait until the flight that it follows has ended.
     Follow(Following),
-    /// It could only follow, but too many requests do. There may be a stale response.
+    /// There is no room for another follower. There may be a stale response.
     Full(Option<Arc<StoredEntry>>),
     /// Run its script. There may be a stale response.
     Pass(Option<Arc<StoredEntry>>),
@@ -122,6 +122,7 @@ pub enum Consulted {
 #[must_use = "drop it outside of the lock"]
 pub struct Removed {
     resources: Vec<Arc<VariantSet>>,
+    index: HashMap<CacheTag, HashSet<CacheKey>>,
     /// The number of responses that were removed because others needed the memory.
     pub for_room: u64,
     /// The number of responses that were removed because their URL has too many variants.
@@ -187,7 +188,7 @@ impl<F> Partition<F> {
         Consulted::Follow(Following { flight, number: self.last_number, stale })
     }
 
-    /// Adds a request that was told to follow.
+    /// Adds a follower to its flight.
     pub fn follow(&mut self, following: &Following, follower: F) {
         if let Some(flight) = self.flights.get_mut(&following.flight) {
             flight.followers.push((following.number, follower));
@@ -217,7 +218,7 @@ impl<F> Partition<F> {
     /// of the flight concerns it.
     pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> bool {
         let key = &lead.flight.key;
-        if self.purges.concern(lead.purges, key, entry.tags()) {
+        if self.is_purged(lead, entry) {
             return false;
         }
         let weight = VariantSet::weight_of(key, std::slice::from_ref(entry));
@@ -245,6 +246,11 @@ impl<F> Partition<F> {
         }
         removed.resources.extend(old);
         true
+    }
+
+    /// Returns whether a purge since the beginning of the flight concerns a response to its URL.
+    pub fn is_purged(&self, lead: &Lead, entry: &StoredEntry) -> bool {
+        self.purges.concern(lead.purges, &lead.flight.key, entry.tags())
     }
 
     /// Ends a flight. Returns its followers. With `is_passed`, the next requests for its key run side by side, and the
@@ -279,7 +285,7 @@ impl<F> Partition<F> {
     fn remove_all(&mut self, removed: &mut Removed) -> u64 {
         let count = std::mem::take(&mut self.entries);
         removed.resources.extend(self.resources.drain().map(|(_, resource)| resource));
-        self.index = HashMap::new();
+        removed.index = std::mem::take(&mut self.index);
         self.passes = Passes::default();
         count
     }

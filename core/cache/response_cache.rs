@@ -1,13 +1,14 @@
 //! The response cache as its threads share it: partitions, each behind its lock.
 //!
 //! A lock is held for a lookup or an insertion in tables; responses are made before and freed after it. The cache counts
-//! what only it sees; requests are counted by the shells.
+//! removals and refreshes; the shells count requests.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Instant;
 
 use super::entry::{EntryOptions, StoredEntry};
+use super::freshness::Usability;
 use super::key::CacheKey;
 use super::outcome::EvictionReason;
 use super::partition::{Consulted, Following, Lead, Partition, Query, Removed};
@@ -147,13 +148,13 @@ impl ResponseCache {
         }
     }
 
-    /// Removes a request from the followers. Returns false if it was released meanwhile.
-    pub fn leave(&self, following: &Following) -> bool {
-        self.part(following.key()).lock().leave(following).is_some()
+    /// Removes a request from the followers, unless it was released meanwhile.
+    pub fn leave(&self, following: &Following) {
+        drop(self.part(following.key()).lock().leave(following));
     }
 
     /// Stores a response and ends its flight. Returns whether it was stored; if a purge has prevented that, the
-    /// followers begin anew.
+    /// followers begin anew. If it is stale already, they run on their own.
     pub fn store(&self, lead: &Lead, entry: &Arc<StoredEntry>, now: Instant) -> bool {
         let mut removed = Removed::default();
         let (is_stored, followers) = {
@@ -162,7 +163,12 @@ impl ResponseCache {
             (is_stored, part.end(lead, false, now, &mut removed))
         };
         self.count(&removed);
-        let release = if is_stored { Release::Entry(Arc::clone(entry)) } else { Release::Retry };
+        // RFC 9111, section 5.2.2.4: no other request is answered with `no-cache` without a validation of its own.
+        let release = match entry.freshness().usability(now) {
+            _ if !is_stored => Release::Retry,
+            Usability::Stale => Release::Gate,
+            Usability::Fresh | Usability::WhileRevalidating => Release::Entry(Arc::clone(entry)),
+        };
         wake(&followers, &release);
         is_stored
     }
@@ -170,8 +176,13 @@ impl ResponseCache {
     /// Ends a flight whose response is not stored. With `is_passed`, further requests for its key run side by side.
     pub fn end(&self, lead: &Lead, release: &Release, is_passed: bool, now: Instant) {
         let mut removed = Removed::default();
-        let followers = self.part(lead.key()).lock().end(lead, is_passed, now, &mut removed);
-        wake(&followers, release);
+        let (followers, is_purged) = {
+            let mut part = self.part(lead.key()).lock();
+            let is_purged = matches!(release, Release::Stale(entry) if part.is_purged(lead, entry));
+            (part.end(lead, is_passed, now, &mut removed), is_purged)
+        };
+        // Requests that came after the purge may be among the followers.
+        wake(&followers, if is_purged { &Release::Gate } else { release });
     }
 
     /// Removes the responses that have one of these tags; returns how many there were.

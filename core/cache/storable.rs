@@ -13,6 +13,8 @@ use crate::http::Fields;
 pub struct RequestTraits {
     /// Whether it has `Authorization`.
     pub has_authorization: bool,
+    /// Whether a trusted proxy has sent it.
+    pub is_proxied: bool,
 }
 
 /// Why a response is not stored.
@@ -155,7 +157,7 @@ mod tests {
 
     #[test]
     fn an_authorized_response_needs_permission() {
-        let request = RequestTraits { has_authorization: true };
+        let request = RequestTraits { has_authorization: true, ..RequestTraits::default() };
         for (cache_control, expected) in [
             ("max-age=60", Err(Unstorable::Authorized)),
             ("max-age=60, public", Ok(())),

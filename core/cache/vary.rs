@@ -4,6 +4,7 @@
 //! several lines of a list, and, for fields of preferences, case and order. Names and values are bounded, so that a
 //! response cannot make each lookup expensive.
 
+use super::key::FORWARDED_FIELDS;
 use crate::http::token::{is_token, list};
 use crate::http::{Fields, Head};
 use crate::limits::CACHE_VARY_NAMES_MAX;
@@ -29,6 +30,19 @@ impl VaryNames {
         (names.len() <= CACHE_VARY_NAMES_MAX).then(|| Self(names.into_boxed_slice()))
     }
 
+    /// Returns these names, `Host`, and the fields in which a proxy describes the requests that it passes on.
+    ///
+    /// The key contains what the server reads in those fields. An application may read `Host` instead, or another member
+    /// of a list that the client has begun. `Forwarded` is not among them, because it differs between clients.
+    pub fn with_proxy_fields(&self) -> Self {
+        let forwarded = FORWARDED_FIELDS.into_iter().filter(|name| *name != b"forwarded");
+        let added = forwarded.chain([&b"host"[..]]).map(Box::from);
+        let mut names: Vec<_> = self.0.iter().cloned().chain(added).collect();
+        names.sort_unstable();
+        names.dedup();
+        Self(names.into_boxed_slice())
+    }
+
     /// Returns whether the response is the same for all requests.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -40,7 +54,11 @@ impl VaryNames {
         for name in &self.0 {
             let start = values.len();
             let mut is_there = false;
-            for (_, value) in head.headers().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name)) {
+            // The authority of the target takes the place of `Host`.
+            let host = if **name == *b"host" { head.host() } else { None };
+            let is_line = |candidate: &[u8]| host.is_none() && candidate.eq_ignore_ascii_case(name);
+            let lines = head.headers().filter(|(candidate, _)| is_line(candidate)).map(|(_, value)| value);
+            for value in lines.chain(host) {
                 is_there = true;
                 for member in list(value) {
                     if values.len() > start {
@@ -48,6 +66,9 @@ impl VaryNames {
                     }
                     values.extend_from_slice(member);
                 }
+            }
+            if is_of_the_origin(name) {
+                values[start..].make_ascii_lowercase();
             }
             if is_there && is_preference(name) {
                 let normal = normal_preference(&values[start..]);
@@ -69,6 +90,11 @@ impl VaryNames {
 /// Returns whether a field lists preferences, whose members have no case and, at equal weights, no order.
 fn is_preference(name: &[u8]) -> bool {
     matches!(name, b"accept" | b"accept-charset" | b"accept-encoding" | b"accept-language")
+}
+
+/// Returns whether the values of a field are hosts or schemes, which have no case.
+fn is_of_the_origin(name: &[u8]) -> bool {
+    matches!(name, b"host" | b"x-forwarded-host" | b"x-forwarded-proto")
 }
 
 /// Lower-cases the members, removes white space, and sorts them.
@@ -154,6 +180,30 @@ mod tests {
             &["Accept-Language: en;q=0.5, de"]
         ));
         assert!(!agree("Accept", &["Accept: a/b;c=\"D\""], &["Accept: a/b;c=\"d\""]));
+    }
+
+    #[test]
+    fn proxied_requests_agree_if_an_application_reads_the_same_origin() {
+        let vary = names("Foo").unwrap().with_proxy_fields();
+        let values = |lines: &[&str]| vary.values_in(&head(lines));
+        let usual = values(&["X-Forwarded-Host: example.org", "X-Forwarded-For: 192.0.2.1"]);
+        assert_eq!(usual, values(&["X-Forwarded-Host: EXAMPLE.org", "X-Forwarded-For: 192.0.2.2"]));
+        for other in [
+            &[][..],
+            &["X-Forwarded-Host: evil, example.org"],
+            &["X-Forwarded-Host: example.org", "X-Forwarded-Ssl: on"],
+            &["X-Forwarded-Host: example.org", "Foo: 1"],
+        ] {
+            assert_ne!(usual, values(other), "{other:?}");
+        }
+        let host = |host: &str| {
+            let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let Ok(Parsed::Complete { head, .. }) = parse(text.as_bytes(), HeadLimits::main_port()) else {
+                panic!("{host}")
+            };
+            vary.values_in(&head)
+        };
+        assert!(host("h") == host("H") && host("h") != host("evil"));
     }
 
     #[test]

@@ -207,8 +207,9 @@ impl Asset {
     /// Returns the part of the cache's capacity that it accounts for, in bytes: its maximum size.
     pub fn weight(&self) -> u64 {
         let variants = std::iter::once(&self.plain).chain(&self.neighbours).map(Variant::weight);
-        let reserve = if self.copies.is_some() { self.plain.length } else { 0 };
-        variants.sum::<u64>() + reserve
+        let reserve =
+            |copies: &Copies| self.plain.length + copies.codings.len() as u64 * self.plain.overhead();
+        variants.sum::<u64>() + self.copies.as_ref().map_or(0, reserve)
     }
 
     /// Returns the number of descriptors it keeps.
@@ -245,13 +246,16 @@ impl Variant {
     }
 
     fn weight(&self) -> u64 {
-        // The fields are stored twice; the rest is the size of the structures.
-        let overhead = 2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>();
         let content = match &self.content {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => 0,
         };
-        content + overhead as u64
+        content + self.overhead()
+    }
+
+    /// Returns the memory of the fields, which are stored twice, and of the structures.
+    fn overhead(&self) -> u64 {
+        (2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>()) as u64
     }
 }
 
@@ -481,5 +485,7 @@ mod tests {
         let kept: Vec<_> = asset.coded().map(|variant| (variant.coding, variant.length)).collect();
         assert_eq!(kept, [(Some(Coding::Brotli), 6000), (Some(Coding::Zstd), 4000)]);
         assert_eq!(asset.weight(), weight);
+        let held: u64 = std::iter::once(&asset.plain).chain(asset.coded()).map(Variant::weight).sum();
+        assert!(held <= weight, "{held} {weight}");
     }
 }

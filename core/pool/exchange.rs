@@ -279,7 +279,7 @@ impl Exchange {
         self.stop_reading(self.state.abandon())
     }
 
-    /// Gives it no client: a worker runs it, and nobody reads its reply. Called before it is offered.
+    /// Gives it no client: a worker runs it, and its reply is dropped. Called before it is offered.
     pub fn begin_without_client(&self) {
         let found = self.stop_reading(self.state.abandon());
         debug_assert!(found == ExchangeStage::Queued, "without a client after its offer: {found:?}");

@@ -44,9 +44,12 @@ pub struct RecordedReply {
     pub body: Vec<u8>,
 }
 
-/// Records the reply of one exchange. All calls come from the worker; each ends with [`complete`](Self::complete) or
+/// Records the reply of one exchange. The worker makes all calls; the last one is [`complete`](Self::complete) or
 /// [`give_up`](Self::give_up) unless the worker is lost.
 pub trait ReplyRecorder: Send + Sync + std::fmt::Debug {
+    /// Notes that the worker begins to run the script. A script that is looked up anew begins twice.
+    fn start(&self);
+
     /// Takes the head, before anything was sent.
     fn begin(&self, head: &ReplyHead) -> Recording;
 

@@ -93,7 +93,8 @@ impl RequestMeta {
 
     /// Answers a request that waits for a worker, because no worker is left.
     pub(in crate::serve) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
-        self.take_unclaimed(pool).map(|_| self.shed(ShedReason::PoolUnavailable))
+        let is_waiting = self.stop_following() || self.take_unclaimed(pool).is_some();
+        is_waiting.then(|| self.shed(ShedReason::PoolUnavailable))
     }
 
     /// Answers a request whose wait for a worker is over.
@@ -141,7 +142,7 @@ impl RequestMeta {
         shared.metrics.answered(status, body_bytes, duration);
         if let Some(used) = &self.cache {
             shared.metrics.cache_requests.incr(used.outcome);
-            if let Some(reason) = used.stale_reason() {
+            if let Some(reason) = used.stale_reason {
                 shared.metrics.cache_stale.incr(reason);
             }
         }

@@ -12,7 +12,7 @@ use super::cache_status::Forwarded;
 /// One request's use of the cache.
 #[derive(Debug)]
 pub(in crate::serve) struct CacheUse {
-    /// The outcome, as the books call it.
+    /// The outcome, for the access log and the metrics.
     pub(in crate::serve) outcome: CacheOutcome,
     /// Why a stale response answers it, if one does.
     pub(super) stale_reason: Option<StaleReason>,
@@ -70,10 +70,5 @@ impl CacheUse {
         if let Some(fill) = &self.fill {
             fill.abandon();
         }
-    }
-
-    /// Returns why a stale response has answered it, if one has.
-    pub(super) fn stale_reason(&self) -> Option<StaleReason> {
-        self.stale_reason
     }
 }

@@ -34,7 +34,7 @@ impl RequestMeta {
         has_body: bool,
     ) -> Option<Decision> {
         let until = self.cache.take().and_then(|used| used.follows.as_ref().and_then(|wait| wait.until));
-        let (key, is_authorized, is_collapsible) = match self.lookup(io, cache, has_body) {
+        let (key, request, is_collapsible) = match self.lookup(io, cache, has_body) {
             Ok(lookup) => lookup,
             Err(forwarded) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Bypass, forwarded));
@@ -42,10 +42,10 @@ impl RequestMeta {
             }
         };
         let head = self.head()?;
+        let is_authorized = request.has_authorization;
         let query = Query { key: &key, head, is_authorized, is_collapsible, may_follow: false };
         let (notify, stream) = (io.pool.notify(), self.key);
         let (consulted, place) = cache.consult(query, io.now, || Follower::new(notify, stream));
-        let request = RequestTraits { has_authorization: is_authorized };
         match consulted {
             Consulted::Fresh(entry) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Hit, Forwarded::No));
@@ -82,7 +82,7 @@ impl RequestMeta {
         }
     }
 
-    /// Returns the key of the request, whether it has `Authorization`, and whether its response may be stored.
+    /// Returns the key of the request, its traits, and whether its response may be stored.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl RequestMeta {
         io: &Io,
         cache: &ResponseCache,
         has_body: bool,
-    ) -> Result<(CacheKey, bool, bool), Forwarded> {
+    ) -> Result<(CacheKey, RequestTraits, bool), Forwarded> {
         let head = self.head().ok_or(Forwarded::Bypass)?;
         let method = head.method_kind();
         if !matches!(method, MethodKind::Get | MethodKind::Head) {
@@ -115,7 +115,8 @@ impl RequestMeta {
         }
         let url = self.url().ok_or(Forwarded::Bypass)?;
         let key = CacheKey::new(url, &cache.settings.ignored_parameters);
-        Ok((key, is_authorized, method == MethodKind::Get && !is_forged))
+        let traits = RequestTraits { has_authorization: is_authorized, is_proxied: trusts_proxy };
+        Ok((key, traits, method == MethodKind::Get && !is_forged))
     }
 
     /// Returns the URL of the request, as its client named it.
@@ -138,7 +139,7 @@ impl RequestMeta {
     fn lead(&mut self, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
         let mut used = CacheUse::new(CacheOutcome::Miss, Forwarded::of(stale.as_ref()));
-        used.fill = Some(Fill::new(Arc::clone(cache), lead, request, self.started));
+        used.fill = Some(Fill::new(Arc::clone(cache), lead, request));
         used.stale = stale;
         self.cache = Some(used);
     }
@@ -154,7 +155,7 @@ impl RequestMeta {
     /// Starts a request without a client that receives a new response.
     fn refresh(&mut self, io: &mut Io, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
-        let fill = Fill::new(Arc::clone(cache), lead, request, io.now);
+        let fill = Fill::new(Arc::clone(cache), lead, request);
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };
@@ -223,12 +224,12 @@ impl RequestMeta {
     pub(super) fn stale_instead(&mut self, io: &mut Io, reason: ShedReason) -> Option<Decision> {
         let used = self.cache.as_ref()?;
         let entry = Arc::clone(used.stale.as_ref()?);
-        let (is_allowed, why) = match reason {
+        let why = match reason {
             ShedReason::ShuttingDown => return None,
-            ShedReason::PoolUnavailable => (entry.freshness().answers_error(io.now), StaleReason::Error),
-            _ => (entry.freshness().answers_overload(io.now), StaleReason::Overload),
+            ShedReason::PoolUnavailable => StaleReason::Error,
+            _ => StaleReason::Overload,
         };
-        if !is_allowed {
+        if !entry.freshness().answers_error(io.now) {
             return None;
         }
         used.abandon_fill();

@@ -115,10 +115,30 @@ fn followers_of_a_private_response_run_on_their_own() {
         texts.sort();
         assert_eq!(texts, ["run 1", "run 2", "run 3", "run 4"]);
         // The next ones do not wait for each other.
-        let mut next: Vec<Client> =
-            (0..2).map(|_| ask(svc, "/page.php?hold&go=2&h[]=Cache-Control:private")).collect();
-        drop(next.drain(..));
+        std::fs::remove_file(svc.root().join("go")).unwrap();
+        let mut next: Vec<Client> = (0..2).map(|_| ask(svc, page)).collect();
+        eventually("both run", || runs(svc) == 6);
+        go(svc, "");
+        next.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     });
+}
+
+#[test]
+fn followers_of_a_response_that_needs_validation_run_on_their_own() {
+    let svc = cached(&[("PHP_WORKERS", "4")]);
+    for (index, cache_control) in ["no-cache", "max-age=0"].iter().enumerate() {
+        let page = format!("/page.php?hold&go={index}&h[]=Cache-Control:{cache_control}&h[]=ETag:a");
+        let first = 3 * index + 1;
+        let mut leader = ask(&svc, &page);
+        eventually("it runs", || runs(&svc) == first);
+        let mut others: Vec<Client> = (0..2).map(|_| ask(&svc, &page)).collect();
+        received(&svc, first + 2);
+        go(&svc, &index.to_string());
+        assert_eq!(leader.response().text(), format!("run {first}"), "{cache_control}");
+        let mut texts: Vec<String> = others.iter_mut().map(|client| client.response().text()).collect();
+        texts.sort();
+        assert_eq!(texts, [first + 1, first + 2].map(|run| format!("run {run}")), "{cache_control}");
+    }
 }
 
 #[test]
@@ -336,6 +356,24 @@ fn a_purge_keeps_what_is_under_way_from_being_stored() {
     let response = leader.response();
     assert_eq!((response.text().as_str(), status_of(&response)), ("run 1", "svc; fwd=miss"));
     assert_eq!(svc.get(&page).text(), "run 2");
+}
+
+#[test]
+fn a_purged_response_does_not_answer_for_a_failure() {
+    let svc = cached(&[("RESPONSE_CACHE_STALE_SECONDS", "600")]);
+    let page = "/page.php?hold&h[]=Cache-Control:max-age=0&h[]=Cache-Tag:a";
+    go(&svc, "");
+    assert_eq!(svc.get(page).text(), "run 1");
+    std::fs::remove_file(svc.root().join("go")).unwrap();
+    std::fs::write(svc.root().join("fail"), "").unwrap();
+    let mut leader = ask(&svc, page);
+    eventually("it runs", || runs(&svc) == 2);
+    assert_eq!(svc.get("/purge.php?what=tags&names[]=a").text(), "1");
+    let mut follower = ask(&svc, page);
+    received(&svc, 4);
+    go(&svc, "");
+    assert_eq!(leader.response().text(), "run 1", "it came before the purge");
+    assert_eq!(follower.response().status, 503);
 }
 
 #[test]

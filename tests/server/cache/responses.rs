@@ -29,6 +29,8 @@ const PAGE: (&str, &str) = (
         if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? null) === $tag) {
             http_response_code(304);
             header('X-Validated: ' . $run);
+            $field = @file_get_contents(__DIR__ . '/confirmation');
+            if ($field !== false) header($field, false);
             return;
         }
     }
@@ -186,6 +188,22 @@ fn a_trusted_proxy_names_the_host_in_the_key() {
 }
 
 #[test]
+fn a_client_of_a_trusted_proxy_stores_nothing_for_another_host() {
+    let svc = cached(&[("TRUSTED_PROXIES", "127.0.0.1")]);
+    let page = url("a", &[MINUTE]);
+    let ask = |host: &str, fields: &str| {
+        svc.client().request(&format!("GET {page} HTTP/1.1\r\nHost: {host}{fields}")).text()
+    };
+    // The proxy passes on a field that its client has sent.
+    for fields in ["\r\nX-Forwarded-Host: site", "\r\nX-Forwarded-Host: site\r\nX-Forwarded-Ssl: on"] {
+        let poison = ask("evil", fields);
+        assert_eq!(ask("evil", fields), poison, "{fields}");
+        let usual = ask("site", "");
+        assert!(usual != poison && ask("site", "") == usual, "{fields}");
+    }
+}
+
+#[test]
 fn authorized_responses_need_permission() {
     let svc = cached(&[]);
     for (cache_control, is_shared) in [(MINUTE, false), ("Cache-Control: public, max-age=60", true)] {
@@ -267,6 +285,29 @@ fn a_script_confirms_a_stale_response() {
         let part = get(svc, &page, "Range: bytes=0-2\r\n");
         assert_eq!((part.status, part.text().as_str()), (206, "run"));
         svc.assert_metric("svc_response_cache_requests_total{result=\"revalidated\"}", 3.0);
+    });
+}
+
+#[test]
+fn a_confirmation_that_is_for_one_client_is_not_stored() {
+    in_both_modes(|svc| {
+        for (index, field) in
+            ["Set-Cookie: a=b", "Cache-Control: private", "Vary: X-Color"].iter().enumerate()
+        {
+            let page = url(&format!("{index}&etag=\"x\""), &["Cache-Control: max-age=0"]);
+            let first = svc.get(&page);
+            assert!(status_of(&first).ends_with("stored"), "{field}");
+            touch(svc, "confirmation", field);
+            let second = svc.get(&page);
+            assert_eq!((second.status, second.text()), (200, first.text()), "{field}");
+            assert_eq!(status_of(&second), "svc; fwd=stale; fwd-status=304", "{field}");
+            assert_eq!(second.field("set-cookie").is_some(), index == 0, "the client gets it");
+            std::fs::remove_file(svc.root().join("confirmation")).unwrap();
+            let third = svc.get(&page);
+            assert_ne!(third.text(), first.text(), "{field}");
+            assert_eq!((third.field("set-cookie"), status_of(&third)), (None, "svc; fwd=miss"), "{field}");
+        }
+        svc.assert_metric("svc_response_cache_entries", 0.0);
     });
 }
 
