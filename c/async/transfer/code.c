@@ -205,24 +205,32 @@ static zend_op_array *unpack_function(shim_unpacker *unpacker)
     return code;
 }
 
-static bool unpack_variable(shim_unpacker *unpacker, HashTable *variables, uint64_t kind)
+static void set_variable(HashTable *variables, zend_string *name, zval *value)
 {
-    zval value, *variable;
-    zend_string *name = unpack_string(unpacker);
-    ZVAL_UNDEF(&value);
-    if (name == NULL || (kind == CAPTURED_VALUE && !shim_unpack_value(unpacker, &value))) {
-        return false;
-    }
     /* OPcache may have removed the variable here. */
-    variable = variables != NULL ? zend_hash_find(variables, name) : NULL;
+    zval *variable = variables != NULL ? zend_hash_find(variables, name) : NULL;
     if (variable != NULL) {
         zval_ptr_dtor(variable);
-        ZVAL_COPY_VALUE(variable, &value);
+        ZVAL_COPY_VALUE(variable, value);
     } else {
-        zval_ptr_dtor(&value);
+        zval_ptr_dtor(value);
+    }
+}
+
+static bool unpack_variable(shim_unpacker *unpacker, HashTable *variables, uint64_t kind)
+{
+    zval value;
+    zend_string *name = unpack_string(unpacker);
+    if (name == NULL) {
+        return false;
+    }
+    ZVAL_UNDEF(&value);
+    const bool is_unpacked = kind != CAPTURED_VALUE || shim_unpack_value(unpacker, &value);
+    if (is_unpacked) {
+        set_variable(variables, name, &value);
     }
     zend_string_release(name);
-    return true;
+    return is_unpacked;
 }
 
 static bool unpack_captured(shim_unpacker *unpacker, zval *closure)
