@@ -7,6 +7,7 @@
  *
  * Files are kept, because a function that is made anew for each task would begin with a cold run-time cache. */
 #include "async/transfer/transfer.h"
+#include "php/engine/engine.h"
 #include "php/opcache/opcache.h"
 
 #include <zend_compile.h>
@@ -165,7 +166,7 @@ static error_state suppress_errors(void)
         .message = PG(last_error_message),
         .file = PG(last_error_file),
     };
-    EG(error_reporting) = 0;
+    EG(error_reporting) = SHIM_REPORTS_NOTHING;
     ZVAL_UNDEF(&EG(user_error_handler));
     PG(last_error_message) = PG(last_error_file) = NULL;
     return before;

@@ -58,7 +58,7 @@ static zend_result open_script_or_note(zend_file_handle *file)
         return open_script(file);
     }
     const int error_reporting = EG(error_reporting);
-    EG(error_reporting) = 0;
+    EG(error_reporting) = SHIM_REPORTS_NOTHING;
     zend_result result = open_script(file);
     EG(error_reporting) = error_reporting;
     if (result == SUCCESS) {
