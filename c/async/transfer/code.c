@@ -140,8 +140,8 @@ static bool unpack_class(shim_unpacker *unpacker, zend_class_entry **class)
     return !is_missing;
 }
 
-/* Makes a closure of a function that is none in the source. It would share the function's static variables; it gets its
- * own, which shim_code_release() frees. */
+/* Makes a first-class callable of a named function. It would share the static variables of the function; it gets a copy of
+ * them, which shim_code_release() frees. */
 static void make_fake(zval *closure, zend_function *function, zend_class_entry *called_scope)
 {
     zend_op_array *code = &function->op_array;

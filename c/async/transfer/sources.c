@@ -300,7 +300,7 @@ static void free_source(source *source)
     if (source->main == NULL || source->main->refcount != NULL) {
         free_functions(source);
     } else {
-        /* OPcache may have restarted by now: its memory must not be read. */
+        /* OPcache owns the functions and classes. */
         source->functions.pDestructor = source->classes.pDestructor = NULL;
         zend_hash_destroy(&source->functions);
         zend_hash_destroy(&source->classes);

@@ -116,7 +116,7 @@ php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 /* ---- Silenced errors (silence.c) ---- */
 
-/* The error_reporting while svc calls PHP for purposes of its own: nothing is reported but fatal errors. No script sets this
+/* The error_reporting while svc calls PHP on its own behalf: only fatal errors are reported. Scripts do not set this
  * value. */
 #define SHIM_REPORTS_NOTHING (1 << 30)
 /* Whether an error of this type, raised now, is silenced: by @ in one of the active functions, or by svc. An error_reporting
