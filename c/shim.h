@@ -1,7 +1,7 @@
 /* The contract between svc and the PHP interpreter.
  *
- * Promises: no Zend type crosses this interface. Every entry point that runs PHP catches PHP's bailouts itself; no
- * bailout leaves a callback: it returns, and only then does C act on its result.
+ * No Zend type crosses this interface. Every entry point that runs PHP catches PHP's bailouts itself; no bailout
+ * leaves a callback: it returns, and only then does C act on its result.
  *
  * Threads: shim_startup and shim_shutdown run on one thread, first and last. Every other thread calls shim_thread_start
  * before its requests and shim_thread_stop after them. shim_run, and all callbacks that it makes, stay on that thread.
@@ -76,10 +76,6 @@ typedef struct shim_head {
     const shim_view *lines;
     size_t count;
 } shim_head;
-
-/* The callbacks for a request. Filled by the host, valid for the life of the process. `request` is the host's pointer
- * that was passed to shim_run. None is NULL. In a forked child, which has no host, output is accepted and discarded,
- * nothing can be read, and predicates return false. */
 
 /* The stored responses that a script removes from the response cache. */
 typedef enum shim_purge {
@@ -439,6 +435,9 @@ typedef struct shim_task_callbacks {
     bool (*is_behind)(void *request, shim_task *task);
 } shim_task_callbacks;
 
+/* The callbacks. Filled by the host, valid for the life of the process; none is NULL. `request` is the host's pointer that
+ * was passed to shim_run. In a forked child, which has no host, output is accepted and discarded,
+ * nothing can be read, and predicates return false. */
 typedef struct shim_callbacks {
     /* The host's sizeof(shim_callbacks). */
     size_t size;

@@ -1,4 +1,4 @@
-//! The functions of c/process/signals.c for a build without the shim; its comments apply.
+//! The functions of c/php/process/signals.c for a build without the shim; its comments apply.
 
 use std::mem::MaybeUninit;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! Enums whose variants have names.
 
-/// Declares an enum of which each variant has a name. Its values are numbered from 0, in the order of declaration.
+/// Declares an enum whose variants have names. Its values are numbered from 0, in the order of declaration.
 macro_rules! named {
     ($(#[$doc:meta])* pub enum $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*

@@ -1,6 +1,6 @@
 /* Starting and stopping PHP: once per process, and once per thread.
  *
- * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
+ * Module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
  * that thread. */
 #include "compat.h"
 #include "main/main.h"

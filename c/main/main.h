@@ -1,4 +1,4 @@
-/* What the start of PHP installs. */
+/* Installation of the features when PHP starts. */
 #ifndef SVC_MAIN_H
 #define SVC_MAIN_H
 

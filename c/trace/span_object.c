@@ -255,9 +255,7 @@ void shim_span_class_register(void)
 
 /* ---- the current span of each fiber ---- */
 
-/* The current span of each fiber.
- *
- * A fiber that a script creates begins in the span in which it is started, and the spans that it enters afterwards are
+/* A fiber that a script creates begins in the span in which it is started, and the spans that it enters afterwards are
  * its own. A request begins without a span. */
 
 /* The slot in which the contexts of suspended fibers keep their span. */

@@ -8,7 +8,7 @@
 
 #include <zend_smart_str.h>
 
-/* ---- attributes.c ---- */
+/* ---- Attributes of spans (attributes.c) ---- */
 
 /* Attributes for one call of the host; their texts belong to the PHP values. */
 typedef struct shim_attributes {

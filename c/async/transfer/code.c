@@ -140,8 +140,8 @@ static bool unpack_class(shim_unpacker *unpacker, zend_class_entry **class)
     return !is_missing;
 }
 
-/* Makes a closure of a function that is none in the source. It would share the function's static variables; it gets its
- * own, which shim_code_release() frees. */
+/* Makes a first-class callable of a named function. It would share the static variables of the function; it gets a copy of
+ * them, which shim_code_release() frees. */
 static void make_fake(zval *closure, zend_function *function, zend_class_entry *called_scope)
 {
     zend_op_array *code = &function->op_array;
@@ -205,24 +205,32 @@ static zend_op_array *unpack_function(shim_unpacker *unpacker)
     return code;
 }
 
-static bool unpack_variable(shim_unpacker *unpacker, HashTable *variables, uint64_t kind)
+static void set_variable(HashTable *variables, zend_string *name, zval *value)
 {
-    zval value, *variable;
-    zend_string *name = unpack_string(unpacker);
-    ZVAL_UNDEF(&value);
-    if (name == NULL || (kind == CAPTURED_VALUE && !shim_unpack_value(unpacker, &value))) {
-        return false;
-    }
     /* OPcache may have removed the variable here. */
-    variable = variables != NULL ? zend_hash_find(variables, name) : NULL;
+    zval *variable = variables != NULL ? zend_hash_find(variables, name) : NULL;
     if (variable != NULL) {
         zval_ptr_dtor(variable);
-        ZVAL_COPY_VALUE(variable, &value);
+        ZVAL_COPY_VALUE(variable, value);
     } else {
-        zval_ptr_dtor(&value);
+        zval_ptr_dtor(value);
+    }
+}
+
+static bool unpack_variable(shim_unpacker *unpacker, HashTable *variables, uint64_t kind)
+{
+    zval value;
+    zend_string *name = unpack_string(unpacker);
+    if (name == NULL) {
+        return false;
+    }
+    ZVAL_UNDEF(&value);
+    const bool is_unpacked = kind != CAPTURED_VALUE || shim_unpack_value(unpacker, &value);
+    if (is_unpacked) {
+        set_variable(variables, name, &value);
     }
     zend_string_release(name);
-    return true;
+    return is_unpacked;
 }
 
 static bool unpack_captured(shim_unpacker *unpacker, zval *closure)

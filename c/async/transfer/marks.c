@@ -10,6 +10,7 @@
 #include <zend_compile.h>
 #include <zend_extensions.h>
 #include <zend_language_scanner.h>
+#include <zend_system_id.h>
 
 /* The file that is being compiled on this thread. */
 typedef struct position {
@@ -114,6 +115,9 @@ bool shim_marks_install(void)
     if (place < 0) {
         return false;
     }
+    /* OPcache's files on disk (opcache.file_cache) hold functions with their marks: ones that a PHP without marks, or with
+     * another slot, has written are not for this process. */
+    (void)zend_add_system_entropy("svc", "marks", &place, sizeof(place));
     zend_register_extension(&extension, NULL);
     next_compile_file = zend_compile_file;
     zend_compile_file = compile_marked;

@@ -7,6 +7,7 @@
  *
  * Files are kept, because a function that is made anew for each task would begin with a cold run-time cache. */
 #include "async/transfer/transfer.h"
+#include "php/engine/engine.h"
 #include "php/opcache/opcache.h"
 
 #include <zend_compile.h>
@@ -165,7 +166,7 @@ static error_state suppress_errors(void)
         .message = PG(last_error_message),
         .file = PG(last_error_file),
     };
-    EG(error_reporting) = 0;
+    EG(error_reporting) = SHIM_REPORTS_NOTHING;
     ZVAL_UNDEF(&EG(user_error_handler));
     PG(last_error_message) = PG(last_error_file) = NULL;
     return before;
@@ -299,7 +300,7 @@ static void free_source(source *source)
     if (source->main == NULL || source->main->refcount != NULL) {
         free_functions(source);
     } else {
-        /* OPcache may have restarted by now: its memory must not be read. */
+        /* OPcache owns the functions and classes. */
         source->functions.pDestructor = source->classes.pDestructor = NULL;
         zend_hash_destroy(&source->functions);
         zend_hash_destroy(&source->classes);

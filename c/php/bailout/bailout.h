@@ -1,4 +1,4 @@
-/* What a bailout leaves undone, and the end of a stack. */
+/* Recovery from bailouts, and the end of a stack. */
 #ifndef SVC_PHP_BAILOUT_H
 #define SVC_PHP_BAILOUT_H
 

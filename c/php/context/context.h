@@ -1,4 +1,4 @@
-/* Who runs on the current thread, and for whom: the request, its host, the worker. */
+/* The request of the current thread, its host and its worker. */
 #ifndef SVC_PHP_CONTEXT_H
 #define SVC_PHP_CONTEXT_H
 
@@ -204,7 +204,7 @@ typedef enum shim_process_waited {
 typedef struct shim_wait_table {
     /* Pauses because the client reads too slowly; `pause` begins at 0. Returns false if the request has to block. */
     bool (*for_client)(int64_t *pause);
-    /* flock(), and fcntl() with a command that waits for a lock; `call` is libc's. */
+    /* flock(), and fcntl() with a command that waits for a lock; `call` is the function of libc. */
     int (*for_lock)(int descriptor, int operation);
     int (*for_record_lock)(int descriptor, int command, void *lock, int (*call)(int, int, ...));
     /* Whether the request can wait for a process on behalf of this code; NULL stands for svc's own. */

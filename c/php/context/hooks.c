@@ -1,4 +1,4 @@
-/* What other features add to a request; without them, classic mode is complete.
+/* Hooks by which other features take part in a request; classic mode is complete without them.
  *
  * The tables do not change once PHP has started. */
 #include "compat.h"

@@ -3,7 +3,7 @@
  * Zend checks a flag of each thread at every backward jump and call of a script. If the flag is set, a thread that
  * executes instructions answers almost immediately; a thread inside a system call or an internal function does not.
  *
- * Promises: asking has no effect on the script. Other users of the interrupt are called too, and may throw. */
+ * Asking has no effect on the script. Other users of the interrupt are called too, and may throw. */
 #include "compat.h"
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"

@@ -8,7 +8,7 @@
  * its end. The library's results are not trustworthy then, so the request ends with a fatal error as soon as the call
  * returns.
  *
- * Promises: the handler calls the kernel and nothing else. It passes other faults on to the previous handler: broken
+ * The handler calls the kernel and nothing else. It passes other faults on to the previous handler: broken
  * memory, a mapping of code, memory without a file, or a shared file without an open descriptor. */
 #include "compat.h"
 #include "php/context/context.h"

@@ -1,4 +1,4 @@
-/* The operator @.
+/* Errors that are silenced: by the operator @, or by svc.
  *
  * ZEND_BEGIN_SILENCE reduces error_reporting to the fatal errors, which is also what a script may have set itself. Only
  * the ranges of opcodes in which a silence is live distinguish the two. */
@@ -19,7 +19,13 @@ static bool is_in_silence(const zend_op_array *code, const zend_op *opline)
 
 bool shim_is_silenced(int type)
 {
-    if ((type & E_FATAL_ERRORS) != 0 || !E_HAS_ONLY_FATAL_ERRORS(EG(error_reporting))) {
+    if ((type & E_FATAL_ERRORS) != 0) {
+        return false;
+    }
+    if (EG(error_reporting) == SHIM_REPORTS_NOTHING) {
+        return true;
+    }
+    if (!E_HAS_ONLY_FATAL_ERRORS(EG(error_reporting))) {
         return false;
     }
     for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL; frame = frame->prev_execute_data) {

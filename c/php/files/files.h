@@ -13,7 +13,7 @@ bool shim_is_over(void);
 bool shim_waits_for_session(void);
 /* Ends a wait that has failed: returns -1, or does not return. */
 int shim_give_up(void);
-/* Calls flock(), and blocks the thread if it has to wait. `may_block`, unless NULL, is asked before that; if it returns
+/* Calls flock(), and blocks the thread if it has to wait. `may_block`, unless NULL, is called before that; if it returns
  * false, it has set errno. */
 int shim_flock_here(int descriptor, int operation, bool (*may_block)(int descriptor));
 

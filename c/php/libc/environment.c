@@ -271,9 +271,7 @@ void shim_environment_give(void *own)
 
 /* ---- the environment of the process, as $_SERVER has it ---- */
 
-/* The environment of the process, as $_SERVER has it.
- *
- * It is read once, into an immutable array of interned strings, so that a request gets a copy without counting a
+/* It is read once, into an immutable array of interned strings, so that a request gets a copy without counting a
  * reference or hashing a name. putenv() never changes the process's environment (php/libc/environment.c), so the array
  * stays valid. */
 

@@ -133,7 +133,7 @@ void shim_own_signals_resume(const shim_own_signals_state *state);
 void shim_own_signals_end(void);
 /* Restores the default action, which a fault, or a signal that was sent, triggers once its handler returns. */
 void shim_signal_by_default(int number, const siginfo_t *info);
-/* Call in a forked child: makes the request's settings the process's. */
+/* Call in a forked child: makes the request's settings those of the process. */
 void shim_own_signals_become(void);
 
 /* ---- Environment, locale, signals and priority (process.c) ---- */

@@ -1,6 +1,6 @@
 /* OPcache's report of its memory.
  *
- * Promises: only the thread that started PHP reads it, which runs no script: no code here can hit a request's memory
+ * Only the thread that started PHP reads it, which runs no script: no code here can hit a request's memory
  * limit, exception or destructor. Its counters are in shared memory, where other threads change them meanwhile: each is
  * read atomically, but they are not a consistent snapshot. */
 #include "compat.h"

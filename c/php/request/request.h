@@ -11,11 +11,11 @@
 void shim_object_forget(shim_context *context);
 void shim_request_class_register(void);
 
-/* ---- script.c ---- */
+/* ---- One script (script.c) ---- */
 
 /* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
  *
- * Promises: every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
+ * Every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
 
 /* The file of the running script; NULL if none is running. */
 extern __thread zend_file_handle *shim_script;
@@ -40,10 +40,6 @@ typedef struct shim_boot_steps {
 
 /* Runs a script as a request of PHP, from startup to shutdown: for a client if `boot` is NULL. */
 shim_outcome shim_script_run(const shim_request *request, void *host, const shim_boot_steps *boot);
-
-/* Calls php_request_shutdown() with a time limit that covers the last code of the script. A bailout out of it makes the
- * thread spent (shim_is_spent). */
-void shim_request_shutdown(void);
 
 /* ---- $_SERVER (server_variables.c) ---- */
 

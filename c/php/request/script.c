@@ -58,7 +58,7 @@ static zend_result open_script_or_note(zend_file_handle *file)
         return open_script(file);
     }
     const int error_reporting = EG(error_reporting);
-    EG(error_reporting) = 0;
+    EG(error_reporting) = SHIM_REPORTS_NOTHING;
     zend_result result = open_script(file);
     EG(error_reporting) = error_reporting;
     if (result == SUCCESS) {
@@ -93,15 +93,13 @@ void shim_missing_script_install(void)
     zend_stream_open_function = open_script_or_note;
 }
 
-/* ---- PHP's own end of a request ---- */
+/* ---- PHP's end of a request, and bailouts out of it ---- */
 
-/* PHP's own end of a request, and bailouts out of it.
- *
- * php_request_shutdown() catches bailouts where script code runs, but not where objects are freed. If an extension runs
+/* php_request_shutdown() catches bailouts where script code runs, but not where objects are freed. If an extension runs
  * out of memory there (mysqlnd reads the rest of an unbuffered result), all later steps are skipped. The thread would
  * keep the script's functions and classes, and no script could declare them again. A php-fpm process ends in that case.
  *
- * Promises: the remaining steps run nevertheless, so that the thread can be freed. Because the state after the bailout
+ * The remaining steps run nevertheless, so that the thread can be freed. Because the state after the bailout
  * is unknown, that of persistent connections included, the thread is spent, and the host replaces it. */
 
 DECLARE_LIBC(zend_objects_store_free_object_storage);
@@ -144,7 +142,8 @@ static void discard(void)
     } zend_end_try();
 }
 
-void shim_request_shutdown(void)
+/* Calls php_request_shutdown() with a time limit that covers the last code of the script. */
+static void shut_down(void)
 {
     volatile bool ended = false;
     is_shutting_down = true;
@@ -279,7 +278,7 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     zend_try {
         shim_object_forget(&context);
     } zend_end_try();
-    shim_request_shutdown();
+    shut_down();
     if (boot != NULL) {
         boot->stopped();
     }

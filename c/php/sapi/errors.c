@@ -210,9 +210,8 @@ void shim_errors_install(void)
 
 /* ---- messages about the syntax of ini files ---- */
 
-/* PHP's messages about the syntax of ini files: it prints them to stderr, and continues without the rest of the file.
- *
- * Promises: while PHP starts, such a line becomes a log record, and all other output to stderr passes. */
+/* PHP prints them to stderr, and continues without the rest of the file. While PHP starts, such a line becomes a log record,
+ * and all other output to stderr passes. */
 
 /* The prefix of such a line. PHP prints no other lines with this prefix, which ends with two spaces. */
 static const char mark[] = "PHP:  ";

@@ -199,8 +199,6 @@ void shim_curl_handle_copied(zend_object *object, zend_object *copy);
  * removes them. */
 void shim_curl_handle_extend(shim_curl_handle *handle, const shim_trace_fields *trace);
 void shim_curl_handle_retract(shim_curl_handle *handle);
-/* Returns the record of any handle in a multi handle; NULL if there is none left. */
-shim_curl_handle *shim_curl_handle_in(const zend_object *multi);
 /* Makes the end of this multi handle remove the handles that it still contains. */
 void shim_curl_multi_watch(zend_object *multi);
 /* Returns false if curl is not loaded. `leave` removes a handle from its multi handle, which may already be freed. */

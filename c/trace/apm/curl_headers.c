@@ -324,7 +324,8 @@ void shim_curl_handle_retract(shim_curl_handle *handle)
     handle->extended = NULL;
 }
 
-shim_curl_handle *shim_curl_handle_in(const zend_object *multi)
+/* Returns the record of any handle in a multi handle; NULL if there is none left. */
+static shim_curl_handle *handle_in(const zend_object *multi)
 {
     void *handle;
     if (has_records) {
@@ -340,7 +341,7 @@ shim_curl_handle *shim_curl_handle_in(const zend_object *multi)
 void shim_curl_multi_leave(const zend_object *multi)
 {
     shim_curl_handle *handle;
-    while ((handle = shim_curl_handle_in(multi)) != NULL) {
+    while ((handle = handle_in(multi)) != NULL) {
         leave(handle);
     }
 }

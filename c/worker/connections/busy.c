@@ -50,7 +50,7 @@ shim_taken shim_connection_wait(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     if (root == NULL) {
-        return (shim_taken){.turn = take(shim_turn_joint())};
+        return (shim_taken){.turn = take(shim_owner_joint())};
     }
     shim_connection_hold(root);
     const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
@@ -101,7 +101,7 @@ bool shim_connection_take(shim_connection *connection)
 
 bool shim_connection_take_joint(void)
 {
-    return shim_connection_is_taken((shim_taken){.turn = take(shim_turn_joint())});
+    return shim_connection_is_taken((shim_taken){.turn = take(shim_owner_joint())});
 }
 
 bool shim_connection_take_stores(shim_connection *store)
@@ -113,7 +113,7 @@ bool shim_connection_take_stores(shim_connection *store)
 /* An object without a record counts as one that the boot script has opened. */
 static shim_owned *thing_of(const shim_connection *root)
 {
-    return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_turn_joint();
+    return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_owner_joint();
 }
 
 bool shim_connection_is_free(shim_connection *connection)

@@ -10,11 +10,11 @@
 
 /* ---- The connections of an object that several requests use one after the other (exclusive.c) ---- */
 
-/* Called when the running request passes the object on to a later request, which then uses it alone: sets apart every
- * connection that the request has opened and that the object refers to, directly or indirectly. */
+/* Called when the running request passes the object on to a later request, which then uses it alone: makes every
+ * connection that the request has opened and that the object refers to, directly or indirectly, exclusive. */
 void shim_connections_set_exclusive(zend_object *object);
 
-/* ---- connection.c ---- */
+/* ---- Records of connections (connection.c) ---- */
 
 /* Records of a thread's connections, and of the objects that belong to them: statements, results, rows.
  *
@@ -296,7 +296,7 @@ zend_long shim_pdo_row_count(zend_object *object);
 /* Returns the sqlite3 object, if that is the driver; NULL otherwise. */
 void *shim_pdo_sqlite(zend_object *object);
 
-/* ---- figures.c ---- */
+/* ---- Results of the last statement (figures.c) ---- */
 
 /* Results of the last statement that later calls read from the connection: the generated ID, the number of affected rows,
  * the error. Each request reads those of its latest statement, even if another request has used the connection since.
@@ -335,7 +335,7 @@ shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t 
 /* Returns the mysqlnd connection behind PDO or mysqli; NULL for other databases. */
 void *shim_figures_mysqlnd(const shim_connection *connection);
 
-/* ---- last_ids.c ---- */
+/* ---- Generated IDs on the server (last_ids.c) ---- */
 
 /* The last generated ID that the server keeps for a session: LAST_INSERT_ID(), lastval().
  *
@@ -350,7 +350,7 @@ void *shim_figures_mysqlnd(const shim_connection *connection);
  * reads an ID that is lost. */
 bool shim_last_id_is_there(shim_connection *connection, unsigned effects);
 
-/* ---- Followed classes and functions (intercept.c) ---- */
+/* ---- Interception of classes and functions (intercept.c) ---- */
 
 /* Follows the classes and functions of the loaded extensions; called before any thread runs PHP. Without owners, requests
  * do not wait for each other, but leave connections clean. Returns false if PHP has no reserved slot left for functions. */
@@ -376,7 +376,6 @@ void shim_blobs_end(const shim_connection *connection);
 zend_object *shim_blob_connection(const php_stream *stream);
 
 /* ---- Streams of large objects (large_objects.c) ---- */
-
 
 /* Returns the wrapper for a function of this name, in lower case; NULL if it opens no such stream. */
 zif_handler shim_large_object_wrapper(const char *name);
@@ -415,7 +414,7 @@ void shim_objects_forget_postponed(void);
 /* Called with each function that an object of such a class creates for a call. Set by calls.c. */
 extern void (*shim_objects_made_up)(zend_function *function);
 
-/* ---- options.c ---- */
+/* ---- Options of stores (options.c) ---- */
 
 /* Options of stores (setOption() of Redis and Memcached). A change applies to the request that has made it until that
  * request ends, and to all later calls afterwards, as if the requests of the thread ran one after the other. */
@@ -446,7 +445,7 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
 bool shim_rest_is_broken(const shim_fiber *fiber);
 void shim_rest_install(void);
 
-/* ---- sqlite.c ---- */
+/* ---- The state of SQLite connections (sqlite.c) ---- */
 
 /* The state of SQLite connections, and how to end what is open on them. `database` is the sqlite3 object; NULL for one that
  * is not open. These functions call no extension; SQLite may call an authorizer of the script. */
@@ -519,13 +518,13 @@ bool shim_connection_reconnects(const shim_connection *connection);
 /* Closes the connection: a call on it was interrupted, or it could not be reset. */
 void shim_connection_close(shim_connection *connection);
 
-/* ---- users.c ---- */
+/* ---- Users of a connection (users.c) ---- */
 
 /* Users of a connection, which have to leave it clean.
  *
- * With owners (turns.c), a connection has one user at a time. Without them, in worker mode and in tasks, requests that wait
- * (Svc\sleep(), a lock) may use one connection at the same time, and the last of them cleans up: what an earlier one has
- * left open may be part of the work of the others.
+ * With owners (owners/ownership.c), a connection has one user at a time. Without them, in worker mode and in tasks, requests
+ * that wait (Svc\sleep(), a lock) may use one connection at the same time, and the last of them cleans up: what an earlier
+ * one has left open may be part of the work of the others.
  *
  * The thread's own stack counts as one user, from one wait for a request to the next: the boot script and the code between
  * and in the requests of frankenphp_handle_request(), which may begin something in a request and end it afterwards. So do

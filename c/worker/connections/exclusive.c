@@ -1,4 +1,4 @@
-/* The connections of an object; see apart.h.
+/* The connections that an object refers to.
  *
  * The place where a wrapper object (Doctrine's, Laravel's) keeps its connection is unknown, so this visits all that PHP's
  * garbage collector would reach from it, breadth first. A library may refer to a whole application: after THINGS_MAX
@@ -90,7 +90,7 @@ static void visit_object(walk *walk, zend_object *object)
 
 void shim_connections_set_exclusive(zend_object *object)
 {
-    if (!shim_hook_is_on(SHIM_HOOK_NET) || !shim_turns_has_opened(shim_running)) {
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || !shim_owner_has_opened(shim_running)) {
         return;
     }
     walk *walk = calloc(1, sizeof(*walk));

@@ -261,7 +261,7 @@ static void follow(zend_object *object, shim_kind kind, bool is_new)
         return;
     }
     if (shim_hook_is_on(SHIM_HOOK_NET)) {
-        shim_turn_own(&connection->owned, shim_running);
+        shim_owner_set(&connection->owned, shim_running);
         connection->user = shim_running;
     } else {
         shim_user_note(connection);

@@ -1,4 +1,4 @@
-/* Options of stores that requests change; see options.h.
+/* Options of stores that requests change.
  *
  * Other requests use the store between two calls. Libraries change an option for a few commands (Laravel's rate limiter
  * disables the serializer), and other requests would meanwhile write in the wrong format. Only one request at a time uses a

@@ -7,6 +7,7 @@
  * state stays: what SET, a temporary table or Redis's SELECT has changed stays changed for the next request. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
@@ -177,7 +178,7 @@ static silence begin_silence(shim_fiber *fiber)
     const zend_long limit = EG(timeout_seconds);
     ZVAL_COPY_VALUE(&before.handler, &EG(user_error_handler));
     ZVAL_UNDEF(&EG(user_error_handler));
-    EG(error_reporting) = 0;
+    EG(error_reporting) = SHIM_REPORTS_NOTHING;
     if (fiber != NULL) {
         before.is_task = fiber->context.is_task;
         fiber->context.is_task = false;

@@ -115,7 +115,7 @@ static bool is_part(const shim_connection *one, const part *of)
         return false;
     }
     const shim_owned *thing = shim_connection_thing((shim_connection *)one);
-    return thing == of->thing || (of->thing == shim_turn_joint() && one->user == of->owner && thing->owner == NULL &&
+    return thing == of->thing || (of->thing == shim_owner_joint() && one->user == of->owner && thing->owner == NULL &&
                                   !thing->is_leased && !thing->is_exclusive);
 }
 
@@ -145,7 +145,7 @@ static bool is_left_by(const shim_connection *one, const void *of)
 static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    return !thing->is_unknown && !(thing == shim_turn_joint() && shim_turns_joint_is_unknown()) &&
+    return !thing->is_unknown && !(thing == shim_owner_joint() && shim_owner_joint_is_unknown()) &&
            shim_connection_which(is_restless, &of) == NULL;
 }
 

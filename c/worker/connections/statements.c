@@ -1,4 +1,4 @@
-/* The effects of statements on a session; see statements.h.
+/* The effects of statements on a session.
  *
  * Servers do not report the state of a session, so the text of each statement is searched for keywords. A statement is
  * harmless if its first word is listed as such and no other word is known to have effects. A false positive for "leaves

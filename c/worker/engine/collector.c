@@ -15,7 +15,7 @@
  * the script's: running out of memory there would leave the counts wrong. The collector may therefore use some memory
  * beyond the script's limit.
  *
- * Promises: no request is suspended while a collection runs. */
+ * No request is suspended while a collection runs. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"

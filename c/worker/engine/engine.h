@@ -58,7 +58,7 @@ bool shim_frame_encodes(const zend_execute_data *frame);
 /* Call after PHP has started. */
 void shim_marking_install(void);
 
-/* ---- stacks.c ---- */
+/* ---- Engine variables of a stack (stacks.c) ---- */
 
 /* Engine variables of a thread that belong to a stack.
  *

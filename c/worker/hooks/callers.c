@@ -98,9 +98,7 @@ bool shim_caller_is_known(const void *address)
 
 /* ---- whether their calls reach the replacements of libc functions ---- */
 
-/* Checks whether the calls of libraries reach the replacements of libc functions.
- *
- * Usually the dynamic linker takes care of that. However, a library may contain a function with such a name itself, or
+/* Usually the dynamic linker takes care of that. However, a library may contain a function with such a name itself, or
  * may have been linked so that it prefers that of libc. This reads the addresses that the linker has written into each
  * known library for a name. A name that is resolved at its first call points into the library itself until then, and
  * will be resolved in the usual order. */

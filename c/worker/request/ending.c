@@ -35,7 +35,7 @@
 
 /* A step of a request of worker mode: code that may run script code, and may end by a bailout or an exception.
  *
- * Promises: an uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
+ * An uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
  * log; exit() is not an exception. */
 
 static bool is_exit(const zend_object *exception)
@@ -393,7 +393,7 @@ static void end_instances(shim_fiber *fiber, const shim_checkpoint *here)
     shim_own_instances_close(context);
 }
 
-/* Called when nothing of the request is left on their connections. */
+/* Called when their connections are clean. */
 static void hand_instances_on(shim_fiber *fiber, const shim_checkpoint *here)
 {
     zend_object *proxy = NULL;
@@ -406,7 +406,7 @@ static void hand_instances_on(shim_fiber *fiber, const shim_checkpoint *here)
 void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
 {
     answer(fiber, here);
-    /* Destructors have a time limit of their own: the response may have taken long. */
+    /* The time limit starts anew for destructors: the response may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
     if (fiber->context.bailed_out) {
         /* Its files stay open until the worker boots again; other requests may be waiting for their locks. */

@@ -1,4 +1,4 @@
-/* What worker mode adds to requests of classic mode, and to boot scripts. */
+/* The hooks of worker mode in requests of classic mode and in boot scripts. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/connections/connections.h"

@@ -1,4 +1,4 @@
-/* A request's fiber, apart from its stack. The host sees it as a request, which is returned when nothing of it is left. */
+/* A request's fiber, apart from its stack. The host sees it as a request, and has it back once it is completely freed. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/stack/stack.h"

@@ -14,7 +14,7 @@
  * look like garbage, and are destructed and freed while in use. Here, the symbol table of a frame is hidden from PHP if
  * the next outer frame has the same one.
  *
- * Promises: nothing remains hidden after PHP has reported, even after a bailout. The table that PHP returns never hides
+ * Nothing remains hidden after PHP has reported, even after a bailout. The table that PHP returns never hides
  * other tables. */
 
 static zend_object_get_gc_t php_variables;

@@ -1,4 +1,4 @@
-/* Requests on stacks of their own, and what they wait for. */
+/* The stacks of requests, and their waits. */
 #ifndef SVC_WORKER_STACK_H
 #define SVC_WORKER_STACK_H
 
@@ -185,7 +185,7 @@ extern void (*shim_fiber_parks)(const shim_fiber *fiber);
 /* Called when a request can no longer run although it has not ended. */
 extern void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
-/* Nothing of the request is left: returns it to its host. */
+/* The request is completely freed: returns it to its host. */
 void shim_fiber_let_go(shim_fiber *fiber);
 
 /* Ends the wait of a parked request, whatever else it was waiting for. */
@@ -220,7 +220,7 @@ void shim_fibers_forget(void);
 
 void shim_fiber_class_install(void);
 
-/* ---- left_fibers.c ---- */
+/* ---- Suspended fibers of a request that ends (left_fibers.c) ---- */
 
 /* Fibers of scripts that are suspended when their request ends.
  *

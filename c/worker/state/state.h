@@ -57,7 +57,7 @@ void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
 /* Puts the baseline snapshot in place, whatever the current state. */
 void shim_executor_reset(void);
-/* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.h. */
+/* Whether handlers remain that may hold objects with destructors, and the function that frees them; see globals.c. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
 
@@ -310,7 +310,7 @@ void shim_variables_drop(const shim_variables_state *state);
 /* Puts the baseline's variables back in place. */
 void shim_variables_end(shim_variables_state *state);
 
-/* ---- state.c ---- */
+/* ---- The state of a request as a whole (state.c) ---- */
 
 /* Everything that belongs to a request, as one struct.
  *

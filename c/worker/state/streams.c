@@ -216,9 +216,7 @@ void shim_streams_give(void)
 
 /* ---- php://input, bound to the request that has opened it ---- */
 
-/* php://input, bound to the request that has opened it.
- *
- * PHP's stream points to the stream of the body, which ends with its request, and reads missing bytes from the request
+/* PHP's stream points to the stream of the body, which ends with its request, and reads missing bytes from the request
  * that is running at that moment. In a worker, scripts keep such streams for longer than a request (a static variable,
  * a cycle), and other requests read them. PHP's wrapper is therefore replaced by a copy with another opener, whose
  * streams get operations that know the owner of their body.

@@ -204,9 +204,7 @@ void shim_superglobals_end(void)
 
 /* ---- the global variables of a task ---- */
 
-/* The global variables of a task.
- *
- * Requests of a worker share the worker's global variables, like its static ones: the booted application is stored in
+/* Requests of a worker share the worker's global variables, like its static ones: the booted application is stored in
  * them. A task has no application around it: it begins with the variables that the entry file has left, and its
  * additions and changes end with it. Each task has its own symbol table, which is in place while the task runs. The
  * superglobals are entries of that table, too; superglobals.c manages their values. */

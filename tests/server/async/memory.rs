@@ -7,13 +7,20 @@ const CODE: &str = r"
 class Node { public ?Node $next = null; public array $data = []; public function __construct(public string $text = '') { } }
 class Holding extends Exception { public function __construct(public array $held) { parent::__construct('held'); } }
 function same(mixed $value): mixed { return $value; }
+/** Fails where the task begins: its thread has no class Ghost. */
+function unknown(): void
+{
+    class_exists('Ghost', false) || eval('class Ghost { }');
+    $captured = new Ghost();
+    try { Svc\async(fn () => $captured)->await(); } catch (Svc\Async\TransferException) { }
+}
 /** Ways in which a task can run and end, by number. */
 function way(int $i): void
 {
     $ring = new Node('ring'); $ring->next = new Node(str_repeat('x', 200)); $ring->next->next = $ring;
     $text = str_repeat('y', $i % 300);
     try {
-        match ($i % 14) {
+        match ($i % 15) {
             0 => Svc\async(fn () => 1)->await(),
             1 => Svc\async(same(...), ['k' => [1.5, $text, null]])->await(),
             2 => Svc\async(fn () => $ring)->await(),
@@ -28,6 +35,7 @@ function way(int $i): void
             11 => Svc\async(fn () => Svc\async(fn () => $text)->await())->await(),
             12 => Svc\async(function () use ($text) { ob_start(); echo $text; $_GET['left'] = $text; register_shutdown_function(fn () => $text); static $own; $own = $text; })->await(),
             13 => Svc\async(never(...))->cancel(),
+            14 => array_map(unknown(...), range(1, 16)),
         };
     } catch (Svc\Async\Exception) { }
 }

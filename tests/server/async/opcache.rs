@@ -3,6 +3,7 @@
 
 use svc_core::sync::counter::{Counter, Flag};
 
+use svc_testing::Svc;
 use svc_testing::client::eventually;
 use svc_testing::tasks::{MODES, TaskServer, assert_laws};
 
@@ -46,6 +47,20 @@ fn code_of_each_kind_runs_with_the_cache_and_without() {
             }
         });
     }
+}
+
+#[test]
+fn files_that_a_server_without_tasks_has_cached_on_disk_are_compiled_anew() {
+    let index = "<?php echo isset($_GET['task']) ? Svc\\async(static fn () => 'ran')->await() : 'loaded';";
+    let stored = tempfile::tempdir().unwrap();
+    let file_cache = format!("opcache.file_cache={}", stored.path().display());
+    let directives = ["opcache.file_update_protection=0", &file_cache];
+    let without = Svc::start_with(&[("index.php", index)], &[], &directives);
+    assert_eq!(without.get("/").text(), "loaded");
+    assert_ne!(std::fs::read_dir(stored.path()).unwrap().count(), 0, "it stores what it has compiled");
+    let settings = [("DOCUMENT_ROOT", without.root().to_str().unwrap()), ("ASYNC_WORKERS", "1")];
+    let with = Svc::launch(tempfile::tempdir().unwrap(), &settings, &directives);
+    assert_eq!(with.get("/?task").text(), "ran");
 }
 
 #[test]

@@ -177,6 +177,15 @@ try { $task->await(); } catch (Throwable) { echo 'done'; }";
     assert_eq!(since(&before, &counts(&svc)), BTreeMap::new());
 }
 
+#[test]
+fn a_file_that_a_task_compiles_again_is_not_counted_again() {
+    let index = "<?php function f($optional = 1, $required) {} echo Svc\\async(static fn () => 'done')->await();";
+    let directives = [&MUTED[..], &["opcache.enable=0"]].concat();
+    let svc = Svc::start_with(&[("index.php", index)], &[("ASYNC_WORKERS", "1")], &directives);
+    assert_eq!(svc.get("/").text(), "done");
+    assert_eq!(counts(&svc), BTreeMap::from([("deprecated".to_owned(), 1)]));
+}
+
 /// Scripts that an error ends, with the level that is counted.
 const ENDING: &[(&str, &str, &str)] = &[
     ("uncaught.php", "<?php function f() { throw new LogicException('no'); } f();", "uncaught"),

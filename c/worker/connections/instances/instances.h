@@ -24,7 +24,7 @@ zend_function *shim_forwarding_target(const zend_function *method, const zend_ob
  * Invariant. The instances in use and the idle ones together never exceed the number of places. Requests wait for a place
  * in the queue of their thread (worker/connections/owners/turns.c). */
 typedef struct shim_instance_pool {
-    /* The handlers of the object, through which the source is found. */
+    /* The handlers of the object, through which the pool is found. */
     zend_object_handlers handlers;
     /* The handlers of its class. */
     const zend_object_handlers *real;
@@ -42,7 +42,7 @@ typedef struct shim_instance_pool {
 
 /* Returns the running request's instance, and creates it on first use. NULL if it has thrown. The proxy is the object that
  * scripts have. */
-zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *source);
+zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *pool);
 /* Returns the running request's instance; NULL if it has none. */
 zend_object *shim_own_instance_find(const zend_object *proxy);
 /* Whether there are instances that are neither closed nor kept. */

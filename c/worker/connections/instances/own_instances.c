@@ -10,7 +10,7 @@
  * factory, too, and the first result becomes the request's instance. If the request ends before its factory returns, the
  * result is discarded.
  *
- * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a place of its source
+ * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a place of its pool
  * and a reference to the proxy, from before the call of the factory until the instance is closed, or is passed on after the
  * request's connections have been cleaned. */
 #include "compat.h"
@@ -32,44 +32,44 @@ static const char *reason(shim_turn turn)
                                    : ", and the request has waited until its time limit";
 }
 
-static bool throw_unserved(const shim_instance_pool *source, shim_turn turn)
+static bool throw_unserved(const shim_instance_pool *pool, shim_turn turn)
 {
     if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
         shim_throw_cancelled();
     } else if (turn == SHIM_TURN_REFUSED) {
         zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
-                                               source->places.max, ZSTR_VAL(source->class->name));
+                                               pool->places.max, ZSTR_VAL(pool->class->name));
         shim_busy_error_throw(ZSTR_VAL(message));
         zend_string_release(message);
     } else {
-        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", source->places.max,
-                                ZSTR_VAL(source->class->name), reason(turn));
+        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", pool->places.max,
+                                ZSTR_VAL(pool->class->name), reason(turn));
     }
     return false;
 }
 
 /* Takes a place for an instance, and waits for it if necessary. Fills `instance` with an idle one, or with undefined if the
  * caller has to create one. Returns false if it has thrown. */
-static bool take_from(shim_instance_pool *source, zval *instance)
+static bool take_from(shim_instance_pool *pool, zval *instance)
 {
-    const shim_turn turn = shim_turn_take_place(&source->places);
+    const shim_turn turn = shim_turn_take_place(&pool->places);
     if (turn != SHIM_TURN_HERE) {
-        return throw_unserved(source, turn);
+        return throw_unserved(pool, turn);
     }
     ZVAL_UNDEF(instance);
-    if (source->idle_count > 0) {
-        ZVAL_COPY_VALUE(instance, &source->idle[--source->idle_count]);
+    if (pool->idle_count > 0) {
+        ZVAL_COPY_VALUE(instance, &pool->idle[--pool->idle_count]);
     }
     return true;
 }
 
 /* Releases the place, with a reusable instance or undefined. Runs no script code. */
-static void give_back(shim_instance_pool *source, zval *instance)
+static void give_back(shim_instance_pool *pool, zval *instance)
 {
     if (!Z_ISUNDEF_P(instance)) {
-        ZVAL_COPY_VALUE(&source->idle[source->idle_count++], instance);
+        ZVAL_COPY_VALUE(&pool->idle[pool->idle_count++], instance);
     }
-    shim_turn_give_place(&source->places);
+    shim_turn_give_place(&pool->places);
 }
 
 /* ---- the instances of a request ---- */
@@ -91,7 +91,7 @@ typedef struct maker {
 
 struct shim_own_instance {
     zend_object *proxy;
-    shim_instance_pool *source;
+    shim_instance_pool *pool;
     phase phase;
     /* Undefined while the factory runs, and once the instance is closed. */
     zval instance;
@@ -198,12 +198,12 @@ static void withdraw(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
     forget_makers(entry);
-    shim_instance_pool *source = entry->source;
+    shim_instance_pool *pool = entry->pool;
     zend_object *held = entry->proxy;
     zval none;
     ZVAL_UNDEF(&none);
     *entry = shim_current->instances.list[--shim_current->instances.count];
-    give_back(source, &none);
+    give_back(pool, &none);
     OBJ_RELEASE(held);
 }
 
@@ -221,18 +221,18 @@ static zend_object *use(shim_own_instance *entry);
 static zend_object *refuse(const zend_class_entry *class, const char *why);
 
 /* Calls the factory. Meanwhile the list may grow, another fiber may create the instance, and the request may end. */
-static zend_object *make(zend_object *proxy, shim_instance_pool *source)
+static zend_object *make(zend_object *proxy, shim_instance_pool *pool)
 {
     zval made;
     ZVAL_UNDEF(&made);
-    const zend_class_entry *class = source->class;
+    const zend_class_entry *class = pool->class;
     const uint64_t number = begin_making(find(proxy));
     if (number == 0) {
         withdraw(proxy);
         zend_throw_error(NULL, "Out of memory");
         return NULL;
     }
-    (void)call_user_function(NULL, NULL, &source->factory, &made, 0, NULL);
+    (void)call_user_function(NULL, NULL, &pool->factory, &made, 0, NULL);
     shim_own_instance *entry = find(proxy);
     if (!end_making(entry, number)) {
         zval_ptr_dtor(&made);
@@ -257,7 +257,7 @@ static zend_object *make(zend_object *proxy, shim_instance_pool *source)
     return has_instance(entry) ? use(entry) : refuse(class, "and that of this request is being closed");
 }
 
-static zend_object *take(zend_object *proxy, shim_instance_pool *source)
+static zend_object *take(zend_object *proxy, shim_instance_pool *pool)
 {
     zval instance;
     shim_own_instances *own = &shim_current->instances;
@@ -266,14 +266,14 @@ static zend_object *take(zend_object *proxy, shim_instance_pool *source)
         return NULL;
     }
     GC_ADDREF(proxy);
-    if (!take_from(source, &instance)) {
+    if (!take_from(pool, &instance)) {
         OBJ_RELEASE(proxy);
         return NULL;
     }
     /* The room is still reserved: while the request waited, its destructors cannot have run. */
     const phase phase = Z_ISUNDEF(instance) ? MAKING : IN_USE;
-    own->list[own->count++] = (shim_own_instance){.proxy = proxy, .source = source, .phase = phase, .instance = instance};
-    return phase == MAKING ? make(proxy, source) : Z_OBJ(instance);
+    own->list[own->count++] = (shim_own_instance){.proxy = proxy, .pool = pool, .phase = phase, .instance = instance};
+    return phase == MAKING ? make(proxy, pool) : Z_OBJ(instance);
 }
 
 /* Returns the instance. A kept one that is used again is reset again. */
@@ -297,26 +297,26 @@ static zend_object *refuse(const zend_class_entry *class, const char *why)
     return NULL;
 }
 
-zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *source)
+zend_object *shim_own_instance_get(zend_object *proxy, shim_instance_pool *pool)
 {
     shim_own_instance *entry = find(proxy);
     if (has_instance(entry)) {
         return use(entry);
     }
     if (entry != NULL && entry->phase == MAKING && !is_asked_by_factory(entry)) {
-        return make(proxy, source);
+        return make(proxy, pool);
     }
     if (entry != NULL && entry->phase == MAKING) {
         zend_throw_error(NULL, "The factory of Svc\\per_request() uses the object that it makes an instance for");
         return NULL;
     }
     if (entry != NULL && entry->phase == CLOSED) {
-        return refuse(source->class, "and that of this request is being closed");
+        return refuse(pool->class, "and that of this request is being closed");
     }
     if (!is_in_request() || shim_current->instances.is_over) {
-        return refuse(source->class, "and can only be used inside a request or task");
+        return refuse(pool->class, "and can only be used inside a request or task");
     }
-    return take(proxy, source);
+    return take(proxy, pool);
 }
 
 zend_object *shim_own_instance_find(const zend_object *proxy)
@@ -325,12 +325,12 @@ zend_object *shim_own_instance_find(const zend_object *proxy)
     return has_instance(entry) ? use(entry) : NULL;
 }
 
-/* Whether the request has an instance of the source. Entries that have released their place are gone. */
+/* Whether the request has an instance of the pool. Entries that have released their place are gone. */
 static bool holds_place(const shim_fiber *fiber, const shim_places *places)
 {
     const shim_own_instances *own = &fiber->context.instances;
     size_t i = 0;
-    while (i < own->count && &own->list[i].source->places != places) {
+    while (i < own->count && &own->list[i].pool->places != places) {
         i++;
     }
     return i < own->count;
@@ -372,11 +372,11 @@ bool shim_own_instances_are_open(const shim_context *context)
     return last(&context->instances, is_open) >= 0;
 }
 
-static bool is_reset(shim_instance_pool *source, zval *instance)
+static bool is_reset(shim_instance_pool *pool, zval *instance)
 {
     zval result;
     ZVAL_UNDEF(&result);
-    (void)call_user_function(NULL, NULL, &source->reset, &result, 1, instance);
+    (void)call_user_function(NULL, NULL, &pool->reset, &result, 1, instance);
     const bool is_true = EG(exception) == NULL && Z_TYPE(result) == IS_TRUE;
     zval_ptr_dtor(&result);
     return is_true;
@@ -389,8 +389,8 @@ static bool may_keep(shim_context *context, size_t at)
     shim_own_instance *entry = &context->instances.list[at];
     const bool is_first_time = entry->phase == IN_USE;
     entry->phase = ENDING;
-    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->bailed_out && context->owner != NULL &&
-           is_reset(entry->source, &entry->instance);
+    return is_first_time && !Z_ISUNDEF(entry->pool->reset) && !context->bailed_out && context->owner != NULL &&
+           is_reset(entry->pool, &entry->instance);
 }
 
 /* Releases the instance. If it is part of a cycle, collects garbage: its connections must close now, not at PHP's next
@@ -438,7 +438,7 @@ static zend_object *forget(shim_own_instances *own, ssize_t at)
     if (entry.phase == KEPT) {
         ZVAL_COPY_VALUE(&kept, &entry.instance);
     }
-    give_back(entry.source, &kept);
+    give_back(entry.pool, &kept);
     return entry.proxy;
 }
 

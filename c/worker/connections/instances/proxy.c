@@ -12,7 +12,7 @@
 
 ZEND_NAMED_FUNCTION(shim_proxy_forward);
 
-static shim_instance_pool *source_of(const zend_object *proxy)
+static shim_instance_pool *pool_of(const zend_object *proxy)
 {
     return (shim_instance_pool *)((char *)(uintptr_t)proxy->handlers - XtOffsetOf(shim_instance_pool, handlers));
 }
@@ -22,7 +22,7 @@ static void free_object(zend_object *object);
 /* Returns the running request's instance; NULL if it has thrown. */
 static zend_object *own_of(zend_object *proxy)
 {
-    return shim_own_instance_get(proxy, source_of(proxy));
+    return shim_own_instance_get(proxy, pool_of(proxy));
 }
 
 static const zend_op *asking(void)
@@ -329,12 +329,12 @@ static zend_array *only_public(zend_array *properties)
 
 static HashTable *list_properties(zend_object *object)
 {
-    shim_instance_pool *source = source_of(object);
+    shim_instance_pool *pool = pool_of(object);
     zend_array *properties = only_public(copy_properties(object, ZEND_PROP_PURPOSE_ARRAY_CAST));
-    if (source->properties != NULL) {
-        zend_array_release(source->properties);
+    if (pool->properties != NULL) {
+        zend_array_release(pool->properties);
     }
-    source->properties = properties;
+    pool->properties = properties;
     return properties;
 }
 
@@ -351,12 +351,12 @@ static zend_array *list_properties_for(zend_object *object, zend_prop_purpose pu
 
 static HashTable *list_references(zend_object *object, zval **table, int *table_count)
 {
-    shim_instance_pool *source = source_of(object);
+    shim_instance_pool *pool = pool_of(object);
     zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
-    zend_get_gc_buffer_add_zval(buffer, &source->factory);
-    zend_get_gc_buffer_add_zval(buffer, &source->reset);
-    for (uint32_t i = 0; i < source->idle_count; i++) {
-        zend_get_gc_buffer_add_zval(buffer, &source->idle[i]);
+    zend_get_gc_buffer_add_zval(buffer, &pool->factory);
+    zend_get_gc_buffer_add_zval(buffer, &pool->reset);
+    for (uint32_t i = 0; i < pool->idle_count; i++) {
+        zend_get_gc_buffer_add_zval(buffer, &pool->idle[i]);
     }
     zend_get_gc_buffer_use(buffer, table, table_count);
     return NULL;
@@ -371,22 +371,22 @@ static void destruct(zend_object *object)
 /* Frees the object as one of its class that was never constructed. */
 static void free_object(zend_object *object)
 {
-    shim_instance_pool *source = source_of(object);
-    const zend_object_handlers *real = source->real;
-    zval_ptr_dtor(&source->factory);
-    zval_ptr_dtor(&source->reset);
-    while (source->idle_count > 0) {
+    shim_instance_pool *pool = pool_of(object);
+    const zend_object_handlers *real = pool->real;
+    zval_ptr_dtor(&pool->factory);
+    zval_ptr_dtor(&pool->reset);
+    while (pool->idle_count > 0) {
         zval idle;
-        ZVAL_COPY_VALUE(&idle, &source->idle[--source->idle_count]);
+        ZVAL_COPY_VALUE(&idle, &pool->idle[--pool->idle_count]);
         zval_ptr_dtor(&idle);
     }
-    efree(source->idle);
-    if (source->properties != NULL) {
-        zend_array_release(source->properties);
+    efree(pool->idle);
+    if (pool->properties != NULL) {
+        zend_array_release(pool->properties);
     }
     object->handlers = real;
     real->free_obj(object);
-    efree(source);
+    efree(pool);
 }
 
 /* C functions that get the object expect an object of the parent class that was never constructed, so it is created as one.
@@ -435,16 +435,16 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
     if (proxy == NULL) {
         return;
     }
-    shim_instance_pool *source = ecalloc(1, sizeof(*source));
-    source->class = wanted;
-    source->places.max = max;
-    source->real = proxy->handlers;
-    source->idle = safe_emalloc(max, sizeof(zval), 0);
-    ZVAL_COPY(&source->factory, factory);
+    shim_instance_pool *pool = ecalloc(1, sizeof(*pool));
+    pool->class = wanted;
+    pool->places.max = max;
+    pool->real = proxy->handlers;
+    pool->idle = safe_emalloc(max, sizeof(zval), 0);
+    ZVAL_COPY(&pool->factory, factory);
     if (reset != NULL) {
-        ZVAL_COPY(&source->reset, reset);
+        ZVAL_COPY(&pool->reset, reset);
     }
-    source->handlers = (zend_object_handlers){
+    pool->handlers = (zend_object_handlers){
         .offset = proxy->handlers->offset,
         .free_obj = free_object,
         .dtor_obj = destruct,
@@ -469,6 +469,6 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
         .compare = compare,
         .get_properties_for = list_properties_for,
     };
-    proxy->handlers = &source->handlers;
+    proxy->handlers = &pool->handlers;
     ZVAL_OBJ(result, proxy);
 }

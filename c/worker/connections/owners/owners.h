@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* ---- turns.c ---- */
+/* ---- Exclusive use of things (ownership.c, turns.c) ---- */
 
 /* Turns: exclusive use of things that several requests of a thread can reach, such as database connections.
  *
@@ -26,12 +26,12 @@
  *            │
  *            │ the request that opened it passed it on to one request at a time (is_exclusive)
  *            ▼
- *      free, apart ──first touch──▶ (owner != NULL) ──end of that request──▶ free, apart
+ *      free, exclusive ──first touch──▶ (owner != NULL) ──end of that request──▶ free, exclusive
  *
  *  - A running request owns what it opens. Everything else (opened by the boot script or by a request that has ended,
  *    persistent connections) has one common owner, the joint owner: the request that first touches one of these things owns
  *    all of them until it ends. So the order in which a request touches them does not matter.
- *  - A thing that is apart is exempt: requests that use different ones do not wait for each other.
+ *  - An exclusive thing is exempt: requests that use different ones do not wait for each other.
  *  - A leased thing belongs to a request for one call, and is free otherwise. A leased thing that is passed on (a store)
  *    stays with its request until another one needs it; it is given away once its request waits for something else.
  *  - A request that needs a thing with another owner joins the thread's one queue. It receives the thing in the moment in
@@ -168,14 +168,8 @@ typedef struct shim_thing_questions {
     void (*is_left)(const shim_owned *thing, const shim_fiber *owner);
 } shim_thing_questions;
 extern shim_thing_questions shim_turns_ask;
-/* Returns the placeholder for all things with a joint owner. */
-shim_owned *shim_turn_joint(void);
-/* Whether the joint owner has used something of unknown state. */
-bool shim_turns_joint_is_unknown(void);
 /* Whether the running request may use it without waiting. Does not change the owner. */
 bool shim_turn_is_free(const shim_owned *thing);
-/* Makes the request the owner of a thing that had none. */
-void shim_turn_own(shim_owned *thing, shim_fiber *fiber);
 /* Releases it (the lease ended, or it turned out to be shared) and wakes its next waiter. */
 void shim_turn_give(shim_owned *thing);
 /* Removes a thing that is about to be destroyed; its waiters get SHIM_TURN_GONE. */
@@ -184,15 +178,43 @@ void shim_turn_forget(shim_owned *thing);
 void shim_turns_end(const shim_fiber *fiber);
 /* The same, but keeps leases, whose calls are still in progress. */
 void shim_turns_release(const shim_fiber *fiber);
-/* Excludes a thing that the running request has opened from those of the joint owner, once it is free. */
-void shim_turn_set_exclusive(shim_owned *thing);
-/* Whether the request has opened anything that would pass to the joint owner. */
-bool shim_turns_has_opened(const shim_fiber *fiber);
 /* Forgets all owners and waiters: the thread has a new worker, or is a forked child. */
 void shim_turns_forget(void);
 void shim_turns_install(void);
 
-/* ---- sockets.c ---- */
+/* ---- Owners, without regard to waiters (ownership.c) ---- */
+
+/* Returns the request that has the thing, alone or as the joint owner; NULL if it is free. */
+shim_fiber *shim_owner_of(const shim_owned *thing);
+/* Makes the request the individual owner of a thing that had none. */
+void shim_owner_set(shim_owned *thing, shim_fiber *fiber);
+/* Excludes a thing that the running request has opened from those of the joint owner, once it is free. */
+void shim_owner_set_exclusive(shim_owned *thing);
+/* Whether the request has opened anything that would pass to the joint owner. */
+bool shim_owner_has_opened(const shim_fiber *fiber);
+/* Returns the placeholder for all things with a joint owner. */
+shim_owned *shim_owner_joint(void);
+/* Whether the joint owner has used something of unknown state. */
+bool shim_owner_joint_is_unknown(void);
+
+/* The remaining functions are for turns.c.
+ *
+ * Gives a free thing to the request, as the joint owner unless the thing is leased or exclusive. */
+void shim_owner_give(shim_owned *thing, shim_fiber *fiber);
+/* Notes that the owner uses the thing. */
+void shim_owner_note_use(const shim_owned *thing);
+/* Lends the thing, which is at rest. */
+void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower);
+/* Takes the thing from its owner. A borrowed one returns to its lender, unless the lender has ended. */
+void shim_owner_take_back(shim_owned *thing);
+/* Takes the thing from its owner and from its lender. */
+void shim_owner_remove(shim_owned *thing);
+/* Takes all things from a request that ends, leases only if `with_leases`. Returns whether there were any. */
+bool shim_owner_end(const shim_fiber *fiber, bool with_leases);
+/* Takes all things from their owners. */
+void shim_owners_forget(void);
+
+/* ---- Sockets (sockets.c) ---- */
 
 /* Ownership of sockets: the safety net below the owners of connections.
  *
@@ -202,8 +224,8 @@ void shim_turns_install(void);
  *
  * What it guarantees. A socket that a connection uses has the owner of the connection; connections that share one
  * (persistent ones, however a script names them) have one common owner. Any other stream socket belongs to the running
- * request that connected it, or used it first, until that request ends; the rest belong to the joint owner (turns.c),
- * unless they are apart. A call of a known library that sends or receives waits until its request owns the socket, inside
+ * request that connected it, or used it first, until that request ends; the rest belong to the joint owner (ownership.c),
+ * unless they are exclusive. A call of a known library that sends or receives waits until its request owns the socket, inside
  * calls on connections, too. So between the first byte that a request sends on a socket and the end of the request, no
  * other request of the thread sends or receives on that socket: it may wait for long, but it never receives data that was
  * meant for another request.
@@ -219,7 +241,7 @@ void shim_socket_connected(int descriptor);
 /* Called before the running request sends or receives: waits until it owns the socket. Returns false if the call has to
  * fail, with errno set. Otherwise keeps errno. */
 bool shim_socket_take(int descriptor);
-/* Applies shim_turn_set_exclusive to a connection and its sockets, or to a stream's socket. */
+/* Applies shim_owner_set_exclusive to a connection and its sockets, or to a stream's socket. */
 void shim_socket_set_exclusive(shim_owned *connection);
 void shim_socket_set_stream_exclusive(int descriptor);
 /* Releases the connection (shim_turn_give) unless it is passed on, and releases its shared sockets. */
@@ -236,7 +258,7 @@ void shim_socket_shut_down(const shim_owned *connection);
 void shim_socket_part(shim_owned *connection);
 void shim_sockets_forget(void);
 
-/* ---- uses.c ---- */
+/* ---- Calls in progress (uses.c) ---- */
 
 /* Uses: calls in progress, on the stacks that make them.
  *

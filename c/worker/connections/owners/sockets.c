@@ -1,4 +1,4 @@
-/* Ownership of sockets; see sockets.h.
+/* Ownership of sockets; see owners.h.
  *
  * Invariants. A note belongs to the file that the descriptor is open for: close() invalidates it. Notes are never moved in
  * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; a socket that
@@ -116,7 +116,7 @@ static void inherit(note *one)
     if (one->socket.owner != connection->owner) {
         shim_turn_give(&one->socket);
         if (connection->owner != NULL) {
-            shim_turn_own(&one->socket, connection->owner);
+            shim_owner_set(&one->socket, connection->owner);
         }
     }
 }
@@ -166,9 +166,9 @@ bool shim_socket_is_shared(const shim_owned *connection)
 void shim_socket_set_exclusive(shim_owned *connection)
 {
     for (note *one = connection->sockets; one != NULL; one = one->next) {
-        shim_turn_set_exclusive(&one->socket);
+        shim_owner_set_exclusive(&one->socket);
     }
-    shim_turn_set_exclusive(connection);
+    shim_owner_set_exclusive(connection);
 }
 
 /* ---- descriptors ---- */
@@ -190,7 +190,7 @@ static note *introduce(int descriptor)
     const bool is_joint =
         fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on));
     if (!one->is_free && !is_joint) {
-        shim_turn_own(&one->socket, fiber);
+        shim_owner_set(&one->socket, fiber);
     }
     if (calling != NULL) {
         tie(one, calling);
@@ -257,7 +257,7 @@ void shim_socket_set_stream_exclusive(int descriptor)
 {
     note *one = find_known(descriptor);
     if (one != NULL) {
-        shim_turn_set_exclusive(&one->socket);
+        shim_owner_set_exclusive(&one->socket);
     }
 }
 

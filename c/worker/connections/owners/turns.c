@@ -1,4 +1,7 @@
-/* Turns; see owners.h for their states and invariants. */
+/* Turns: the queue of the requests that wait, for things, places, locks and tasks. owners.h has the states and invariants.
+ *
+ * One file, because three decisions are about the same queue: which waiter is next, what an owner lends it, and how a
+ * deadlock among them ends. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -27,15 +30,8 @@ typedef struct waiter {
     bool is_overdue;
 } waiter;
 
-static __thread struct {
-    /* Placeholder for all things without an individual owner. */
-    shim_owned joint;
-    /* The joint owner has used something without a record, so whether it is at rest is unknown. */
-    bool is_joint_unknown;
-    /* Things with an individual owner, and `joint` if it has one. */
-    shim_owned *owned;
-    shim_queue queue;
-} turns;
+/* The requests that wait, in the order in which they have come. */
+static __thread shim_queue waiting;
 
 static waiter *waiter_of(const shim_blocked *blocked)
 {
@@ -83,112 +79,12 @@ bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places
 bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
 shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
 
-/* ---- owners ---- */
-
-static bool is_joint(const shim_owned *thing)
-{
-    return thing->owner == NULL && !thing->is_leased && !thing->is_exclusive;
-}
-
-static shim_fiber *owner_of(const shim_owned *thing)
-{
-    return is_joint(thing) ? turns.joint.owner : thing->owner;
-}
-
-shim_owned *shim_turn_joint(void)
-{
-    return &turns.joint;
-}
-
-bool shim_turns_joint_is_unknown(void)
-{
-    return turns.is_joint_unknown;
-}
+/* ---- lending ---- */
 
 /* Whether the running request owns it, alone or jointly. */
 static bool turn_is_here(const shim_owned *thing)
 {
-    return shim_running != NULL && owner_of(thing) == shim_running;
-}
-
-void shim_turn_set_exclusive(shim_owned *thing)
-{
-    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {
-        thing->is_exclusive = true;
-    }
-}
-
-bool shim_turns_has_opened(const shim_fiber *fiber)
-{
-    const shim_owned *thing = turns.owned;
-    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_exclusive || thing->is_lent ||
-                             thing == &turns.joint)) {
-        thing = thing->next;
-    }
-    return thing != NULL;
-}
-
-void shim_turn_own(shim_owned *thing, shim_fiber *fiber)
-{
-    fiber->has_owned = true;
-    thing->owner = fiber;
-    thing->previous = NULL;
-    thing->next = turns.owned;
-    if (turns.owned != NULL) {
-        turns.owned->previous = thing;
-    }
-    turns.owned = thing;
-}
-
-static void disown(shim_owned *thing)
-{
-    if (thing->owner == NULL) {
-        return;
-    }
-    if (thing->next != NULL) {
-        thing->next->previous = thing->previous;
-    }
-    if (thing->previous != NULL) {
-        thing->previous->next = thing->next;
-    } else {
-        turns.owned = thing->next;
-    }
-    thing->owner = NULL;
-    thing->next = thing->previous = NULL;
-}
-
-static void give_to(shim_owned *thing, shim_fiber *fiber)
-{
-    if (!is_joint(thing)) {
-        shim_turn_own(thing, fiber);
-    } else {
-        turns.is_joint_unknown = false;
-        shim_turn_own(&turns.joint, fiber);
-    }
-}
-
-/* ---- lending ---- */
-
-static void lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
-{
-    shim_fiber *lender = thing->owner == owner ? owner : NULL;
-    shim_turns_ask.is_left(thing, owner);
-    disown(thing);
-    shim_turn_own(thing, borrower);
-    thing->is_lent = true;
-    thing->lender = lender;
-}
-
-/* Takes the thing from its owner. A borrowed one returns to its lender, unless the lender has ended. */
-static void give_back(shim_owned *thing)
-{
-    shim_fiber *lender = thing->is_lent ? thing->lender : NULL;
-    disown(thing);
-    thing->is_lent = false;
-    thing->lender = NULL;
-    if (lender != NULL) {
-        shim_turn_own(thing, lender);
-    }
+    return shim_running != NULL && shim_owner_of(thing) == shim_running;
 }
 
 static bool are_of_one_family(const shim_fiber *one, const shim_fiber *other)
@@ -213,12 +109,12 @@ static bool leads_outside(const shim_fiber *fiber, unsigned steps)
     }
     const waiter *one = waiter_of(fiber->blocked);
     if (one->thing != NULL) {
-        return leads_outside(owner_of(one->thing), steps - 1);
+        return leads_outside(shim_owner_of(one->thing), steps - 1);
     }
     if (one->lock == NULL) {
         return false;
     }
-    for (const shim_blocked *other = turns.queue.first; other != NULL; other = other->next) {
+    for (const shim_blocked *other = waiting.first; other != NULL; other = other->next) {
         const shim_fiber *holder = waiter_of(other)->fiber;
         if (holder != fiber && shim_turns_hold_lock(holder, one->lock) && leads_outside(holder, steps - 1)) {
             return true;
@@ -268,9 +164,9 @@ static bool serve(const waiter *one)
 {
     shim_owned *thing = one->thing;
     for (;;) {
-        shim_fiber *owner = owner_of(thing);
+        shim_fiber *owner = shim_owner_of(thing);
         if (owner == NULL) {
-            give_to(thing, one->fiber);
+            shim_owner_give(thing, one->fiber);
             return true;
         }
         if (owner == one->fiber) {
@@ -282,17 +178,17 @@ static bool serve(const waiter *one)
             return false;
         }
         if (!is_left) {
-            lend(thing, owner, one->fiber);
+            shim_owner_lend(thing, owner, one->fiber);
             return true;
         }
         shim_turns_ask.is_left(thing, owner);
-        give_back(thing);
+        shim_owner_take_back(thing);
     }
 }
 
 bool shim_turn_is_free(const shim_owned *thing)
 {
-    const shim_fiber *owner = owner_of(thing);
+    const shim_fiber *owner = shim_owner_of(thing);
     return owner == NULL || owner == shim_running ||
            (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_turns_ask.is_at_rest(thing, owner));
 }
@@ -304,7 +200,7 @@ static void enqueue(waiter *one)
     one->is_queued = true;
     one->blocked.serial = one->fiber->context.serial;
     one->fiber->blocked = &one->blocked;
-    shim_queue_add(&turns.queue, &one->blocked);
+    shim_queue_add(&waiting, &one->blocked);
 }
 
 static void dequeue(waiter *one)
@@ -312,7 +208,7 @@ static void dequeue(waiter *one)
     if (one->is_queued) {
         one->is_queued = false;
         one->fiber->blocked = NULL;
-        shim_queue_remove(&turns.queue, &one->blocked);
+        shim_queue_remove(&waiting, &one->blocked);
     }
 }
 
@@ -331,7 +227,7 @@ static void tell(waiter *one, shim_turn turn)
 static void pass(void)
 {
     shim_blocked *next = NULL;
-    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+    for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
         if (one->thing != NULL && serve(one)) {
@@ -344,10 +240,10 @@ static void pass(void)
 static void pass_from(const shim_fiber *fiber)
 {
     shim_blocked *next = NULL;
-    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+    for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         waiter *one = waiter_of(blocked);
         next = blocked->next;
-        if (one->thing != NULL && owner_of(one->thing) == fiber && serve(one)) {
+        if (one->thing != NULL && shim_owner_of(one->thing) == fiber && serve(one)) {
             tell(one, SHIM_TURN_HERE);
         }
     }
@@ -407,29 +303,29 @@ static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
     if (one->lock != NULL) {
         return may_get_lock(queue, one);
     }
-    return one->thing != NULL ? !is_stuck(owner_of(one->thing)) : may_get_place(queue, one->places);
+    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_place(queue, one->places);
 }
 
 static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
 {
     (void)queue;
     const waiter *one = waiter_of(blocked);
-    const shim_fiber *owner = one->thing != NULL ? owner_of(one->thing) : NULL;
+    const shim_fiber *owner = one->thing != NULL ? shim_owner_of(one->thing) : NULL;
     return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_turns_ask.is_at_rest(one->thing, owner);
 }
 
 static void lend_to(const waiter *one)
 {
-    shim_fiber *owner = owner_of(one->thing);
+    shim_fiber *owner = shim_owner_of(one->thing);
     if (one->thing->is_lent && one->thing->owner == owner) {
         shim_turns_ask.is_left(one->thing, owner);
-        give_back(one->thing);
-        owner = owner_of(one->thing);
+        shim_owner_take_back(one->thing);
+        owner = shim_owner_of(one->thing);
     }
     if (owner == NULL) {
-        give_to(one->thing, one->fiber);
+        shim_owner_give(one->thing, one->fiber);
     } else if (owner != one->fiber) {
-        lend(one->thing, owner, one->fiber);
+        shim_owner_lend(one->thing, owner, one->fiber);
     }
 }
 
@@ -438,7 +334,7 @@ static void untie(waiter *latest)
 {
     static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
     while (latest->is_queued) {
-        const shim_decision decision = shim_graph_decide(&turns.queue, &latest->blocked, &ask);
+        const shim_decision decision = shim_graph_decide(&waiting, &latest->blocked, &ask);
         if (decision.way == SHIM_WAY_OUT_NONE) {
             return;
         }
@@ -520,9 +416,7 @@ shim_turn shim_turn_take(shim_owned *thing)
     waiter own = {.fiber = shim_running, .thing = thing};
     const bool is_here = turn_is_here(thing) || serve(&own);
     const shim_turn turn = is_here ? SHIM_TURN_HERE : wait_for(&own);
-    if (thing->is_unknown && is_joint(thing)) {
-        turns.is_joint_unknown = true;
-    }
+    shim_owner_note_use(thing);
     return turn;
 }
 
@@ -537,7 +431,7 @@ shim_turn shim_turn_take_place(shim_places *places)
 
 void shim_turn_give_place(shim_places *places)
 {
-    shim_blocked *blocked = turns.queue.first;
+    shim_blocked *blocked = waiting.first;
     while (blocked != NULL && waiter_of(blocked)->places != places) {
         blocked = blocked->next;
     }
@@ -599,17 +493,15 @@ shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks
 
 void shim_turn_give(shim_owned *thing)
 {
-    give_back(thing);
+    shim_owner_take_back(thing);
     pass();
 }
 
 void shim_turn_forget(shim_owned *thing)
 {
-    disown(thing);
-    thing->is_lent = false;
-    thing->lender = NULL;
+    shim_owner_remove(thing);
     shim_blocked *next = NULL;
-    for (shim_blocked *blocked = turns.queue.first; blocked != NULL; blocked = next) {
+    for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         next = blocked->next;
         if (waiter_of(blocked)->thing == thing) {
             tell(waiter_of(blocked), SHIM_TURN_GONE);
@@ -619,19 +511,7 @@ void shim_turn_forget(shim_owned *thing)
 
 static void end(const shim_fiber *fiber, bool with_leases)
 {
-    shim_owned *next = NULL;
-    bool had_any = false;
-    for (shim_owned *thing = turns.owned; thing != NULL; thing = next) {
-        next = thing->next;
-        if (thing->lender == fiber) {
-            thing->lender = NULL;
-        }
-        if (thing->owner == fiber && (with_leases || !thing->is_leased || thing->is_passed_on)) {
-            give_back(thing);
-            had_any = true;
-        }
-    }
-    if (had_any) {
+    if (shim_owner_end(fiber, with_leases)) {
         pass();
     }
 }
@@ -648,10 +528,8 @@ void shim_turns_release(const shim_fiber *fiber)
 
 void shim_turns_forget(void)
 {
-    while (turns.owned != NULL) {
-        disown(turns.owned);
-    }
-    turns.queue = (shim_queue){0};
+    shim_owners_forget();
+    waiting = (shim_queue){0};
 }
 
 void shim_turns_install(void)

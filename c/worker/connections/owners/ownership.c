@@ -1,0 +1,148 @@
+/* Ownership: the owner of each thing, and the lender of a borrowed one. owners.h has the states and invariants.
+ *
+ * The functions here change owners and do not wait; turns.c decides when they are called, and wakes the waiters. */
+#include "compat.h"
+#include "worker/connections/owners/owners.h"
+#include "worker/stack/stack.h"
+
+static __thread struct {
+    /* Placeholder for all things without an individual owner. */
+    shim_owned joint;
+    /* The joint owner has used something without a record, so whether it is at rest is unknown. */
+    bool is_joint_unknown;
+    /* Things with an individual owner, and `joint` if it has one. */
+    shim_owned *owned;
+} owners;
+
+static bool is_joint(const shim_owned *thing)
+{
+    return thing->owner == NULL && !thing->is_leased && !thing->is_exclusive;
+}
+
+shim_fiber *shim_owner_of(const shim_owned *thing)
+{
+    return is_joint(thing) ? owners.joint.owner : thing->owner;
+}
+
+shim_owned *shim_owner_joint(void)
+{
+    return &owners.joint;
+}
+
+bool shim_owner_joint_is_unknown(void)
+{
+    return owners.is_joint_unknown;
+}
+
+void shim_owner_set_exclusive(shim_owned *thing)
+{
+    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased && !thing->is_lent) {
+        thing->is_exclusive = true;
+    }
+}
+
+bool shim_owner_has_opened(const shim_fiber *fiber)
+{
+    const shim_owned *thing = owners.owned;
+    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_exclusive || thing->is_lent ||
+                             thing == &owners.joint)) {
+        thing = thing->next;
+    }
+    return thing != NULL;
+}
+
+void shim_owner_set(shim_owned *thing, shim_fiber *fiber)
+{
+    fiber->has_owned = true;
+    thing->owner = fiber;
+    thing->previous = NULL;
+    thing->next = owners.owned;
+    if (owners.owned != NULL) {
+        owners.owned->previous = thing;
+    }
+    owners.owned = thing;
+}
+
+static void disown(shim_owned *thing)
+{
+    if (thing->owner == NULL) {
+        return;
+    }
+    if (thing->next != NULL) {
+        thing->next->previous = thing->previous;
+    }
+    if (thing->previous != NULL) {
+        thing->previous->next = thing->next;
+    } else {
+        owners.owned = thing->next;
+    }
+    thing->owner = NULL;
+    thing->next = thing->previous = NULL;
+}
+
+void shim_owner_give(shim_owned *thing, shim_fiber *fiber)
+{
+    if (!is_joint(thing)) {
+        shim_owner_set(thing, fiber);
+    } else {
+        owners.is_joint_unknown = false;
+        shim_owner_set(&owners.joint, fiber);
+    }
+}
+
+void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
+{
+    shim_fiber *lender = thing->owner == owner ? owner : NULL;
+    shim_turns_ask.is_left(thing, owner);
+    disown(thing);
+    shim_owner_set(thing, borrower);
+    thing->is_lent = true;
+    thing->lender = lender;
+}
+
+void shim_owner_remove(shim_owned *thing)
+{
+    disown(thing);
+    thing->is_lent = false;
+    thing->lender = NULL;
+}
+
+void shim_owner_take_back(shim_owned *thing)
+{
+    shim_fiber *lender = thing->is_lent ? thing->lender : NULL;
+    shim_owner_remove(thing);
+    if (lender != NULL) {
+        shim_owner_set(thing, lender);
+    }
+}
+
+void shim_owner_note_use(const shim_owned *thing)
+{
+    if (thing->is_unknown && is_joint(thing)) {
+        owners.is_joint_unknown = true;
+    }
+}
+
+bool shim_owner_end(const shim_fiber *fiber, bool with_leases)
+{
+    shim_owned *next = NULL;
+    bool had_any = false;
+    for (shim_owned *thing = owners.owned; thing != NULL; thing = next) {
+        next = thing->next;
+        if (thing->lender == fiber) {
+            thing->lender = NULL;
+        }
+        if (thing->owner == fiber && (with_leases || !thing->is_leased || thing->is_passed_on)) {
+            shim_owner_take_back(thing);
+            had_any = true;
+        }
+    }
+    return had_any;
+}
+
+void shim_owners_forget(void)
+{
+    while (owners.owned != NULL) {
+        disown(owners.owned);
+    }
+}
