@@ -9,7 +9,6 @@ use crate::http::status::is_bodiless;
 use crate::http::uri;
 use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, ReplyHead};
-use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::meta::RequestMeta;
@@ -60,8 +59,7 @@ impl RequestMeta {
         }
         self.add_operators_fields(io, &mut head.fields, head.origin);
         if let Some(cache) = &io.shared.cache {
-            let cache = Arc::clone(cache);
-            self.tell_cache(&cache, status, head.origin, &mut head.fields);
+            self.tell_cache(cache, status, head.origin, &mut head.fields);
         }
         let has_body = !head_only && !is_bodiless(status) && !resets_content;
         if has_body && self.coding().is_some() && head.fields.contains(b"content-encoding") {
