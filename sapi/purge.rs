@@ -5,8 +5,8 @@ use svc_core::pool::CompleteRequest;
 
 use svc_ffi::CachePurge;
 
-/// Removes stored responses; returns their number, or `None` if the URL is none that the script can refer to. A path is
-/// relative to the host of `request`; a task has none.
+/// Removes stored responses; returns their number, or `None` if the script cannot refer to the URL: a path is relative to
+/// the host of `request`, which a task does not have.
 pub(crate) fn purge(
     cache: Option<&ResponseCache>,
     purge: CachePurge<'_>,
