@@ -134,11 +134,6 @@ impl Exchange {
         self.state.stage() == ExchangeStage::Abandoned
     }
 
-    /// Returns whether no worker has claimed it.
-    pub fn is_unclaimed(&self) -> bool {
-        matches!(self.state.stage(), ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered)
-    }
-
     /// Returns whether a worker has claimed it and it is not answered, neither completely by its worker nor on the
     /// worker's behalf.
     pub fn is_unanswered(&self) -> bool {
