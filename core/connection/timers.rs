@@ -54,6 +54,7 @@ impl TimerTable {
     /// Starts a timer that is not running.
     #[inline]
     pub(super) fn set(&mut self, timer: Timer, at: Instant) {
+        debug_assert!(self.expiries[timer as usize].is_none(), "{timer:?} runs already");
         self.expiries[timer as usize] = Some(at);
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }

@@ -10,7 +10,7 @@ use crate::admission::Ticket;
 use crate::config::AbandonedRequests;
 use crate::http::{Head, RequestLine, Version};
 use crate::policy::deny::Denial;
-use crate::pool::{Exchange, ReplyHead, Script, StreamKey};
+use crate::pool::{Exchange, ReplyHead, RequestId, Script, StreamKey};
 use crate::spool::Share;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -59,7 +59,7 @@ pub(in crate::serve) struct RequestMeta {
     /// Its use of the response cache, if the cache was asked.
     pub(in crate::serve) cache: Option<Box<CacheUse>>,
     /// The request ID.
-    pub(in crate::serve) request_id: Arc<str>,
+    pub(in crate::serve) request_id: RequestId,
     /// Its exchange with a worker, once it is offered.
     pub(in crate::serve) exchange: Option<Arc<Exchange>>,
     head: ReceivedHead,
@@ -80,7 +80,7 @@ impl RequestMeta {
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
         head: Head,
-        request_id: Arc<str>,
+        request_id: RequestId,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
@@ -93,7 +93,7 @@ impl RequestMeta {
     pub(in crate::serve) fn unread(
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
-        request_id: Arc<str>,
+        request_id: RequestId,
         line: Option<RequestLine>,
         client_context: ClientContext,
         began: Instant,
@@ -108,7 +108,7 @@ impl RequestMeta {
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
         head: ReceivedHead,
-        request_id: Arc<str>,
+        request_id: RequestId,
         client_context: ClientContext,
         version: Version,
         started: Instant,
