@@ -63,7 +63,7 @@ impl ReplyCopy {
         }
     }
 
-    /// Tells the cache that the response is not stored.
+    /// Reports to the cache that the response is not stored.
     pub(crate) fn give_up(exchange: &Exchange, end: RecordingEnd) {
         if let Some(recorder) = &exchange.request.recorder {
             recorder.give_up(end);

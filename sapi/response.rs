@@ -222,7 +222,7 @@ impl Response {
         self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
         if !self.begin_copy(&head) {
-            return self.leave_to_the_cache();
+            return self.defer_to_cache();
         }
         if let Some(copy) = &mut self.copy {
             copy.add(&self.exchange, &bytes);
@@ -261,7 +261,7 @@ impl Response {
         is_read || self.exchange.is_overdue() || self.exchange.has_no_client()
     }
 
-    /// Tells the response cache about the head. Returns false if it answers in place of the script.
+    /// Passes the head to the response cache. Returns false if the cache answers instead of the script.
     fn begin_copy(&mut self, head: &ReplyHead) -> bool {
         let Some(recorder) = &self.exchange.request.recorder else { return true };
         let recording = recorder.begin(head);
@@ -273,7 +273,7 @@ impl Response {
     }
 
     /// Makes the server send a stored response. Further output is dropped.
-    fn leave_to_the_cache(&mut self) -> bool {
+    fn defer_to_cache(&mut self) -> bool {
         self.stage = ResponseStage::Ended;
         self.gathered = Vec::new();
         let head = ReplyHead { file: Some(NamedFile::Stored), ..ReplyHead::bare(Origin::Server) };
@@ -319,7 +319,7 @@ impl Response {
             head.file = None;
         }
         if !self.begin_copy(&head) {
-            self.leave_to_the_cache();
+            self.defer_to_cache();
             return;
         }
         if let Some(mut copy) = self.copy.take() {

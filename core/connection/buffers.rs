@@ -152,8 +152,8 @@ impl Buffers {
         !self.is_out()
     }
 
-    /// Returns whether a write is due before the connection waits; with `has_pending_tls_output`, the transport itself has pending
-    /// bytes.
+    /// Returns whether a write is due before the connection waits; with `has_pending_tls_output`, the transport itself has
+    /// pending bytes.
     pub(super) fn wants_flush(&self, has_pending_tls_output: bool) -> bool {
         let waits =
             !self.output.is_empty() || (!self.is_flushed && (has_pending_tls_output || self.is_held_back));

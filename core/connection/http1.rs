@@ -427,7 +427,9 @@ impl<R> Http1<R> {
         matches!(&self.state, Http1State::Serving(stream) if stream.continues_without_client())
     }
 
-    /// Returns the timers of the current wait; none while waiting for the owner.
+    /// Returns the timers of the current wait; none while waiting for the owner. Inlined so that a caller that asks only
+    /// for the next one builds no table.
+    #[inline]
     pub(super) fn timers(&self, terms: &ConnectionTerms) -> TimerTable {
         let mut timers = TimerTable::default();
         let is_within_exchange = match self.state {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-/// What a connection waits for, in the order in which expired timers count.
+/// The timers of a connection; of several that have expired, the first one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timer {
     /// The end of an exchange, on a port that limits its whole duration.
@@ -31,7 +31,11 @@ pub(super) enum Timer {
 
 /// The running timers of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct TimerTable([Option<Instant>; Timer::ALL.len()]);
+pub(super) struct TimerTable {
+    expiries: [Option<Instant>; Timer::ALL.len()],
+    /// The earliest of them.
+    next: Option<Instant>,
+}
 
 impl Timer {
     const ALL: [Self; 8] = [
@@ -47,19 +51,22 @@ impl Timer {
 }
 
 impl TimerTable {
-    /// Starts a timer.
+    /// Starts a timer that is not running.
+    #[inline]
     pub(super) fn set(&mut self, timer: Timer, at: Instant) {
-        self.0[timer as usize] = Some(at);
+        debug_assert!(self.expiries[timer as usize].is_none(), "{timer:?} runs already");
+        self.expiries[timer as usize] = Some(at);
+        self.next = Some(self.next.map_or(at, |next| next.min(at)));
     }
 
     /// Returns when the next timer expires.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.0.iter().flatten().min().copied()
+        self.next
     }
 
     /// Returns the first timer that has expired.
     pub(super) fn expired(&self, now: Instant) -> Option<Timer> {
-        Timer::ALL.into_iter().find(|timer| self.0[*timer as usize].is_some_and(|at| at <= now))
+        Timer::ALL.into_iter().find(|timer| self.expiries[*timer as usize].is_some_and(|at| at <= now))
     }
 }
 

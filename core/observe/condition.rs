@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use crate::limits::{CERTIFICATE_WARNING, FAILING_PERCENT, FAILURES_MIN, TROUBLE_SHOWN_FOR};
 
+use super::episode::EpisodeKind;
 use super::families::Metrics;
 use super::history::Window;
 use super::status_facts::StatusFacts;
@@ -16,7 +17,7 @@ use super::worker_state::{Duty, worker_state};
 pub(super) fn conditions(facts: &StatusFacts<'_>, metrics: &Metrics) -> Vec<&'static str> {
     let probe = facts.probe;
     let goes_on =
-        |kind: &str| facts.episodes.iter().any(|one| one.ended_at.is_none() && one.kind.as_str() == kind);
+        |kind: EpisodeKind| facts.episodes.iter().any(|one| one.ended_at.is_none() && one.kind == kind);
     let has_stuck = facts.scrape.slots.iter().any(|slot| worker_state(slot, Duty::Requests) == "stuck")
         || facts.task_slots.iter().any(|slot| worker_state(slot, Duty::Tasks) == "stuck");
     let expiry = facts.scrape.certificates.and_then(|known| known.first_expiry);
@@ -24,17 +25,17 @@ pub(super) fn conditions(facts: &StatusFacts<'_>, metrics: &Metrics) -> Vec<&'st
         (facts.phase == "starting", "starting"),
         (probe.serving && !probe.workers.can_serve(), "no_workers"),
         (probe.pool_stalled, "wedged"),
-        (!probe.pool_stalled && goes_on("wedge"), "wedge_suspected"),
+        (!probe.pool_stalled && goes_on(EpisodeKind::Wedge), "wedge_suspected"),
         (probe.plugin_failed, "plugin_failed"),
         (metrics.accept_stalled.is_set(), "accept_stalled"),
-        (goes_on("shedding"), "shedding"),
+        (goes_on(EpisodeKind::Shedding), "shedding"),
         (expiry.is_some_and(|expiry| expiry <= facts.at), "certificate_expired"),
         (is_disk_full(facts), "disk_full"),
         (facts.window.as_ref().is_some_and(is_failing), "failing"),
-        (facts.boot_failure.is_some() || goes_on("boot_failed"), "boot_failed"),
+        (facts.boot_failure.is_some() || goes_on(EpisodeKind::BootFailed), "boot_failed"),
         (has_stuck, "stuck"),
         (metrics.opcache_restart_delayed.is_set(), "opcache_restart_delayed"),
-        (goes_on("export_failed"), "export_failed"),
+        (goes_on(EpisodeKind::ExportFailed), "export_failed"),
         (!facts.scrape.reload.is_successful, "reload_failed"),
         (metrics.restart_required.is_set(), "restart_required"),
         (
@@ -55,7 +56,8 @@ fn is_failing(window: &Window) -> bool {
 /// Returns whether svc or PHP has met a full disk lately.
 fn is_disk_full(facts: &StatusFacts<'_>) -> bool {
     let is_recent = |at: SystemTime| facts.at.duration_since(at).unwrap_or_default() < TROUBLE_SHOWN_FOR;
-    let spooling = facts.episodes.iter().filter(|one| one.kind.as_str() == "spool" && is_recent(one.last_at));
+    let spooling =
+        facts.episodes.iter().filter(|one| one.kind == EpisodeKind::Spool && is_recent(one.last_at));
     let scripts = facts.php_errors.iter().filter(|one| is_recent(one.last_at));
     spooling
         .map(|one| one.detail.as_str())
@@ -63,5 +65,5 @@ fn is_disk_full(facts: &StatusFacts<'_>) -> bool {
         .any(|text| DISK_IS_FULL.iter().any(|words| text.contains(words)))
 }
 
-/// The system's text for `ENOSPC`, and PHP's where a write was short.
+/// The system's text for `ENOSPC`, and PHP's for a short write.
 const DISK_IS_FULL: [&str; 2] = ["No space left on device", "possibly out of free disk space"];

@@ -145,18 +145,18 @@ impl StatusFacts<'_> {
             let windows = self.trend.iter().map(|point| &point.window);
             windows.map(|window| rounded(of(window) as f64 / window.seconds)).collect()
         };
-        let peaks = |of: fn(&TrendPoint) -> u64| -> Vec<u64> { self.trend.iter().map(of).collect() };
+        let values = |of: fn(&TrendPoint) -> u64| -> Vec<u64> { self.trend.iter().map(of).collect() };
         json!({
             "step_seconds": STATUS_WINDOW_SECONDS,
             "points_max": STATUS_TREND_POINTS,
             "served_per_second": rates(|window| window.served_duration.count),
             "refused_per_second": rates(|window| window.refusals),
             "failed_per_second": rates(Window::failures),
-            "p50_us": peaks(|point| point.window.served_duration.p50_us),
-            "p99_us": peaks(|point| point.window.served_duration.p99_us),
-            "busy_workers": peaks(|point| point.peak.busy),
-            "waiting": peaks(|point| point.peak.waiting),
-            "connections": peaks(|point| point.peak.connections),
+            "p50_us": values(|point| point.window.served_duration.p50_us),
+            "p99_us": values(|point| point.window.served_duration.p99_us),
+            "busy_workers": values(|point| point.peak.busy),
+            "waiting": values(|point| point.peak.waiting),
+            "connections": values(|point| point.peak.connections),
         })
     }
 

@@ -58,7 +58,7 @@ pub struct Exchange {
     /// One more than the wait for a worker in microseconds; 0 until a worker takes it.
     waited_us: AtomicU64,
     client_left: AtomicBool,
-    /// Whether a worker runs it although its client disconnected before.
+    /// Whether a worker runs it without a client.
     is_detached: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
@@ -124,7 +124,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns whether a worker runs it although its client disconnected before.
+    /// Returns whether a worker runs it without a client, which disconnected before or never existed.
     pub fn is_detached(&self) -> bool {
         self.is_detached.load(Ordering::Relaxed)
     }
@@ -132,11 +132,6 @@ impl Exchange {
     /// Returns whether it still waits for a worker after its client has disconnected.
     pub fn is_abandoned(&self) -> bool {
         self.state.stage() == ExchangeStage::Abandoned
-    }
-
-    /// Returns whether no worker has claimed it.
-    pub fn is_unclaimed(&self) -> bool {
-        matches!(self.state.stage(), ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered)
     }
 
     /// Returns whether a worker has claimed it and it is not answered, neither completely by its worker nor on the
@@ -279,7 +274,7 @@ impl Exchange {
         self.stop_reading(self.state.abandon())
     }
 
-    /// Gives it no client: a worker runs it, and its reply is dropped. Called before it is offered.
+    /// Makes the request run without a client: its reply is dropped. Called before it is offered.
     pub fn begin_without_client(&self) {
         let found = self.stop_reading(self.state.abandon());
         debug_assert!(found == ExchangeStage::Queued, "without a client after its offer: {found:?}");

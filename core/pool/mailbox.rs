@@ -275,7 +275,12 @@ impl Mailbox {
         let mut inner = self.inner.lock();
         inner.is_notified = false;
         inner.memory_bytes = 0;
-        into.append(&mut inner.parts);
+        if into.is_empty() {
+            // Reuses the allocation; usually, all parts of a reply are collected at once.
+            std::mem::swap(into, &mut inner.parts);
+        } else {
+            into.append(&mut inner.parts);
+        }
         let share = std::mem::take(&mut inner.share);
         drop(inner);
         self.room.notify_one();

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `job` | the pool's view of a unit of work |
 //! | `exchange` | one request and its reply: the job of the HTTP server |
-//! | `request` | the request that an engine receives |
+//! | `request`, `request_id` | the request that an engine receives; its ID |
 //! | `recorder` | the view of a component that records replies |
 //! | `mailbox` | the parts of a reply on their way to the io thread |
 //! | `engine` | the interface to the interpreter |
@@ -43,6 +43,7 @@ mod recorder;
 mod relief;
 mod renewal;
 mod request;
+mod request_id;
 mod rolling_restart;
 mod scaling;
 mod slot;
@@ -67,6 +68,7 @@ pub use recorder::{RecordedReply, Recording, RecordingEnd, ReplyRecorder};
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, CompleteRequest, FindScript, Script, TlsFacts};
+pub use request_id::RequestId;
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{SlotPhase, SlotReading, WorkerOrder};

@@ -9,6 +9,7 @@ use crate::sync::primitive::Arc;
 use crate::trace::RequestSpan;
 
 use super::recorder::ReplyRecorder;
+use super::request_id::RequestId;
 
 /// A complete request: head, body, and the facts that the server determined.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub struct CompleteRequest {
     /// Its span, if it is recorded.
     pub span: Option<Arc<RequestSpan>>,
     /// The request ID in logs and in `svc_request_id()`.
-    pub request_id: Arc<str>,
+    pub request_id: RequestId,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
     /// Records its reply, for the response cache.

@@ -4,7 +4,7 @@
 //! nothing and reads no clock; the server carries out its orders.
 //!
 //! ```text
-//!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ RequestOutcome
+//!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ Ending
 //!                                                                                  ──threads ended, or grace over──▶ Ended
 //! ```
 
@@ -25,7 +25,7 @@ enum DrainState {
     Serving,
     Delaying { until: Instant },
     Finishing { deadline: Instant },
-    RequestOutcome { deadline: Instant },
+    Ending { deadline: Instant },
     Ended,
 }
 
@@ -79,14 +79,14 @@ impl Drain {
                 Some(DrainOrder::CloseGate)
             }
             DrainState::Finishing { .. } if !readings.has_connections && !readings.has_work => {
-                self.state = DrainState::RequestOutcome { deadline: now + THREAD_EXIT_GRACE };
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
                 Some(DrainOrder::EndThreads)
             }
             DrainState::Finishing { deadline } if now >= deadline => {
-                self.state = DrainState::RequestOutcome { deadline: now + THREAD_EXIT_GRACE };
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
                 Some(DrainOrder::CutOff)
             }
-            DrainState::RequestOutcome { deadline } if !readings.has_threads || now >= deadline => {
+            DrainState::Ending { deadline } if !readings.has_threads || now >= deadline => {
                 self.state = DrainState::Ended;
                 Some(DrainOrder::Finish { all_ended: !readings.has_threads })
             }
@@ -96,7 +96,7 @@ impl Drain {
 
     /// Returns until when threads may end; `None` outside of that state.
     pub(in crate::serve) fn ending_until(&self) -> Option<Instant> {
-        if let DrainState::RequestOutcome { deadline } = self.state { Some(deadline) } else { None }
+        if let DrainState::Ending { deadline } = self.state { Some(deadline) } else { None }
     }
 
     /// Returns when the next step may be due; `None` if the state machine waits for nothing.
@@ -104,7 +104,7 @@ impl Drain {
         match self.state {
             DrainState::Serving | DrainState::Ended => None,
             DrainState::Delaying { until } => Some(until),
-            DrainState::Finishing { deadline } | DrainState::RequestOutcome { deadline } => {
+            DrainState::Finishing { deadline } | DrainState::Ending { deadline } => {
                 Some(deadline.min(now + LOOK_PAUSE))
             }
         }

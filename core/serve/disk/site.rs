@@ -135,8 +135,7 @@ impl Site {
     }
 
     /// Returns whether the front controller certainly answers the normalized `path`, and may do so. Does not wait.
-    pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
-        let part = self.part(path);
+    pub(in crate::serve) fn leaves_to_front_controller(&self, part: &SitePart, path: &[u8]) -> bool {
         !self.policy.php_deny.matches(path)
             && !self.names_task_entry(path)
             && (part.has_only_the_script(path) || self.root.leaves_all_to_the_script(&part.mode, path))

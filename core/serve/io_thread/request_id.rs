@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::http::FreshIds;
-use crate::sync::primitive::Arc;
+use crate::pool::RequestId;
 
 /// The longest request ID accepted from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
@@ -26,7 +26,7 @@ impl RequestIds {
     }
 
     /// Returns the ID of a request whose client sent `requested` as its ID.
-    pub(in crate::serve) fn name(&mut self, requested: Option<&[u8]>) -> Arc<str> {
+    pub(in crate::serve) fn name(&mut self, requested: Option<&[u8]>) -> RequestId {
         match requested.and_then(well_formed) {
             Some(requested) => requested.into(),
             None => self.new_id(),
@@ -40,11 +40,9 @@ impl RequestIds {
     }
 
     /// Generates an ID of 32 hexadecimal digits.
-    pub(in crate::serve) fn new_id(&mut self) -> Arc<str> {
+    pub(in crate::serve) fn new_id(&mut self) -> RequestId {
         let (thread, mixed) = self.numbers();
-        let digits = [hex_digits(thread), hex_digits(mixed)];
-        // One allocation and one copy; pushing each digit would cost a request 500 instructions.
-        str::from_utf8(digits.as_flattened()).unwrap_or_default().into()
+        RequestId::of_numbers(thread, mixed)
     }
 
     /// Returns the thread's random number, and one that does not repeat on this thread.
@@ -57,11 +55,6 @@ impl RequestIds {
         mixed ^= mixed >> 31;
         (self.thread, mixed)
     }
-}
-
-/// Formats all digits of a number, leading zeros included.
-fn hex_digits(number: u64) -> [u8; 16] {
-    std::array::from_fn(|place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize & 0xf])
 }
 
 fn well_formed(requested: &[u8]) -> Option<&str> {
@@ -101,7 +94,7 @@ mod tests {
     #[test]
     fn made_names_differ() {
         let mut ids = RequestIds::new();
-        let names: std::collections::HashSet<_> = (0..1000).map(|_| ids.name(None)).collect();
+        let names: std::collections::HashSet<_> = (0..1000).map(|_| ids.name(None).to_string()).collect();
         assert_eq!(names.len(), 1000);
     }
 }

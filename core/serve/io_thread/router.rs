@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use crate::files::{Lookup, RouteCache};
+use crate::files::{Lookup, RouteCache, SitePart};
 use crate::policy::Rules;
 use crate::policy::deny::Denial;
 use crate::pool::{Script, StreamKey};
@@ -77,7 +77,7 @@ impl Router {
         let part = self.site.part(&path);
         // The common case in worker mode: nothing else needs to be looked up.
         if part.has_only_the_script(&path)
-            && let Some(script) = self.front_controller(&path, now)
+            && let Some(script) = self.front_controller(part, &path, now)
         {
             return Handler::Script(Arc::clone(script));
         }
@@ -86,7 +86,7 @@ impl Router {
         }
         match self.site.kept(&path, now) {
             Lookup::Absent | Lookup::Old => {
-                if let Some(script) = self.front_controller(&path, now) {
+                if let Some(script) = self.front_controller(part, &path, now) {
                     return Handler::Script(Arc::clone(script));
                 }
                 self.disk.order(FileJob::Find(Arc::clone(&self.site), path), key);
@@ -100,10 +100,11 @@ impl Router {
         }
     }
 
-    /// Returns the script that handles all remaining paths if it was found recently and certainly handles this one.
-    fn front_controller(&self, path: &[u8], now: Instant) -> Option<&Arc<Script>> {
-        let script = self.scripts.get(&self.site.part(path).key, now)?;
-        self.site.leaves_to_front_controller(path).then_some(script)
+    /// Returns the script that handles all remaining paths of `part` if it was found recently and certainly handles this
+    /// one.
+    fn front_controller(&self, part: &SitePart, path: &[u8], now: Instant) -> Option<&Arc<Script>> {
+        let script = self.scripts.get(&part.key, now)?;
+        self.site.leaves_to_front_controller(part, path).then_some(script)
     }
 
     /// Remembers that `script` handles a normalised path. A path that the front controller handles is not remembered:

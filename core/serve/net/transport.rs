@@ -244,7 +244,7 @@ impl Sink for Transport {
 const SLICES_MAX: usize = 16;
 
 /// The destination: a socket that accepts what it can and reports `WouldBlock` for the rest.
-pub(in crate::serve) trait Sink {
+trait Sink {
     /// Writes the slices in order; returns how many bytes were accepted.
     ///
     /// # Errors
@@ -263,7 +263,7 @@ pub(in crate::serve) trait Sink {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Flushed {
+enum Flushed {
     /// Everything has been written.
     All,
     /// The system accepts no more for now, or the disk must be read first ([`Output::take_cold`]). This many bytes were
@@ -276,7 +276,7 @@ pub(in crate::serve) enum Flushed {
 /// # Errors
 ///
 /// The error of the socket, except `WouldBlock` and `Interrupted`; also if a file is shorter than announced.
-pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Result<Flushed> {
+fn flush(output: &mut Output, to: &mut impl Sink) -> io::Result<Flushed> {
     let mut out = 0;
     while !output.is_empty() {
         let is_ready = output.is_front_ready(|run| match page_cache(run.file, run.offset, run.len) {

@@ -14,7 +14,7 @@ use crate::files::{BodyPiece, Representation, directory_location, represent};
 use crate::http::{Head, uri};
 use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
-use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, ReplyRecorder, Script};
+use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, ReplyRecorder, RequestId, Script};
 use crate::sync::primitive::Arc;
 
 use super::meta::RequestMeta;
@@ -145,7 +145,7 @@ impl RequestMeta {
     ) -> Option<Decision> {
         let script = self.script.take()?;
         let head = self.head_for_script()?;
-        let mut request = self.complete_request(head, body, script, Arc::clone(&self.request_id), None);
+        let mut request = self.complete_request(head, body, script, self.request_id.clone(), None);
         request.span = self.span.clone();
         request.trace = self.client_context.trace.clone();
         request.recorder = self.cache.as_ref().and_then(|used| used.recorder());
@@ -172,7 +172,7 @@ impl RequestMeta {
         head: Arc<Head>,
         body: Body,
         script: Arc<Script>,
-        request_id: Arc<str>,
+        request_id: RequestId,
         fill: Option<Arc<Fill>>,
     ) -> CompleteRequest {
         let client = &self.client_context.client;

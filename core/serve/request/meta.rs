@@ -10,7 +10,7 @@ use crate::admission::Ticket;
 use crate::config::AbandonedRequests;
 use crate::http::{Head, RequestLine, Version};
 use crate::policy::deny::Denial;
-use crate::pool::{Exchange, ReplyHead, Script, StreamKey};
+use crate::pool::{Exchange, ReplyHead, RequestId, Script, StreamKey};
 use crate::spool::Share;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -56,10 +56,10 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) client_context: ClientContext,
     /// Its span, if it is recorded.
     pub(in crate::serve) span: Option<Arc<RequestSpan>>,
-    /// What the response cache does for it.
+    /// Its use of the response cache, if the cache was asked.
     pub(in crate::serve) cache: Option<Box<CacheUse>>,
     /// The request ID.
-    pub(in crate::serve) request_id: Arc<str>,
+    pub(in crate::serve) request_id: RequestId,
     /// Its exchange with a worker, once it is offered.
     pub(in crate::serve) exchange: Option<Arc<Exchange>>,
     head: ReceivedHead,
@@ -80,34 +80,37 @@ impl RequestMeta {
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
         head: Head,
-        request_id: Arc<str>,
+        request_id: RequestId,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
         let version = head.version();
         let head = ReceivedHead::Read(Arc::new(head));
-        Self { version, ..Self::of(key, endpoints, head, request_id, client_context, began) }
+        Self::of(key, endpoints, head, request_id, client_context, version, began)
     }
 
     /// Creates the state of a request whose head cannot be read, except perhaps its first line.
     pub(in crate::serve) fn unread(
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
-        request_id: Arc<str>,
+        request_id: RequestId,
         line: Option<RequestLine>,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
+        // HTTP/2 numbers its streams from 1.
+        let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
         let head = ReceivedHead::Unread(line.map(Box::new));
-        Self::of(key, endpoints, head, request_id, client_context, began)
+        Self::of(key, endpoints, head, request_id, client_context, version, began)
     }
 
     fn of(
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
         head: ReceivedHead,
-        request_id: Arc<str>,
+        request_id: RequestId,
         client_context: ClientContext,
+        version: Version,
         started: Instant,
     ) -> Self {
         let (now, wall) = (time::now(), time::wall());
@@ -115,8 +118,7 @@ impl RequestMeta {
         Self {
             key,
             endpoints: Arc::clone(endpoints),
-            // HTTP/2 numbers its streams from 1.
-            version: if key.stream == 0 { Version::Http11 } else { Version::Http2 },
+            version,
             script: None,
             started,
             received_at: wall.checked_sub(age).unwrap_or(wall),

@@ -102,19 +102,19 @@ impl RequestMeta {
         {
             span.add_link(link, limits);
         }
-        let mut told = ToldSpan { span: &mut span, limits: &limits.span_attributes() };
-        told.say("http.request.method", method);
+        let mut recorded = RecordedSpan { span: &mut span, limits: &limits.span_attributes() };
+        recorded.set("http.request.method", method);
         if let Some(original) = original {
-            told.say("http.request.method_original", original.to_owned());
+            recorded.set("http.request.method_original", original.to_owned());
         }
-        self.tell_url(&mut told, &own.tracer().config().redacted_parameters);
-        self.tell_addresses(&mut told);
+        self.record_url(&mut recorded, &own.tracer().config().redacted_parameters);
+        self.record_addresses(&mut recorded);
         let notes = own.take_notes();
         if let Some(AttributeValue::Text(route)) = notes.attributes.get("http.route") {
-            told.span.name = format!("{} {route}", told.span.name).into();
+            recorded.span.name = format!("{} {route}", recorded.span.name).into();
         }
-        self.tell_own(&mut told, notes.worker_id, notes.parked);
-        self.tell_end(&mut told, end, notes.exception.as_deref());
+        self.record_own(&mut recorded, notes.worker_id, notes.parked);
+        self.record_end(&mut recorded, end, notes.exception.as_deref());
         notes.merge_into(&mut span, limits, &OWN_KEYS);
         span
     }
@@ -131,20 +131,20 @@ impl RequestMeta {
         Some(SpanLink { context, is_remote: true, attributes })
     }
 
-    fn tell_url(&self, told: &mut ToldSpan<'_>, redacted: &[String]) {
+    fn record_url(&self, recorded: &mut RecordedSpan<'_>, redacted: &[String]) {
         let (_, path) = self.asks_for();
         if path.starts_with(b"/") || path == b"*" {
-            told.say("url.path", AttributeValue::lossy(path));
+            recorded.set("url.path", AttributeValue::lossy(path));
         }
         let query = self.head().and_then(|head| head.path_and_query().1);
         if let Some(query) = query.filter(|query| !query.is_empty()) {
-            told.say("url.query", AttributeValue::lossy(&redact(query, redacted)));
+            recorded.set("url.query", AttributeValue::lossy(&redact(query, redacted)));
         }
         let is_https = self.client_context.client.https;
-        told.say("url.scheme", if is_https { "https" } else { "http" });
+        recorded.set("url.scheme", if is_https { "https" } else { "http" });
     }
 
-    fn tell_addresses(&self, told: &mut ToldSpan<'_>) {
+    fn record_addresses(&self, recorded: &mut RecordedSpan<'_>) {
         let client = &self.client_context.client;
         let host = client.host.as_deref().or_else(|| self.head().and_then(|head| head.host()));
         let (address, port) = match host.map(split_host) {
@@ -155,53 +155,53 @@ impl RequestMeta {
             }
             None => (ip_text(self.endpoints.local.ip()).into(), self.endpoints.local.port()),
         };
-        told.say("server.address", address);
-        told.say("server.port", port);
-        told.say("client.address", ip_text(client.addr.ip()));
+        recorded.set("server.address", address);
+        recorded.set("server.port", port);
+        recorded.set("client.address", ip_text(client.addr.ip()));
         // The peer of a Unix socket has no address; the loopback address is a substitute for scripts.
         if self.endpoints.listener != ListenerKind::Unix {
-            told.say("network.peer.address", ip_text(self.endpoints.peer.ip()));
-            told.say("network.peer.port", self.endpoints.peer.port());
+            recorded.set("network.peer.address", ip_text(self.endpoints.peer.ip()));
+            recorded.set("network.peer.port", self.endpoints.peer.port());
         }
         let version = match self.version {
             Version::Http10 => "1.0",
             Version::Http11 => "1.1",
             Version::Http2 => "2",
         };
-        told.say("network.protocol.version", version);
+        recorded.set("network.protocol.version", version);
         if let Some(agent) = self.head().and_then(|head| head.header("user-agent")) {
-            told.say("user_agent.original", AttributeValue::lossy(agent));
+            recorded.set("user_agent.original", AttributeValue::lossy(agent));
         }
     }
 
     /// Adds the attributes that only this server knows.
-    fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
-        told.say("svc.request_id", self.request_id.to_string());
+    fn record_own(&self, recorded: &mut RecordedSpan<'_>, worker_id: Option<usize>, parked: Duration) {
+        recorded.set("svc.request_id", self.request_id.to_string());
         if let Some(reason) = self.outcome.shed_reason() {
-            told.say("svc.shed_reason", reason.as_str());
+            recorded.set("svc.shed_reason", reason.as_str());
         }
         if let Some(used) = &self.cache {
-            told.say("svc.cache", used.outcome.as_str());
+            recorded.set("svc.cache", used.outcome.as_str());
         }
         if let Some(waited) = self.exchange.as_ref().and_then(|exchange| exchange.waited()) {
-            told.say("svc.queue_wait_us", time::as_micros(waited));
-            told.say("svc.parked_us", time::as_micros(parked));
+            recorded.set("svc.queue_wait_us", time::as_micros(waited));
+            recorded.set("svc.parked_us", time::as_micros(parked));
         }
         if let Some(worker_id) = worker_id {
-            told.say("svc.worker_id", worker_id);
+            recorded.set("svc.worker_id", worker_id);
         }
     }
 
     /// Adds how the request ended. `exception` is the class of the exception that ended its script.
-    fn tell_end(&self, told: &mut ToldSpan<'_>, end: RecordedEnd, exception: Option<&str>) {
+    fn record_end(&self, recorded: &mut RecordedSpan<'_>, end: RecordedEnd, exception: Option<&str>) {
         if let Some(bytes) = self.request_body_bytes() {
-            told.say("http.request.body.size", bytes);
+            recorded.set("http.request.body.size", bytes);
         }
         let (status, outcome) = (self.outcome.status(), self.outcome.decided());
         let has_left = matches!(outcome, Some(Outcome::Left { .. }));
         if !has_left {
-            told.say("http.response.status_code", status);
-            told.say("http.response.body.size", end.body_bytes);
+            recorded.set("http.response.status_code", status);
+            recorded.set("http.response.body.size", end.body_bytes);
         }
         let error = match exception {
             _ if has_left => Cow::Borrowed("client_abort"),
@@ -210,8 +210,8 @@ impl RequestMeta {
             None if status >= 500 => Cow::Owned(status.to_string()),
             None => Cow::Borrowed(self.why_cut(end.response)),
         };
-        told.say("error.type", error);
-        told.span.status = SpanStatus::Error(Cow::Borrowed(""));
+        recorded.set("error.type", error);
+        recorded.span.status = SpanStatus::Error(Cow::Borrowed(""));
     }
 
     /// Returns why the response ended after its head and before its end.
@@ -245,13 +245,13 @@ impl RequestMeta {
 }
 
 /// A span under construction, within its limits. Each attribute is added once.
-struct ToldSpan<'a> {
+struct RecordedSpan<'a> {
     span: &'a mut Span,
     limits: &'a crate::config::AttributeLimits,
 }
 
-impl ToldSpan<'_> {
-    fn say(&mut self, key: &'static str, value: impl Into<AttributeValue>) {
+impl RecordedSpan<'_> {
+    fn set(&mut self, key: &'static str, value: impl Into<AttributeValue>) {
         if self.span.attributes.is_empty() {
             self.span.attributes = Attributes::with_capacity(ATTRIBUTES_TYPICAL);
         }

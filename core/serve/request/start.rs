@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::connection::{Connection, Grant, Incoming, Input, Rejected, Rejection, Unreadable};
 use crate::http::{Head, MethodKind, RequestLine, Trace, Version, https_location};
-use crate::pool::{Origin, StreamKey};
+use crate::pool::{Origin, RequestId, StreamKey};
 use crate::spool::Share;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -179,7 +179,7 @@ fn identify(
     endpoints: &Endpoints,
     head: &Head,
     trace: Option<Trace>,
-) -> (ClientContext, Arc<str>) {
+) -> (ClientContext, RequestId) {
     let context = ClientContext::of(&io.shared.policy, endpoints, head, trace, io.now);
     if context.must_wait().is_some() {
         io.shared.metrics.rate_limited.incr();

@@ -37,7 +37,7 @@ fn names(text: &str) -> Vec<&str> {
     names
 }
 
-/// An alert that waits for nothing wakes somebody for a single scrape, and a job is called whatever its owner calls it.
+/// An alert without `for` would fire on a single scrape, and the name of the job is the operator's choice.
 #[test]
 fn each_alert_waits_and_none_depends_on_the_name_of_a_job() {
     let rules = rules();

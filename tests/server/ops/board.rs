@@ -46,7 +46,7 @@ fn panels_are_told_apart_and_none_lies_on_another() {
     }
 }
 
-/// A colour says something, or there is none: thresholds are those of an alert, or tell two states apart.
+/// A colour has a meaning: thresholds are those of an alert, or distinguish two states.
 #[test]
 fn colours_mean_what_alerts_say() {
     let rules = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/alerts.yml"))

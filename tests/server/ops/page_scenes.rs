@@ -20,7 +20,7 @@ use svc_testing::tls::Certificates;
 struct Scene {
     name: &'static str,
     svc: Svc,
-    /// What the page says about it, before anything else.
+    /// The first lines of the page.
     says: &'static [&'static str],
     /// Whether requests for `/` keep the trouble going.
     has_visitors: bool,
@@ -34,7 +34,7 @@ impl Scene {
         Self { name, svc, says, has_visitors: false, _held: Vec::new(), _certificates: None }
     }
 
-    /// Opens the page and waits until it says what is wrong.
+    /// Opens the page and waits for these lines.
     fn opened(&self) -> Option<Chromium> {
         let mut browser = opened(self.svc.ops())?;
         self.says.iter().for_each(|words| says(&mut browser, "state", words));
@@ -146,7 +146,7 @@ fn the_first_lines_say_what_is_wrong() {
         let scene = scene();
         let Some(mut browser) = scene.opened() else { return };
         assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0], "{}", scene.name);
-        // Shape tells the level where colours do not.
+        // The shape shows the level to readers who do not see colours.
         let shape = "getComputedStyle(document.querySelector('#state li'), '::before').content.slice(1, 2)";
         assert!(["✖", "▲"].map(serde_json::Value::from).contains(&browser.evaluate(shape)), "{}", scene.name);
         assert_fits_a_phone(&mut browser);
@@ -156,7 +156,7 @@ fn the_first_lines_say_what_is_wrong() {
     }
 }
 
-/// The page shows what `/status` says; a minute is too long for a test.
+/// A worker is stuck after a minute, which is too long for a test: the report is changed in the browser.
 #[test]
 fn a_stuck_worker_is_named_with_its_request() {
     let svc = Svc::start(&[("index.php", WAITING)], &[("PHP_WORKERS", "1")]);

@@ -6,10 +6,10 @@ const PERIOD_MS = 1000, PATIENCE_MS = 4000, ROWS_MAX = 200;
 const at = (id) => document.getElementById(id);
 let last = null, lastAt = null, failedSince = null, timer = 0, paused = false;
 
-// Words. Whatever has no word here is shown as it is called in /status.
+// Texts. A name without a text is shown as in /status.
 const CONDITIONS = {
   starting: ['warn', 'Starting', 'The main port does not serve yet.'],
-  draining: ['warn', 'Shutting down', 'The server is shutting down: it ends what it has accepted, and then itself.'],
+  draining: ['warn', 'Shutting down', 'The server is shutting down: it finishes accepted requests, then exits.'],
   no_workers: ['bad', 'No workers', 'No PHP worker is running: requests for scripts are answered with 500.'],
   wedged: ['bad', 'Pool wedged', 'Workers are idle, requests wait, and nothing has been finished for a minute.'],
   wedge_suspected: ['warn', 'Pool may be wedged', 'Workers are idle, requests wait, and nothing is being finished.'],
@@ -23,7 +23,7 @@ const CONDITIONS = {
   stuck: ['warn', 'Worker stuck', ''],
   opcache_restart_delayed: ['warn', 'OPcache restart delayed', 'Scripts are compiled each time until the old ones have ended.'],
   export_failed: ['warn', 'Spans not exported', 'The collector is not reachable or refuses them.'],
-  reload_failed: ['warn', 'Reload failed', 'What could not be loaded keeps its former state.'],
+  reload_failed: ['warn', 'Reload failed', 'The previous state remains in effect.'],
   restart_required: ['warn', 'Restart required', 'An ini file of PHP has changed since the start.'],
   certificate_expires: ['warn', 'Certificate near its end', ''],
 };
@@ -71,7 +71,7 @@ const clock = (iso) => {
 };
 const place = (one) => one.file ? `${one.file}${one.line ? `:${one.line}` : ''}` : NONE;
 
-// What does not change is left alone, so that nothing is read out twice and selections stay.
+// Unchanged text is left alone, so that screen readers do not repeat it and selections stay.
 function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
