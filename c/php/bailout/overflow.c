@@ -6,7 +6,7 @@
  * bails out, as after any fatal error. For all other code, which may hold a lock or have frames that must not be
  * skipped, the page is made accessible, and the next page is checked the same way.
  *
- * Promises: a fault that is not at the end of the thread's current stack is passed on to the previous handler. */
+ * A fault that is not at the end of the thread's current stack is passed on to the previous handler. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"

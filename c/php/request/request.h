@@ -15,7 +15,7 @@ void shim_request_class_register(void);
 
 /* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
  *
- * Promises: every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
+ * Every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
 
 /* The file of the running script; NULL if none is running. */
 extern __thread zend_file_handle *shim_script;

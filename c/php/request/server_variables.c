@@ -4,7 +4,7 @@
  * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
  * worker also keeps the variables of its last request, because most of them have the same value in the next one.
  *
- * Promises: both arrays have the contents that PHP itself would give them. The host must pass names that consist of
+ * Both arrays have the contents that PHP itself would give them. The host must pass names that consist of
  * letters, digits and underscores. */
 #include "compat.h"
 #include "php/context/context.h"

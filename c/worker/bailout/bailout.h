@@ -9,7 +9,7 @@
 /* Guards around all code that may run a script, and around engine code in the middle of a switch.
  *
  * PHP leaves frames by bailouts (fatal errors, memory and time limits), and some of its extensions catch a bailout,
- * clean up and continue as if nothing had happened. Promises: a bailout ends here; one that was caught further down is
+ * clean up and continue as if nothing had happened. A bailout ends here; one that was caught further down is
  * detected. After either, the engine is back in the state in which the place was recorded, and the worker is tainted. */
 
 /* The state of the engine before it called the code of a request. */

@@ -4,7 +4,7 @@
  * whose variables do not change, and a bailout never crosses a frame of the host. Engine state whose cleanup a bailout
  * skips is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
  * tell the engine that it is shutting down, and the protection of the cycle collector. The state of extensions is
- * restored by recover_flags.c. */
+ * restored by php/bailout/recover.c. */
 #include "compat.h"
 #include "php/bailout/bailout.h"
 #include "php/context/context.h"

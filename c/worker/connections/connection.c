@@ -1,4 +1,4 @@
-/* Records of a thread's connections; see connection.h. */
+/* Records of a thread's connections; see connections.h. */
 #include "compat.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"

@@ -1,4 +1,4 @@
-/* Users of a connection; see users.h. */
+/* Users of a connection; see connections.h. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "worker/connections/connections.h"

@@ -19,9 +19,7 @@
 
 /* ---- sets of PHP's functions ---- */
 
-/* Sets of PHP's functions; see function_set.h.
- *
- * A function is identified by the address of its name, which all threads share, and by the class that declares it: a method
+/* A function is identified by the address of its name, which all threads share, and by the class that declares it: a method
  * that a subclass inherits is the same function. */
 
 typedef struct shim_function_key {

@@ -1,4 +1,4 @@
-/* Engine variables of a thread that belong to a stack; see stacks.h. */
+/* Engine variables of a thread that belong to a stack; see engine.h. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"

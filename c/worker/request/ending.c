@@ -35,7 +35,7 @@
 
 /* A step of a request of worker mode: code that may run script code, and may end by a bailout or an exception.
  *
- * Promises: an uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
+ * An uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
  * log; exit() is not an exception. */
 
 static bool is_exit(const zend_object *exception)

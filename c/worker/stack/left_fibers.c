@@ -1,4 +1,4 @@
-/* Fibers of scripts that are suspended when their request ends; see left_fibers.h. */
+/* Fibers of scripts that are suspended when their request ends; see stack.h. */
 #include "compat.h"
 #include "worker/engine/engine.h"
 #include "worker/stack/stack.h"

@@ -1,4 +1,4 @@
-/* Ownership of sockets; see sockets.h.
+/* Ownership of sockets; see owners.h.
  *
  * Invariants. A note belongs to the file that the descriptor is open for: close() invalidates it. Notes are never moved in
  * memory, since requests wait for them. A socket that one connection uses has the owner of that connection; a socket that
