@@ -37,7 +37,7 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct Acceptor {
     waker: Waker,
     late: Arc<Permits>,
-    /// Whether another process accepts the connections that still wait when this one addresses.
+    /// Whether another process accepts the connections that still wait when this one ends.
     has_successor: bool,
     /// Whether the thread has started and not ended.
     is_accepting: AtomicBool,
@@ -62,7 +62,7 @@ impl Acceptor {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
-    /// Returns whether another process accepts the connections that still wait when this one addresses.
+    /// Returns whether another process accepts the connections that still wait when this one ends.
     pub(in crate::serve) fn has_successor(&self) -> bool {
         self.has_successor
     }
@@ -116,7 +116,7 @@ impl Accepting {
     /// Starts the thread. It is not joined; see [`is_accepting`](Acceptor::is_accepting).
     pub(in crate::serve) fn start(self) -> io::Result<()> {
         let handle = self.handle();
-        // Before the thread exists, so that no drain addresses before its first round.
+        // Before the thread exists, so that no drain ends before its first round.
         handle.is_accepting.store(true, Ordering::Relaxed);
         let run = move || {
             self.run();
