@@ -27,7 +27,7 @@ DESTDIR ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The first thing of every build, which says what is missing: these two run on systems without bash too.
+# The first step of every build, which lists missing tools: these two scripts also run on systems without bash.
 toolchain packages: SHELL := /bin/sh
 toolchain packages: .SHELLFLAGS := -euc
 toolchain:
@@ -43,13 +43,13 @@ build: packages ## build the server; install missing packages and PHP
 	SVC_PHP_CONFIG=none cargo build --release --bin svc --keep-going >/dev/null 2>&1 & fi; \
 	$(with_php); wait; cargo build --release --bin svc
 
-# Neither PHP nor a compiler of C bindings is needed.
+# Needs neither PHP nor libclang.
 build-lean: ## build the server without PHP: it runs scripts through FastCGI (docs/fastcgi.md)
 	@scripts/toolchain.sh
 	@scripts/system-packages.sh build-essential
 	cargo build --release --no-default-features --bin svc
 
-# The library of cryptography is written in C and assembly, which musl-gcc compiles.
+# The cryptography library is written in C and assembly, which musl-gcc compiles.
 static: ## build the server without PHP as one static file for any Linux
 	@scripts/toolchain.sh
 	@scripts/system-packages.sh build-essential musl-tools
@@ -88,7 +88,7 @@ smoke: build ## check that the release build serves a page in each mode
 	@scripts/system-packages.sh curl
 	@SVC=$(svc) scripts/smoke.sh
 
-# For each save: what a change of Rust code breaks most often. No PHP, no packages; under a minute once the dependencies are
+# For each save: the checks that a change of Rust code breaks most often. No PHP, no packages; under a minute once the dependencies are
 # compiled.
 check: toolchain ## check formatting, lints and unit tests of the code that needs no PHP
 	@cargo fmt --all --check
@@ -99,11 +99,11 @@ test-core: toolchain ## run all tests that need neither PHP nor packages
 	@cargo test --package svc-core --package svc-testing
 	@cargo test --no-default-features --lib --bins
 
-# What the tests need. php-cgi runs PHP on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp
+# The packages of the tests. php-cgi runs PHP on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp
 # and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are read by their
 # shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
 # knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
-# servers that PHP is a client of, as processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are
+# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are
 # exported to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own
 # tool. Chromium opens the page of the operations port, and axe-core checks it.
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
@@ -117,7 +117,7 @@ test-packages: packages
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
 
-# Says what comes, because it is much.
+# Lists the steps first, because there are many.
 test-plan: toolchain
 	@scripts/test-plan.sh $(test_packages)
 

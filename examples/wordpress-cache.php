@@ -1,6 +1,6 @@
 <?php
-// A must-use plugin for WordPress: visitors get pages from svc's response cache, and what is published is visible at
-// once. Copy it to wp-content/mu-plugins/.
+// A must-use plugin for WordPress: visitors get pages from svc's response cache, and new content is visible at once. Copy it
+// to wp-content/mu-plugins/.
 
 add_action('template_redirect', function () {
     if (is_user_logged_in() || is_preview() || is_404() || post_password_required() || headers_sent()) {

@@ -85,7 +85,7 @@ pub(super) unsafe fn shim_signals_wait(milliseconds: u32, sender: *mut c_int) ->
     } else {
         0
     };
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees that it is valid for writing.
     unsafe { *sender = pid };
     number
 }

@@ -156,7 +156,7 @@ fn run_on(
     exit
 }
 
-/// Serves with the executor of the settings.
+/// Serves with the configured executor.
 fn execute(
     config: &Config,
     log: &Log,
@@ -178,7 +178,7 @@ fn execute(
     match serve_until(prepared, facts, engine.as_ref(), |server| until(server, &main)) {
         Ok(true) => Exit::Well,
         Ok(false) => {
-            // A thread has not ended: its process does, with this one.
+            // A thread is left; it ends with the process.
             log.shutdown();
             svc_ffi::exit_now(0)
         }

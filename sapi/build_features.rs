@@ -2,7 +2,7 @@
 
 use svc_core::config::{Config, Executor};
 
-/// Returns an error for each setting that this build cannot follow.
+/// Returns an error for each setting that this build does not support.
 pub(crate) fn missing(config: &Config) -> Vec<String> {
     missing_from(config, cfg!(feature = "worker"), cfg!(feature = "async"), cfg!(feature = "trace"))
 }

@@ -1,7 +1,7 @@
 //! `svc octane`: the settings and variables with which an application of Laravel Octane runs.
 //!
 //! Octane has a worker script for FrankenPHP, which calls `frankenphp_handle_request()`. It finds the application by
-//! variables that `artisan octane:start` would set. The number of requests of a worker is svc's setting, because all
+//! the variables that `artisan octane:start` sets. The number of requests of a worker is svc's setting, because all
 //! workers of Octane would end after the same number.
 
 use std::ffi::{OsStr, OsString};
@@ -83,7 +83,7 @@ impl OctaneApplication {
 /// The source of the settings, in reports and error messages.
 const COMMAND: &str = "octane";
 
-/// Octane's own default of `--max-requests`.
+/// Octane's default of `--max-requests`.
 const MAX_REQUESTS: &str = "500";
 
 /// The script in the public directory, which includes Octane's worker.

@@ -1,4 +1,4 @@
-//! Counts the errors that PHP raises, and notes where.
+//! Counts the errors that PHP raises, and records their places.
 
 use svc_core::observe::{PhpErrorLevel, PhpErrorRaised};
 use svc_core::serve::Shared;

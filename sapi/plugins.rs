@@ -1,6 +1,6 @@
 //! Loads the plugins of the settings.
 //!
-//! The only knowledge about plugins here is where a named one is installed.
+//! The installation directory is all that this module knows about plugins.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! The copy of a response that the response cache stores.
 //!
 //! Made by the worker while it sends the response, before any content coding, and bounded: a longer body is sent, and
-//! the copy given up. A response that is not as long as its script announced, or that breaks off, is not stored.
+//! the copy given up. A response that is truncated, or whose length its script announced wrongly, is not stored.
 
 use svc_core::http::Fields;
 use svc_core::pool::{Exchange, RecordedReply, RecordingEnd, ReplyHead};

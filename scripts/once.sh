@@ -1,4 +1,5 @@
-# Sourced by scripts that keep in the cache folder what is made once a machine. The caller sets $tool, its name in messages.
+# Sourced by scripts that build or fetch something once per machine, into the cache folder. The caller sets $tool, its name in
+# messages.
 # shellcheck shell=bash disable=SC2154
 
 cache=${XDG_CACHE_HOME:-${HOME:-~}/.cache}/svc

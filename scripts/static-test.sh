@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the static svc given as an argument in a root that contains it, busybox and a page, and asks it for the page. Needs root.
+# Runs the static svc given as an argument in a root that contains it, busybox and a page, and requests the page. Needs root.
 set -euo pipefail
 svc=$1
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what `make test` is about to install, build and fetch on this machine, and how long that and the tests take. The
+# Lists what `make test` will install, build and fetch on this machine, and how long that and the tests take. The
 # arguments are the Debian packages of the tests.
 set -euo pipefail
 

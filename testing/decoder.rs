@@ -21,7 +21,7 @@ pub fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// Decodes a body with the standard program of the coding; returns `None` if that program is not installed.
 ///
-/// The `Result` tells whether the program accepts the body.
+/// The `Result` is an error if the program rejects the body.
 pub fn judged(coding: &str, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let program = if coding == "br" { "brotli" } else { coding };
     let mut child = Command::new(program)

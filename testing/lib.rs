@@ -1,5 +1,5 @@
-//! What the tests share: the server as a process, its clients, the backends that it and its scripts call, and readers of
-//! what it exports. It depends on no other crate of svc, so that a fault there is not repeated here.
+//! Shared by the tests: the server as a process, its clients, the backends that it and its scripts call, and readers of
+//! its exports. The crate depends on no other crate of svc, so that a fault there is not repeated here.
 #![expect(missing_docs, reason = "fields, variants and numbers of protocols are named after what they are")]
 #![expect(clippy::new_without_default, reason = "constructors that start servers are called by name")]
 

@@ -3,7 +3,6 @@
 //! A test's functions are in `tasks.php`, outside the document root. Requests load that file, and so does each async
 //! thread, as ASYNC_ENTRY_FILE. A request names a function and gets its result as JSON, or its exception as `Class:
 //! message`.
-//! it throws as `Class: message`.
 
 use std::fs::OpenOptions;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The cache directives of a response: the field that counts, and its content.
+//! The cache directives of a response: the field that applies, and its content.
 //!
 //! A targeted field (RFC 9213) that is valid and not empty takes the place of `Cache-Control` and `Expires`: first
 //! `SVC-Cache-Control`, then `CDN-Cache-Control`. Directives that contradict each other or cannot be read have the
@@ -10,13 +10,13 @@ use super::structured::{MemberValue, dictionary};
 use crate::http::Fields;
 use crate::http::token::trim_ows;
 
-/// The field that is addressed to this server alone; it is not passed on.
+/// The field for this server alone; it is not passed on.
 pub(super) const OWN_FIELD: &[u8] = b"svc-cache-control";
 
 /// The targeted fields in the order of their precedence (RFC 9213, section 2.2).
 const TARGETED: [&[u8]; 2] = [OWN_FIELD, b"cdn-cache-control"];
 
-/// The longest time that a directive can state: RFC 9111, section 1.2.2, asks for 2^31 seconds.
+/// The longest time that a directive can state: RFC 9111, section 1.2.2, requires 2^31 seconds.
 const DELTA_SECONDS_MAX: u64 = 1 << 31;
 
 /// The directives of a response (RFC 9111, section 5.2.2; RFC 5861; RFC 8246).

@@ -1,7 +1,8 @@
-//! A stored response: what it answers a request with, and how a validation renews it.
+//! A stored response: its representation for a request, and its renewal by a validation.
 //!
 //! Fields that concern one connection, or this cache alone, are not stored (RFC 9111, section 3.1). The bytes are
-//! shared by all who send them; the codings made of them are kept with them, also when a validation renews the entry.
+//! shared by all threads that send them; their content codings are kept with them, even if a validation renews the
+//! entry.
 
 use std::time::Instant;
 

@@ -31,7 +31,7 @@ impl Expiry {
     }
 }
 
-/// Parses a date in any case. The day of the week is not checked: the other fields already say all.
+/// Parses a date in any case. The day of the week is not checked: the other fields determine the date.
 pub(super) fn date(value: &[u8]) -> Option<SystemTime> {
     let text = trim_ows(value);
     let outline: Vec<u8> = text.iter().map(|&byte| outline_of(byte)).collect();

@@ -48,7 +48,7 @@ struct FillState {
     replacement: Option<Replacement>,
 }
 
-/// The stored response that is sent instead of what the script has answered.
+/// The stored response that is sent instead of the response of the script.
 #[derive(Clone, Debug)]
 pub struct Replacement {
     /// The response.
@@ -78,7 +78,7 @@ impl Fill {
         self.state.lock().is_stored
     }
 
-    /// Returns the response to send instead of what the script has answered, if there is one.
+    /// Returns the response to send instead of the response of the script, if there is one.
     pub fn replacement(&self) -> Option<Replacement> {
         self.state.lock().replacement.clone()
     }
@@ -176,7 +176,7 @@ impl ReplyRecorder for Fill {
             return Recording::Nothing;
         }
         if !self.is_storable(head) {
-            // An error does not mean that what is stored is outdated.
+            // An error does not mean that the stored response is outdated.
             self.give_up(if head.status >= 500 { RecordingEnd::Failed } else { RecordingEnd::Unstorable });
             return Recording::Nothing;
         }

@@ -1,7 +1,7 @@
-//! The age of a stored response, and what it may answer at that age.
+//! The age of a stored response, and its permitted uses at that age.
 //!
-//! RFC 9111, section 4.2, with the extensions of RFC 5861. Times are arguments: a monotonic one for what passes in the
-//! cache, a date for what the fields state.
+//! RFC 9111, section 4.2, with the extensions of RFC 5861. Times are arguments: a monotonic time for the residence in
+//! the cache, a date for the statements of the fields.
 //!
 //! ```text
 //!   stored            lifetime         + stale-while-revalidate      + stale-if-error, or the operator's limit
@@ -100,7 +100,7 @@ impl Freshness {
         lifetime.saturating_sub(age)
     }
 
-    /// Returns what it may be used for without validation.
+    /// Returns its permitted uses without validation.
     pub fn usability(&self, now: Instant) -> Usability {
         let staleness = self.staleness(now);
         match staleness {

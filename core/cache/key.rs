@@ -1,9 +1,9 @@
-//! The key of a stored response: the URL, as its client named it.
+//! The key of a stored response: the URL, as the client sent it.
 //!
 //! Scheme, host, port, path and query are in the key; the method is `GET`. Path and query are compared byte by byte,
 //! because a script sees them undecoded: two spellings of a path are two responses. Parameters that the operator
-//! ignores are left out. Nothing else of a request is in the key, so that what else a script may see of it must not
-//! decide about a stored response; see [`is_unkeyed`].
+//! ignores are left out. The rest of a request is not in the key, so a stored response must not depend on it;
+//! see [`is_unkeyed`].
 
 use std::borrow::Cow;
 

@@ -1,18 +1,22 @@
 //! The response cache: stores responses of scripts, and decides which requests they answer.
 //!
 //! A shared cache as defined by RFC 9111, in front of admission, with the extensions of RFC 5861 (stale responses), RFC
-//! 8246 (immutable responses need nothing of a shared cache), RFC 9211 (`Cache-Status`) and RFC 9213 (targeted fields).
+//! 8246 (`immutable`, which does not concern a shared cache), RFC 9211 (`Cache-Status`) and RFC 9213 (targeted fields).
 //! Decisions are pure functions, or a state machine that gets the time as an argument. The only shared state is
 //! [`ResponseCache`], whose locks are held for lookups and never while bytes are copied or freed. There is no socket;
-//! the shells in `serve` send what a lookup returns, and tell a [`Fill`] how its request ended.
+//! the shells in `serve` send the result of a lookup, and report the end of a request to its [`Fill`].
+//!
+//! A *flight* is the reception of a response for the cache: one request *leads* it, and others *follow* it. A *fill* is
+//! the flight as seen by the leader's worker. Requests *pass* if they run side by side because the response for their URL
+//! is not stored.
 //!
 //! | file | in | out |
 //! |---|---|---|
 //! | `structured` | the text of a dictionary (RFC 9651) | its members |
 //! | `directives` | the fields of a response | the directives for caches |
 //! | `expiry` | `Expires`, other dates | a time, or none |
-//! | `storable` | a response and its directives | whether it may be stored, or which rule forbids it |
-//! | `freshness` | a response, the time | its age, and what it may be used for |
+//! | `storable` | a response and its directives | permission to store it, or the rule that forbids it |
+//! | `freshness` | a response, the time | its age and its permitted uses |
 //! | `vary` | `Vary`, the fields of a request | equal bytes for requests that agree |
 //! | `patterns`, `key` | a URL | the key of its responses |
 //! | `tag` | `Cache-Tag`, `Surrogate-Key` | tags |

@@ -11,7 +11,7 @@ pub enum CacheOutcome {
     Stale,
     /// A stale response answered it after its script had confirmed it.
     Revalidated,
-    /// The cache was not asked: because of the method, the body, a cookie or another field of the request.
+    /// The cache was bypassed because of the method, the body, a cookie or another field of the request.
     Bypass,
     /// The response to another request that was under way answered it.
     Collapsed,

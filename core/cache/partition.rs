@@ -1,7 +1,7 @@
-//! One part of the response cache: what is stored, and what is being received.
+//! One part of the response cache: stored responses, and responses that are being received.
 //!
 //! A state machine without a lock; the time is an argument. A key has at most one flight, which receives its response
-//! while other requests follow it. A purge removes what is stored and keeps what is being received from being stored.
+//! while other requests follow it. A purge removes stored responses and prevents the storing of those being received.
 //!
 //! ```text
 //!   consult ──▶ Fresh ─────────────────────────────────────▶ answered
@@ -85,7 +85,7 @@ pub struct Following {
     pub stale: Option<Arc<StoredEntry>>,
 }
 
-/// A request, as far as it matters here.
+/// The properties of a request that matter here.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// Its key.
@@ -440,7 +440,7 @@ impl Weighter<CacheKey, Arc<VariantSet>> for VariantWeigher {
     }
 }
 
-/// Collects what is evicted.
+/// Collects the evicted responses.
 #[derive(Clone, Debug)]
 struct EvictedVariants;
 

@@ -1,6 +1,6 @@
-//! Which responses are stored, and why not: one rule a section.
+//! Which responses are stored, and why others are not: one rule per section.
 //!
-//! RFC 9111, section 3, for a shared cache, and the contract of this one, which stores less than it might. Pure.
+//! RFC 9111, section 3, for a shared cache, and the stricter rules of this one. Pure.
 
 use std::time::SystemTime;
 

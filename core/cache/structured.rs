@@ -39,7 +39,7 @@ pub fn dictionary(value: &[u8]) -> Option<Vec<(&[u8], MemberValue)>> {
         }
         input.skip_ows();
         if input.is_empty() {
-            // A comma that nothing follows.
+            // A trailing comma.
             return None;
         }
     }

@@ -14,8 +14,8 @@ use crate::limits::CACHE_VARY_NAMES_MAX;
 pub struct VaryNames(Box<[Box<[u8]>]>);
 
 impl VaryNames {
-    /// Reads `Vary` of a response; `None` if it varies by anything (`*`), by something that is no field name, or by
-    /// too many fields.
+    /// Reads `Vary` of a response; `None` if it varies by anything (`*`), by an invalid field name, or by too
+    /// many fields.
     pub fn of(fields: &Fields) -> Option<Self> {
         let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"vary"));
         let mut names = Vec::new();

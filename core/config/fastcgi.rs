@@ -1,7 +1,7 @@
 //! The settings of the FastCGI executor: the command or the addresses of PHP, and the settings that it excludes.
 //!
-//! A command is found when the settings are resolved, so that one that is missing stops the start. Addresses are resolved
-//! whenever a worker starts, because a container may get another one.
+//! A command is searched for when the settings are resolved, so that a missing one stops the start. Addresses are resolved
+//! whenever a worker connects, because a container may get another one.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -56,7 +56,7 @@ impl FastcgiConfig {
     }
 }
 
-/// Checks the settings of the executor, and computes those that are not set. `search_path` is the variable `PATH`.
+/// Checks the settings of the executor, and computes the unset ones. `search_path` is the variable `PATH`.
 pub(super) fn check(settings: &mut Settings, problems: &mut Vec<Problem>, search_path: &OsStr) {
     let is_set = |settings: &Settings, id: Id| *settings.source(id) != ValueSource::Default;
     let is_zero = |settings: &Settings, id: Id| *settings.value(id) == Value::Integer(0);

@@ -161,7 +161,7 @@ impl fmt::Display for Fault {
             Self::EmptyList => f.write_str("is an empty list"),
             Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
             Self::LacksPhp => f.write_str("requires EXECUTOR=sapi"),
-            Self::NoProgram => f.write_str("is no program that can be executed"),
+            Self::NoProgram => f.write_str("is not an executable program"),
             Self::LacksScript => {
                 f.write_str("requires ENTRY_FILE to name one script, which handles all paths")
             }

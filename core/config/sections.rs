@@ -92,7 +92,7 @@ pub struct PhpConfig {
     pub superglobals_enabled: bool,
     /// Variables to set in `$_SERVER` for every request; they override the server's own.
     pub server_variables: Vec<(String, String)>,
-    /// What the FastCGI executor drives; without a meaning for other executors.
+    /// The settings of the FastCGI executor; meaningless for other executors.
     pub fastcgi: FastcgiConfig,
     /// The PHP directives from the command line, in order.
     pub ini: Vec<(String, String)>,
@@ -244,13 +244,13 @@ pub struct ResponseCacheConfig {
     pub bytes: u64,
     /// The maximum length of a body that is stored.
     pub max_object_bytes: u64,
-    /// How long a response is fresh that does not say so.
+    /// The freshness lifetime of a response that states none.
     pub default_ttl: Duration,
     /// How long beyond its freshness a response may answer in place of a refusal or an error.
     pub stale: Duration,
     /// Patterns of the cookies whose requests are not answered from the cache.
     pub bypass_cookies: Vec<String>,
-    /// Patterns of the parameters of a query that make no difference.
+    /// Patterns of the query parameters that are not in the key.
     pub ignore_query: Vec<String>,
 }
 

@@ -3,9 +3,9 @@
 //! A [`Connection`] owns no socket, clock, thread or counter. Its owner passes it [inputs](Input), polls the next action
 //! ([`poll_command`](Connection::poll_command)), handles each request ([`stream`](Connection::stream)), and writes the
 //! pending output. HTTP/1 requests are answered one after the other, in order; HTTP/2 requests as their replies arrive.
-//! Each request that [began](Connection::begin) ends in
-//! exactly one [`Command::Ended`], whatever happens to the connection. The memory that a peer can occupy is bounded,
-//! and an idle HTTP/1 connection holds no buffers: the connections of a thread share them.
+//! Each request that [began](Connection::begin) ends in exactly one [`Command::Ended`], whatever happens to the
+//! connection. The memory that a peer can occupy is bounded, and an idle HTTP/1 connection holds no buffers: the
+//! connections of a thread share them.
 //!
 //! Routing, access control and the choice of a responder are up to the owner, for each request. The owner keeps its
 //! data of a request in a value `R`, which the connection carries but never inspects.
@@ -25,6 +25,23 @@
 //! | `spares` | buffers shared by the connections of a thread |
 //! | `ready`, `duplex` | the woken streams; the library's transport |
 //! | `timers` | deadlines, by name and sorted |
+//!
+//! # The owner of a connection
+//!
+//! The main port (`core/serve/connection/client_connection.rs`) and the operations port (`core/serve/ops/connection.rs`)
+//! each own connections:
+//!
+//! ```text
+//! socket ──Bytes, End───▶ handle ─┐                        ┌─▶ Read, Transmit, ShutDown, Close   the owner's socket
+//! clock ──Timeout, Turn─▶ handle ─┼─▶ machine ─▶ command ──┼─▶ Request, Offer, Slice, Spool…     the owner's pool and disks
+//! owner ──Decision──────▶ stream ─┘                        └─▶ Ended                             the owner's records
+//! ```
+//!
+//! The owner carries out each command before it polls the next. A request begins when the owner accepts it from
+//! [`Command::Request`], and is a [`Stream`] from then on. Since the machine reads no clock, counts nothing and does not
+//! know scripts, whole connections can be simulated and fuzzed.
+//!
+//! A connection is *at rest* while no request, byte or message of it is under way.
 
 mod buffers;
 mod command;

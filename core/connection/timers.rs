@@ -1,8 +1,8 @@
-//! Deadlines: those of one connection by name, and the nearest ones of many, sorted.
+//! The deadlines of one connection by name, and the nearest deadlines of many connections, sorted.
 //!
-//! A connection derives its [`TimerTable`] from its state, so that no timer outlives its reason; the table says which
-//! timer has expired. [`Deadlines`] has one entry for each connection of an I/O thread, or each stream of a connection.
-//! None is missed. An entry may fire early because its owner's deadline has moved; the owner then arms it again. A
+//! A connection derives its [`TimerTable`] from its state, so that no timer outlives its reason; the table returns the
+//! timer that has expired. [`Deadlines`] has one entry for each connection of an I/O thread, or each stream of a
+//! connection. None is missed. An entry may fire early because its owner's deadline has moved; the owner then arms it again. A
 //! deadline that only moves back, as on a busy kept connection, therefore costs nothing. The caller passes the time in.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) enum Timer {
     Idle,
     /// The end of the input after the last response.
     Linger,
-    /// A stream of the connection, which has timers of its own.
+    /// A stream of the connection, which has separate timers.
     Stream,
 }
 

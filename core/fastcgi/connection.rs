@@ -1,7 +1,7 @@
 //! The machine: one request after another on one connection.
 //!
-//! The caller appends what the machine writes to its output, and passes in what it reads. After a fault, it closes the
-//! connection.
+//! The machine appends its output to a buffer of the caller, which writes it to the socket and passes in the received
+//! bytes. After a fault, the caller closes the connection.
 //!
 //! ```text
 //!             begin                 the empty line              END_REQUEST
@@ -165,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Returns why the end of the connection is an error; `None` if no response is expected.
+    /// Returns the fault if the connection ends now; `None` if no response is expected.
     pub fn closed(&self) -> Option<Fault> {
         (!matches!(self.stage, Stage::Idle | Stage::Ended)).then_some(Fault::Closed)
     }

@@ -1,7 +1,7 @@
 //! The client side of FastCGI 1.0, without sockets: requests become records, and records become events.
 //!
-//! A [`Connection`] carries one request at a time, as every PHP does. All lengths in what it receives are checked, and
-//! what it keeps is bounded: eight bytes of a header, eight of an end, and the header of a response up to
+//! A [`Connection`] carries one request at a time, because PHP does not multiplex. Received lengths are checked, and its
+//! buffers are bounded: eight bytes of a record header, eight of an END_REQUEST, and the header of a response up to
 //! [`FASTCGI_HEAD_BYTES_MAX`](crate::limits::FASTCGI_HEAD_BYTES_MAX). It reads no clock, owns no socket and knows no PHP.
 //!
 //! | file | noun |

@@ -34,9 +34,9 @@ pub enum RecordType {
     Stderr = 7,
     /// The second body of a filter's request.
     Data = 8,
-    /// Asks for properties of the responder.
+    /// Queries properties of the responder.
     GetValues = 9,
-    /// Answers that.
+    /// The answer to [`GetValues`](Self::GetValues).
     GetValuesResult = 10,
     /// The responder does not know the type of a management record.
     UnknownType = 11,

@@ -1,7 +1,7 @@
 //! The bytes of a stored response as an asset, and its representation for a client.
 //!
 //! A stored response is sent like a file: conditions, ranges, `HEAD` and content codings are handled by the same code.
-//! Its fields are those of the response; a field that describes the bytes follows the variant that is sent.
+//! Its fields are those of the response; a field that describes the bytes is that of the variant that is sent.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::http::token::{list, list_contains};
 use crate::http::{Coding, Fields, Head, parse_date};
 use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX};
 
-/// The bytes of a stored response, and what is known about them.
+/// The bytes of a stored response, and their metadata.
 #[derive(Clone, Debug)]
 pub struct StoredBody<'a> {
     /// The bytes, as the script has written them.
@@ -113,8 +113,7 @@ pub fn represent_stored(
     shown
 }
 
-/// Returns when a response was modified; one that does not say so is taken for as old as its date (RFC 9111, section
-/// 4.3.2).
+/// Returns when a response was modified: its `Last-Modified`, else its date (RFC 9111, section 4.3.2).
 fn modified(fields: &Fields) -> Option<SystemTime> {
     fields.get(b"last-modified").or_else(|| fields.get(b"date")).and_then(parse_date)
 }

@@ -1,7 +1,8 @@
 //! Serializes responses of HTTP/1: heads with their framing, chunks, and informational responses.
 //!
 //! Only the server frames a message (RFC 9112, section 6): `Content-Length`, `Transfer-Encoding` and `Connection` of a
-//! script are dropped, and HTTP/1.0 clients get no chunked coding. The caller sends or omits the body as the head says.
+//! script are dropped, and HTTP/1.0 clients get no chunked coding. The caller sends or omits the body according to the
+//! head.
 
 use super::fields::Fields;
 use super::head::Version;

@@ -3,9 +3,9 @@
 //! They are parsed from the right, where the nearest proxy wrote. The entries further left may come from the client, so
 //! nothing in them, not even an unbalanced quote, can change how the entries to the right are parsed.
 //!
-//! An entry is either parsed completely or is [`Hop::Unreadable`]. [`policy`](crate::policy) decides which proxies are
-//! trusted. `X-Real-IP` is not supported: it holds a single value, so a value set by a proxy cannot be distinguished
-//! from one set by the client.
+//! A hop is the statement of one proxy about where it received the request from. An entry is either parsed completely or
+//! is [`Hop::Unreadable`]. [`policy`](crate::policy) decides which proxies are trusted. `X-Real-IP` is not supported: it
+//! holds a single value, so a value set by a proxy cannot be distinguished from one set by the client.
 
 use std::net::{IpAddr, Ipv6Addr};
 

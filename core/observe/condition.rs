@@ -1,7 +1,6 @@
 //! The unusual conditions that `/status` lists.
 //!
-//! Pure. A condition is something that an operator should know without comparing figures; the fields of the report have
-//! the details.
+//! Pure. A condition spares operators the comparison of figures; the fields of the report have the details.
 
 use std::time::SystemTime;
 
@@ -53,7 +52,7 @@ fn is_failing(window: &Window) -> bool {
     failures >= FAILURES_MIN && failures * 100 >= window.served_duration.count * FAILING_PERCENT
 }
 
-/// Returns whether svc or PHP has met a full disk lately.
+/// Returns whether svc or PHP has met a full disk recently.
 fn is_disk_full(facts: &StatusFacts<'_>) -> bool {
     let is_recent = |at: SystemTime| facts.at.duration_since(at).unwrap_or_default() < TROUBLE_SHOWN_FOR;
     let spooling =

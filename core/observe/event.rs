@@ -293,7 +293,7 @@ pub struct Access<'a> {
     pub shed_reason: Option<&'a str>,
     /// The rule that blocks the path; `None` if none does.
     pub denied_by: Option<&'a str>,
-    /// What the response cache did; `None` if it is off, or the request needed no script.
+    /// The outcome of the response cache; `None` if it is off, or the request needed no script.
     pub cache: Option<&'a str>,
 }
 

@@ -12,7 +12,7 @@
 //! | `facts` | metrics that are readings instead of counts |
 //! | `exporter` | the interface to the formats of the metrics |
 //! | `exposition` | both text formats of the metrics |
-//! | `reference` | the tables of docs/metrics.md |
+//! | `reference` | the tables of docs/metrics.md, for `make docs` |
 //! | `php_errors` | the last distinct errors of PHP |
 //! | `process` | the kernel's facts about this process |
 //! | `processors` | the idle time of the processors |
@@ -25,6 +25,9 @@
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes on behalf of threads that must not wait |
 //! | `log` | the log, which uses it |
+//!
+//! An *episode* is an event that an operator would look for later, from its beginning to its end: a period of shedding, a
+//! stall (settings, log and docs say wedge), a reload.
 
 pub mod batch_writer;
 mod cell;

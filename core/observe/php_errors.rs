@@ -1,4 +1,4 @@
-//! The errors of PHP that scripts raised lately, one entry for each place.
+//! The recent errors of PHP, one entry for each place.
 //!
 //! A handful of entries, however many errors are raised: an error of a known place only updates its entry. Counts since
 //! the start are metrics, and kept there.
@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use crate::limits::{PHP_ERROR_TEXT_MAX, PHP_ERRORS_KEPT};
 use crate::sync::lock::ShortLock;
 
-/// The severity of an error of PHP: its constant without `E_`, or `uncaught` for an exception that nothing has caught.
+/// The severity of an error of PHP: its constant without `E_`, or `uncaught` for an uncaught exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhpErrorLevel {
     /// `E_ERROR`, except for uncaught exceptions.
@@ -39,7 +39,7 @@ pub enum PhpErrorLevel {
     Deprecated,
     /// `E_USER_DEPRECATED`.
     UserDeprecated,
-    /// An exception that nothing has caught, which PHP reports as an `E_ERROR`.
+    /// An uncaught exception, which PHP reports as an `E_ERROR`.
     Uncaught,
 }
 
@@ -191,8 +191,8 @@ impl PhpErrorEntry {
     }
 }
 
-/// Returns the first line of a text, cut at [`PHP_ERROR_TEXT_MAX`] bytes. The text of an uncaught exception contains its
-/// stack after that.
+/// Returns the first line of a text, cut at [`PHP_ERROR_TEXT_MAX`] bytes. In the text of an uncaught exception, the stack
+/// trace follows.
 fn first_line(text: &[u8]) -> String {
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let mut text = String::from_utf8_lossy(&line[..line.len().min(PHP_ERROR_TEXT_MAX)]).into_owned();

@@ -1,4 +1,4 @@
-//! The state of a worker, as operators call it.
+//! The state of a worker, as shown to operators.
 
 use crate::pool::{STUCK_THRESHOLD, SlotPhase, SlotReading, WorkerOrder};
 

@@ -1,7 +1,7 @@
 //! All plugins of the server.
 //!
 //! ```text
-//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, request_ended──▶ ──end──▶ ended, or left behind
+//!   empty ──install──▶ initialised ──start──▶ serving (tick, ask, request_ended) ──end──▶ ended, or left behind
 //!              └──error, or a stop signal──▶ ended, or left behind
 //! ```
 //!

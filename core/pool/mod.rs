@@ -1,7 +1,7 @@
 //! The worker pool: threads that claim jobs from a queue and run them with an [`Engine`].
 //!
-//! Each job is claimed by one worker and settled once ([`Job`] says by whom); a worker that dies loses only the jobs that
-//! it has claimed. Engine and job are traits, so that the pool depends on neither PHP nor sockets. The job of the HTTP
+//! Each job is claimed by one worker and settled once (see [`Job`]); a worker that dies loses only the jobs that it has
+//! claimed. Engine and job are traits, so that the pool depends on neither PHP nor sockets. The job of the HTTP
 //! server is an [`Exchange`], which notifies the I/O thread of its client through [`Notify`].
 //!
 //! | file | noun |
@@ -28,6 +28,16 @@
 //! | `supervisor` | starts, stops and replaces workers, using the state machines above |
 //! | `stuck`, `watchdog` | jobs that hold up their workers |
 //! | `stall` | threads that are alive and take no jobs |
+//!
+//! # Terms
+//!
+//! - *Overrun*: the tick takes the answer away from a worker whose time limit has expired, and answers. The *serial number*
+//!   of a job is its position among the jobs that its slot has claimed.
+//! - A *rolling restart* replaces all persistent workers, each after another has booted. A *recycle* is the end of one
+//!   persistent worker that must be replaced. It *lingers* while another worker has taken its slot and it still has jobs in
+//!   flight; it *carries on* if no worker may linger and no other worker takes the jobs that its own wait for.
+//! - A *renewal* is two rolling restarts around a restart of OPcache. An *uncached worker* is a persistent worker that does
+//!   not use OPcache.
 
 mod backoff;
 mod boot_fault;

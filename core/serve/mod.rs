@@ -4,6 +4,9 @@
 //! thread for pipes. This folder contains no rule of HTTP, admission or observation; those folders decide, and this one
 //! moves bytes and keeps accounts.
 //!
+//! A server is two types, one after the other. [`PreparedServer`] has bound its ports, and its operations port answers;
+//! [`serve`](PreparedServer::serve) consumes it, starts all other threads and returns a [`Server`], which can be drained.
+//!
 //! | module | contents |
 //! |---|---|
 //! | `shared`, `lifecycle`, `reload_book` | the state that all threads share; the phase of the server; the progress of reloads |

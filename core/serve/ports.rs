@@ -1,6 +1,8 @@
 //! The ports of a server: bound to the configured addresses, or inherited from the parent process.
 //!
 //! Either all ports are available, or the error names a setting. No connections are accepted here.
+//!
+//! A socket is *inherited* if a service manager has bound it.
 
 use std::fmt;
 use std::io;

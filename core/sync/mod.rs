@@ -1,7 +1,7 @@
 //! State shared by threads: counters, histograms, permits, the work queue, completions, the state word of exchanges.
 //!
 //! Each type owns its atomics, documents its memory ordering, and has a loom model in `core/tests/loom/sync.rs` or
-//! `core/tests/loom/pool.rs` if several threads write it. The types know nothing of the values they carry.
+//! `core/tests/loom/pool.rs` if several threads write it. The types do not depend on the values that they carry.
 
 pub mod batch_queue;
 pub mod completion;

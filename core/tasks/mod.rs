@@ -14,6 +14,24 @@
 //! | `task_books` | the counters of dispatched and ended tasks |
 //! | `task_queue` | the queue shared by all threads |
 //! | `task_pool` | the threads, and the admission of tasks |
+//!
+//! The pool of tasks is a second user of [`pool`](crate::pool): its job is a task and its queue is separate; threads,
+//! supervision, rolling restarts and back-off are those of the workers.
+//!
+//! - *One outcome.* The task's worker, a cancelling thread and the loss of the worker compete for it. A lock, held for a few
+//!   instructions, decides; the outcome is then published, and read without the lock, before completions notify awaiters.
+//! - *Two ends.* A task is settled when its outcome is decided, and *has left* when none of its code is left to run, on its
+//!   thread or in the queue; until then it is in flight. A cancelled task may run long after its awaiters were notified: it
+//!   keeps its place under the limit, and is counted, by its outcome, when it leaves. Both ends can be waited for.
+//! - *Laws.* Counts that belong together change under one lock, so that every reading satisfies the laws (`task_books`).
+//! - *Tasks never wait for a pool without threads.* The thread that sees the last one fail to boot clears the queue; a
+//!   thread that queues a task then checks again whether the pool has threads.
+//! - *The drain* waits for tasks as it does for requests, and cancels them at its deadline. The threads of tasks end after
+//!   the workers, which may still wait for tasks.
+//!
+//! A *payload* holds the values and the code that a task or its result carries, in one block of memory that one thread
+//! packs and another unpacks (in C, `shim_parcel`). A task is *stranded* if it was running when the call that waited for
+//! any of several gave up.
 
 mod bounds;
 mod outcome;

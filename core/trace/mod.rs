@@ -19,6 +19,17 @@
 //! | `data_source` | the connection parameters of database clients |
 //! | `sql`, `sql_tokens`, `sql_words` | the operations of a query, and its text without values |
 //! | `statement` | a cache of both for repeated queries |
+//!
+//! The sampler decides when the header of a request has been read, and the flags that are passed on agree with its decision.
+//! Only a recorded request has a `RequestSpan`; for others, none of this is allocated.
+//!
+//! Two threads build the spans of a request. The thread of its connection builds the span of the request when it records
+//! it; facts that only the script knows (attributes, events, the uncaught exception) travel there as notes. Later facts
+//! belong to the span of the run, which the worker builds. The thread that ends a span encodes it; the exporter only
+//! concatenates encoded spans.
+//!
+//! The *sink* is the bounded queue of finished spans, a *batch* the spans of one export, and an *export* a batch with its
+//! one or two *attempts*, whose response is a status unless the connection is lost first.
 
 mod attributes;
 mod batcher;

@@ -1,4 +1,4 @@
-//! What a FastCGI responder sends: any bytes satisfy `invariants.rs`.
+//! The bytes of a FastCGI responder: any input satisfies `invariants.rs`.
 #![no_main]
 
 #[expect(dead_code, reason = "each target checks one of the parsers")]

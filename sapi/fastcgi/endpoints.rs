@@ -1,7 +1,7 @@
-//! The addresses of responders, and which of them can be reached.
+//! The addresses of responders, and their reachability.
 //!
 //! A connection goes to the reachable address with the fewest requests of svc in progress. An address that refuses a
-//! connection is left out until a connection to it succeeds again, which an idle worker tries once a second.
+//! connection is skipped until a connection to it succeeds again; an idle worker tries one once a second.
 
 use std::io;
 use std::net::ToSocketAddrs;

@@ -10,13 +10,13 @@ use svc_core::serve::{ExecutorFacts, PreparedServer};
 use super::engine::FastcgiEngine;
 use super::inspection::{self, PhpSelfReport};
 
-/// The engine, and what is known about its PHP.
+/// The engine, and the facts about its PHP.
 pub(crate) struct PreparedExecutor {
     pub(crate) engine: Arc<dyn Engine<Exchange>>,
     pub(crate) facts: ExecutorFacts,
 }
 
-/// Prepares the engine that the settings ask for, and collects the facts about its PHP.
+/// Prepares the engine of the settings, and collects the facts about its PHP.
 ///
 /// # Errors
 ///

@@ -63,7 +63,7 @@ impl PhpSelfReport {
     }
 }
 
-/// Asks the PHP of the settings for `svc check`; `None` if it is not one that svc starts.
+/// Inspects the PHP of the settings for `svc check`; `None` if svc does not start it.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub(super) fn idle_directives(config: &Config) -> impl Iterator<Item = (&str, &'
         .map(|name| (name, "has no effect on the PHP at FASTCGI_ADDR; set it in its pool"))
 }
 
-/// Asks the PHP that svc starts. A program that is not PHP, and prints something else, is not asked further.
+/// Inspects the PHP that svc starts. Returns `None` for a program that is not PHP, and prints something else.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub(super) fn ask(program: &Path, config: &Config) -> Result<Option<PhpSelfRepor
     Ok(report.map(|report| read(&report, warnings.into_iter().map(str::to_owned).collect())))
 }
 
-/// Runs the script; returns what the program has printed on both streams.
+/// Runs the script; returns the program's output on both streams.
 fn run(command: &ProcessCommand) -> io::Result<String> {
     let (mut output, printed) = io::pipe()?;
     let mut inspected = Command::new(&command.program);
@@ -138,12 +138,12 @@ fn run(command: &ProcessCommand) -> io::Result<String> {
     // It holds an end of the pipe, which is read to its end.
     drop(inspected);
     if let Some(mut input) = child.stdin.take() {
-        // A program that does not read it prints something that is not understood.
+        // A program that does not read it prints no report.
         let _ = input.write_all(SCRIPT.as_bytes());
     }
     let text = read_up_to(&mut output, time::now() + PATIENCE);
     if text.is_err() {
-        // It is no PHP: PHP ends after the script.
+        // It is not PHP, which would exit after the script.
         child.kill()?;
     }
     child.wait()?;
@@ -172,7 +172,7 @@ fn read_up_to(output: &mut io::PipeReader, deadline: Instant) -> io::Result<Vec<
 /// How long the program may take to run the script.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The greatest length of what the program prints.
+/// The maximum length of the program's output.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
 fn read(report: &Value, warnings: Vec<String>) -> PhpSelfReport {

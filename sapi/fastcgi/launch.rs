@@ -14,7 +14,7 @@ use svc_ffi::signals;
 
 use crate::commands::{Exit, complain};
 
-/// The name of this command, which is not part of the command line that users know.
+/// The name of this command, which is not part of the documented command line.
 const NAME: &str = "__launch";
 
 /// Returns the command that starts `program` as a child of the calling thread, and ends it with that thread.

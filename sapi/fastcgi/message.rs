@@ -20,7 +20,7 @@ impl Messages {
         self.split(bytes, &mut |message| emit(message, log, request_id));
     }
 
-    /// Logs what is left: the source has paused or ended.
+    /// Logs the incomplete message: the source has paused or ended.
     pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
         if !self.pending.is_empty() {
             emit(&self.pending, log, request_id);
@@ -88,7 +88,7 @@ fn emit(message: &[u8], log: &Log, request_id: Option<&str>) {
     }));
 }
 
-/// A message taken apart.
+/// The parts of a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Parsed<'a> {
     level: PhpLevel,
@@ -113,7 +113,7 @@ const PREFIXES: [(&[u8], PhpLevel); 12] = [
 ];
 
 fn parse(message: &[u8]) -> Parsed<'_> {
-    // php-fpm puts this in front of what PHP logs.
+    // php-fpm prefixes PHP's log messages with this.
     let message = message.strip_prefix(b"PHP message: ").unwrap_or(message);
     let of_error = message.strip_prefix(b"PHP ").and_then(|rest| {
         PREFIXES

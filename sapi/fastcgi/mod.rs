@@ -1,12 +1,12 @@
 //! PHP in other processes, driven through FastCGI: processes of svc, or responders that listen elsewhere.
 //!
 //! A worker thread drives one connection, and to the pool it is a worker like any other. The protocol is
-//! [`svc_core::fastcgi`]; these files own the sockets, the processes and the time. There is no `unsafe` code here, and
-//! nothing that needs PHP in the process of svc.
+//! [`svc_core::fastcgi`]; these files own the sockets, the processes and the time. There is no `unsafe` code here, and no
+//! dependency on PHP in the process of svc.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `endpoints` | the addresses of responders, and which of them can be reached |
+//! | `endpoints` | the addresses of responders, and their reachability |
 //! | `engine` | makes workers |
 //! | `executor` | starts and ends with the server |
 //! | `inspection` | PHP's report about itself |

@@ -38,7 +38,7 @@ pub(super) enum Target {
 }
 
 impl Plan {
-    /// Makes the plan that the settings ask for.
+    /// Creates the plan of the settings.
     pub(super) fn new(config: &Config, report: Option<&PhpSelfReport>, log: &Log) -> Self {
         let fastcgi = &config.php.fastcgi;
         let seconds = |name: &str, reported: Option<u64>| {
@@ -68,7 +68,7 @@ impl Plan {
         lifetime(self.requests_mean, RandomState::new().hash_one(()))
     }
 
-    /// Returns what records call the other side.
+    /// Returns the name of the other side in log records.
     pub(super) fn name(&self) -> String {
         match &self.target {
             Target::Managed(command) => command.program.display().to_string(),

@@ -1,8 +1,8 @@
 //! One process of PHP, from its start to its end.
 //!
 //! The process belongs to the thread that has started it, and ends with it ([`launch`]). It accepts connections
-//! on a socket without a name: the directory that has held it is removed before the program starts, so that only svc can
-//! connect. The process leads a group of its own, which the signals of a terminal do not reach.
+//! on an unnamed socket: the directory that has held it is removed before the program starts, so that only svc can
+//! connect. The process leads a separate process group, which the signals of a terminal do not reach.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -171,7 +171,7 @@ impl Process {
 }
 
 impl Drop for Process {
-    /// Ends the process: its extensions have a moment to save what they keep.
+    /// Ends the process, and gives its extensions a moment to save their state.
     fn drop(&mut self) {
         self.signal(Signal::TERM);
         if self.ends_within(TERM_WAIT).is_none() {
@@ -185,7 +185,7 @@ impl Drop for Process {
 /// How long a process may take to end after SIGTERM.
 pub(super) const TERM_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a connection may take that always succeeds at once.
+/// The time limit of a connection, which always succeeds at once.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns a path that leads to the file behind a descriptor, whether or not it still has a name.

@@ -70,7 +70,7 @@ pub(super) enum TransferEnd {
     GivenUp,
 }
 
-/// When a request is answered in PHP's place, and when its process is ended.
+/// When svc answers a request instead of PHP, and when it ends the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     /// When the client gets 504.
@@ -130,9 +130,9 @@ enum Stage {
     Answering,
     /// The client was answered, and the script still runs.
     Overdue,
-    /// The process was asked to end, and is ended then.
+    /// The process got SIGTERM, and gets SIGKILL at this time.
     Ending(Instant),
-    /// Nothing more can be done.
+    /// The process got SIGKILL.
     Killed,
 }
 
@@ -367,7 +367,7 @@ impl Transfer<'_> {
             && self.exchange.is_gone()
     }
 
-    /// Returns how the end of the connection is to be understood.
+    /// Returns the meaning of the end of the connection.
     fn closed(&mut self, machine: &Connection) -> TransferEnd {
         if let Some(process) = &mut self.process
             && process.ends_within(END_WAIT).is_some()
@@ -403,7 +403,7 @@ impl Transfer<'_> {
             if progress.stage == Stage::Overdue || is_left || is_stopping {
                 let mut farewell = Vec::new();
                 machine.abort(&mut farewell);
-                // The responder need not be ready for it: the end of the connection says the same.
+                // A failed write does not matter: the end of the connection has the same meaning.
                 let _ = stream.write(&farewell);
                 return Some(if is_left { TransferEnd::ClientGone } else { TransferEnd::GivenUp });
             }
@@ -427,7 +427,7 @@ impl Transfer<'_> {
         None
     }
 
-    /// Logs what the process has printed.
+    /// Logs the output of the process.
     fn log_output(&mut self, buffers: &mut Buffers) {
         let Some(process) = &mut self.process else { return };
         let count = process.read_output(&mut buffers.input);
@@ -445,10 +445,10 @@ const BODY_BYTES: usize = 64 * 1024;
 /// The memory for output that a worker keeps.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// How long PHP may pause before what it has written is passed on.
+/// How long PHP may pause before its output is passed on.
 const GATHER_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often the client is looked after while PHP writes nothing.
+/// How often the client is checked while PHP writes nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the end of a process may follow the end of its connection.

@@ -1,7 +1,7 @@
 //! The loop of a worker thread, which drives one connection after another.
 //!
-//! A worker with a process of its own starts another one when that has ended; only if it ended before its first request,
-//! the pool's back-off decides when. A worker without one ends when no address can be reached.
+//! A worker that owns a process starts another one when it has ended; if it ended before its first request, the pool's
+//! back-off decides when. A worker without a process ends when no address can be reached.
 //!
 //! ```text
 //!   boot ── process answers, or an address can be reached ──▶ idle ⇄ request
@@ -60,7 +60,7 @@ pub(super) struct FastcgiWorker {
     /// The number of requests after which the process is replaced.
     requests_max: Option<u64>,
     buffers: Buffers,
-    /// What the process prints outside of requests.
+    /// The output of the process outside of requests.
     messages: Messages,
 }
 
@@ -220,7 +220,7 @@ impl FastcgiWorker {
         let kept = self.kept.take();
         let is_over =
             self.wait(kept.as_ref().map(|(open, _)| &open.stream), is_external.then_some(PROBE_PAUSE));
-        // A connection that speaks without being asked, or has ended, is of no use.
+        // A connection that has ended, or sends bytes without a request, is unusable.
         self.kept = kept.filter(|_| !is_over);
     }
 
@@ -255,7 +255,7 @@ impl FastcgiWorker {
         has_bytes
     }
 
-    /// Logs what the process has printed outside of a request.
+    /// Logs the output of the process outside of requests.
     fn log_output(&mut self) {
         let Some(process) = &mut self.process else { return };
         let mut bytes = [0; 4096];
@@ -359,7 +359,7 @@ impl FastcgiWorker {
         cgi::variables(&exchange.request, &script, &mut out);
     }
 
-    /// Sends the request on the kept connection or a new one, and once more if nothing of it was taken.
+    /// Sends the request on the kept connection or a new one, and once more if the responder took no part of it.
     fn transfer(
         &mut self,
         exchange: &Exchange,

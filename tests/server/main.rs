@@ -1,7 +1,7 @@
 //! The tests that start the real binary, and the tests of the repository itself: one program, so that only one is linked.
 //!
 //! A folder is an area and a file a topic: `cargo test --test server -- worker::limits` runs one file. Two programs are
-//! separate: `php_suite`, which keeps the machine busy for minutes, and `chaos`, which has modules of its own.
+//! separate: `php_suite`, which keeps the machine busy for minutes, and `chaos`, which has separate modules.
 
 mod apm;
 mod applications;

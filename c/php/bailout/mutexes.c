@@ -6,7 +6,7 @@
  * functions precede those of libphp; they record which mutexes are held.
  *
  * Invariants. The list belongs to the thread, in locking order. After a bailout, everything locked since the place was
- * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. What has no mutex
+ * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. A missing mutex
  * (php/engine/mysqlnd_statistics.c) counts as one that is always free. */
 #include "compat.h"
 #include "php/bailout/bailout.h"

@@ -29,8 +29,8 @@ bool shim_is_over(void)
     return shim_is_past_limit() || shim_is_cancelled();
 }
 
-/* Whether the session extension is waiting: in one of its functions, or on its own while the current frame is not a
- * script's. */
+/* Whether the session extension is waiting: in one of its functions, or by itself while the current frame is not that
+ * of a script. */
 bool shim_waits_for_session(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);

@@ -13,7 +13,7 @@
 void shim_umask_install(void);
 /* Whether the system lets each thread have its own umask. */
 bool shim_has_own_umask(void);
-/* Returns the mask that all threads share if they have none of their own. */
+/* Returns the mask of all threads that have not set another one. */
 mode_t shim_shared_umask(void);
 void shim_umask_thread_start(void);
 

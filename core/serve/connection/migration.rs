@@ -1,7 +1,8 @@
 //! The transfer of connections from one I/O thread to another.
 //!
-//! A connection is on one thread at a time, and one in transfer arrives if its new thread runs. The choice is made
-//! elsewhere; [`Handover`] follows orders.
+//! Only connections at rest are handed over, so that no other component holds the key of one; it gets a new key on its
+//! new thread. A connection is on one thread at a time, and one in transfer arrives if its new thread runs. The choice
+//! is made elsewhere; [`Handover`] follows orders.
 
 use super::client_connection::ClientConnection;
 use crate::serve::io_thread::inbox::{Inbox, Message};

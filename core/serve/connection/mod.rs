@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `reactor` | an io thread |
 //! | `client_connection` | one connection and its socket |
-//! | `migration` | the transfer of a connection from one io thread to another |
+//! | `migration` | the transfer of a connection from one I/O thread to another |
 
 pub(in crate::serve) mod client_connection;
 pub(in crate::serve) mod migration;

@@ -15,6 +15,10 @@
 //!     │                                            └──no longer──▶ Steady
 //!     └──one fewer would do, for CALM_TICKS──▶ Steady, with one fewer
 //! ```
+//!
+//! There are as many I/O threads as CPUs. A thread is *in use* while it is given connections. A thread with work reports
+//! every 25 ms how long it was awake, and how much of that time it had a processor (`core/sync/load_sharing.rs`); the
+//! control thread runs the machine twice a second.
 
 use std::time::Duration;
 

@@ -55,7 +55,7 @@ pub(in crate::serve) enum OpsStep {
     Yield,
 }
 
-/// The begin of a turn, in which the socket may be read again. The port answers while the server lives, even when it is
+/// The beginning of a turn, in which the socket may be read again. The port answers while the server lives, even when it is
 /// closing.
 pub(in crate::serve) const TURN: Input<'_> = Input::Turn { is_closing: false, is_memory_tight: false };
 

@@ -48,7 +48,7 @@ impl CacheStatus {
 /// Why the script of a request ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Forwarded {
-    /// It did not.
+    /// It did not run.
     No,
     /// The request may not be answered from the cache.
     Bypass,

@@ -47,7 +47,7 @@ impl Drop for FollowedFill {
 }
 
 impl CacheUse {
-    /// Begins with nothing received and nothing awaited.
+    /// Creates the state of a request that neither receives nor awaits a response.
     pub(super) fn new(outcome: CacheOutcome, forwarded: Forwarded) -> Box<Self> {
         Box::new(Self {
             outcome,
@@ -60,12 +60,12 @@ impl CacheUse {
         })
     }
 
-    /// Returns what records the reply of its script.
+    /// Returns the recorder of its script's reply.
     pub(super) fn recorder(&self) -> Option<Arc<dyn ReplyRecorder>> {
         self.fill.as_ref().map(|fill| Arc::clone(fill) as Arc<dyn ReplyRecorder>)
     }
 
-    /// Ends what it receives for the cache, unless a worker has done so.
+    /// Ends its fill, unless a worker has done so.
     pub(super) fn abandon_fill(&self) {
         if let Some(fill) = &self.fill {
             fill.abandon();

@@ -26,7 +26,7 @@ const CONDITIONS: [&str; 6] =
     ["if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range"];
 
 impl RequestMeta {
-    /// Asks the cache about a request for a script. Returns the decision if it answers the request, or makes it wait.
+    /// Looks up a request for a script in the cache. Returns the decision if the cache answers the request, or makes it wait.
     pub(super) fn ask_cache(
         &mut self,
         io: &mut Io,
@@ -62,7 +62,7 @@ impl RequestMeta {
                 self.lead(cache, lead, request);
                 None
             }
-            // Where nothing may wait, requests do not wait for each other either.
+            // Without waiting at the gate, requests do not wait for each other either.
             Consulted::Full(stale) if cache.settings.followers_max == 0 => self.pass(stale),
             Consulted::Pass(stale) => self.pass(stale),
             Consulted::Full(stale) => {
@@ -86,7 +86,7 @@ impl RequestMeta {
     ///
     /// # Errors
     ///
-    /// Why the cache is not asked.
+    /// The reason why the cache is bypassed.
     fn lookup(
         &self,
         io: &Io,
@@ -119,7 +119,7 @@ impl RequestMeta {
         Ok((key, traits, method == MethodKind::Get && !is_forged))
     }
 
-    /// Returns the URL of the request, as its client named it.
+    /// Returns the URL of the request, as the client sent it.
     fn url(&self) -> Option<UrlParts<'_>> {
         let (head, client) = (self.head()?, &self.client_context.client);
         let (path, query) = head.path_and_query();
@@ -313,7 +313,7 @@ impl RequestMeta {
         }
     }
 
-    /// Removes the stored responses to what an unsafe request has changed (RFC 9111, section 4.4).
+    /// Removes the stored responses to the URLs that an unsafe request has changed (RFC 9111, section 4.4).
     fn invalidate(&self, cache: &ResponseCache, status: u16, fields: &Fields) {
         let is_safe = self.head().is_none_or(|head| head.method_kind().is_safe());
         if is_safe || !(200..400).contains(&status) {

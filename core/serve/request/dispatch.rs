@@ -166,7 +166,7 @@ impl RequestMeta {
         Some(Decision::Await { until })
     }
 
-    /// Makes the request that a worker receives, without its trace.
+    /// Creates the request for a worker, without its trace.
     pub(super) fn complete_request(
         &self,
         head: Arc<Head>,

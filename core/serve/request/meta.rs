@@ -1,8 +1,8 @@
 //! The server's state of one request, from its head to its record.
 //!
 //! Everything that the record needs is available until the request is recorded; the worker shares the head. The state
-//! refers to no connection. `dispatch` decides which handler answers the request, `respond` decides the content
-//! of its response, and `accounting` records it.
+//! refers to no connection. `dispatch` chooses the handler of the request, `respond` decides the content of its response,
+//! and `accounting` records it.
 
 use std::time::{Instant, SystemTime};
 

@@ -16,8 +16,14 @@
 //!
 //! Each request leaves [`Open`](RequestOutcome::is_open) exactly once. Refused, cancelled and dropped therefore exclude each
 //! other, and the status class, the access record, the reason and the gauge of pending requests agree. Nothing else
-//! counts how a request ended. Workers account for themselves (busy, age, fibers, duration), and the class, the bytes and
-//! the duration are recorded with the last write.
+//! counts how a request ended. The class, the bytes and the duration are recorded together when the kernel has accepted
+//! the last byte; over HTTP/2, `http::response_watch` detects that, because the library only accepts frames.
+//!
+//! Workers account for themselves (busy, age, fibers, duration). A worker has taken a request when it claims it, and has
+//! finished it when the handler and its shutdown functions have ended, even if the response was sent earlier; a worker
+//! that loses the request before that, for example because it dies, has not finished it. The request is in flight until
+//! none of its code is left to run: while destructors run, the worker is busy; while they wait, they count among its
+//! fibers. A fatal error that costs a persistent worker drops its request; any other fatal error is the script's own 500.
 
 use crate::admission::ShedReason;
 use crate::observe::{CancelReason, Metrics};

@@ -1,6 +1,6 @@
 //! Runs loom models.
 
-/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
+/// Explores `model` with at most `preemptions` switches away from a thread that could have continued.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

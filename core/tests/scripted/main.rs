@@ -1,4 +1,4 @@
-//! The core without PHP: servers over real sockets and pools of their own, with engines that follow a script.
+//! The core without PHP: servers over real sockets, each with a separate pool, and engines that follow a script.
 #![cfg(not(loom))]
 
 mod any_job;

@@ -1,9 +1,9 @@
 //! The client side of FastCGI in front of hundreds of random responders.
 //!
-//! A responder is a list of what it says: a header, a body and messages, cut into records of any size with any padding,
+//! A responder is a list of outputs: a header, a body and messages, cut into records of any size with any padding,
 //! with records of unknown types between them. The bytes arrive in random parts. The model is the list itself: the machine
 //! must return the same texts, whatever the records and parts were. Then the bytes are damaged, and the machine must not
-//! return more than was said before a fault. A failure names its seed.
+//! return more than was sent before a fault. A failure names its seed.
 
 use svc_core::fastcgi::{Connection, Event, Fault};
 use svc_testing::dice::Dice;

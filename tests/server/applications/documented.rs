@@ -93,7 +93,7 @@ fn assert_asset(svc: &Svc, path: &str, kind: &str) {
     assert_eq!((asset.status, asset.field("content-type")), (200, Some(kind)), "{path}");
 }
 
-/// Installs WordPress, with a plugin in `wp-content/mu-plugins` if it is wanted. Returns the server, and an administrator
+/// Installs WordPress, with a plugin in `wp-content/mu-plugins` if there is one. Returns the server, and an administrator
 /// who has logged in.
 fn install_wordpress(
     database: &databases::Database,
@@ -191,13 +191,13 @@ fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
     let front = visitor().get("/");
     assert!(front.field("cache-tag").is_none() && front.field("svc-cache-control").is_none());
 
-    // Users are not visitors: nothing of theirs is stored, and they get nothing that is.
+    // Users who have logged in bypass the cache: their responses are not stored, and they get no stored ones.
     let page = admin.get("/");
     assert!(status(&page) == "svc; fwd=bypass" && page.text().contains("wp-admin-bar"), "{}", status(&page));
     assert!(!visitor().get("/").text().contains("wp-admin-bar"));
     assert_eq!(status(&admin.get("/?p=1&preview=true")), "svc; fwd=bypass");
 
-    // What is published is there at once, and so is a comment.
+    // A new post is visible at once, and so is a comment.
     let publish = |query: &str| visitor().get(&format!("/publish.php?{query}")).text().replace(&site, "");
     let post = publish("title=Echidna");
     assert!(visitor().get("/").text().contains("Echidna"));

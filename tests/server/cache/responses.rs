@@ -1,4 +1,4 @@
-//! The response cache: what is stored, what it answers, and how that looks to clients and operators. In classic and in
+//! The response cache: its stored responses, its answers, and its reports to clients and operators. In classic and in
 //! worker mode, over HTTP/1 and HTTP/2.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The FastCGI executor with processes of its own: Debian's php-cgi.
+//! The FastCGI executor with processes of svc: Debian's php-cgi.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -89,7 +89,7 @@ fn a_response_of_any_size_and_method_is_that_of_the_script() {
     assert_eq!(client.head_only().field("content-length"), Some("4"));
 }
 
-/// What differs for a reason: the process, the moment, the port, and what only one of both has.
+/// The intended differences: the process, the moment, the port, and variables that only one of both has.
 #[cfg(feature = "php")]
 const OF_THE_RUN: [&str; 10] = [
     "REMOTE_PORT",
@@ -159,7 +159,7 @@ fn a_process_that_is_killed_costs_its_own_request() {
     let record = svc.log().expect("PHP process has ended");
     assert_eq!(record["fields"]["status"], "signal 11");
     assert!(!record["fields"]["request_id"].as_str().unwrap().is_empty());
-    // While it is idle: nothing.
+    // An idle process: no request is affected.
     let pid = pid_of(&client.get("/pid.php"));
     kill_process(pid, Signal::KILL).unwrap();
     // Before that, the kernel may still pass a request to it.

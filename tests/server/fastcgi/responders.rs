@@ -42,7 +42,7 @@ fn read_request(stream: &mut UnixStream) -> bool {
     }
 }
 
-/// Listens at a path and treats each connection with a request in the same way.
+/// Listens at a path and behaves in the same way on each connection with a request.
 fn respond(path: &Path, act: Act) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {

@@ -136,7 +136,7 @@ fn stuck_worker() -> Scene {
     Scene { _held: clients, ..Scene::new("stuck", svc, says) }
 }
 
-/// The scenes that need no patience.
+/// The scenes that appear at once.
 const SCENES: [fn() -> Scene; 5] =
     [overload, failed_deployment, database_down, disk_full, certificate_near_its_end];
 
@@ -179,7 +179,7 @@ fn a_stuck_worker_is_named_with_its_request() {
     assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0]);
 }
 
-/// Writes what the window shows to docs/images.
+/// Writes a picture of the window to docs/images.
 fn keep(browser: &mut Chromium, name: &str) {
     let file = format!("{}/docs/images/ops-{name}.png", env!("CARGO_MANIFEST_DIR"));
     let mut decoder = Command::new("base64");

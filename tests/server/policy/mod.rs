@@ -1,4 +1,4 @@
-//! What the operator allows clients: addresses, rates, denied paths, error pages.
+//! The operator's rules for clients: addresses, rates, denied paths, error pages.
 
 mod clients;
 mod deny;

@@ -1,4 +1,4 @@
-//! `scripts/php-zts.sh` on a machine of its own: an empty home, an archive that the test fills, and sources of a PHP whose
+//! `scripts/php-zts.sh` on a simulated machine: an empty home, an archive that the test fills, and sources of a PHP whose
 //! `configure` and `make` take no time. Each run is judged by the path that it prints and by the files that it leaves.
 
 use std::fs;
@@ -188,7 +188,7 @@ fn each_kind_of_build_has_a_place_and_flags() {
     assert!(!debug.contains("--enable-address-sanitizer") && !debug.contains("--with-zip"), "{debug}");
     assert!(asan.contains(" --enable-debug") && asan.contains(" --enable-address-sanitizer"), "{asan}");
     assert!(series.contains(" --with-zip") && !series.contains("--enable-debug"), "{series}");
-    // All of them are found again, and none in the place of another.
+    // Each build is found again, and not mistaken for another.
     assert_eq!(machine.found(&[]), plain);
     assert!(machine.found(&["--asan"]).contains("-asan-"));
     assert_eq!(machine.configured().len(), 4);

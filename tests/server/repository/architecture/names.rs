@@ -1,4 +1,4 @@
-//! Fails when a type has two paths: a module shows what is in it either by itself or through its parent, never both.
+//! Fails when a type has two paths: a module is either public or its items are re-exported by its parent, never both.
 //!
 //! Names are qualified by their modules, so that two types may share one: `http1::Connection`, `otlp::Connection`.
 
@@ -24,7 +24,7 @@ fn a_type_has_one_path() {
     assert!(old.is_empty(), "has one path to each type now and leaves the list: {old:?}");
 }
 
-/// The modules that `code` shows as a whole, and whose items it shows as well.
+/// Returns the public modules of `code` whose items it also re-exports.
 fn shown_twice(code: &str) -> Vec<&str> {
     let shown = |line: &&str| line.starts_with("pub");
     let modules = code.lines().filter(shown).filter_map(|line| line.split_once(" mod ")?.1.strip_suffix(';'));
