@@ -276,9 +276,8 @@ impl Response {
     fn defer_to_cache(&mut self) -> bool {
         self.stage = ResponseStage::Ended;
         self.gathered = Vec::new();
-        let head = ReplyHead { file: Some(NamedFile::Stored), ..ReplyHead::bare(Origin::Server) };
         // A client that has left gets no response.
-        let _ = self.exchange.complete(head, Vec::new());
+        let _ = self.exchange.complete(ReplyHead::replaced(), Vec::new());
         true
     }
 
