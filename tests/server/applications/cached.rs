@@ -102,10 +102,11 @@ fn visit(svc: &Svc, session: &str) {
 
 /// Starts the application in both modes that it has.
 fn in_both_modes(make: impl Fn() -> TempDir, variables: &[(&str, &str)], visit: impl Fn(&Svc)) {
-    let cache = [("RESPONSE_CACHE_BYTES", "16M"), ("ENTRY_FILE", "classic.php")];
+    // Pages call functions of svc.
+    let cache = [("RESPONSE_CACHE_BYTES", "16M"), ("EXECUTOR", "sapi"), ("ENTRY_FILE", "classic.php")];
     visit(&Svc::start_in(make(), &[&cache[..], variables].concat()));
     let worker = [("WORKER_MODE_ENABLED", "true"), ("WORKER", "1"), ("ENTRY_FILE", "fibers.php")];
-    visit(&Svc::start_in(make(), &[&cache[..1], &worker, variables].concat()));
+    visit(&Svc::start_in(make(), &[&cache[..2], &worker, variables].concat()));
 }
 
 #[test]

@@ -196,7 +196,8 @@ add_action('wp_footer', fn () => print('Items: ' . ($_COOKIE['woocommerce_items_
 #[test]
 fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
     let Some(database) = databases::mariadb() else { return };
-    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M")];
+    // The plugin calls functions of svc.
+    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M"), ("EXECUTOR", "sapi")];
     let plugin = Some("examples/wordpress-cache.php");
     let Some((svc, mut admin)) = install_wordpress(&database, plugin, &settings) else { return };
     fs::write(svc.root().join("publish.php"), PUBLISH).unwrap();

@@ -2,16 +2,17 @@
 //! response is answered with a whole one, and no part of a response is stored.
 //!
 //! A case is the end, the step of the script at which it happens, and the request that runs the script: the first one of
-//! a client, or a refresh without a client. All cases run in both modes and over both protocols.
+//! a client, or a refresh without a client. All cases run in classic mode, in worker mode and with PHP in other processes, and
+//! over both protocols.
 
 use std::fmt::{Debug, Formatter};
 use std::path::PathBuf;
 
 use rustix::process::Signal;
 
-use svc_testing::Svc;
 use svc_testing::client::{Client, Response, eventually};
 use svc_testing::http2::{Http2Client, code};
+use svc_testing::{Svc, daemon};
 
 /// One run of the script ends badly, if `bad` is its number.
 const PAGE: (&str, &str) = (
@@ -39,7 +40,7 @@ const PAGE: (&str, &str) = (
         if ($end === 'Fatal') undefined_function();
         if ($end === 'Exception') throw new Exception('told to');
         if ($end === 'Memory') str_repeat('x', 1 << 30);
-        if ($end === 'Killed') posix_kill(getmypid(), 9);
+        if ($end === 'Killed') exec('kill -KILL ' . getmypid());
         if ($end === 'TooLarge') for ($i = 0; $i < 100; $i++) echo str_repeat('.', 10000);
     }
     echo 'run ', $run, ']';",
@@ -96,11 +97,22 @@ enum End {
     UnsafeRequest,
     Limit,
     LimitInCall,
+    /// The process of the script is killed.
+    Killed,
+}
+
+/// Where scripts run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Classic,
+    Worker,
+    /// In other processes, without the functions of svc.
+    Fastcgi,
 }
 
 impl End {
     /// The ends that can happen while the script runs, and need no time.
-    const PROMPT: [Self; 12] = [
+    const PROMPT: [Self; 13] = [
         Self::Good,
         Self::Fatal,
         Self::Exception,
@@ -113,7 +125,16 @@ impl End {
         Self::Reload,
         Self::PurgeOfTag,
         Self::UnsafeRequest,
+        Self::Killed,
     ];
+
+    fn is_possible_in(self, mode: Mode) -> bool {
+        match self {
+            Self::Killed => mode == Mode::Fastcgi,
+            Self::PurgeOfTag => mode != Mode::Fastcgi,
+            _ => true,
+        }
+    }
 
     fn is_possible_at(self, step: Step) -> bool {
         let has_script = !matches!(self, Self::ClientLeaves | Self::FollowerLeaves | Self::Reload)
@@ -122,7 +143,9 @@ impl End {
             Step::Queued => !has_script,
             Step::Running => true,
             Step::Sending => self != Self::Private,
-            Step::Finished => !matches!(self, Self::Private | Self::WrongLength | Self::TooLarge),
+            Step::Finished => {
+                !matches!(self, Self::Private | Self::WrongLength | Self::TooLarge | Self::Killed)
+            }
         }
     }
 
@@ -165,6 +188,14 @@ impl Visitor {
         }
     }
 
+    /// Waits until a part of the response is here.
+    fn until_begun(&mut self) {
+        match self {
+            Self::Http1(client) => assert_ne!(client.socket().peek(&mut [0]).unwrap(), 0),
+            Self::Http2(client, stream) => client.until(|client| client.heard(*stream).status != 0),
+        }
+    }
+
     fn leave(self) {
         if let Self::Http2(mut client, stream) = self {
             client.reset(stream, code::CANCEL);
@@ -187,6 +218,7 @@ fn run_of(response: &Response, case: &dyn Debug) -> usize {
 /// One case on a server that other cases share.
 struct Case<'a> {
     svc: &'a Svc,
+    mode: Mode,
     protocol: Protocol,
     role: Role,
     step: Step,
@@ -257,6 +289,9 @@ impl Case<'_> {
             Step::Queued => self.until_received(before, 1),
             _ => eventually("the script is there", || self.file("here").exists()),
         }
+        if let (Step::Sending, Some(leader)) = (self.step, &mut leader) {
+            leader.until_begun();
+        }
         let others = self.received();
         let mut followers: Vec<Visitor> =
             [Protocol::Http1, Protocol::Http2, self.protocol].map(|protocol| self.ask(protocol)).into();
@@ -281,9 +316,12 @@ impl Case<'_> {
         match (self.end, self.step) {
             (_, Step::Finished) => drop(run_of(&response, self)),
             (End::Limit | End::LimitInCall, Step::Running) => assert_eq!(response.status, 504, "{self:?}"),
-            (End::Fatal | End::Exception | End::Memory, Step::Running) => {
+            (End::Fatal | End::Exception | End::Memory | End::Killed, Step::Running) => {
                 assert_eq!(response.status, 500, "{self:?}");
             }
+            // The process ends the response as usual.
+            (End::Fatal | End::Exception | End::Memory, _) if self.mode == Mode::Fastcgi => {}
+            (End::Killed, _) => assert!(!response.is_whole, "{self:?}: {response:?}"),
             (End::Fatal | End::Exception | End::Memory | End::Limit | End::LimitInCall, _)
             | (End::WrongLength, _) => assert!(!response.is_whole, "{self:?}: {}", response.text()),
             (End::TooLarge, _) => assert!(response.is_whole && response.body.len() > 1_000_000, "{self:?}"),
@@ -297,7 +335,8 @@ impl Case<'_> {
         eventually("the refresh is there", || {
             let response = self.ask(self.protocol).response();
             let is_there = self.file("here").exists();
-            assert!(run_of(&response, self) == 1 || is_there, "{self:?}: it is answered at once");
+            let may_be_new = is_there || self.step == Step::Finished;
+            assert!(run_of(&response, self) == 1 || may_be_new, "{self:?}: it is answered at once");
             is_there
         });
         if self.step != Step::Finished {
@@ -395,45 +434,54 @@ impl Drop for Blocker<'_> {
 }
 
 /// Acts on a server in each mode.
-fn in_each_mode(settings: &[(&str, &str)], directives: &[&str], act: impl Fn(&mut Svc)) {
-    let modes: [&[(&str, &str)]; 2] = [&[], &[("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php")]];
-    for mode in modes {
+fn in_each_mode(settings: &[(&str, &str)], directives: &[&str], act: impl Fn(&mut Svc, Mode)) {
+    for mode in [Mode::Classic, Mode::Worker, Mode::Fastcgi] {
+        let of_mode: &[(&str, &str)] = match mode {
+            Mode::Classic => &[("EXECUTOR", "sapi")],
+            Mode::Worker => {
+                &[("EXECUTOR", "sapi"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php")]
+            }
+            Mode::Fastcgi if daemon::find("php-cgi").is_some() => &[("EXECUTOR", "fastcgi")],
+            Mode::Fastcgi => return,
+        };
         let own = [
             ("RESPONSE_CACHE_BYTES", "16M"),
             ("RESPONSE_CACHE_MAX_OBJECT_BYTES", "200K"),
             ("QUEUE_WAIT_TIMEOUT_MS", "30000"),
         ];
-        let settings = [&own[..], settings, mode].concat();
-        act(&mut Svc::start_with(
-            &[PAGE, PURGE, APP],
-            &settings,
-            &[directives, &["memory_limit=32M"]].concat(),
-        ));
+        let settings = [&own[..], settings, of_mode].concat();
+        let directives = [directives, &["memory_limit=32M"]].concat();
+        act(&mut Svc::start_with(&[PAGE, PURGE, APP], &settings, &directives), mode);
     }
 }
 
-fn cases(svc: &Svc, steps: &[Step], ends: &[End], roles: &[Role]) -> Vec<String> {
-    let mut ran = Vec::new();
+/// Runs all cases that are possible; returns how many there are.
+fn run_cases(svc: &Svc, mode: Mode, steps: &[Step], roles: &[Role]) -> usize {
+    let mut count = 0;
     for &step in steps {
-        for &end in ends.iter().filter(|end| end.is_possible_at(step)) {
+        let ends = End::PROMPT.into_iter();
+        for end in ends.filter(|end| end.is_possible_at(step) && end.is_possible_in(mode)) {
             for &role in roles {
                 for protocol in [Protocol::Http1, Protocol::Http2] {
-                    let case = Case { svc, protocol, role, step, end };
-                    case.run();
-                    ran.push(case.name());
+                    Case { svc, mode, protocol, role, step, end }.run();
+                    count += 1;
                 }
             }
         }
     }
-    ran
+    count
 }
 
 #[test]
 fn at_each_step_of_the_script() {
-    in_each_mode(&[("PHP_WORKERS", "4")], &[], |svc| {
-        let steps = [Step::Running, Step::Sending, Step::Finished];
-        let ran = cases(svc, &steps, &End::PROMPT, &[Role::FirstClient, Role::Refresh]);
-        assert_eq!(ran.len(), (12 + 11 + 9) * 4);
+    in_each_mode(&[("PHP_WORKERS", "4")], &[], |svc, mode| {
+        // Only functions of svc end a response before its script.
+        let (steps, expected): (&[Step], _) = match mode {
+            Mode::Fastcgi => (&[Step::Running, Step::Sending], 12 + 11),
+            Mode::Classic | Mode::Worker => (&[Step::Running, Step::Sending, Step::Finished], 12 + 11 + 9),
+        };
+        let count = run_cases(svc, mode, steps, &[Role::FirstClient, Role::Refresh]);
+        assert_eq!(count, expected * 4, "{mode:?}");
         svc.assert_metric("svc_pending_requests", 0.0);
         svc.assert_metric("svc_busy_workers", 0.0);
     });
@@ -441,23 +489,23 @@ fn at_each_step_of_the_script() {
 
 #[test]
 fn before_the_script_runs() {
-    in_each_mode(&[("PHP_WORKERS", "1")], &[], |svc| {
-        let ran = cases(svc, &[Step::Queued], &End::PROMPT, &[Role::FirstClient]);
-        assert_eq!(ran.len(), 12);
+    in_each_mode(&[("PHP_WORKERS", "1")], &[], |svc, mode| {
+        let count = run_cases(svc, mode, &[Step::Queued], &[Role::FirstClient]);
+        assert_eq!(count, if mode == Mode::Fastcgi { 10 } else { 12 });
         svc.assert_metric("svc_pending_requests", 0.0);
     });
 }
 
 #[test]
 fn at_the_time_limit() {
-    in_each_mode(&[("PHP_WORKERS", "20")], &["max_execution_time=1"], |svc| {
+    in_each_mode(&[("PHP_WORKERS", "20")], &["max_execution_time=1"], |svc, mode| {
         let svc = &*svc;
         std::thread::scope(|scope| {
             for end in [End::Limit, End::LimitInCall] {
                 for step in [Step::Running, Step::Sending] {
                     for role in [Role::FirstClient, Role::Refresh] {
                         for protocol in [Protocol::Http1, Protocol::Http2] {
-                            scope.spawn(move || Case { svc, protocol, role, step, end }.run());
+                            scope.spawn(move || Case { svc, mode, protocol, role, step, end }.run());
                         }
                     }
                 }
@@ -470,8 +518,8 @@ fn at_the_time_limit() {
 #[test]
 fn at_the_drain_deadline() {
     for protocol in [Protocol::Http1, Protocol::Http2] {
-        in_each_mode(&[("PHP_WORKERS", "3"), ("DRAIN_TIMEOUT_SECONDS", "1")], &[], |svc| {
-            let case = |role, step| Case { svc, protocol, role, step, end: End::Good };
+        in_each_mode(&[("PHP_WORKERS", "3"), ("DRAIN_TIMEOUT_SECONDS", "1")], &[], |svc, mode| {
+            let case = |role, step| Case { svc, mode, protocol, role, step, end: End::Good };
             let refresh = case(Role::Refresh, Step::Running);
             refresh.ask(protocol).response();
             assert_eq!(run_of(&refresh.ask(protocol).response(), &refresh), 1);
@@ -480,11 +528,15 @@ fn at_the_drain_deadline() {
             for step in [Step::Running, Step::Sending, Step::Queued] {
                 let case = case(Role::FirstClient, step);
                 let before = case.received();
-                visitors.push((step, true, case.ask(protocol)));
+                let mut leader = case.ask(protocol);
                 match step {
                     Step::Queued => case.until_received(before, 1),
                     _ => eventually("the script is there", || case.file("here").exists()),
                 }
+                if step == Step::Sending {
+                    leader.until_begun();
+                }
+                visitors.push((step, true, leader));
                 visitors.push((step, false, case.ask(Protocol::Http1)));
                 visitors.push((step, false, case.ask(Protocol::Http2)));
                 case.until_received(before, 3);
@@ -504,14 +556,9 @@ fn at_the_drain_deadline() {
 
 #[test]
 fn a_drain_lets_those_who_wait_have_the_response() {
-    in_each_mode(&[("PHP_WORKERS", "2"), ("DRAIN_TIMEOUT_SECONDS", "20")], &[], |svc| {
-        let case = Case {
-            svc,
-            protocol: Protocol::Http2,
-            role: Role::FirstClient,
-            step: Step::Running,
-            end: End::Good,
-        };
+    in_each_mode(&[("PHP_WORKERS", "2"), ("DRAIN_TIMEOUT_SECONDS", "20")], &[], |svc, mode| {
+        let (role, step, end) = (Role::FirstClient, Step::Running, End::Good);
+        let case = Case { svc, mode, protocol: Protocol::Http2, role, step, end };
         let mut leader = case.ask(Protocol::Http2);
         eventually("the script is there", || case.file("here").exists());
         let mut followers = [Protocol::Http1, Protocol::Http2].map(|protocol| case.ask(protocol));
@@ -524,4 +571,24 @@ fn a_drain_lets_those_who_wait_have_the_response() {
         drop((leader, followers));
         assert_eq!(svc.wait(), Some(0));
     });
+}
+
+#[test]
+fn an_error_in_another_process_is_not_stored_even_if_it_is_displayed() {
+    if daemon::find("php-cgi").is_none() {
+        return;
+    }
+    let script = "<?php header('Cache-Control: max-age=600'); echo 'run'; FLUSH undefined_function();";
+    let displayed = ["display_errors=1", "log_errors=1"];
+    for (flush, directives) in
+        [("", displayed), ("ob_flush(); flush();", displayed), ("", ["display_errors=0", "log_errors=0"])]
+    {
+        let settings = [("EXECUTOR", "fastcgi"), ("RESPONSE_CACHE_BYTES", "16M")];
+        let svc = Svc::start_with(&[("page.php", &script.replace("FLUSH", flush))], &settings, &directives);
+        for _ in 0..2 {
+            let response = svc.get("/page.php");
+            assert_eq!(response.field("cache-status"), Some("svc; fwd=miss"), "{flush}, {directives:?}");
+            assert_eq!(response.status, if directives == displayed { 200 } else { 500 });
+        }
+    }
 }

@@ -208,7 +208,7 @@ fn no_response_is_wrong() {
     let modes: [&[(&str, &str)]; 2] = [&[], &[("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php")]];
     for mode in modes {
         let capacity = format!("{CACHE_MIB}M");
-        let own = [("RESPONSE_CACHE_BYTES", capacity.as_str()), ("PHP_WORKERS", "4")];
+        let own = [("RESPONSE_CACHE_BYTES", capacity.as_str()), ("PHP_WORKERS", "4"), ("EXECUTOR", "sapi")];
         let svc = Svc::start(&[PAGE, PURGE, APP], &[&own, mode].concat());
         let model = Model::new(&svc);
         let mut client = svc.client();
