@@ -41,7 +41,7 @@ END {
         split(keys[i], names, FS)
         if (length(names[2]) > width) width = length(names[2])
     }
-    line = "%-9s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s  %5s"
+    line = "%-16s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s  %5s"
     if (markdown) {
         line = "| %s | %s | %s | %s | %s | %s | %s | %s | %s |"
         if (count) printf line "\n|---|---|---|---|---|---|---|---|---|\n", "workload", "server", "requests/s", "spread", "p50", "p99",
