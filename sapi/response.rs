@@ -18,7 +18,7 @@ use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, d
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
