@@ -73,7 +73,8 @@ impl PluginScript {
 
     /// Returns a set that contains only this plugin; started, unless `start` is held.
     pub fn started(&self, name: &str) -> Arc<PluginSet> {
-        let set = Arc::new(self.installed(vec![self.plugin(name)]).unwrap());
+        let Ok(set) = self.installed(vec![self.plugin(name)]) else { panic!("the plugin {name} is refused") };
+        let set = Arc::new(set);
         set.start();
         if !self.0.state.lock().holds.contains(&PluginCall::Start) {
             self.wait_for(PluginCall::Start, 1);

@@ -1,14 +1,14 @@
 /* Requests on their own stacks.
  *
- * The stack belongs to a carrier, which the shim owns and reuses from request to request, and which is not a PHP
+ * The shim owns the stack and reuses it from request to request; it is not a PHP
  * object. To scripts, a request is what {main} is elsewhere: Fiber::getCurrent() is null, Fiber::suspend() throws, and
  * fibers that they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they
  * suspend it and expect a loop below to resume it; where there is none, they run the loop (Revolt's
  * DriverSuspension::suspend()).
  *
- * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits;
- * that fiber has a caller, so PHP does not let scripts resume it. A carrier returns to the loop when its request waits,
- * when nothing of the request is left, or when the carrier ends. In each case, the end of the request has been reported
+ * Invariants. Only the loop switches to a request stack, or to the script's own fiber in which the stack's request waits;
+ * that fiber has a caller, so PHP does not let scripts resume it. A request stack returns to the loop when its request waits,
+ * when nothing of the request is left, or when the stack ends. In each case, the end of the request has been reported
  * to the host if and only if it has ended, and the request is back with the host if and only if nothing of it is left.
  * If the loop is lost, unfinished requests are returned to the host. */
 #include "compat.h"
@@ -20,13 +20,13 @@
 #include "worker/stack/stack.h"
 #include "worker/state/state.h"
 
-/* Carriers without a request; the most recently returned one is reused first. */
+/* Request stacks without a request; the most recently returned one is reused first. */
 static __thread shim_fiber *idle;
 static __thread unsigned idle_count;
-/* Beyond this number, carriers end with their request. */
+/* Beyond this number, request stacks end with their request. */
 enum { IDLE_MAX = 64 };
 
-/* Carriers with a request, from its beginning to its end. */
+/* Request stacks with a request, from its beginning to its end. */
 static __thread shim_fiber *busy;
 
 /* A request has the same stack for the calls of scripts as in a php-fpm process (zend.max_allowed_stack_size), and the
@@ -70,9 +70,9 @@ void shim_fiber_switch_out(shim_fiber *fiber)
     switch_to(fiber->loop);
 }
 
-static void free_vm_stack(zend_fiber_context *carrier)
+static void free_vm_stack(zend_fiber_context *context)
 {
-    shim_fiber *fiber = (shim_fiber *)((char *)carrier - XtOffsetOf(shim_fiber, carrier));
+    shim_fiber *fiber = (shim_fiber *)((char *)context - XtOffsetOf(shim_fiber, own_context));
     zend_vm_stack current = EG(vm_stack);
     EG(vm_stack) = fiber->vm_stack;
     zend_vm_stack_destroy();
@@ -90,8 +90,8 @@ static void enter_stack(shim_fiber *fiber)
     shim_root_frame_enter(fiber->root_frame);
     EG(jit_trace_num) = 0;
 #ifdef ZEND_CHECK_STACK_LIMIT
-    char *base = zend_fiber_stack_base(fiber->carrier.stack);
-    char *limit = zend_fiber_stack_limit(fiber->carrier.stack);
+    char *base = zend_fiber_stack_base(fiber->own_context.stack);
+    char *limit = zend_fiber_stack_limit(fiber->own_context.stack);
     if (EG(max_allowed_stack_size) > 0 && EG(max_allowed_stack_size) < base - limit) {
         limit = base - EG(max_allowed_stack_size) + EG(reserved_stack_size);
     }
@@ -100,7 +100,7 @@ static void enter_stack(shim_fiber *fiber)
 #endif
 }
 
-/* The main function of a carrier: runs requests until the carrier is no longer needed. */
+/* The main function of a request stack: runs requests until the stack is no longer needed. */
 static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
 {
     shim_fiber *fiber = shim_running;
@@ -119,7 +119,7 @@ static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
         CG(unclean_shutdown) = 0;
     } zend_end_try();
     fiber->vm_stack = EG(vm_stack);
-    fiber->carrier.cleanup = free_vm_stack;
+    fiber->own_context.cleanup = free_vm_stack;
     transfer->context = fiber->loop;
     transfer->flags = 0;
     ZVAL_NULL(&transfer->value);
@@ -130,7 +130,7 @@ static void build(void *argument)
 {
     shim_fiber *fiber = argument;
     fiber->vm_stack = zend_vm_stack_new_page(ZEND_FIBER_VM_STACK_SIZE, NULL);
-    fiber->is_carried = zend_fiber_init_context(&fiber->carrier, &idle, carry, STACK_SIZE) == SUCCESS;
+    fiber->has_own_stack = zend_fiber_init_context(&fiber->own_context, &idle, carry, STACK_SIZE) == SUCCESS;
 }
 
 static shim_fiber *make(void)
@@ -139,11 +139,11 @@ static shim_fiber *make(void)
     if (fiber == NULL) {
         return NULL;
     }
-    if (!shim_call_suppressed(build, fiber) || !fiber->is_carried) {
+    if (!shim_call_suppressed(build, fiber) || !fiber->has_own_stack) {
         free(fiber);
         return NULL;
     }
-    fiber->innermost = &fiber->carrier;
+    fiber->innermost = &fiber->own_context;
     return fiber;
 }
 
@@ -206,13 +206,13 @@ static void remove_busy(shim_fiber *fiber)
 /* After a run: keeps the fiber or frees it. */
 static shim_progress settle(shim_fiber *fiber)
 {
-    const bool is_dead = fiber->carrier.status == ZEND_FIBER_STATUS_DEAD;
+    const bool is_dead = fiber->own_context.status == ZEND_FIBER_STATUS_DEAD;
     if (!is_dead && (fiber->phase == SHIM_PHASE_PARKED || fiber->phase == SHIM_PHASE_READY)) {
         return SHIM_WAITS;
     }
     remove_busy(fiber);
     if (!is_dead && fiber->phase == SHIM_PHASE_IDLE) {
-        fiber->innermost = &fiber->carrier;
+        fiber->innermost = &fiber->own_context;
         fiber->next = idle;
         idle = fiber;
         idle_count++;
@@ -285,8 +285,8 @@ void shim_fibers_forget(void)
     while (idle != NULL) {
         shim_fiber *fiber = idle;
         idle = fiber->next;
-        fiber->carrier.cleanup = free_vm_stack;
-        zend_fiber_destroy_context(&fiber->carrier);
+        fiber->own_context.cleanup = free_vm_stack;
+        zend_fiber_destroy_context(&fiber->own_context);
         free_fiber_struct(fiber);
     }
     idle_count = 0;

@@ -1,4 +1,4 @@
-/* Turns: the queue of the requests that wait, for things, places, locks and tasks. owners.h has the states and invariants.
+/* Acquisition: the queue of the requests that wait, for things, permits, locks and tasks. owners.h has the states and invariants.
  *
  * One file, because three decisions are about the same queue: which waiter is next, what an owner lends it, and how a
  * deadlock among them ends. */
@@ -20,11 +20,11 @@ typedef struct waiter {
     shim_fiber *fiber;
     /* It waits for one of these; the others are NULL. */
     shim_owned *thing;
-    const shim_places *places;
+    const shim_permits *permits;
     const shim_file_lock *lock;
     const shim_awaited_tasks *tasks;
     /* The result of its wait. */
-    shim_turn turn;
+    shim_acquisition result;
     bool is_queued;
     /* It has waited for longer than its patience (overdue_at). */
     bool is_overdue;
@@ -40,26 +40,10 @@ static waiter *waiter_of(const shim_blocked *blocked)
 
 /* ---- defaults of the callbacks ---- */
 
-static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
-{
-    (void)thing;
-    (void)owner;
-    return false;
-}
-
-static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
-{
-    (void)thing;
-    (void)owner;
-}
-
-shim_thing_questions shim_turns_ask = {
-    .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
-
-static bool holds_no_place(const shim_fiber *fiber, const shim_places *places)
+static bool holds_no_place(const shim_fiber *fiber, const shim_permits *permits)
 {
     (void)fiber;
-    (void)places;
+    (void)permits;
     return false;
 }
 
@@ -75,14 +59,14 @@ static void throw_nothing(const char *message)
     (void)message;
 }
 
-bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places) = holds_no_place;
-bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
-shim_refusal_thrower *shim_turn_refusal_throw = throw_nothing;
+bool (*shim_permit_is_held)(const shim_fiber *fiber, const shim_permits *permits) = holds_no_place;
+bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
+shim_deadlock_thrower *shim_deadlock_throw = throw_nothing;
 
 /* ---- lending ---- */
 
 /* Whether the running request owns it, alone or jointly. */
-static bool turn_is_here(const shim_owned *thing)
+static bool is_owned_here(const shim_owned *thing)
 {
     return shim_running != NULL && shim_owner_of(thing) == shim_running;
 }
@@ -116,11 +100,11 @@ static bool leads_outside(const shim_fiber *fiber, unsigned steps)
     }
     for (const shim_blocked *other = waiting.first; other != NULL; other = other->next) {
         const shim_fiber *holder = waiter_of(other)->fiber;
-        if (holder != fiber && shim_turns_hold_lock(holder, one->lock) && leads_outside(holder, steps - 1)) {
+        if (holder != fiber && shim_file_lock_is_held(holder, one->lock) && leads_outside(holder, steps - 1)) {
             return true;
         }
     }
-    return !shim_turns_hold_lock(NULL, one->lock);
+    return !shim_file_lock_is_held(NULL, one->lock);
 }
 
 static bool waits_for_session(const shim_fiber *fiber)
@@ -142,20 +126,20 @@ static bool is_generous(const shim_fiber *owner, const waiter *one)
         }
         break;
     case SHIM_WAITS_FOR_TIME:
-        if (owner->is_at_store && one->fiber->has_used_store && !shim_turns_ask.keeps_state(one->thing, owner)) {
+        if (owner->is_at_store && one->fiber->has_used_store && !shim_owned_ask.keeps_state(one->thing, owner)) {
             return true;
         }
         break;
-    case SHIM_WAITS_FOR_TURN:
+    case SHIM_WAITS_TO_ACQUIRE:
         if (leads_outside(owner, STEPS_MAX) &&
-            (one->is_overdue || waits_for_session(owner) || !shim_turns_ask.keeps_state(one->thing, owner))) {
+            (one->is_overdue || waits_for_session(owner) || !shim_owned_ask.keeps_state(one->thing, owner))) {
             return true;
         }
         break;
     default:
         break;
     }
-    return one->is_overdue && !shim_turns_ask.keeps_state(one->thing, owner);
+    return one->is_overdue && !shim_owned_ask.keeps_state(one->thing, owner);
 }
 
 /* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
@@ -174,23 +158,23 @@ static bool serve(const waiter *one)
         }
         const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
         if (owner->phase != SHIM_PHASE_PARKED || !(is_left || is_generous(owner, one)) ||
-            !shim_turns_ask.is_at_rest(thing, owner)) {
+            !shim_owned_ask.is_at_rest(thing, owner)) {
             return false;
         }
         if (!is_left) {
             shim_owner_lend(thing, owner, one->fiber);
             return true;
         }
-        shim_turns_ask.is_left(thing, owner);
+        shim_owned_ask.is_left(thing, owner);
         shim_owner_take_back(thing);
     }
 }
 
-bool shim_turn_is_free(const shim_owned *thing)
+bool shim_owned_is_free(const shim_owned *thing)
 {
     const shim_fiber *owner = shim_owner_of(thing);
     return owner == NULL || owner == shim_running ||
-           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_turns_ask.is_at_rest(thing, owner));
+           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_owned_ask.is_at_rest(thing, owner));
 }
 
 /* ---- the queue ---- */
@@ -213,12 +197,12 @@ static void dequeue(waiter *one)
 }
 
 /* Ends the wait of `one`. If the wait has just ended for another reason, both hold: the request keeps what it was given. */
-static void tell(waiter *one, shim_turn turn)
+static void tell(waiter *one, shim_acquisition result)
 {
-    one->turn = turn;
+    one->result = result;
     dequeue(one);
     if (one->fiber->phase == SHIM_PHASE_PARKED) {
-        shim_wake(one->fiber, SHIM_WOKEN_BY_TURN, 0);
+        shim_wake(one->fiber, SHIM_WOKEN_BY_REQUEST, 0);
     }
 }
 
@@ -231,7 +215,7 @@ static void pass(void)
         waiter *one = waiter_of(blocked);
         next = blocked->next;
         if (one->thing != NULL && serve(one)) {
-            tell(one, SHIM_TURN_HERE);
+            tell(one, SHIM_ACQUIRED);
         }
     }
 }
@@ -244,7 +228,7 @@ static void pass_from(const shim_fiber *fiber)
         waiter *one = waiter_of(blocked);
         next = blocked->next;
         if (one->thing != NULL && shim_owner_of(one->thing) == fiber && serve(one)) {
-            tell(one, SHIM_TURN_HERE);
+            tell(one, SHIM_ACQUIRED);
         }
     }
 }
@@ -256,20 +240,20 @@ static bool is_stuck(const shim_fiber *fiber)
     return fiber->blocked != NULL && fiber->blocked->is_stuck;
 }
 
-static bool may_get_place(const shim_queue *queue, const shim_places *places)
+static bool may_get_place(const shim_queue *queue, const shim_permits *permits)
 {
     uint32_t lost = 0;
     for (const shim_blocked *other = queue->first; other != NULL; other = other->next) {
-        lost += other->is_stuck && shim_turns_hold_place(waiter_of(other)->fiber, places);
+        lost += other->is_stuck && shim_permit_is_held(waiter_of(other)->fiber, permits);
     }
-    return lost < places->in_use;
+    return lost < permits->in_use;
 }
 
 static bool may_get_lock(const shim_queue *queue, const waiter *one)
 {
     const shim_blocked *other = queue->first;
     while (other != NULL && !(other->is_stuck && waiter_of(other)->fiber != one->fiber &&
-                              shim_turns_hold_lock(waiter_of(other)->fiber, one->lock))) {
+                              shim_file_lock_is_held(waiter_of(other)->fiber, one->lock))) {
         other = other->next;
     }
     return other == NULL;
@@ -303,7 +287,7 @@ static bool can_go_on(const shim_queue *queue, const shim_blocked *blocked)
     if (one->lock != NULL) {
         return may_get_lock(queue, one);
     }
-    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_place(queue, one->places);
+    return one->thing != NULL ? !is_stuck(shim_owner_of(one->thing)) : may_get_place(queue, one->permits);
 }
 
 static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
@@ -311,14 +295,14 @@ static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
     (void)queue;
     const waiter *one = waiter_of(blocked);
     const shim_fiber *owner = one->thing != NULL ? shim_owner_of(one->thing) : NULL;
-    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_turns_ask.is_at_rest(one->thing, owner);
+    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_owned_ask.is_at_rest(one->thing, owner);
 }
 
 static void lend_to(const waiter *one)
 {
     shim_fiber *owner = shim_owner_of(one->thing);
     if (one->thing->is_lent && one->thing->owner == owner) {
-        shim_turns_ask.is_left(one->thing, owner);
+        shim_owned_ask.is_left(one->thing, owner);
         shim_owner_take_back(one->thing);
         owner = shim_owner_of(one->thing);
     }
@@ -342,7 +326,7 @@ static void untie(waiter *latest)
         if (decision.way == SHIM_WAY_OUT_LEND) {
             lend_to(who);
         }
-        tell(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_TURN_HERE : SHIM_TURN_REFUSED);
+        tell(who, decision.way == SHIM_WAY_OUT_LEND ? SHIM_ACQUIRED : SHIM_ACQUIRE_DEADLOCK);
     }
 }
 
@@ -368,11 +352,11 @@ static int64_t overdue_at(int64_t now)
     return now + (limit > 0 && half < PATIENCE_NS ? half : PATIENCE_NS);
 }
 
-/* Parks until its turn, or another end of its wait. Once overdue, it may borrow. Returns false if it could not park. */
+/* Parks until its grant, or another end of its wait. Once overdue, it may borrow. Returns false if it could not park. */
 static bool park(waiter *own, int64_t since)
 {
     shim_wait_set set = {
-        .awaits_turn = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_FOR_TURN};
+        .awaits_turn = true, .deadline = own->thing != NULL ? overdue_at(since) : 0, .purpose = SHIM_WAITS_TO_ACQUIRE};
     for (;;) {
         const shim_woken_by by = shim_park(&set).by;
         if (by != SHIM_WOKEN_BY_TIME || !own->is_queued || set.deadline == 0 || is_past_limit(shim_now())) {
@@ -381,64 +365,64 @@ static bool park(waiter *own, int64_t since)
         own->is_overdue = true;
         set.deadline = 0;
         if (serve(own)) {
-            own->turn = SHIM_TURN_HERE;
+            own->result = SHIM_ACQUIRED;
             return true;
         }
     }
 }
 
-static shim_turn wait_for(waiter *own)
+static shim_acquisition wait_for(waiter *own)
 {
     if (shim_is_cancelled()) {
-        return SHIM_TURN_OVER;
+        return SHIM_ACQUIRE_EXPIRED;
     }
     if (!shim_fiber_may_park()) {
-        return SHIM_TURN_STUCK;
+        return SHIM_ACQUIRE_WOULD_BLOCK;
     }
     const int64_t since = shim_now();
     own->blocked.may_be_refused = true;
-    own->turn = SHIM_TURN_OVER;
+    own->result = SHIM_ACQUIRE_EXPIRED;
     enqueue(own);
     untie(own);
     const bool has_waited = !own->is_queued || park(own, since);
     dequeue(own);
     if (!has_waited) {
-        return SHIM_TURN_STUCK;
+        return SHIM_ACQUIRE_WOULD_BLOCK;
     }
-    if (own->thing != NULL && own->turn != SHIM_TURN_REFUSED) {
+    if (own->thing != NULL && own->result != SHIM_ACQUIRE_DEADLOCK) {
         count(since);
     }
-    return own->turn;
+    return own->result;
 }
 
-shim_turn shim_turn_take(shim_owned *thing)
+shim_acquisition shim_owned_acquire(shim_owned *thing)
 {
     waiter own = {.fiber = shim_running, .thing = thing};
-    const bool is_here = turn_is_here(thing) || serve(&own);
-    const shim_turn turn = is_here ? SHIM_TURN_HERE : wait_for(&own);
+    const bool is_here = is_owned_here(thing) || serve(&own);
+    const shim_acquisition result = is_here ? SHIM_ACQUIRED : wait_for(&own);
     shim_owner_note_use(thing);
-    return turn;
+    return result;
 }
 
-shim_turn shim_turn_take_place(shim_places *places)
+shim_acquisition shim_permit_acquire(shim_permits *permits)
 {
-    if (places->in_use < places->max) {
-        places->in_use++;
-        return SHIM_TURN_HERE;
+    if (permits->in_use < permits->max) {
+        permits->in_use++;
+        return SHIM_ACQUIRED;
     }
-    return wait_for(&(waiter){.fiber = shim_running, .places = places});
+    return wait_for(&(waiter){.fiber = shim_running, .permits = permits});
 }
 
-void shim_turn_give_place(shim_places *places)
+void shim_permit_release(shim_permits *permits)
 {
     shim_blocked *blocked = waiting.first;
-    while (blocked != NULL && waiter_of(blocked)->places != places) {
+    while (blocked != NULL && waiter_of(blocked)->permits != permits) {
         blocked = blocked->next;
     }
     if (blocked != NULL) {
-        tell(waiter_of(blocked), SHIM_TURN_HERE);
+        tell(waiter_of(blocked), SHIM_ACQUIRED);
     } else {
-        places->in_use--;
+        permits->in_use--;
     }
 }
 
@@ -446,17 +430,17 @@ void shim_turn_give_place(shim_places *places)
 #define LOCK_PAUSE_MAX_NS INT64_C(4000000)
 
 /* No event reports that another program has released a lock: the caller retries after each pause. */
-shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
+shim_acquisition shim_file_lock_pause(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
                                   shim_completion *completion)
 {
     if (!shim_fiber_may_park()) {
-        return SHIM_TURN_STUCK;
+        return SHIM_ACQUIRE_WOULD_BLOCK;
     }
     waiter own = {
-        .fiber = shim_running, .lock = lock, .blocked = {.may_be_refused = may_be_refused}, .turn = SHIM_TURN_HERE};
+        .fiber = shim_running, .lock = lock, .blocked = {.may_be_refused = may_be_refused}, .result = SHIM_ACQUIRED};
     enqueue(&own);
     untie(&own);
-    shim_woken_by by = SHIM_WOKEN_BY_TURN;
+    shim_woken_by by = SHIM_WOKEN_BY_REQUEST;
     if (own.is_queued) {
         shim_pause_lengthen(pause);
         *pause = *pause < LOCK_PAUSE_MAX_NS ? *pause : LOCK_PAUSE_MAX_NS;
@@ -464,47 +448,47 @@ shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refuse
                                         .completions = &completion,
                                         .completion_count = completion != NULL,
                                         .deadline = shim_now() + *pause,
-                                        .purpose = SHIM_WAITS_FOR_TURN})
+                                        .purpose = SHIM_WAITS_TO_ACQUIRE})
                  .by;
     }
     dequeue(&own);
-    return by == SHIM_NEVER_PARKED ? SHIM_TURN_STUCK : own.turn;
+    return by == SHIM_NEVER_PARKED ? SHIM_ACQUIRE_WOULD_BLOCK : own.result;
 }
 
 /* An await of more tasks takes no part in the search for deadlocks. */
 enum { AWAITED_MAX = 256 };
 
-shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)
+shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_tasks *tasks)
 {
     if (tasks->count > AWAITED_MAX || !shim_fiber_may_park() || shim_is_cancelled()) {
         return shim_park(set).by;
     }
-    waiter own = {.fiber = shim_running, .tasks = tasks, .blocked = {.may_be_refused = true}, .turn = SHIM_TURN_HERE};
+    waiter own = {.fiber = shim_running, .tasks = tasks, .blocked = {.may_be_refused = true}, .result = SHIM_ACQUIRED};
     shim_wait_set queued = *set;
     queued.awaits_turn = true;
     enqueue(&own);
     untie(&own);
-    const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_TURN;
+    const shim_woken_by by = own.is_queued ? shim_park(&queued).by : SHIM_WOKEN_BY_REQUEST;
     dequeue(&own);
     return by;
 }
 
 /* ---- the end of an ownership ---- */
 
-void shim_turn_give(shim_owned *thing)
+void shim_owned_release(shim_owned *thing)
 {
     shim_owner_take_back(thing);
     pass();
 }
 
-void shim_turn_forget(shim_owned *thing)
+void shim_owned_forget(shim_owned *thing)
 {
     shim_owner_remove(thing);
     shim_blocked *next = NULL;
     for (shim_blocked *blocked = waiting.first; blocked != NULL; blocked = next) {
         next = blocked->next;
         if (waiter_of(blocked)->thing == thing) {
-            tell(waiter_of(blocked), SHIM_TURN_GONE);
+            tell(waiter_of(blocked), SHIM_ACQUIRE_DESTROYED);
         }
     }
 }
@@ -516,24 +500,24 @@ static void end(const shim_fiber *fiber, bool with_leases)
     }
 }
 
-void shim_turns_end(const shim_fiber *fiber)
+void shim_owned_release_all(const shim_fiber *fiber)
 {
     end(fiber, true);
 }
 
-void shim_turns_release(const shim_fiber *fiber)
+void shim_owned_release_unleased(const shim_fiber *fiber)
 {
     end(fiber, false);
 }
 
-void shim_turns_forget(void)
+void shim_wait_queue_forget(void)
 {
     shim_owners_forget();
     waiting = (shim_queue){0};
 }
 
-void shim_turns_install(void)
+void shim_wait_queue_install(void)
 {
     shim_fiber_parks = pass_from;
-    shim_fiber_is_lost = shim_turns_end;
+    shim_fiber_is_lost = shim_owned_release_all;
 }
