@@ -161,7 +161,7 @@ impl ClientConnection {
             if let Some(stream) = self.connection.stream(stream)
                 && stream.is_waiting()
             {
-                decide(stream, io, |request, io| request.on_pool_gone(&io.pool));
+                decide(stream, io, RequestMeta::on_pool_gone);
             }
         }
         self.advance(io)

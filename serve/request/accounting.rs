@@ -92,15 +92,19 @@ impl RequestMeta {
     }
 
     /// Answers a request that waits for a worker, because no worker is left.
-    pub(crate) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
-        let is_waiting = self.stop_following() || self.take_unclaimed(pool).is_some();
-        is_waiting.then(|| self.shed(ShedReason::PoolUnavailable))
+    pub(crate) fn on_pool_gone(&mut self, io: &mut Io) -> Option<Decision> {
+        let is_waiting = self.stop_following() || self.take_unclaimed(&io.pool).is_some();
+        is_waiting.then(|| self.stale_or_shed(io, ShedReason::PoolUnavailable))
     }
 
     /// Answers a request whose wait for a worker is over.
     pub(crate) fn on_wait_over(&mut self, io: &mut Io) -> Option<Decision> {
-        if self.stop_following() {
-            return Some(self.stale_or_shed(io, ShedReason::WaitTimeout));
+        if self.is_following() {
+            // It may have been released in the same turn.
+            return self.released(io).or_else(|| {
+                self.stop_following();
+                Some(self.stale_or_shed(io, ShedReason::WaitTimeout))
+            });
         }
         let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
         if stage == ExchangeStage::Waiting && io.shared.lifecycle.is_closing() {

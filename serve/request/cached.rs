@@ -229,7 +229,7 @@ impl RequestMeta {
             ShedReason::PoolUnavailable => StaleReason::Error,
             _ => StaleReason::Overload,
         };
-        if !entry.freshness().answers_error(io.now) {
+        if !entry.freshness().answers_error(reason.status(), io.now) {
             return None;
         }
         used.abandon_fill();

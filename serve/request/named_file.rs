@@ -29,6 +29,10 @@ impl RequestMeta {
                 // The path is valid: the router has found a script for it.
                 let path = path.map(|normalised| normalised.path).unwrap_or_default();
                 self.has_lost_script = true;
+                if let Some(used) = &self.cache {
+                    // Others do not wait until a file is sent.
+                    used.abandon_fill();
+                }
                 io.disk.order(FileJob::Find(io.router.site(), path), self.key);
             }
             Some(named) => {

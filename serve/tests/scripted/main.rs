@@ -3,6 +3,7 @@
 
 mod any_job;
 mod books;
+mod cached;
 mod drain;
 mod export;
 mod hostile_http2;

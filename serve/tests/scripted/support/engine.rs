@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use svc_core::http::Fields;
 use svc_core::pool::{
-    End, Engine, Exchange, Origin, ReplyHead, Started, ThreadProbe, Worker, WorkerStartError,
+    End, Engine, Exchange, Origin, RecordedReply, Recording, ReplyHead, Started, ThreadProbe, Worker,
+    WorkerStartError,
 };
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::lock::ShortLock;
@@ -163,6 +164,7 @@ impl Worker<Exchange> for Actor {
                 let _ = exchange.data(b"second".to_vec());
                 exchange.end(End::Complete);
             }
+            "cached" => self.cached(exchange, rest),
             "status" => complete(exchange, rest.parse().unwrap(), Vec::new()),
             "content" => complete(exchange, rest.parse().unwrap(), b"content".to_vec()),
             "echo" => self.echo(exchange),
@@ -223,6 +225,29 @@ impl Actor {
             at += count as u64;
         }
         complete(exchange, 200, format!("{at} {sum}").into_bytes());
+    }
+
+    /// Responds for the response cache. Once `failing` is open, it waits at `held` and ends like `end`.
+    fn cached(&self, exchange: &Exchange, end: &str) {
+        if self.0.is_open("failing") {
+            self.0.wait("held");
+            assert_ne!(end, "panic", "told to");
+            self.0.state.lock().overdue = Some(exchange.serial());
+            return self.0.wait("never");
+        }
+        let mut head = head(200, None);
+        let refreshes = if end == "refresh" { "600" } else { "0" };
+        let lifetime = format!("max-age=0, stale-while-revalidate={refreshes}");
+        head.fields.push(b"Cache-Control", lifetime.as_bytes()).unwrap();
+        head.fields.push(b"ETag", b"\"stored\"").unwrap();
+        if let Some(recorder) = &exchange.request.recorder {
+            recorder.start();
+            assert!(matches!(recorder.begin(&head), Recording::UpTo(_)));
+            let (status, fields) = (head.status, head.fields.clone());
+            let reply = RecordedReply { status, reason: None, fields, body: b"stored".to_vec() };
+            recorder.complete(&exchange.request.head, reply);
+        }
+        let _ = exchange.complete(head, b"stored".to_vec());
     }
 
     /// Sends a first piece, waits at `name`, then sends a second one.
