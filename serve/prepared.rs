@@ -29,7 +29,7 @@ use super::notices::{about_files, about_site};
 use super::ports::{InheritedSockets, PortError, Ports, open_ops};
 use super::server::Server;
 use super::shared::{ExecutorFacts, Shared};
-use svc_core::connection::reactor::Reactor;
+use crate::connection::reactor::Reactor;
 use crate::control::control_thread::Control;
 use crate::control::jobs::jobs;
 use crate::control::plugin_reports::PluginReports;
