@@ -19,7 +19,7 @@ use svc_core::config::Executor;
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
