@@ -11,7 +11,7 @@
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
-//! | 5 | `cache` |
+//! | 5 | `cache`, `dev` |
 //! | 6 | `connection`, `observe`, `otlp`, `tasks` |
 //! | 7 | `serve` |
 #![forbid(unsafe_code)]
@@ -39,6 +39,7 @@ pub mod pool;
 pub mod tls;
 
 pub mod cache;
+pub mod dev;
 
 pub mod connection;
 pub mod observe;

@@ -23,6 +23,8 @@ pub enum Subcommand {
     Check(Overrides, CheckStyle),
     /// Print the completions for a shell.
     Completions(Shell),
+    /// Serve for development.
+    Dev(Overrides),
     /// Query a probe of a running server.
     Healthcheck(ProbeKind, Overrides),
     /// Print help.
@@ -240,6 +242,7 @@ impl ParsedWords {
                 Subcommand::Check(self.overrides(is_named), style)
             }
             "completions" => Subcommand::Completions(self.shell(command)?),
+            "dev" => Subcommand::Dev(Overrides { is_watching: true, ..self.overrides(true) }),
             "healthcheck" => {
                 let probe = match self.argument.as_ref().map(lossy).as_deref() {
                     None | Some("readiness") => ProbeKind::Readiness,
@@ -279,6 +282,8 @@ impl ParsedWords {
                     overrides.options.push((option.name(), "ENTRY_FILE", value));
                     overrides.options.push((option.name(), "WORKER_MODE_ENABLED", "true".into()));
                 }
+                Effect::Host => overrides.host = Some(value),
+                Effect::Port => overrides.port = Some(value),
                 Effect::Watch => overrides.is_watching = true,
                 Effect::Changed
                 | Effect::Help

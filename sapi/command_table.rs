@@ -70,12 +70,16 @@ pub enum Effect {
     EnvFile,
     /// Prints help.
     Help,
+    /// Listens on this address for development.
+    Host,
     /// Prints JSON.
     Json,
     /// Prints Markdown.
     Markdown,
     /// Returns without waiting.
     NoWait,
+    /// Listens on this port for development.
+    Port,
     /// Overrides the setting of this variable.
     Setting(&'static str),
     /// Limits the wait.
@@ -99,6 +103,19 @@ pub static COMMANDS: &[CliCommand] = &[
              has the name of a command, write ./NAME.",
         ],
         options: &[COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS],
+    },
+    CliCommand {
+        name: "dev",
+        argument: Argument::Optional("DIR", Completion::Directory),
+        summary: "Serve DIR (default: DOCUMENT_ROOT) for development",
+        details: &[
+            "Code is taken over as soon as it changes, browsers reload, errors are displayed, and a failure of a script is \
+             answered with a page that shows its code and its stack, or with JSON. Of a project with a folder public or web, \
+             that folder is served. The URLs are printed, and a line for each request with PHP's messages below it.",
+            "It listens on 127.0.0.1, because its pages show code and the environment: only --host makes it reachable from \
+             other machines. If a port is in use, the next free one is used. RUN_AS is refused.",
+        ],
+        options: &[DEV_OPTIONS, COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS],
     },
     CliCommand {
         name: "octane",
@@ -204,6 +221,7 @@ pub static COMMON_OPTIONS: &[CommandOption] = &[
 const TOPICS: &[&str] = &[
     "settings",
     "serve",
+    "dev",
     "octane",
     "check",
     "reload",
@@ -283,6 +301,23 @@ static COMMON_SETTING_OPTIONS: &[CommandOption] = &[
         summary: "Set a PHP directive, as in php.ini",
         effect: Effect::Directive,
     },
+];
+
+static DEV_OPTIONS: &[CommandOption] = &[
+    option(
+        None,
+        "host",
+        Some(("ADDRESS", Completion::Anything)),
+        "Listen on this address, which other machines may reach",
+        Effect::Host,
+    ),
+    option(
+        None,
+        "port",
+        Some(("PORT", Completion::Anything)),
+        "Listen on this port, or on the next free one (default: 8080)",
+        Effect::Port,
+    ),
 ];
 
 static SCRIPT_OPTIONS: &[CommandOption] = &[

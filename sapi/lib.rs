@@ -21,6 +21,7 @@ mod client_spans;
 mod coded_body;
 pub mod command_table;
 pub mod commands;
+pub mod development;
 mod early_stop;
 pub mod fastcgi;
 pub mod healthcheck;
@@ -76,5 +77,4 @@ mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
 mod variables;
-#[cfg(feature = "php")]
 mod watch;

@@ -9,6 +9,7 @@ use svc::boot;
 use svc::check;
 use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
+use svc::development::DevelopmentOptions;
 use svc::fastcgi::launch;
 use svc::help_pages;
 use svc::octane::OctaneApplication;
@@ -40,6 +41,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
             with_settings(overrides, environment, |raw| check::check(raw, style))
         }
         Subcommand::Completions(shell) => commands::print(&shell_completions::script(shell)),
+        Subcommand::Dev(overrides) => dev(overrides, environment),
         Subcommand::Healthcheck(probe, overrides) => {
             let exit = with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe));
             // Container runtimes define no exit codes of a health check but 0 and 1.
@@ -61,6 +63,17 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
 fn serve(overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
     let is_watching = overrides.is_watching;
     with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))
+}
+
+fn dev(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
+    let options = DevelopmentOptions::take(&mut overrides, &environment);
+    with_settings(overrides, environment, |raw| match options.settings(raw) {
+        Ok(raw) => boot::serve(&raw, &activation(), true),
+        Err(error) => {
+            commands::complain(&error);
+            Exit::Misused
+        }
+    })
 }
 
 fn octane(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {

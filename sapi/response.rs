@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
+use svc_core::dev::{DevReply, Failure};
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
@@ -66,6 +67,8 @@ pub(crate) struct Response {
     coded: Option<CodedBody>,
     /// The copy for the response cache, once the head is known.
     copy: Option<Box<ReplyCopy>>,
+    /// Development's part in the response.
+    development: Option<Box<DevReply>>,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -83,6 +86,7 @@ impl Response {
             written_bytes: 0,
             coded: None,
             copy: None,
+            development: thread_context.shared.development.as_ref().map(DevReply::new),
             exchange,
             thread_context,
         }
@@ -108,6 +112,13 @@ impl Response {
         {
             // A disconnected client needs no interim response.
             let _ = self.exchange.interim(status, reply_head(head, false).fields);
+        }
+    }
+
+    /// Notes a failure of the script, which a server for development shows.
+    pub(crate) fn note_failure(&mut self, failure: impl FnOnce() -> Failure) {
+        if let Some(development) = &mut self.development {
+            development.fail(failure);
         }
     }
 
@@ -228,6 +239,9 @@ impl Response {
             copy.add(&self.exchange, &bytes);
         }
         head.is_streamed = true;
+        if let Some(development) = &mut self.development {
+            development.begin(&self.exchange.request.head, &mut head, &bytes);
+        }
         let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
@@ -284,10 +298,13 @@ impl Response {
 
     /// Ends a body whose header was sent. If the script failed, the body stays incomplete.
     fn end_stream(&mut self, is_complete: bool) {
-        let rest = std::mem::take(&mut self.gathered);
+        let mut rest = std::mem::take(&mut self.gathered);
         if let Some(mut copy) = self.copy.take() {
             copy.add(&self.exchange, &rest);
             copy.end(&self.exchange, is_complete);
+        }
+        if let Some(development) = &mut self.development {
+            rest.extend(development.end(&self.exchange.request, is_complete));
         }
         let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),
@@ -318,6 +335,10 @@ impl Response {
         if origin != Origin::Script {
             head.file = None;
         }
+        if let Some(development) = self.development.as_mut().filter(|_| origin != Origin::Script) {
+            development.replace(&self.exchange.request, &mut head, &mut self.gathered);
+            self.written_bytes = self.gathered.len() as u64;
+        }
         if !self.begin_copy(&head) {
             self.defer_to_cache();
             return;
@@ -332,6 +353,9 @@ impl Response {
             return;
         }
         let mut body = std::mem::take(&mut self.gathered);
+        if let Some(development) = self.development.as_ref().filter(|_| origin == Origin::Script) {
+            self.written_bytes += development.complete(&self.exchange.request.head, &mut head, &mut body);
+        }
         let length = head.content_length.unwrap_or(self.written_bytes);
         let mut verdict = self.decide(&head, Some(length));
         if verdict.coding().is_some() && !self.counts_only {
@@ -346,7 +370,7 @@ impl Response {
             // The body was not compressed, so its length is unknown.
             head.content_length = None;
         }
-        if origin == Origin::Script && verdict.coding().is_none() {
+        if origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed {
             head.content_length.get_or_insert(self.written_bytes);
         }
         verdict.amend(&mut head.fields);

@@ -4,7 +4,7 @@
 //! has no behaviour, only readings for several threads.
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use crate::admission::GateFacts;
 use crate::cache::{CacheReading, CacheSettings, EntryOptions, FreshnessPolicy, NamePatterns, ResponseCache};
 use crate::compress::{Levels, is_compressible};
 use crate::config::{Config, Executor};
+use crate::dev::Development;
 use crate::http::{Head, uri};
 use crate::limits::{HTTP2_STREAMS_BESIDE_MIN, HTTP2_WINDOW_PERMITS};
 use crate::observe::{
@@ -78,6 +79,8 @@ pub struct Shared {
     pub spool: Spool,
     /// The cache of responses of scripts, if there is one.
     pub cache: Option<Arc<ResponseCache>>,
+    /// The state of a server for development; `None` in any other mode.
+    pub development: Option<Arc<Development>>,
     /// The last fill level of that cache; locked only to copy or replace it.
     pub cache_reading: ShortLock<CacheReading>,
     /// The permits of `MAX_CONNECTIONS`.
@@ -133,6 +136,11 @@ fn response_cache(config: &Config) -> Option<Arc<ResponseCache>> {
     }))
 }
 
+fn development(config: &Config) -> Option<Arc<Development>> {
+    let since_epoch = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(Development::new(config.development.as_ref()?, time::as_micros(since_epoch)))
+}
+
 fn tracer(config: &Config, spans: Option<&Arc<TraceSink>>) -> Option<Arc<Tracer>> {
     let tracing = config.tracing.clone()?;
     Some(Arc::new(Tracer::new(tracing, spans.cloned())))
@@ -160,6 +168,7 @@ impl Shared {
             tracer: tracer(&config, spans.as_ref()),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             cache: response_cache(&config),
+            development: development(&config),
             cache_reading: ShortLock::default(),
             permits: Permits::new(config.admission.max_connections),
             tls,

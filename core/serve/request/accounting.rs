@@ -99,6 +99,9 @@ impl RequestMeta {
 
     /// Answers a request whose wait for a worker is over.
     pub(in crate::serve) fn on_wait_over(&mut self, io: &mut Io) -> Option<Decision> {
+        if self.is_awaiting_change() {
+            return self.change_noted();
+        }
         if self.stop_following() {
             return Some(self.stale_or_shed(io, ShedReason::WaitTimeout));
         }

@@ -5,6 +5,7 @@
 //! | `meta` | the state of a request |
 //! | `start`, `dispatch`, `respond`, `accounting` | its steps: client, handler, the head of the response, its record |
 //! | `named_file` | files that scripts name in their responses |
+//! | `development`, `change_wait` | what a server for development answers itself |
 //! | `cached`, `cache_use`, `cache_status` | the response cache, in front of the gate |
 //! | `server_span` | its record as a span |
 //! | `outcome` | how it ends |
@@ -15,7 +16,9 @@ pub(in crate::serve) mod accounting;
 mod cache_status;
 mod cache_use;
 pub(in crate::serve) mod cached;
+mod change_wait;
 pub(in crate::serve) mod client_context;
+mod development;
 pub(in crate::serve) mod dispatch;
 pub(in crate::serve) mod meta;
 pub(in crate::serve) mod named_file;
