@@ -21,13 +21,11 @@ use crate::watch::project_of;
 const COMMAND: &str = "svc dev";
 
 /// The defaults of settings. Files for browsers are read for each request, so that a browser sees a change at once.
-const DEFAULTS: [(&str, &str); 5] = [
-    ("ACCESS_LOG", "all"),
-    ("INTERNAL_ADDR", "127.0.0.1:9090"),
-    ("LOG_FORMAT", "auto"),
-    ("LOG_LEVEL", "info"),
-    ("STATIC_CACHE_BYTES", "0"),
-];
+const DEFAULTS: [(&str, &str); 4] =
+    [("ACCESS_LOG", "all"), ("LOG_FORMAT", "auto"), ("LOG_LEVEL", "info"), ("STATIC_CACHE_BYTES", "0")];
+
+/// The default port for operators, or the one behind it if the site has that port.
+const OPS_PORT: u16 = 9090;
 
 /// The default number of workers that keep code loaded: after a change, all of them boot before browsers reload.
 const WORKERS: &str = "2";
@@ -115,6 +113,12 @@ impl DevelopmentOptions {
         if config.php.worker_mode_enabled {
             raw = raw.with_option_by_default(COMMAND, "PHP_WORKERS", WORKERS);
         }
+        let has_ops_port = |place: &ListenAddr| place.tcp().is_some_and(|addr| addr.port() == OPS_PORT);
+        let ops_port = OPS_PORT + u16::from(config.serving.listen_addr.iter().any(has_ops_port));
+        let ops = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), ops_port).to_string();
+        raw = raw.with_option_by_default(COMMAND, "INTERNAL_ADDR", &ops);
+        // The start reports errors in settings.
+        let Ok(config) = Config::resolve(&raw) else { return Ok(raw) };
         let development = self.facts(&config.serving.document_root);
         Ok(with_free_ports(raw, &config).with_development(development))
     }
@@ -298,7 +302,7 @@ mod tests {
             let seen = listens(None, None, &[("LISTEN_ADDR", addr)]);
             assert!(matches!(seen, Err(DevelopmentError::Public(_))), "{addr}: {seen:?}");
         }
-        for addr in ["127.0.0.1:0", "[::1]:0", "127.8.8.8:0", "[::ffff:127.0.0.1]:0", "unix:/tmp/a.sock"] {
+        for addr in ["127.0.0.1:0", "[::1]:0", "127.8.8.8:0", "unix:/tmp/a.sock"] {
             assert_eq!(listens(None, None, &[("LISTEN_ADDR", addr)]).as_deref(), Ok(addr));
         }
         let seen = listens(Some("0.0.0.0"), Some("0"), &[("LISTEN_ADDR", "127.0.0.1:1")]);
@@ -326,10 +330,17 @@ mod tests {
         let seen = listens(None, Some(&port.to_string()), &[]).unwrap();
         let found: u16 = seen.rsplit_once(':').unwrap().1.parse().unwrap();
         assert!(found > port && found <= port + PORTS_MAX, "{found} for {port}");
-        let same = format!("127.0.0.1:{port}");
-        let config =
-            config(&options(None, None), &[("LISTEN_ADDR", &same), ("INTERNAL_ADDR", &same)]).unwrap();
-        assert_ne!(config.serving.listen_addr[0].tcp(), config.operations.addr);
+        assert_eq!(main_and_ops(9090).len(), 2);
+        assert_eq!(main_and_ops(port).len(), 2);
+    }
+
+    /// Returns the distinct ports of a server whose site should have this one.
+    fn main_and_ops(port: u16) -> std::collections::BTreeSet<u16> {
+        let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp")]);
+        let raw = options(None, Some(&port.to_string())).settings(&raw).unwrap();
+        let config = Config::resolve(&raw).unwrap();
+        let main = config.serving.listen_addr[0].tcp();
+        main.into_iter().chain(config.operations.addr).map(|addr| addr.port()).collect()
     }
 
     #[test]
