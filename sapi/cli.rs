@@ -39,6 +39,8 @@ pub enum Subcommand {
     Reload(Overrides, Option<Duration>),
     /// Run the server.
     Serve(Overrides),
+    /// Write the declarations for editors into this directory.
+    Stubs(OsString),
     /// Stop a running server.
     Stop(Overrides),
     /// Print the versions.
@@ -259,6 +261,7 @@ impl ParsedWords {
                 let patience = self.patience()?;
                 Subcommand::Reload(self.overrides(is_named), patience)
             }
+            "stubs" => Subcommand::Stubs(self.required(command)?),
             "stop" => Subcommand::Stop(self.overrides(is_named)),
             "version" => Subcommand::Version,
             _ => Subcommand::Serve(self.overrides(is_named)),
@@ -309,6 +312,11 @@ impl ParsedWords {
             }
         };
         Ok((!self.has(Effect::NoWait)).then_some(Duration::from_secs(seconds)))
+    }
+
+    fn required(self, command: &'static CliCommand) -> Result<OsString, UsageError> {
+        let Argument::Required(name, _) = command.argument else { return Ok(OsString::new()) };
+        self.argument.ok_or_else(|| UsageError::MissingArgument(command.name, name, "a directory".to_owned()))
     }
 
     fn shell(&self, command: &'static CliCommand) -> Result<Shell, UsageError> {

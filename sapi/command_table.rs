@@ -8,6 +8,8 @@
 pub struct CliCommand {
     /// The name.
     pub name: &'static str,
+    /// What it is for.
+    pub task: Task,
     /// The argument after the name and the options.
     pub argument: Argument,
     /// A one-line summary.
@@ -16,6 +18,19 @@ pub struct CliCommand {
     pub details: &'static [&'static str],
     /// The options, besides those of all commands.
     pub options: &'static [&'static [CommandOption]],
+}
+
+/// What a command is for. Help is in the order of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Task {
+    /// To serve an application.
+    Serve,
+    /// To operate a server.
+    Operate,
+    /// To write an application.
+    Write,
+    /// To look something up.
+    LookUp,
 }
 
 /// The argument of a command.
@@ -96,6 +111,7 @@ pub enum Effect {
 pub static COMMANDS: &[CliCommand] = &[
     CliCommand {
         name: "serve",
+        task: Task::Serve,
         argument: DIR,
         summary: "Serve DIR (default: DOCUMENT_ROOT); the word serve may be left out",
         details: &[
@@ -106,6 +122,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "dev",
+        task: Task::Serve,
         argument: Argument::Optional("DIR", Completion::Directory),
         summary: "Serve DIR (default: DOCUMENT_ROOT) for development",
         details: &[
@@ -119,6 +136,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "octane",
+        task: Task::Serve,
         argument: Argument::Optional("DIR", Completion::Directory),
         summary: "Serve the Laravel application in DIR (default: .) with Octane",
         details: &[
@@ -130,6 +148,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "check",
+        task: Task::Operate,
         argument: DIR,
         summary: "Refuse what serve would refuse, else print the settings",
         details: &[
@@ -142,6 +161,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "reload",
+        task: Task::Operate,
         argument: Argument::None,
         summary: "Make the server of PID_FILE reload, as SIGHUP does, and wait for the outcome",
         details: &[
@@ -154,6 +174,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "stop",
+        task: Task::Operate,
         argument: Argument::None,
         summary: "Stop the server of PID_FILE, and wait for its end",
         details: &["Requests in progress are finished first, as with SIGTERM."],
@@ -161,6 +182,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "healthcheck",
+        task: Task::Operate,
         argument: Argument::Optional("PROBE", Completion::Words(&["readiness", "liveness", "startup"])),
         summary: "Query the operations port; exit with 0 if healthy, else 1",
         details: &[
@@ -170,6 +192,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "php",
+        task: Task::Write,
         argument: Argument::Foreign("[ARGS]..."),
         summary: "Run the command-line PHP of the same build",
         details: &[
@@ -179,7 +202,19 @@ pub static COMMANDS: &[CliCommand] = &[
         options: &[],
     },
     CliCommand {
+        name: "stubs",
+        task: Task::Write,
+        argument: Argument::Required("DIR", Completion::Directory),
+        summary: "Write declarations of svc's functions and classes into DIR, for editors",
+        details: &[
+            "Writes DIR/svc.php, which editors and static analysis read: PhpStorm and Intelephense find it anywhere in the \
+             project, PHPStan with scanFiles, Psalm with stubs. Nothing loads it.",
+        ],
+        options: &[],
+    },
+    CliCommand {
         name: "version",
+        task: Task::LookUp,
         argument: Argument::None,
         summary: "Print the versions of svc and PHP, and how PHP was built",
         details: &[],
@@ -187,6 +222,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "completions",
+        task: Task::LookUp,
         argument: Argument::Required("SHELL", Completion::Words(&["bash", "zsh", "fish"])),
         summary: "Print the completions for a shell: bash, zsh or fish",
         details: &[
@@ -197,6 +233,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "man",
+        task: Task::LookUp,
         argument: Argument::None,
         summary: "Print the manual page; svc man | man -l -",
         details: &[],
@@ -204,6 +241,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "help",
+        task: Task::LookUp,
         argument: Argument::Optional("TOPIC", Completion::Words(TOPICS)),
         summary: "Print this help, or that of a command or of the settings",
         details: &["TOPIC is a command, or settings."],
@@ -228,6 +266,7 @@ const TOPICS: &[&str] = &[
     "stop",
     "healthcheck",
     "php",
+    "stubs",
     "version",
     "completions",
     "man",
@@ -394,6 +433,32 @@ const fn setting(
     option(None, long, Some((value, completion)), summary, Effect::Setting(variable))
 }
 
+impl Task {
+    /// All tasks.
+    pub const ALL: [Self; 4] = [Self::Serve, Self::Operate, Self::Write, Self::LookUp];
+
+    /// Returns its title in the help.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Serve => "Serve an application",
+            Self::Operate => "Operate a server",
+            Self::Write => "Write an application",
+            Self::LookUp => "Look something up",
+        }
+    }
+}
+
+/// Command lines for what people do first, with what they do.
+pub static EXAMPLES: &[(&str, &str)] = &[
+    ("svc dev", "develop the application in this directory"),
+    ("svc public", "serve a directory with .php files"),
+    ("svc --entry index.php public", "the same, with a front controller"),
+    ("svc --worker worker.php public", "keep the application loaded"),
+    ("EXECUTOR=fastcgi FASTCGI_ADDR=unix:/run/php/php-fpm.sock svc public", "use a php-fpm that runs"),
+    ("svc --listen :80 --ops 127.0.0.1:9090 public", "with a port for operators"),
+    ("svc check", "find out what a start would refuse"),
+];
+
 impl CliCommand {
     /// Returns the command of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -480,6 +545,13 @@ mod tests {
         let mut topics: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
         topics.insert(0, "settings");
         assert_eq!(TOPICS, topics);
+    }
+
+    #[test]
+    fn commands_are_in_the_order_of_their_tasks() {
+        assert!(COMMANDS.is_sorted_by_key(|command| command.task));
+        assert!(Task::ALL.is_sorted());
+        assert!(Task::ALL.iter().all(|task| COMMANDS.iter().any(|command| command.task == *task)));
     }
 
     #[test]

@@ -72,6 +72,7 @@ mod serve_loop;
 pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
+pub mod stubs;
 #[cfg(feature = "php")]
 mod task_answer;
 #[cfg(feature = "php")]

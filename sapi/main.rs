@@ -16,6 +16,7 @@ use svc::octane::OctaneApplication;
 use svc::overrides::Overrides;
 use svc::php_command;
 use svc::shell_completions;
+use svc::stubs;
 use svc_core::config::{Activation, RawConfig};
 
 fn main() -> ExitCode {
@@ -55,6 +56,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
             with_settings(overrides, environment, |raw| commands::reload(raw, patience))
         }
         Subcommand::Serve(overrides) => serve(overrides, environment),
+        Subcommand::Stubs(dir) => stubs::write(dir.as_ref()),
         Subcommand::Stop(overrides) => with_settings(overrides, environment, commands::stop),
         Subcommand::Version => commands::print(&boot::version()),
     }
@@ -68,7 +70,8 @@ fn serve(overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
 fn dev(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
     let options = DevelopmentOptions::take(&mut overrides, &environment);
     with_settings(overrides, environment, |raw| match options.settings(raw) {
-        Ok(raw) => boot::serve(&raw, &activation(), true),
+        // Sockets of a service manager could be public.
+        Ok(raw) => boot::serve(&raw, &Activation::default(), true),
         Err(error) => {
             commands::complain(&error);
             Exit::Misused
