@@ -3,3 +3,4 @@
 mod documented;
 mod dokuwiki;
 mod octane;
+mod psr15;
