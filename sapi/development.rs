@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use svc_core::config::{Config, DevelopmentConfig, ListenAddr, RawConfig};
 use svc_core::dev::Development;
-use svc_core::serve::{PortError, ReloadReading, unavailable_ports};
+use svc_serve::{PortError, ReloadReading, unavailable_ports};
 
 use crate::commands;
 use crate::overrides::Overrides;

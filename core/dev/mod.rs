@@ -1,6 +1,6 @@
 //! Development (`svc dev`): pages about failures of scripts, and the reload of browsers after a change.
 //!
-//! All of it exists only while [`Shared`](crate::serve::Shared) has a [`Development`], which only the command `svc dev`
+//! All of it exists only while `svc_serve::Shared` has a [`Development`], which only the command `svc dev`
 //! creates: no setting and no variable does. Each entrance below asks for it first, so nothing of this folder is
 //! reachable in any other mode.
 //!
