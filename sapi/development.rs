@@ -1,7 +1,7 @@
 //! `svc dev`: the settings of a server for development, and the reload of its browsers.
 //!
-//! What it shows, [`svc_core::dev`] describes. The command alone makes it: nothing of it is a setting, so no variable of
-//! an environment can switch it on in production.
+//! [`svc_core::dev`] renders the pages. Only the command enables them: there is no setting, so no variable of an environment
+//! can do so in production.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -181,7 +181,8 @@ impl Response {
                 self.complete(Origin::Script);
             }
             (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
-                self.complete(Origin::Script);
+                let is_shown = self.has_error && self.development.is_some();
+                self.complete(if is_shown { Origin::Fatal } else { Origin::Script });
             }
             (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
             (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
@@ -207,8 +208,10 @@ impl Response {
     }
 
     /// Notes that an error has ended the script: the response is sent, and not stored.
-    pub(crate) fn note_error(&mut self) {
+    /// A server for development shows it instead.
+    pub(crate) fn note_error(&mut self, failure: impl FnOnce() -> Failure) {
         self.has_error = true;
+        self.note_failure(failure);
     }
 
     /// Returns whether no part of it has been sent.
@@ -323,7 +326,7 @@ impl Response {
             copy.end(&self.exchange, is_complete && !self.has_error);
         }
         if let Some(development) = &mut self.development {
-            rest.extend(development.end(&self.exchange.request, is_complete));
+            rest.extend(development.end(&self.exchange.request, is_complete && !self.has_error));
         }
         let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),

@@ -4,6 +4,7 @@
 //! passes through [`Text`].
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::Path;
 
 use super::document::SCRIPT_HASH;
@@ -13,7 +14,7 @@ use super::failure_report::FailureReport;
 use super::html::Text;
 use super::masking::{MASK, masked, masked_query};
 use super::{Development, ShownRequest};
-use crate::http::status;
+use crate::http::{Head, status};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -75,11 +76,36 @@ fn put_content(
         put_failure(page, &development.project, report, one, number == 0);
     }
     put_request(page, request);
-    page.push_str("<h2>Environment</h2>\n<details><summary>");
-    let _ = writeln!(page, "{} variables</summary>", development.environment.len());
-    let environment = development.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    put_table(page, environment);
-    page.push_str("</details>\n</div>\n");
+    put_environment(page, development, request.head);
+    page.push_str("</div>\n");
+}
+
+/// Writes the environment, unless the page was requested under a name that others may own: the owner of a name can make
+/// it lead to this machine, and a page under that name can then read this one.
+fn put_environment(page: &mut String, development: &Development, head: &Head) {
+    page.push_str("<h2>Environment</h2>\n");
+    let host = String::from_utf8_lossy(head.host().unwrap_or_default()).to_ascii_lowercase();
+    if !is_own_name(&host) {
+        page.push_str("<p>Shown at addresses, localhost, and names in .localhost and .test.</p>\n");
+        return;
+    }
+    let variables = &development.environment;
+    let _ = writeln!(page, "<details><summary>{} variables</summary>", variables.len());
+    put_table(page, variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    page.push_str("</details>\n");
+}
+
+/// Returns whether no one else can own a host's name: it is an address, has no dot, or is in a domain that is reserved for
+/// such use (RFC 6761).
+fn is_own_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    address.parse::<IpAddr>().is_ok()
+        || !name.contains('.')
+        || [".localhost", ".test"].iter().any(|domain| name.ends_with(domain))
 }
 
 fn put_failure(page: &mut String, project: &Path, report: &FailureReport, failure: &Failure, is_first: bool) {
@@ -223,7 +249,7 @@ mod tests {
 
     use super::*;
     use crate::config::DevelopmentConfig;
-    use crate::http::{Head, HeadReader, Parsed};
+    use crate::http::{HeadReader, Parsed};
     use crate::sync::primitive::Arc;
 
     fn development(project: &Path) -> Arc<Development> {
@@ -302,6 +328,23 @@ mod tests {
         assert!(place("<h2>Application</h2>") < place("<h2>Dependencies and PHP</h2>"));
         assert!(place("throw $library") > place("<h2>Dependencies and PHP</h2>"), "its code is folded away");
         assert!(page.contains("called by PHP") && page.contains("vendor/lib/run.php:2"));
+    }
+
+    #[test]
+    fn names_that_others_may_own_do_not_see_the_environment() {
+        for (host, expected) in [
+            ("127.0.0.1:8080", true),
+            ("[::1]:8080", true),
+            ("localhost", true),
+            ("app:80", true),
+            ("shop.test", true),
+            ("a.localhost:8080", true),
+            ("evil.example", false),
+            ("127.0.0.1.evil.example:8080", false),
+            ("test.evil:80", false),
+        ] {
+            assert_eq!(is_own_name(host), expected, "{host}");
+        }
     }
 
     #[test]

@@ -271,3 +271,30 @@ fn a_worker_that_forgets_to_serve_is_told_so() {
     let svc = start(&[("worker.php", "<?php $a = 1;")], &["--worker", "worker.php"]);
     eventually("the reason is known", || visit(&svc, "/").text().contains("without waiting for requests"));
 }
+
+#[test]
+fn php_in_other_processes_has_pages_too() {
+    if !["/usr/bin/php-cgi", "/usr/bin/php-cgi8.2"].iter().any(|path| std::path::Path::new(path).exists()) {
+        svc_testing::skip::skipped("php-cgi is not installed");
+        return;
+    }
+    let files = [
+        (
+            "index.php",
+            "<?php\necho 'partial';\nfunction g() { throw new LogicException('not <here>'); }\ng();",
+        ),
+        ("fine.php", "<?php error_log('a note'); echo 'fine';"),
+    ];
+    let svc = start_with(&files, &[], &[("EXECUTOR", "fastcgi"), ("PATH", "/usr/bin:/bin")]);
+    let response = visit(&svc, "/");
+    assert_eq!(response.status, 500, "{}", response.text());
+    assert_page(&response, "LogicException", "not &lt;here&gt;", "fastcgi");
+    assert!(
+        !response.text().contains("partial<") && response.text().contains("<i>3</i>"),
+        "{}",
+        response.text()
+    );
+    let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
+    assert!(json.text().contains("\"call\": \"g()\""), "{}", json.text());
+    assert_eq!(visit(&svc, "/fine.php").text(), "fine");
+}
