@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What a server for development shows, besides requests and code.
+/// Facts about the process for a server for development.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DevelopmentConfig {
     /// The directory with the code of the application; the rest of the code is that of dependencies.

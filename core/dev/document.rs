@@ -21,7 +21,7 @@ pub(super) fn script(revision: &str) -> String {
     format!("\n<script data-revision=\"{revision}\">{SCRIPT}</script>\n")
 }
 
-/// Returns whether a browser shows the response to this request as a page of its own.
+/// Returns whether a browser navigates to the response to this request, in a window or a frame.
 pub fn is_document_request(head: &Head) -> bool {
     if head.header("x-requested-with").is_some() || head.header("hx-request").is_some() {
         return false;

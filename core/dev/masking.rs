@@ -1,11 +1,11 @@
 //! Masks secrets in names and values of a request and of the environment.
 //!
-//! A page about a failure ends up in screenshots and bug reports. What is masked is decided by names; a value is masked
-//! whole, except that of a connection string, whose other parts are useful.
+//! A page about a failure ends up in screenshots and bug reports. Names decide. A value is masked whole, except a connection
+//! string, whose other parts are useful.
 
 use std::borrow::Cow;
 
-/// Replaces a secret. Its length says nothing about that of the secret.
+/// Replaces a secret of any length.
 pub(super) const MASK: &str = "••••••••";
 
 /// Parts of names, in upper case, whose values are secret.

@@ -1,10 +1,10 @@
 //! Development (`svc dev`): pages about failures of scripts, and the reload of browsers after a change.
 //!
 //! All of it exists only while `svc_serve::Shared` has a [`Development`], which only the command `svc dev`
-//! creates: no setting and no variable does. Each entrance below asks for it first, so nothing of this folder is
-//! reachable in any other mode.
+//! creates: no setting and no variable does. Each entry point below checks for it first, so no other mode reaches this
+//! folder.
 //!
-//! | entrance | what happens there |
+//! | entry point | effect |
 //! |---|---|
 //! | the error hook of the shim, then `Host::fail` in `sapi` | a [`Failure`] is made of class, message and trace |
 //! | the end of the response in `sapi` | [`DevReply`] replaces it by a page or JSON, or appends a script |
@@ -14,12 +14,12 @@
 //!
 //! The engine knows class and trace only while it reports the failure, when there may be no memory left and no script
 //! code may run. C therefore only formats the trace as text, outside of PHP's heap; the page is rendered here once the
-//! script has ended. The page is then certain to replace everything: nothing of it passes through output buffers,
-//! handlers or headers of the script.
+//! script has ended. It therefore replaces the whole response, and passes through no output buffer, handler or header of
+//! the script.
 //!
 //! A browser reloads by one inline script at the end of each complete HTML document. It waits for
 //! [`CHANGES_PATH`]`?since=REVISION`, a response that the server holds back until the revision is another one. A hidden
-//! page waits for nothing, because browsers open only six connections to a host.
+//! page does not wait, because browsers open only six connections to a host.
 //!
 //! Functions here are pure, except that [`FailureReport::read`] reads source files, on a thread that runs scripts, and
 //! that [`Changes`] notifies I/O threads.

@@ -1,4 +1,4 @@
-//! What development does to the response of a script.
+//! Changes to the response of a script during development.
 //!
 //! | the script | nothing was sent | a part was sent |
 //! |---|---|---|

@@ -147,7 +147,7 @@ enum LineForm {
     Json,
     /// A line for each record, with all its fields.
     Text,
-    /// What matters to people who develop.
+    /// A line for each request, with the messages of its script.
     Terminal(Box<TerminalLines>),
 }
 

@@ -1,8 +1,8 @@
-//! The log for people who develop: a line for each request, and below it the messages of its script.
+//! The log of a server for development: a line for each request, and below it the messages of its script.
 //!
-//! A record of a request arrives after those of its script, which are therefore held back until then. Held back is little
-//! and not for long: a request that still runs a second later, or says very much, has its messages printed. Other records
-//! are printed if they are warnings or concern development. Texts of clients and scripts cannot control the terminal.
+//! The record of a request arrives after those of its script, which are held back until then, within limits of time and
+//! number. Other records are printed if they are warnings or concern development. Texts of clients and scripts cannot
+//! control the terminal.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(super) struct TerminalOptions {
 pub(super) struct TerminalLines {
     options: TerminalOptions,
     held: VecDeque<Held>,
-    /// What the banner says once the server is ready.
+    /// The facts of the banner, which is printed once the server is ready.
     banner: Banner,
 }
 
@@ -60,7 +60,7 @@ const HELD_MESSAGES_MAX: usize = 50;
 /// How long messages are held back if other records arrive.
 const HELD_SECONDS_MAX: i64 = 1;
 
-/// A part of a message that must not be printed at once: requests that wait for a change come and go all the time.
+/// The path of requests that wait for a change, which are not printed.
 const UNSEEN_PATH: &str = "/.svc/changes";
 
 const DIM: &str = "2";

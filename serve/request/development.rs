@@ -1,4 +1,4 @@
-//! What a server for development answers itself: browsers that wait for a change, documents, the failure of a boot.
+//! Responses of a server for development: to browsers that wait for a change, documents, the failure of a boot.
 
 use std::time::Duration;
 

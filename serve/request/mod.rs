@@ -5,7 +5,7 @@
 //! | `meta` | the state of a request |
 //! | `start`, `dispatch`, `respond`, `accounting` | its steps: client, handler, the head of the response, its record |
 //! | `named_file` | files that scripts name in their responses |
-//! | `development`, `change_wait` | what a server for development answers itself |
+//! | `development`, `change_wait` | responses of a server for development |
 //! | `cached`, `cache_use`, `cache_status` | the response cache, in front of the gate |
 //! | `server_span` | its record as a span |
 //! | `outcome` | how it ends |
