@@ -137,7 +137,7 @@ impl Response {
             }
             ResponseStage::Gathering | ResponseStage::Streaming => {}
         }
-        if self.counts_only || self.names_file() {
+        if self.counts_only || self.names_file() || self.is_replaced() {
             return true;
         }
         self.gathered.extend_from_slice(output);
@@ -154,6 +154,7 @@ impl Response {
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
             ResponseStage::Ended => true,
+            ResponseStage::Gathering if self.is_replaced() => true,
             ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
                 self.goes_on(!self.exchange.is_gone())
             }
@@ -225,6 +226,12 @@ impl Response {
         let head = ReplyHead { file: Some(NamedFile::Requested), ..ReplyHead::bare(Origin::Server) };
         // A client that has left gets no response.
         let _ = self.exchange.complete(head, Vec::new());
+    }
+
+    /// Returns whether a page about a failure will replace the output. PHP displays the failure too, perhaps at length.
+    fn is_replaced(&self) -> bool {
+        self.stage == ResponseStage::Gathering
+            && self.development.as_ref().is_some_and(|development| development.has_failed())
     }
 
     /// Returns whether a file replaces the output.

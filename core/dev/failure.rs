@@ -51,6 +51,9 @@ pub(super) struct Location<'a> {
     pub(super) function: &'a str,
 }
 
+/// Longer messages are cut.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
 /// Separates exceptions from those that caused them.
 const CAUSE: &str = "\n\nCaused by: ";
 
@@ -61,6 +64,7 @@ impl Failure {
         let mut sections = trace.split(CAUSE);
         let mut failure = section(sections.next().unwrap_or_default());
         failure.class = String::from_utf8_lossy(class).into_owned();
+        let message = &message[..message.len().min(MESSAGE_BYTES_MAX)];
         failure.message = String::from_utf8_lossy(message).into_owned();
         let causes: Vec<Self> = sections.map(cause).collect();
         failure.previous = causes.into_iter().rev().fold(None, |previous, mut cause| {
@@ -73,7 +77,7 @@ impl Failure {
     /// Creates the failure from the text of an error alone: PHP appends the place and the trace to that of an uncaught
     /// exception.
     pub fn of_message(message: &[u8], file: &[u8], line: u32) -> Self {
-        let message = String::from_utf8_lossy(message);
+        let message = String::from_utf8_lossy(&message[..message.len().min(MESSAGE_BYTES_MAX)]);
         let (head, trace) = message.split_once("\nStack trace:\n").unwrap_or((&message, ""));
         let frames = trace.lines().filter_map(frame).collect();
         let file = String::from_utf8_lossy(file).into_owned();

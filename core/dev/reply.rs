@@ -46,6 +46,11 @@ impl DevReply {
         self.failure.get_or_insert_with(failure);
     }
 
+    /// Returns whether a page about a failure is due, so that further output has no use.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Replaces a response of which nothing was sent by the page about the failure, if there is one. The fields about
     /// other origins stay, so that programs of other origins can read it.
     pub fn replace(&mut self, request: &CompleteRequest, head: &mut ReplyHead, body: &mut Vec<u8>) {

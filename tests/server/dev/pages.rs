@@ -6,7 +6,7 @@ use svc_testing::client::{Response, eventually};
 use super::{asked, save, start, start_with, visit};
 
 /// Failures of each kind, by the path of their script: its code, the class, a part of the message, and the status.
-const FAILURES: [(&str, &str, &str, &str, u16); 12] = [
+const FAILURES: [(&str, &str, &str, &str, u16); 15] = [
     (
         "thrown",
         "throw new DomainException('not <b>here</b>');",
@@ -23,6 +23,27 @@ const FAILURES: [(&str, &str, &str, &str, u16); 12] = [
         500,
     ),
     ("included", "include __DIR__ . '/syntax.inc';", "ParseError", "unexpected", 500),
+    (
+        "long",
+        "throw new OverflowException(str_repeat('long ', 100000));",
+        "OverflowException",
+        "long long",
+        500,
+    ),
+    (
+        "fiber",
+        "(new Fiber(function () { throw new UnderflowException('deep'); }))->start();",
+        "UnderflowException",
+        "deep",
+        500,
+    ),
+    (
+        "buffered",
+        "ob_start('strtoupper'); echo 'lost'; ob_start(fn () => throw new LogicException('in the buffer')); echo 'x';",
+        "LogicException",
+        "in the buffer",
+        500,
+    ),
     ("evaluated", "eval('class {');", "ParseError", "unexpected", 500),
     (
         "memory",
