@@ -33,8 +33,12 @@ toolchain packages: .SHELLFLAGS := -euc
 toolchain:
 	@scripts/toolchain.sh
 
+# Says before the minutes of a build of PHP that there is a way without.
 packages: toolchain
-	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
+	@for_php=$$(scripts/php-zts.sh --packages); \
+	if [ -n "$$for_php" ]; then printf 'svc: %s\n' 'there is no thread-safe PHP on this machine, and building one takes about five minutes' \
+	'with php-fpm or php-cgi, make build-lean takes one minute instead: EXECUTOR=fastcgi (docs/fastcgi.md)' >&2; fi; \
+	scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 # What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
 # crate that needs PHP fails, and the rest goes on.
@@ -81,7 +85,8 @@ image-test: build ## carry out the Containerfile in a fresh root and try it (roo
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \
-	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
+	printf '\n%s\n' "  Welcome page     http://$$LISTEN_ADDR/" "  Operations page  http://$$INTERNAL_ADDR/" \
+	"  Documentation    file://$(CURDIR)/docs/README.md" "  Your application: $(svc) dev path/to/project. Ctrl-C stops the server."; \
 	exec $(svc) serve welcome
 
 smoke: build ## check that the release build serves a page in each mode

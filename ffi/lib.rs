@@ -31,6 +31,7 @@ pub mod inherited;
 mod interpreter;
 #[cfg(feature = "php")]
 mod interrupter;
+pub mod local_time;
 mod outcome;
 mod pairs;
 #[cfg(feature = "php")]

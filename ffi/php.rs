@@ -57,6 +57,8 @@ pub struct StartOptions<'a> {
     pub hooks: &'a [RuntimeHook],
     /// Whether requests may be traced.
     pub traces: bool,
+    /// Whether [`Host::fail`](crate::Host::fail) is called for each request, recorded or not.
+    pub reports_failures: bool,
     /// How calls of clients are observed; `None` if they are not.
     pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
@@ -155,6 +157,7 @@ impl Php {
             boots: options.boots,
             hooks: hook::bits(options.hooks),
             traces: options.traces,
+            reports_failures: options.reports_failures,
             observes_clients: options.clients.is_some(),
             propagates: options.clients.is_some_and(|clients| clients.propagates),
             slow_query_ms: options.clients.map_or(0, |clients| clients.slow_query_ms),

@@ -93,7 +93,7 @@ static const char *missing_feature(const shim_options *options)
     }
 #endif
 #ifndef SVC_TRACE
-    if (options->traces || options->observes_clients) {
+    if (options->traces || options->reports_failures || options->observes_clients) {
         return "traces need a build with the cargo feature `trace`";
     }
 #endif
@@ -139,11 +139,10 @@ static bool install_connections(void)
 #ifdef SVC_TRACE
 static bool install_traces(void)
 {
-    if (!start->traces) {
-        return true;
+    if (start->traces || start->reports_failures) {
+        shim_failures_install(start->reports_failures);
     }
-    shim_failures_install();
-    return shim_span_fibers_follow();
+    return !start->traces || shim_span_fibers_follow();
 }
 
 static bool install_apm(void)

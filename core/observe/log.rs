@@ -12,8 +12,9 @@ use std::time::Duration;
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
+use super::terminal_lines::{TerminalLines, TerminalOptions};
 use super::text_line::text_line;
-use crate::config::{AccessLog, Level, LogFormat};
+use crate::config::{AccessLog, Config, Level, LogFormat};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -35,15 +36,24 @@ impl Log {
     /// # Errors
     ///
     /// If the system cannot create a descriptor or a thread.
-    pub fn to_stdout(level: Level, access: AccessLog, format: LogFormat) -> io::Result<Self> {
+    pub fn to_stdout(config: &Config) -> io::Result<Self> {
         // A separate descriptor, because the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let is_text = match format {
-            LogFormat::Auto => stdout.is_terminal(),
-            LogFormat::Json => false,
-            LogFormat::Text => true,
+        let logs = &config.logs;
+        let form = match (logs.format, &config.development) {
+            (LogFormat::Auto, Some(development)) => {
+                LineForm::Terminal(Box::new(TerminalLines::new(TerminalOptions {
+                    has_colours: development.permits_colours && stdout.is_terminal(),
+                    utc_offset_seconds: development.utc_offset_seconds,
+                    document_root: config.serving.document_root.to_string_lossy().into_owned(),
+                    scheme: if config.tls.certificates.is_empty() { "http" } else { "https" },
+                })))
+            }
+            (LogFormat::Auto, None) if stdout.is_terminal() => LineForm::Text,
+            (LogFormat::Auto | LogFormat::Json, _) => LineForm::Json,
+            (LogFormat::Text, _) => LineForm::Text,
         };
-        Self::start_in(is_text, level, access, stdout)
+        Self::start_in(form, logs.level, logs.access, stdout)
     }
 
     /// Starts the thread that writes records to `sink`, as JSON.
@@ -52,16 +62,16 @@ impl Log {
     ///
     /// If the system cannot create a descriptor or a thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::start_in(false, level, access, sink)
+        Self::start_in(LineForm::Json, level, access, sink)
     }
 
     fn start_in(
-        is_text: bool,
+        form: LineForm,
         level: Level,
         access: AccessLog,
         sink: impl Write + Send + 'static,
     ) -> io::Result<Self> {
-        let lines = LineSink { sink, batch: Vec::new(), level, is_text };
+        let lines = LineSink { sink, batch: Vec::new(), level, form };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
         Ok(Self { level, access, writer, episodes: Arc::default() })
     }
@@ -127,8 +137,18 @@ struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
-    /// Whether the records are formatted for people.
-    is_text: bool,
+    form: LineForm,
+}
+
+/// The form of the lines.
+#[derive(Debug)]
+enum LineForm {
+    /// A JSON object for each record.
+    Json,
+    /// A line for each record, with all its fields.
+    Text,
+    /// A line for each request, with the messages of its script.
+    Terminal(Box<TerminalLines>),
 }
 
 /// A batch is written when it is this long, or when the queue is empty.
@@ -136,7 +156,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 
 impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn add(&mut self, record: Vec<u8>) -> bool {
-        self.put(record);
+        self.put(&record);
         self.batch.len() < BATCH_BYTES
     }
 
@@ -149,17 +169,28 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn report_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
-            self.put(event.render(time::wall()));
+            self.put(&event.render(time::wall()));
             // If the record about lost records is lost too, nothing changes.
+            let _ = self.write();
+        }
+    }
+
+    fn close(&mut self) {
+        if let LineForm::Terminal(terminal) = &mut self.form {
+            self.batch.extend_from_slice(terminal.rest().as_bytes());
+            // As above.
             let _ = self.write();
         }
     }
 }
 
 impl<W> LineSink<W> {
-    fn put(&mut self, record: Vec<u8>) {
-        let line = if self.is_text { text_line(&record) } else { record };
-        self.batch.extend_from_slice(&line);
+    fn put(&mut self, record: &[u8]) {
+        match &mut self.form {
+            LineForm::Json => self.batch.extend_from_slice(record),
+            LineForm::Text => self.batch.extend_from_slice(&text_line(record)),
+            LineForm::Terminal(terminal) => self.batch.extend_from_slice(terminal.lines(record).as_bytes()),
+        }
     }
 }
 

@@ -12,29 +12,42 @@ use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pending: Vec<u8>,
-    /// Whether an error was logged.
-    has_error: bool,
+    /// The first error that was logged.
+    error: Option<LoggedError>,
+}
+
+/// An error that has ended a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LoggedError {
+    /// Its text, with the trace of an uncaught exception.
+    pub(super) text: Vec<u8>,
+    /// The file and the line, if PHP reports them.
+    pub(super) place: Option<(Vec<u8>, u32)>,
 }
 
 impl Messages {
     /// Takes bytes, and logs the messages that are complete.
     pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
-        let mut has_error = false;
-        self.split(bytes, &mut |message| has_error |= emit(message, log, request_id) == PhpLevel::Error);
-        self.has_error |= has_error;
+        let mut error = self.error.take();
+        self.split(bytes, &mut |message| {
+            let logged = emit(message, log, request_id);
+            error = error.take().or(logged);
+        });
+        self.error = error;
     }
 
     /// Logs the incomplete message: the source has paused or ended.
     pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
         if !self.pending.is_empty() {
-            self.has_error |= emit(&self.pending, log, request_id) == PhpLevel::Error;
+            let logged = emit(&self.pending, log, request_id);
+            self.error = self.error.take().or(logged);
             self.pending.clear();
         }
     }
 
-    /// Returns whether an error was logged since the last call. Errors end the script.
-    pub(super) fn take_error(&mut self) -> bool {
-        std::mem::take(&mut self.has_error)
+    /// Returns the first error that was logged since the last call. Errors end the script.
+    pub(super) fn take_error(&mut self) -> Option<LoggedError> {
+        self.error.take()
     }
 
     fn split(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(&[u8])) {
@@ -80,13 +93,13 @@ fn is_open(message: &[u8]) -> bool {
     memmem::find(message, b"  Uncaught ").is_some() && memmem::find(message, b"\n  thrown in ").is_none()
 }
 
-/// Logs a message, unless it is empty. Returns its level.
-fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
+/// Logs a message, unless it is empty. Returns it if it is that of an error.
+fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> Option<LoggedError> {
     let message = message.trim_ascii_end();
-    let parsed = parse(message);
     if message.is_empty() {
-        return parsed.level;
+        return None;
     }
+    let parsed = parse(message);
     log.emit(&Event::PhpMessage(PhpMessage {
         level: parsed.level,
         message: parsed.text,
@@ -96,7 +109,8 @@ fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
         request_id,
         traceparent: None,
     }));
-    parsed.level
+    let place = parsed.place.map(|(file, line)| (file.to_vec(), line));
+    (parsed.level == PhpLevel::Error).then(|| LoggedError { text: parsed.text.to_vec(), place })
 }
 
 /// The parts of a message.

@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
+use svc_core::dev::Failure;
 use svc_core::fastcgi::{Connection, Event};
 use svc_core::pool::{Directive, Exchange, WorkerContext};
 use svc_core::time;
 use svc_ffi::{Pairs, PhpHead, PhpOutcome};
 
-use super::message::Messages;
+use super::message::{LoggedError, Messages};
 use super::process::{Process, TERM_WAIT};
 use super::stream::Stream;
 use super::waker::EventWaker;
@@ -188,8 +189,9 @@ impl Transfer<'_> {
             }
         };
         self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
-        if self.messages.take_error() {
-            self.response.note_error();
+        if let Some(LoggedError { text, place }) = self.messages.take_error() {
+            let (file, line) = place.unwrap_or_default();
+            self.response.note_error(|| Failure::of_message(&text, &file, line));
         }
         buffers.output.shrink_to(KEPT_BYTES);
         end
