@@ -5,8 +5,10 @@
 
 use memchr::{memchr, memmem};
 
+use svc_core::http::Trace;
 use svc_core::limits::LOG_TEXT_BYTES_MAX;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+use svc_core::pool::CompleteRequest;
 
 /// Collects messages.
 #[derive(Debug, Default)]
@@ -18,16 +20,16 @@ pub(super) struct Messages {
 
 impl Messages {
     /// Takes bytes, and logs the messages that are complete.
-    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
+    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request: Option<&CompleteRequest>) {
         let mut has_error = false;
-        self.split(bytes, &mut |message| has_error |= emit(message, log, request_id) == PhpLevel::Error);
+        self.split(bytes, &mut |message| has_error |= emit(message, log, request) == PhpLevel::Error);
         self.has_error |= has_error;
     }
 
     /// Logs the incomplete message: the source has paused or ended.
-    pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
+    pub(super) fn finish(&mut self, log: &Log, request: Option<&CompleteRequest>) {
         if !self.pending.is_empty() {
-            self.has_error |= emit(&self.pending, log, request_id) == PhpLevel::Error;
+            self.has_error |= emit(&self.pending, log, request) == PhpLevel::Error;
             self.pending.clear();
         }
     }
@@ -81,7 +83,7 @@ fn is_open(message: &[u8]) -> bool {
 }
 
 /// Logs a message, unless it is empty. Returns its level.
-fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
+fn emit(message: &[u8], log: &Log, request: Option<&CompleteRequest>) -> PhpLevel {
     let message = message.trim_ascii_end();
     let parsed = parse(message);
     if message.is_empty() {
@@ -93,8 +95,8 @@ fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
         context: None,
         file: parsed.place.map(|(file, _)| file),
         line: parsed.place.map(|(_, line)| line),
-        request_id,
-        traceparent: None,
+        request_id: request.map(|request| &*request.request_id),
+        traceparent: request.and_then(|request| request.trace.as_ref()).map(Trace::traceparent).copied(),
     }));
     parsed.level
 }
@@ -150,6 +152,8 @@ fn place(text: &[u8]) -> Option<(&[u8], &[u8], u32)> {
 
 #[cfg(test)]
 mod tests {
+    use svc_core::config::{AccessLog, Level};
+
     use super::*;
 
     fn split(parts: &[&str]) -> Vec<String> {
@@ -208,6 +212,22 @@ mod tests {
             );
         }
         assert_eq!(parse(b"PHP Warning:  x").place, None);
+    }
+
+    #[test]
+    fn an_error_is_noted_once() {
+        let log = Log::start(Level::Error, AccessLog::Off, std::io::sink()).unwrap();
+        let mut messages = Messages::default();
+        for (text, expected) in [
+            ("PHP Fatal error:  x in y on line 1\n", true),
+            ("PHP message: PHP Parse error:  x in y on line 1", true),
+            ("PHP Warning:  x in y on line 1", false),
+            ("Fatal error", false),
+        ] {
+            messages.take(text.as_bytes(), &log, None);
+            messages.finish(&log, None);
+            assert_eq!((messages.take_error(), messages.take_error()), (expected, false), "{text}");
+        }
     }
 
     #[test]

@@ -177,8 +177,7 @@ impl Transfer<'_> {
                 }
             } else if progress.holds_back && progress.stage == Stage::Answering {
                 progress.holds_back = false;
-                self.messages
-                    .finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
+                self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
                 if !self.response.flush() && self.is_left(&progress) {
                     break TransferEnd::ClientGone;
                 }
@@ -187,7 +186,7 @@ impl Transfer<'_> {
                 break end;
             }
         };
-        self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
+        self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
         if self.messages.take_error() {
             self.response.note_error();
         }
@@ -352,7 +351,7 @@ impl Transfer<'_> {
                 }
                 Ok(Some(Event::Stderr(text))) => {
                     let shared = &self.thread_context.shared;
-                    self.messages.take(text, &shared.log, Some(&self.exchange.request.request_id));
+                    self.messages.take(text, &shared.log, Some(&self.exchange.request));
                 }
                 Ok(Some(Event::End { .. })) => {
                     // Bytes that follow break the protocol, and concern no request.
@@ -437,7 +436,7 @@ impl Transfer<'_> {
         let Some(process) = &mut self.process else { return };
         let count = process.read_output(&mut buffers.input);
         let shared = &self.thread_context.shared;
-        self.messages.take(&buffers.input[..count], &shared.log, Some(&self.exchange.request.request_id));
+        self.messages.take(&buffers.input[..count], &shared.log, Some(&self.exchange.request));
     }
 }
 
