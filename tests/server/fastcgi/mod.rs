@@ -1,4 +1,6 @@
 //! PHP in other processes, through FastCGI.
 
+mod fpm;
+mod kills;
 mod processes;
 mod responders;
