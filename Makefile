@@ -121,8 +121,9 @@ test-packages: packages
 test-plan: toolchain
 	@scripts/test-plan.sh $(test_packages)
 
+# Those that do not depend on how PHP runs, with both executors.
 test: test-plan test-packages ## run all tests, with and without PHP
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace; scripts/test-fastcgi.sh
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
 	/^test repository::architecture::.* ok$$/ { laws = 1 } /^test cli::config::.* ok$$/ { settings = 1 } \
