@@ -55,8 +55,9 @@ pub use sections::{
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
-    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
-    Sampler, SpanLimits, TraceConfig,
+    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, ExportSignal,
+    LogExportConfig, MetricExportConfig, PemFile, RootSampler, Sampler, SpanLimits, TemporalityPreference,
+    TraceConfig,
 };
 pub use warning::Warning;
 
@@ -89,7 +90,7 @@ pub struct Config {
     pub background: BackgroundConfig,
     /// The operations port.
     pub operations: OperationsConfig,
-    /// Tracing; `None` with `OTEL_ENABLED=false`.
+    /// Tracing, and exported metrics and logs; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
     /// The interface of the service manager, which is not a setting.
     pub service_manager: ServiceManagerConfig,

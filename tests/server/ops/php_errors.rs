@@ -179,7 +179,8 @@ try { $task->await(); } catch (Throwable) { echo 'done'; }";
 
 #[test]
 fn a_file_that_a_task_compiles_again_is_not_counted_again() {
-    let index = "<?php function f($optional = 1, $required) {} echo Svc\\async(static fn () => 'done')->await();";
+    let index =
+        "<?php function f($optional = 1, $required) {} echo Svc\\async(static fn () => 'done')->await();";
     let directives = [&MUTED[..], &["opcache.enable=0"]].concat();
     let svc = Svc::start_with(&[("index.php", index)], &[("ASYNC_WORKERS", "1")], &directives);
     assert_eq!(svc.get("/").text(), "done");

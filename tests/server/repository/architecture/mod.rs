@@ -32,7 +32,7 @@ const LAYERS: [(&str, u8); 22] = [
     ("cache", 5),
     ("connection", 6),
     ("observe", 6),
-    ("otlp", 6),
+    ("otlp", 5),
     ("tasks", 6),
     ("serve", 7),
 ];
