@@ -92,11 +92,11 @@ smoke: build ## check that the release build serves a page in each mode
 # compiled.
 check: toolchain ## check formatting, lints and unit tests of the code that needs no PHP
 	@cargo fmt --all --check
-	@cargo clippy --quiet --no-default-features --package svc --package svc-core --package svc-testing --lib --bins --tests -- -D warnings
-	@cargo test --quiet --package svc-core --lib
+	@cargo clippy --quiet --no-default-features --package svc --package svc-core --package svc-serve --package svc-testing --lib --bins --tests -- -D warnings
+	@cargo test --quiet --package svc-core --package svc-serve --lib
 
 test-core: toolchain ## run all tests that need neither PHP nor packages
-	@cargo test --package svc-core --package svc-testing
+	@cargo test --package svc-core --package svc-serve --package svc-testing
 	@cargo test --no-default-features --lib --bins
 
 # The packages of the tests. php-cgi runs PHP on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp

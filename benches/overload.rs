@@ -17,6 +17,11 @@ use svc_testing::load::{Load, Sample};
 const WAITS: &str = "<?php usleep(20000); echo 'ok';";
 const COMPUTES: &str = "<?php $end = hrtime(true) + 5_000_000; while (hrtime(true) < $end); echo 'ok';";
 
+const ARTICLE: &str = "<?php header('Cache-Control: max-age=3, stale-while-revalidate=60');
+    file_put_contents(__DIR__ . '/runs', 'x', FILE_APPEND); usleep(100000); echo 'ok';";
+const ACCOUNT: &str = "<?php header('Cache-Control: private'); usleep(100000); echo 'ok';";
+const CACHED_WORKERS: usize = 4;
+
 const LOAD: Duration = Duration::from_secs(8);
 
 fn main() {
@@ -32,6 +37,51 @@ fn main() {
         {
             row(script, workers, capacity, times, patience.map(Duration::from_millis));
         }
+    }
+    cached();
+}
+
+/// Ten times the capacity, with a response cache: of a page that it may store, and of a mix whose other half is private.
+fn cached() {
+    let capacity = capacity(ACCOUNT, CACHED_WORKERS);
+    println!(
+        "\nhandler waits 100 ms, {CACHED_WORKERS} workers, capacity {capacity:.0}/s, with a response cache"
+    );
+    println!(
+        "| load | page: answered | p50 | p99 | private half: goodput | p50 | refused | runs of the page |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for private in [0.0, 0.5] {
+        let svc = Svc::start(
+            &[("article.php", ARTICLE), ("account.php", ACCOUNT)],
+            &[
+                ("PHP_WORKERS", &CACHED_WORKERS.to_string()),
+                ("QUEUE_WAIT_TIMEOUT_MS", ""),
+                ("RESPONSE_CACHE_BYTES", "16M"),
+            ],
+        );
+        let load = |path, share: f64| {
+            let rate = capacity * 10.0 * share;
+            Load { addr: svc.main(), path, rate, duration: LOAD, patience: None }
+        };
+        let (pages, accounts) = std::thread::scope(|scope| {
+            let accounts = (private > 0.0).then(|| scope.spawn(|| load("/account.php", private).run()));
+            let pages = load("/article.php", 1.0 - private).run();
+            (pages, accounts.map(|accounts| accounts.join().expect("the load")).unwrap_or_default())
+        });
+        let (page, account) = (latencies(&pages, 200), latencies(&accounts, 200));
+        println!(
+            "| 10 ×, {:.0} % private | {:.2} % | {:.2?} | {:.2?} | {:.1} % | {:.2?} | {} | {} |",
+            private * 100.0,
+            page.len() as f64 / pages.len() as f64 * 100.0,
+            quantile(&page, 0.5),
+            quantile(&page, 0.99),
+            goodput(&accounts) / capacity * 100.0,
+            quantile(&account, 0.5),
+            latencies(&accounts, 529).len(),
+            std::fs::read(svc.root().join("runs")).map_or(0, |runs| runs.len()),
+        );
+        check_books(&svc);
     }
 }
 
@@ -74,24 +124,12 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
         (samples, probing.join().expect("the prober"))
     });
     let recovery = recovery(&svc);
-    let latencies = |status: u16| {
-        let of = samples.iter().filter(|sample| sample.status == status);
-        let mut all: Vec<_> = of.map(|sample| sample.latency).collect();
-        all.sort_unstable();
-        all
-    };
-    let (served, refused) = (latencies(200), latencies(529));
-    // Excludes the first second, in which the queue fills, and responses after the end of the load.
-    let steady = |sample: &&Sample| {
-        let answered_at = sample.due + sample.latency;
-        sample.status == 200 && answered_at >= Duration::from_secs(1) && answered_at < LOAD
-    };
-    let goodput = samples.iter().filter(steady).count() as f64 / (LOAD.as_secs_f64() - 1.0) / capacity;
+    let (served, refused) = (latencies(&samples, 200), latencies(&samples, 529));
     let reason = |reason: &str| svc.metric(&format!("svc_admission_refused_total{{reason=\"{reason}\"}}"));
     println!(
         "| {times} ×{} | {:.0} % | {:.3?} | {:.3?} | {:.2?} | {}, {}, {} | {} | {} | {:.0} MiB | {:.2?} | {:.0?} |",
         if patience.is_some() { ", leaving" } else { "" },
-        goodput * 100.0,
+        goodput(&samples) / capacity * 100.0,
         quantile(&served, 0.5),
         quantile(&served, 0.99),
         quantile(&refused, 0.5),
@@ -99,7 +137,7 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
         reason("waiting_full"),
         reason("waiting_bytes"),
         svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}"),
-        latencies(0).len(),
+        latencies(&samples, 0).len(),
         svc.metric("process_resident_memory_bytes") / f64::from(1 << 20),
         {
             probes.sort_unstable();
@@ -108,6 +146,24 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
         recovery,
     );
     check_books(&svc);
+}
+
+/// Returns the sorted latencies of the responses with a status.
+fn latencies(samples: &[Sample], status: u16) -> Vec<Duration> {
+    let of = samples.iter().filter(|sample| sample.status == status);
+    let mut all: Vec<_> = of.map(|sample| sample.latency).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Returns the responses of the handler per second. Excludes the first second, in which the queue fills, and responses
+/// after the end of the load.
+fn goodput(samples: &[Sample]) -> f64 {
+    let steady = |sample: &&Sample| {
+        let answered_at = sample.due + sample.latency;
+        sample.status == 200 && answered_at >= Duration::from_secs(1) && answered_at < LOAD
+    };
+    samples.iter().filter(steady).count() as f64 / (LOAD.as_secs_f64() - 1.0)
 }
 
 /// Requests the readiness probe on one connection until the load is over.

@@ -344,7 +344,7 @@ typedef struct shim_restart_callbacks {
 } shim_restart_callbacks;
 
 /* A block of bytes that one thread packs and another unpacks: a task with its arguments, or its answer. */
-typedef struct shim_parcel shim_parcel;
+typedef struct shim_payload shim_payload;
 
 /* The requester's handle of a task. It belongs to the host, and each handle is released once. */
 typedef struct shim_task shim_task;
@@ -393,10 +393,10 @@ typedef enum shim_watch_mode {
 typedef struct shim_task_callbacks {
     /* Returns the longest transfer in bytes; 0 if there are no threads for tasks. */
     uint64_t (*bytes_max)(void);
-    /* Offers a task, on behalf of a request, which may be NULL, and its current span. The host takes the parcel in any
+    /* Offers a task, on behalf of a request, which may be NULL, and its current span. The host takes the payload in any
      * case. With `pins_code`, OPcache must not restart before the task is freed or calls leave_cache. Fills in `task`
      * and `id`, or the bound that was reached. */
-    shim_dispatched (*dispatch)(void *request, uint64_t span, shim_parcel *input, bool pins_code, shim_task **task,
+    shim_dispatched (*dispatch)(void *request, uint64_t span, shim_payload *input, bool pins_code, shim_task **task,
                                 uint64_t *id, uint64_t *bound);
     /* Returns another handle of the same task. */
     shim_task *(*share)(shim_task *task);
@@ -404,7 +404,7 @@ typedef struct shim_task_callbacks {
     void (*drop)(shim_task *task);
     /* Returns the state of the task, which no longer changes once it is not open. Fills in the answer, or the reason of
      * the loss; both are valid until the handle is released. */
-    shim_task_state (*state)(shim_task *task, const shim_parcel **answer, shim_view *why);
+    shim_task_state (*state)(shim_task *task, const shim_payload **answer, shim_view *why);
     /* Cancels the task. Returns whether it will not complete: false if it was settled before. */
     bool (*cancel)(shim_task *task);
     /* Discards the future answer; a failure is logged. */
@@ -423,13 +423,13 @@ typedef struct shim_task_callbacks {
     void (*unwatch)(shim_task_watch *watch);
     /* The following are for the running side: `request` is a task of this thread.
      *
-     * Returns the dispatched parcel; valid until the request is completely freed. */
-    const shim_parcel *(*input)(void *request);
-    /* The parcel no longer points into OPcache's memory, which may restart as far as this task is concerned. */
+     * Returns the dispatched payload; valid until the request is completely freed. */
+    const shim_payload *(*input)(void *request);
+    /* The payload no longer points into OPcache's memory, which may restart as far as this task is concerned. */
     void (*leave_cache)(void *request);
     /* Settles the task, which has returned (`thrown` is NULL), or thrown; `thrown` then describes the exception for a
-     * log. The host takes the parcel. */
-    void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);
+     * log. The host takes the payload. */
+    void (*settle)(void *request, const shim_view *thrown, shim_payload *answer);
     bool (*is_cancelled)(void *request);
     /* Whether the request runs the task. */
     bool (*is_behind)(void *request, shim_task *task);
@@ -620,8 +620,8 @@ shim_outcome shim_boot(const shim_request *request, void *host, const shim_worke
 /* Runs the script of a thread for tasks, if `request` names one, and then `serve`. */
 shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info);
 
-/* Frees a parcel. On any thread. */
-void shim_parcel_free(shim_parcel *parcel);
+/* Frees a payload. On any thread. */
+void shim_payload_free(shim_payload *payload);
 
 /* Call after tasks of this thread may have been cancelled: wakes the waiting ones. Returns how many. */
 size_t shim_tasks_look(void);

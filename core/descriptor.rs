@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use crate::limits::DESCRIPTOR_MIN;
 
 /// Moves a descriptor to a number of at least [`DESCRIPTOR_MIN`]; it keeps its number if none is free there.
-pub(crate) fn move_up<D: AsFd + From<OwnedFd>>(descriptor: D) -> D {
+pub fn move_up<D: AsFd + From<OwnedFd>>(descriptor: D) -> D {
     duplicate_from(descriptor.as_fd(), DESCRIPTOR_MIN).map_or(descriptor, D::from)
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn move_up<D: AsFd + From<OwnedFd>>(descriptor: D) -> D {
 /// # Errors
 ///
 /// If the process has no descriptor left.
-pub(crate) fn duplicate(of: impl AsFd) -> io::Result<OwnedFd> {
+pub fn duplicate(of: impl AsFd) -> io::Result<OwnedFd> {
     duplicate_from(of.as_fd(), DESCRIPTOR_MIN).or_else(|_| duplicate_from(of.as_fd(), 0))
 }
 

@@ -1,8 +1,8 @@
 //! The engine of svc: everything between the sockets and the interpreter, without unsafe code.
 //!
 //! The folders are layers, and a folder imports lower layers only. State machines are pure: they take bytes, samples
-//! and `now`, and return values. The shells in `serve` own the sockets, clocks and counters. The core does not depend
-//! on PHP: an engine that runs requests implements [`pool::Engine`].
+//! and `now`, and return values. The shells in the crate `svc-serve` own the sockets, clocks and counters. The core does
+//! not depend on PHP: an engine that runs requests implements [`pool::Engine`].
 //!
 //! | layer | folders |
 //! |---|---|
@@ -11,16 +11,15 @@
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
-//! | 5 | `cache` |
+//! | 5 | `admit`, `cache` |
 //! | 6 | `connection`, `observe`, `otlp`, `tasks` |
-//! | 7 | `serve` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod limits;
 pub mod time;
 
-mod descriptor;
+pub mod descriptor;
 pub mod sync;
 
 pub mod config;
@@ -38,11 +37,10 @@ pub mod policy;
 pub mod pool;
 pub mod tls;
 
+mod admit;
 pub mod cache;
 
 pub mod connection;
 pub mod observe;
 pub mod otlp;
 pub mod tasks;
-
-pub mod serve;

@@ -3,23 +3,28 @@
 // to wp-content/mu-plugins/.
 
 add_action('template_redirect', function () {
-    if (is_user_logged_in() || is_preview() || is_404() || post_password_required() || headers_sent()) {
-        return;
+    $is_private = is_user_logged_in() || is_preview() || is_404() || post_password_required() || headers_sent()
+        || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || preg_grep('/^Cache-Control:/i', headers_list());
+    if (!$is_private) {
+        header('SVC-Cache-Control: max-age=600, stale-while-revalidate=60, stale-if-error=86400');
+        header('Cache-Tag: ' . (is_singular() ? 'post-' . get_queried_object_id() : 'lists'));
     }
-    header('SVC-Cache-Control: max-age=600, stale-while-revalidate=60, stale-if-error=86400');
-    header('Cache-Tag: ' . (is_singular() ? 'post-' . get_queried_object_id() : 'lists'));
-});
+}, PHP_INT_MAX);
 
-function svc_purge_post(int $id): void
+function svc_purge(?int $post = null): void
 {
-    if (function_exists('Svc\Cache\purge_tags') && !wp_is_post_revision($id)) {
-        Svc\Cache\purge_tags("post-$id", 'lists');
+    $shapes_all = in_array(get_post_type($post), ['wp_template', 'wp_template_part', 'wp_navigation', 'wp_block', 'nav_menu_item'], true);
+    if (function_exists('Svc\Cache\clear') && !wp_is_post_revision((int) $post)) {
+        $post === null || $shapes_all ? Svc\Cache\clear() : Svc\Cache\purge_tags("post-$post", 'lists');
     }
 }
 
-add_action('save_post', 'svc_purge_post');
-add_action('deleted_post', 'svc_purge_post');
-add_action('clean_post_cache', 'svc_purge_post');
-add_action('switch_theme', fn () => function_exists('Svc\Cache\clear') && Svc\Cache\clear());
-add_action('comment_post', fn ($id) => svc_purge_post((int) get_comment($id)->comment_post_ID));
-add_action('wp_set_comment_status', fn ($id) => svc_purge_post((int) get_comment($id)->comment_post_ID));
+foreach (['save_post', 'deleted_post', 'clean_post_cache'] as $hook) {
+    add_action($hook, fn ($id) => svc_purge((int) $id));
+}
+foreach (['comment_post', 'edit_comment', 'delete_comment', 'wp_set_comment_status'] as $hook) {
+    add_action($hook, fn ($id) => svc_purge((int) get_comment($id)?->comment_post_ID));
+}
+foreach (['switch_theme', 'customize_save_after', 'wp_update_nav_menu', 'update_option_sidebars_widgets', 'update_option_blogname'] as $hook) {
+    add_action($hook, fn () => svc_purge());
+}

@@ -2,13 +2,13 @@
 
 use std::ptr::NonNull;
 
-use crate::bindings::{self, shim_parcel};
+use crate::bindings::{self, shim_payload};
 use crate::restart_barrier::{BARRIER, CachePin};
 
 /// A payload packed by one thread for another: a task with its arguments, or its result.
 #[derive(Debug)]
 pub struct Payload {
-    pub(crate) raw: NonNull<shim_parcel>,
+    pub(crate) raw: NonNull<shim_payload>,
     /// Set if its code is in OPcache's memory, which must not be reset meanwhile.
     pin: Option<CachePin>,
 }
@@ -22,7 +22,7 @@ impl Payload {
     /// # Safety
     ///
     /// `raw` is NULL or made by C, which no longer uses it.
-    pub(crate) unsafe fn of(raw: *mut shim_parcel, is_pinned: bool) -> Option<Self> {
+    pub(crate) unsafe fn of(raw: *mut shim_payload, is_pinned: bool) -> Option<Self> {
         let pin = is_pinned.then(|| BARRIER.pin());
         NonNull::new(raw).map(|raw| Self { raw, pin })
     }
@@ -36,6 +36,6 @@ impl Payload {
 impl Drop for Payload {
     fn drop(&mut self) {
         // SAFETY: owned; C's function may be called on any thread.
-        unsafe { bindings::shim_parcel_free(self.raw.as_ptr()) };
+        unsafe { bindings::shim_payload_free(self.raw.as_ptr()) };
     }
 }

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use svc_types::{TaskRejection, WatchMode};
 
 use crate::bindings::{
-    self, shim_completion, shim_dispatched, shim_parcel, shim_task, shim_task_callbacks, shim_task_state,
+    self, shim_completion, shim_dispatched, shim_payload, shim_task, shim_task_callbacks, shim_task_state,
     shim_task_watch, shim_view, shim_watch_mode,
 };
 use crate::completion;
@@ -68,7 +68,7 @@ unsafe extern "C" fn bytes_max<R: Runtime>() -> u64 {
 unsafe extern "C" fn dispatch<R: Runtime>(
     request: *mut c_void,
     span: u64,
-    input: *mut shim_parcel,
+    input: *mut shim_payload,
     pins_code: bool,
     task: *mut *mut shim_task,
     id: *mut u64,
@@ -119,7 +119,7 @@ unsafe extern "C" fn drop_task<R: Runtime>(task: *mut shim_task) {
 
 unsafe extern "C" fn state<R: Runtime>(
     task: *mut shim_task,
-    answer: *mut *const shim_parcel,
+    answer: *mut *const shim_payload,
     why: *mut shim_view,
 ) -> shim_task_state {
     // SAFETY: C holds it.
@@ -240,7 +240,7 @@ fn with_task<T: Copy>(
     with_request(request, fallback, |request_handle| request_handle.worker_request().map_or(fallback, call))
 }
 
-unsafe extern "C" fn input(request: *mut c_void) -> *const shim_parcel {
+unsafe extern "C" fn input(request: *mut c_void) -> *const shim_payload {
     with_task(request, std::ptr::null(), |task| {
         task.input().map_or(std::ptr::null(), |payload| payload.raw.as_ptr().cast_const())
     })
@@ -250,7 +250,7 @@ unsafe extern "C" fn leave_cache(request: *mut c_void) {
     with_task(request, (), |task| task.leave_cache());
 }
 
-unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answer: *mut shim_parcel) {
+unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answer: *mut shim_payload) {
     // SAFETY: C has passed the ownership of the payload.
     let Some(answer) = (unsafe { Payload::of(answer, false) }) else { return };
     // SAFETY: NULL, or C's struct, which is valid for this call.

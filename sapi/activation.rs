@@ -3,7 +3,7 @@
 //! The sockets' variables are removed from the environment. Their format is defined in the core.
 
 use svc_core::config::{ACTIVATION_VARIABLES, Activation, PassedSocket};
-use svc_core::serve::InheritedSockets;
+use svc_serve::InheritedSockets;
 
 /// Takes over the passed sockets. Must be called before other threads start.
 ///

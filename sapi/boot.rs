@@ -13,8 +13,8 @@ use svc_core::limits::{CONTROL_TICK, THREAD_EXIT_GRACE};
 use svc_core::observe::{Event, Hint, Log, LogTap, PluginEvent};
 use svc_core::plugins::{PluginCall, PluginStartError};
 use svc_core::pool::{Engine, Exchange};
-use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, ReloadReading, Server, StartError};
 use svc_core::time::{self, Clock};
+use svc_serve::{ExecutorFacts, InheritedSockets, PreparedServer, ReloadReading, Server, StartError};
 
 use svc_ffi::signals::{self, Signal};
 
@@ -293,8 +293,8 @@ mod executor {
     use std::io;
 
     use svc_core::observe::Hint;
-    use svc_core::serve::Shared;
     use svc_core::tasks::Task;
+    use svc_serve::Shared;
 
     use svc_ffi::Php;
 

@@ -6,10 +6,10 @@
 
 use svc_core::config::{Config, Executor, RawConfig, page};
 use svc_core::policy::Policy;
-use svc_core::serve::{notices, unavailable_ports};
 use svc_core::spool::Spool;
 use svc_core::time;
 use svc_core::tls::{SessionConfig, client_config};
+use svc_serve::{notices, unavailable_ports};
 
 use crate::cli::CheckStyle;
 use crate::commands::{self, Exit};

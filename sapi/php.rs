@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use svc_core::config::PhpConfig;
 use svc_core::observe::{Event, Hint};
-use svc_core::serve::Shared;
 use svc_core::sync::lock::ShortLock;
+use svc_serve::Shared;
 
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use svc_core::limits::FILE_READ_TRIES;
 use svc_core::pool::{Engine, Exchange, OpcacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 use svc_ffi::{Interpreter, PhpFacts, PhpOutcome, Threads};
 

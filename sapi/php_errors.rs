@@ -1,8 +1,8 @@
 //! Counts the errors that PHP raises, and records their places.
 
 use svc_core::observe::{PhpErrorLevel, PhpErrorRaised};
-use svc_core::serve::Shared;
 use svc_core::time;
+use svc_serve::Shared;
 
 use svc_ffi::{LogSource, PhpLog};
 

@@ -11,11 +11,11 @@ use svc_core::pool::{
     Claim, Departure, Directive, Engine, OpcacheFacts, PersistentWorker, RecycleReason, Started, ThreadProbe,
     WorkerContext, WorkerStartError,
 };
-use svc_core::serve::Shared;
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::tasks::{Task, TaskThread};
 use svc_core::time;
+use svc_serve::Shared;
 
 use svc_ffi::{
     Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest, RequestProgress,

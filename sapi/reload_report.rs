@@ -16,7 +16,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};
 
-use svc_core::serve::ReloadReading;
+use svc_serve::ReloadReading;
 
 /// The report of this process; removed on drop.
 #[derive(Debug)]

@@ -15,10 +15,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
+use svc_core::config::Executor;
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 use svc_ffi::{PhpHead, PhpOutcome};
 
@@ -66,6 +67,8 @@ pub(crate) struct Response {
     coded: Option<CodedBody>,
     /// The copy for the response cache, once the head is known.
     copy: Option<Box<ReplyCopy>>,
+    /// Whether an error has ended the script, although its process presents the response as complete.
+    has_error: bool,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -83,6 +86,7 @@ impl Response {
             written_bytes: 0,
             coded: None,
             copy: None,
+            has_error: false,
             exchange,
             thread_context,
         }
@@ -191,6 +195,11 @@ impl Response {
         self.end(PhpOutcome::Lost);
     }
 
+    /// Notes that an error has ended the script: the response is sent, and not stored.
+    pub(crate) fn note_error(&mut self) {
+        self.has_error = true;
+    }
+
     /// Returns whether no part of it has been sent.
     #[cfg(feature = "php")]
     pub(crate) fn is_unsent(&self) -> bool {
@@ -266,19 +275,29 @@ impl Response {
         let Some(recorder) = &self.exchange.request.recorder else { return true };
         let recording = recorder.begin(head);
         self.copy = match recording {
+            Recording::UpTo(_) if self.is_of_error(head) => {
+                ReplyCopy::give_up(&self.exchange, RecordingEnd::Failed);
+                None
+            }
             Recording::UpTo(bytes) => Some(Box::new(ReplyCopy::new(head, bytes))),
             Recording::Nothing | Recording::Replaced => None,
         };
         recording != Recording::Replaced
     }
 
+    /// Returns whether an error may have ended the script. A process that logs its errors elsewhere does not report them,
+    /// but PHP sends 500 unless it displays them (php_error_cb in main/main.c).
+    fn is_of_error(&self, head: &ReplyHead) -> bool {
+        let is_elsewhere = self.thread_context.shared.config.serving.executor == Executor::Fastcgi;
+        self.has_error || (is_elsewhere && head.status == 500)
+    }
+
     /// Makes the server send a stored response. Further output is dropped.
     fn defer_to_cache(&mut self) -> bool {
         self.stage = ResponseStage::Ended;
         self.gathered = Vec::new();
-        let head = ReplyHead { file: Some(NamedFile::Stored), ..ReplyHead::bare(Origin::Server) };
         // A client that has left gets no response.
-        let _ = self.exchange.complete(head, Vec::new());
+        let _ = self.exchange.complete(ReplyHead::replaced(), Vec::new());
         true
     }
 
@@ -287,7 +306,7 @@ impl Response {
         let rest = std::mem::take(&mut self.gathered);
         if let Some(mut copy) = self.copy.take() {
             copy.add(&self.exchange, &rest);
-            copy.end(&self.exchange, is_complete);
+            copy.end(&self.exchange, is_complete && !self.has_error);
         }
         let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use serde_json::Value;
 
 use svc_core::config::Config;
-use svc_core::serve::PortError;
+use svc_serve::PortError;
 
 use crate::healthcheck::{DEADLINE, left, reachable};
 use crate::pid_file::RunningServer;

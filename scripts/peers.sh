@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-all_workloads='hello rows discover coded wait task tasks static large tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress upload idle unread'
+all_workloads='hello rows discover coded wait task tasks static large cached tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress wordpress-cached upload idle unread'
 
 usage() {
     cat <<TEXT
@@ -25,10 +25,11 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
                     ${all_workloads}.
                     Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
                     and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
-                    Swoole; discover is for servers that start a script for each request; symfony, dokuwiki
-                    and wordpress are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner; the last
-                    three, for svc and nginx, are the duration of a distant upload and the memory of clients that are idle
-                    or do not read
+                    Swoole; discover is for servers that start a script for each request; cached is a script's page that
+                    may be stored for a minute, for svc's response cache, nginx's fastcgi_cache and Varnish; symfony,
+                    dokuwiki and wordpress are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner,
+                    and wordpress-cached is one for svc's response cache and php-fpm; the last three, for svc and nginx,
+                    are the duration of a distant upload and the memory of clients that are idle or do not read
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
   --print           measure nothing: print what --record has
   --write FILE      write the table to FILE, too, between its markers: docs/performance.md has them
@@ -101,8 +102,8 @@ while [ $# -gt 0 ]; do
 done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [discover]=discover.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
-    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
-    [static-h2]=page.html [idle]=page.html [unread]=page.html [upload]=page.html [wordpress]='' [dokuwiki]='doku.php?id=start' [symfony]='')
+    [static]=page.html [large]=large.html [cached]=cached.php [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
+    [static-h2]=page.html [idle]=page.html [unread]=page.html [upload]=page.html [wordpress]='' [wordpress-cached]='' [dokuwiki]='doku.php?id=start' [symfony]='')
 declare -A over_tls=([tls]=yes [connect]=yes [handshake]=yes)
 running=()
 
@@ -129,7 +130,7 @@ check_tools() {
     local tool name
     if [ "$install" = yes ]; then
         "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm php-cgi libapache2-mod-php mariadb-server-core \
-            mariadb-client-core php-mysql php-mbstring php-xml || exit 1
+            mariadb-client-core php-mysql php-mbstring php-xml varnish || exit 1
     fi
     for tool in wrk curl; do
         command -v "$tool" >/dev/null || die "$tool is missing (--install installs it)"

@@ -108,8 +108,8 @@ bool shim_state_span(size_t index, shim_span *span)
 #endif
 
 #ifndef SVC_ASYNC
-void shim_parcel_free(shim_parcel *parcel)
+void shim_payload_free(shim_payload *payload)
 {
-    free(parcel);
+    free(payload);
 }
 #endif

@@ -95,10 +95,14 @@ impl Fill {
 
     /// Handles a failed script: the stale response answers, where it may.
     fn fail(&self, status: u16) -> Recording {
-        let Some(lead) = self.take_lead() else { return Recording::Nothing };
+        let Some(lead) = self.take_lead() else {
+            // A worker that has just replaced its reply has not sent that yet.
+            let is_replaced = self.state.lock().replacement.is_some();
+            return if is_replaced { Recording::Replaced } else { Recording::Nothing };
+        };
         let now = time::now();
-        let stale = lead.stale.as_ref().filter(|entry| entry.freshness().answers_error(now)).map(Arc::clone);
-        let Some(entry) = stale else {
+        let stale = lead.stale.as_ref().filter(|entry| entry.freshness().answers_error(status, now));
+        let Some(entry) = stale.map(Arc::clone) else {
             self.cache.end(&lead, &Release::Gate, false, now);
             return Recording::Nothing;
         };
@@ -159,7 +163,7 @@ impl ReplyRecorder for Fill {
             let can_be_replaced = {
                 let state = self.state.lock();
                 let stale = state.lead.as_ref().and_then(|lead| lead.stale.as_ref());
-                stale.is_some_and(|entry| entry.freshness().answers_error(time::now()))
+                stale.is_some_and(|entry| entry.freshness().answers_error(head.status, time::now()))
             };
             if head.origin != Origin::Script || can_be_replaced {
                 return self.fail(head.status);

@@ -44,6 +44,8 @@ pub struct Freshness {
     lifetime: Duration,
     while_revalidate: Duration,
     if_error: Duration,
+    /// The operator's time.
+    if_failed: Duration,
     /// Whether each use needs a validation, however fresh it is.
     is_always_validated: bool,
 }
@@ -77,13 +79,13 @@ impl Freshness {
         });
         let forbids = directives.forbids_stale();
         let unless_forbidden = |time: Duration| if forbids { Duration::ZERO } else { time };
-        let if_error = directives.stale_if_error.unwrap_or_default().max(policy.stale);
         Self {
             stored_at: at.now,
             initial_age: initial_age(fields, at),
             lifetime,
             while_revalidate: unless_forbidden(directives.stale_while_revalidate.unwrap_or_default()),
-            if_error: unless_forbidden(if_error),
+            if_error: unless_forbidden(directives.stale_if_error.unwrap_or_default()),
+            if_failed: unless_forbidden(policy.stale),
             is_always_validated: directives.no_cache,
         }
     }
@@ -111,14 +113,18 @@ impl Freshness {
         }
     }
 
-    /// Returns whether it may answer in place of an error: of a script, or of an overload refusal (RFC 5861, section 4).
-    pub fn answers_error(&self, now: Instant) -> bool {
-        !self.is_always_validated && self.staleness(now).is_none_or(|staleness| staleness < self.if_error)
+    /// Returns whether it may answer in place of an error with this status. `stale-if-error` concerns the statuses of RFC
+    /// 5861, section 4, the operator's time all errors of servers.
+    pub fn answers_error(&self, status: u16, now: Instant) -> bool {
+        let is_named = matches!(status, 500 | 502..=504 | OVERLOADED);
+        let stale_max = if is_named { self.if_error.max(self.if_failed) } else { self.if_failed };
+        !self.is_always_validated && self.staleness(now).is_none_or(|staleness| staleness < stale_max)
     }
 
     /// Returns whether it can ever be used: without a validator, only if there is a time during which it answers.
     pub fn is_useful(&self, has_validator: bool) -> bool {
-        let usable = self.lifetime + self.while_revalidate + self.if_error;
+        let stale = self.if_error.max(self.if_failed).max(self.while_revalidate);
+        let usable = self.lifetime + stale;
         has_validator || (!self.is_always_validated && usable > self.initial_age)
     }
 
@@ -127,6 +133,9 @@ impl Freshness {
         self.age(now).checked_sub(self.lifetime)
     }
 }
+
+/// The status of a refusal. It stands for 503, which says less.
+const OVERLOADED: u16 = 529;
 
 /// Returns the lifetime that the response states (section 4.2.1); `None` if it states none.
 pub(super) fn stated_lifetime(
@@ -258,7 +267,7 @@ mod tests {
         ] {
             let now = now + seconds(age);
             assert_eq!(
-                (freshness.usability(now), freshness.answers_error(now)),
+                (freshness.usability(now), freshness.answers_error(503, now)),
                 (usability, for_errors),
                 "{age}"
             );
@@ -272,11 +281,25 @@ mod tests {
         let (freshness, now) = fresh(&[], policy);
         assert!(freshness.usability(now) == Usability::Fresh && freshness.is_useful(false));
         let stale = now + seconds(30);
-        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_error(stale));
-        assert!(!freshness.answers_error(now + seconds(61)));
+        assert!(freshness.usability(stale) == Usability::Stale && freshness.answers_error(500, stale));
+        assert!(!freshness.answers_error(500, now + seconds(61)));
         for forbidding in ["must-revalidate", "proxy-revalidate", "s-maxage=1"] {
             let (freshness, now) = fresh(&[("Cache-Control", forbidding)], policy);
-            assert!(!freshness.answers_error(now + seconds(2)), "{forbidding}");
+            assert!(!freshness.answers_error(500, now + seconds(2)), "{forbidding}");
+        }
+    }
+
+    #[test]
+    fn a_directive_names_four_errors_and_the_operator_all() {
+        let stated = [("Cache-Control", "max-age=0, stale-if-error=60")];
+        let operators = FreshnessPolicy { stale: seconds(60), ..FreshnessPolicy::default() };
+        for (status, is_named) in
+            [(500, true), (501, false), (502, true), (503, true), (504, true), (505, false), (529, true)]
+        {
+            let (freshness, now) = fresh(&stated, FreshnessPolicy::default());
+            assert_eq!(freshness.answers_error(status, now), is_named, "{status}");
+            let (freshness, now) = fresh(&[("Cache-Control", "max-age=0")], operators);
+            assert!(freshness.answers_error(status, now), "{status}");
         }
     }
 
@@ -295,7 +318,7 @@ mod tests {
         let (freshness, now) =
             fresh(&lines, FreshnessPolicy { stale: seconds(60), ..FreshnessPolicy::default() });
         assert_eq!(freshness.usability(now), Usability::Stale);
-        assert!(!freshness.answers_error(now));
+        assert!(!freshness.answers_error(500, now));
         assert!(freshness.is_useful(true) && !freshness.is_useful(false));
     }
 }

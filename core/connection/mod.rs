@@ -28,7 +28,7 @@
 //!
 //! # The owner of a connection
 //!
-//! The main port (`core/serve/connection/client_connection.rs`) and the operations port (`core/serve/ops/connection.rs`)
+//! The main port (`serve/connection/client_connection.rs`) and the operations port (`serve/ops/connection.rs`)
 //! each own connections:
 //!
 //! ```text

@@ -65,7 +65,7 @@ impl LogTap {
     }
 
     /// Returns the exporter's side.
-    pub(crate) fn queue(&self) -> &BatchQueue<LogLine> {
+    pub fn queue(&self) -> &BatchQueue<LogLine> {
         &self.queue
     }
 

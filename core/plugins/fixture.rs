@@ -19,7 +19,7 @@ use super::thread::PluginEvents;
 
 /// The script of a plugin, shared with the test; also records the calls.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PluginScript(Arc<ScriptShared>);
+pub struct PluginScript(Arc<ScriptShared>);
 
 #[derive(Debug, Default)]
 struct ScriptShared {
@@ -59,7 +59,7 @@ impl PluginEvents for PluginScript {
 
 impl PluginScript {
     /// Creates a script for a healthy plugin whose callbacks all succeed.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let script = Self::default();
         script.0.state.lock().config = b"{}".to_vec();
         script.0.state.lock().metric = b"answer".to_vec();
@@ -67,13 +67,14 @@ impl PluginScript {
     }
 
     /// Returns a plugin that follows this script.
-    pub(crate) fn plugin(&self, name: &str) -> Box<dyn Plugin> {
+    pub fn plugin(&self, name: &str) -> Box<dyn Plugin> {
         Box::new(ScriptedPlugin { name: name.to_owned(), script: self.clone() })
     }
 
     /// Returns a set that contains only this plugin; started, unless `start` is held.
-    pub(crate) fn started(&self, name: &str) -> Arc<PluginSet> {
-        let set = Arc::new(self.installed(vec![self.plugin(name)]).unwrap());
+    pub fn started(&self, name: &str) -> Arc<PluginSet> {
+        let Ok(set) = self.installed(vec![self.plugin(name)]) else { panic!("the plugin {name} is refused") };
+        let set = Arc::new(set);
         set.start();
         if !self.0.state.lock().holds.contains(&PluginCall::Start) {
             self.wait_for(PluginCall::Start, 1);
@@ -82,16 +83,13 @@ impl PluginScript {
     }
 
     /// Returns a set of plugins that has not been started.
-    pub(crate) fn installed(
-        &self,
-        plugins: Vec<Box<dyn Plugin>>,
-    ) -> Result<PluginSet, super::PluginStartError> {
+    pub fn installed(&self, plugins: Vec<Box<dyn Plugin>>) -> Result<PluginSet, super::PluginStartError> {
         let set = PluginSet::default();
         self.install(&set, plugins, None).map(|()| set)
     }
 
     /// Installs plugins; aborts once `stop` is readable.
-    pub(crate) fn install(
+    pub fn install(
         &self,
         set: &PluginSet,
         plugins: Vec<Box<dyn Plugin>>,
@@ -103,54 +101,54 @@ impl PluginScript {
     }
 
     /// Makes this callback return errors.
-    pub(crate) fn fail(&self, call: PluginCall) {
+    pub fn fail(&self, call: PluginCall) {
         self.0.state.lock().fails.push(call);
     }
 
     /// Blocks this callback until it is released.
-    pub(crate) fn hold(&self, call: PluginCall) {
+    pub fn hold(&self, call: PluginCall) {
         self.0.state.lock().holds.push(call);
     }
 
     /// Releases all held callbacks, now and in future.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         self.0.state.lock().holds.clear();
         self.0.news.notify_all();
     }
 
     /// Releases one callback; the others stay held.
-    pub(crate) fn release_one(&self, call: PluginCall) {
+    pub fn release_one(&self, call: PluginCall) {
         self.0.state.lock().holds.retain(|held| *held != call);
         self.0.news.notify_all();
     }
 
     /// Sets the configuration that the plugin returns.
-    pub(crate) fn configure(&self, json: &[u8]) {
+    pub fn configure(&self, json: &[u8]) {
         self.0.state.lock().config = json.to_vec();
     }
 
     /// Sets the name of the plugin's metric.
-    pub(crate) fn name_metric(&self, name: &[u8]) {
+    pub fn name_metric(&self, name: &[u8]) {
         self.0.state.lock().metric = name.to_vec();
     }
 
     /// Returns the number of calls of this callback.
-    pub(crate) fn count(&self, call: PluginCall) -> usize {
+    pub fn count(&self, call: PluginCall) -> usize {
         self.calls().into_iter().filter(|one| *one == call).count()
     }
 
     /// Returns the calls so far.
-    pub(crate) fn calls(&self) -> Vec<PluginCall> {
+    pub fn calls(&self) -> Vec<PluginCall> {
         self.0.state.lock().calls.clone()
     }
 
     /// Returns the reported errors.
-    pub(crate) fn troubles(&self) -> Vec<(PluginCall, String)> {
+    pub fn troubles(&self) -> Vec<(PluginCall, String)> {
         self.0.state.lock().troubles.clone()
     }
 
     /// Waits until this callback was called `count` times.
-    pub(crate) fn wait_for(&self, call: PluginCall, count: usize) {
+    pub fn wait_for(&self, call: PluginCall, count: usize) {
         self.wait_until(|| self.count(call) >= count);
     }
 

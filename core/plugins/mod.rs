@@ -30,12 +30,12 @@
 //!   takes. Dropping the ticket gives the page up; the plugin is then not called.
 //! - *Metrics* are checked as they are added, so that the page is valid in both formats whatever a plugin does.
 //! - *The end.* The inboxes are closed after the last request has been recorded; each thread is then joined within the time
-//!   left for the drain (`core/serve/server.rs`). If a thread is left, the process ends without exit handlers.
+//!   left for the drain (`serve/server.rs`). If a thread is left, the process ends without exit handlers.
 
 mod answers;
 mod families;
-#[cfg(test)]
-pub(crate) mod fixture;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
 mod handle;
 mod health;
 mod inbox;

@@ -16,6 +16,7 @@ use crate::time;
 
 use super::job::{Job, NotClaimed};
 use super::mailbox::{End, Mailbox, Origin, Part, ReaderNotice, ReplyBatch, ReplyHead};
+use super::recorder::Recording;
 use super::request::CompleteRequest;
 
 /// Identifies the stream of a reply to the io thread that waits for it.
@@ -232,20 +233,19 @@ impl Exchange {
             ExchangeStage::Responding => self.end(End::Broken),
             ExchangeStage::Running | ExchangeStage::Orphaned | ExchangeStage::Overdue => {
                 // A client that was answered on the worker's behalf is not answered again.
-                let _ = self.complete(bare_head(500, Origin::WorkerLost), Vec::new());
+                let _ = self.complete(self.head_of_failure(500, Origin::WorkerLost), Vec::new());
             }
         }
     }
 
     /// Answers on behalf of a worker that has not reacted to the time limit: with 504 if nothing was sent, and with a
-    /// broken end otherwise. Returns false if no answer is due, or another thread is sending it.
+    /// broken end otherwise. Returns false if no answer is due, or another thread is sending it. A recording ends in any
+    /// case, because the worker may never return.
     pub fn overrun(&self) -> bool {
+        let head = self.head_of_failure(504, Origin::TimeLimit);
         // Under the mailbox's lock, so that a thread that sees it as overdue also finds the answer.
         let notice = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
-            ExchangeStage::Running => {
-                let head = bare_head(504, Origin::TimeLimit);
-                Some(ReplyBatch::default().after(head).before(End::Complete))
-            }
+            ExchangeStage::Running => Some(ReplyBatch::default().after(head).before(End::Complete)),
             _ => Some(ReplyBatch::default().before(End::Broken)),
         });
         if let Some(notice) = notice {
@@ -352,6 +352,15 @@ impl Exchange {
         self.client_left.load(Ordering::Relaxed)
     }
 
+    /// Makes the head of an answer on the worker's behalf, which the recorder may replace.
+    fn head_of_failure(&self, status: u16, origin: Origin) -> ReplyHead {
+        let head = ReplyHead { status, ..ReplyHead::bare(origin) };
+        match self.request.recorder.as_ref().map(|recorder| recorder.begin(&head)) {
+            Some(Recording::Replaced) => ReplyHead::replaced(),
+            Some(Recording::Nothing | Recording::UpTo(_)) | None => head,
+        }
+    }
+
     fn put(&self, part: Part) -> Result<(), Gone> {
         self.give(self.reply.put(part).map_err(|_| Gone)?);
         Ok(())
@@ -396,8 +405,3 @@ impl Job for Exchange {
 
 /// The length of a body without a content coding.
 const NOT_CODED: u64 = u64::MAX;
-
-/// Makes the head of an answer on a worker's behalf.
-fn bare_head(status: u16, origin: Origin) -> ReplyHead {
-    ReplyHead { status, ..ReplyHead::bare(origin) }
-}

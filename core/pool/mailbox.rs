@@ -86,6 +86,11 @@ impl ReplyHead {
             file: None,
         }
     }
+
+    /// Makes the head of a reply that the recorder has [replaced](super::recorder::Recording::Replaced).
+    pub fn replaced() -> Self {
+        Self { file: Some(NamedFile::Stored), ..Self::bare(Origin::Server) }
+    }
 }
 
 /// The origin of a reply.

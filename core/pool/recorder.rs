@@ -13,8 +13,7 @@ use super::mailbox::ReplyHead;
 pub enum Recording {
     /// Send it, and do not record it.
     Nothing,
-    /// Do not send it: the I/O thread has another response. The worker sends a head that names
-    /// [`NamedFile::Stored`](crate::http::NamedFile::Stored).
+    /// Do not send it: the I/O thread has another response. [`ReplyHead::replaced`] is sent instead of the head.
     Replaced,
     /// Send it, and copy its body up to this number of bytes.
     UpTo(usize),
@@ -45,7 +44,8 @@ pub struct RecordedReply {
 }
 
 /// Records the reply of one exchange. The worker makes all calls; the last one is [`complete`](Self::complete) or
-/// [`give_up`](Self::give_up) unless the worker is lost.
+/// [`give_up`](Self::give_up). If the worker is lost or does not react to its time limit, the thread that answers on its
+/// behalf calls [`begin`](Self::begin), and later calls of the worker have no effect.
 pub trait ReplyRecorder: Send + Sync + std::fmt::Debug {
     /// Notes that the worker begins to run the script. A script that is looked up anew begins twice.
     fn start(&self);

@@ -4,7 +4,7 @@
 //! population is never negative. A read does not synchronize, and the cells are not read atomically as a whole.
 
 use super::primitive::{AtomicBool, AtomicU64, CachePadded, Ordering};
-use super::stripe::{Cell, STRIPES, seat};
+use super::stripe::{Cell, STRIPES, thread_stripe};
 
 /// A counter. It wraps after 2^64.
 ///
@@ -35,8 +35,8 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        let seat = seat();
-        self.cells[seat.stripe].add(seat, n, Ordering::Relaxed);
+        let own = thread_stripe();
+        self.cells[own.index].add(own, n, Ordering::Relaxed);
     }
 
     /// Reads the sum of all cells.
@@ -107,9 +107,9 @@ impl UpDown {
     /// Counts a leave.
     #[inline]
     pub fn leave(&self) {
-        let seat = seat();
+        let own = thread_stripe();
         // Release: pairs with the Acquire in `value`.
-        self.left[seat.stripe].add(seat, 1, Ordering::Release);
+        self.left[own.index].add(own, 1, Ordering::Release);
     }
 
     /// Reads the population.

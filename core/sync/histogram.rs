@@ -4,7 +4,7 @@
 //! snapshot is the sum of its buckets, so that the two never disagree. Bounds never change.
 
 use super::primitive::{CachePadded, Ordering};
-use super::stripe::{Cell, STRIPES, seat};
+use super::stripe::{Cell, STRIPES, thread_stripe};
 
 /// The maximum number of bounds. There is one more bucket, above the last bound.
 pub const BOUNDS_MAX: usize = 15;
@@ -59,10 +59,10 @@ impl Histogram {
     /// Records `value`.
     #[inline]
     pub fn record(&self, value: u64) {
-        let seat = seat();
-        let stripe = &self.stripes[seat.stripe];
-        stripe.buckets[self.bucket_of(value)].add(seat, 1, Ordering::Relaxed);
-        stripe.sum.add(seat, value, Ordering::Relaxed);
+        let own = thread_stripe();
+        let stripe = &self.stripes[own.index];
+        stripe.buckets[self.bucket_of(value)].add(own, 1, Ordering::Relaxed);
+        stripe.sum.add(own, value, Ordering::Relaxed);
     }
 
     /// Returns the current distribution.

@@ -1,7 +1,7 @@
 //! The assignment of threads to the cells of a sharded statistic.
 //!
 //! Each of the first [`STRIPES`] counting threads owns a cell and adds to it without a locked instruction; a thread
-//! that ends passes its cell on. All later threads share cells, which only costs a little time. A seat does not
+//! that ends passes its cell on. All later threads share cells, which only costs a little time. A stripe does not
 //! identify a thread.
 
 use super::primitive::{AtomicU64, Ordering};
@@ -11,14 +11,14 @@ pub const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The cell that the calling thread writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct ThreadStripe {
     /// The index of its cell, below [`STRIPES`].
-    pub stripe: usize,
+    pub index: usize,
     is_owner: bool,
 }
 
-impl Seat {
-    const SHARED: Self = Self { stripe: 0, is_owner: false };
+impl ThreadStripe {
+    const SHARED: Self = Self { index: 0, is_owner: false };
 }
 
 /// One cell: a word for its owner, and one for all other threads.
@@ -39,10 +39,10 @@ impl Cell {
         Self { owned: AtomicU64::new(0), shared: AtomicU64::new(0) }
     }
 
-    /// Adds `n`; the seat must be that of the calling thread.
+    /// Adds `n`; the stripe must be that of the calling thread.
     #[inline]
-    pub fn add(&self, seat: Seat, n: u64, ordering: Ordering) {
-        if seat.is_owner {
+    pub fn add(&self, stripe: ThreadStripe, n: u64, ordering: Ordering) {
+        if stripe.is_owner {
             // Only this thread writes the word, so the load and the store need not be one atomic operation.
             self.owned.store(self.owned.load(Ordering::Relaxed).wrapping_add(n), ordering);
         } else {
@@ -63,15 +63,15 @@ impl Default for Cell {
     }
 }
 
-/// Returns the seat of the calling thread.
+/// Returns the stripe of the calling thread.
 #[inline]
-pub fn seat() -> Seat {
-    real::seat()
+pub fn thread_stripe() -> ThreadStripe {
+    real::thread_stripe()
 }
 
 #[cfg(not(loom))]
 mod real {
-    use super::{STRIPES, Seat};
+    use super::{STRIPES, ThreadStripe};
     use crate::sync::primitive::{AtomicU32, AtomicUsize, Ordering};
 
     const _: () = assert!(STRIPES <= u32::BITS as usize, "one bit for each owner");
@@ -81,8 +81,8 @@ mod real {
     /// Distributes the threads that found no free cell.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-    /// A seat for the life of a thread.
-    pub(super) struct HeldStripe(pub(super) Seat);
+    /// A stripe for the life of a thread.
+    pub(super) struct HeldStripe(pub(super) ThreadStripe);
 
     impl HeldStripe {
         pub(super) fn take() -> Self {
@@ -92,10 +92,11 @@ mod real {
             };
             // Acquire: pairs with the Release in `drop`, so that counting continues from the last owner's figures.
             match OWNED.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
-                Ok(owned) => Self(Seat { stripe: owned.trailing_ones() as usize, is_owner: true }),
-                Err(_) => {
-                    Self(Seat { stripe: NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES, is_owner: false })
-                }
+                Ok(owned) => Self(ThreadStripe { index: owned.trailing_ones() as usize, is_owner: true }),
+                Err(_) => Self(ThreadStripe {
+                    index: NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES,
+                    is_owner: false,
+                }),
             }
         }
     }
@@ -104,7 +105,7 @@ mod real {
         fn drop(&mut self) {
             if self.0.is_owner {
                 // Release: pairs with the Acquire in `take`.
-                OWNED.fetch_and(!(1 << self.0.stripe), Ordering::Release);
+                OWNED.fetch_and(!(1 << self.0.index), Ordering::Release);
             }
         }
     }
@@ -114,24 +115,24 @@ mod real {
     }
 
     #[inline]
-    pub(super) fn seat() -> Seat {
-        // A thread whose thread-locals are destroyed is ending and uses the shared seat.
-        HELD.try_with(|held| held.0).unwrap_or(Seat::SHARED)
+    pub(super) fn thread_stripe() -> ThreadStripe {
+        // A thread whose thread-locals are destroyed is ending and uses the shared stripe.
+        HELD.try_with(|held| held.0).unwrap_or(ThreadStripe::SHARED)
     }
 }
 
 #[cfg(loom)]
 mod real {
-    use super::{STRIPES, Seat};
+    use super::{STRIPES, ThreadStripe};
 
-    /// Returns the seat of a model's thread: the first threads own the cells, the later ones share them.
-    pub(super) fn seat() -> Seat {
+    /// Returns the stripe of a model's thread: the first threads own the cells, the later ones share them.
+    pub(super) fn thread_stripe() -> ThreadStripe {
         // The name contains the thread's number in its model; a hash would also depend on the run.
         let name = format!("{:?}", loom::thread::current().id());
         let digits = name.bytes().filter(u8::is_ascii_digit);
         let number = digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
-        let shared = Seat { stripe: number % STRIPES, ..Seat::SHARED };
-        if number < STRIPES { Seat { is_owner: true, ..shared } } else { shared }
+        let shared = ThreadStripe { index: number % STRIPES, ..ThreadStripe::SHARED };
+        if number < STRIPES { ThreadStripe { is_owner: true, ..shared } } else { shared }
     }
 }
 
@@ -145,22 +146,23 @@ mod tests {
     fn threads_that_live_at_once_never_own_the_same_cell() {
         let count = 2 * STRIPES;
         let all_seated = Barrier::new(count);
-        let seats: Vec<Seat> = std::thread::scope(|scope| {
+        let stripes: Vec<ThreadStripe> = std::thread::scope(|scope| {
             let sit = || {
-                let seat = seat();
+                let stripe = thread_stripe();
                 all_seated.wait();
-                assert_eq!(seat, super::seat(), "a seat never changes");
-                seat
+                assert_eq!(stripe, super::thread_stripe(), "a stripe never changes");
+                stripe
             };
             let threads: Vec<_> = (0..count).map(|_| scope.spawn(sit)).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
-        let mut owners: Vec<_> = seats.iter().filter(|seat| seat.is_owner).map(|seat| seat.stripe).collect();
+        let mut owners: Vec<_> =
+            stripes.iter().filter(|stripe| stripe.is_owner).map(|stripe| stripe.index).collect();
         let owners_count = owners.len();
         owners.sort_unstable();
         owners.dedup();
         assert_eq!(owners.len(), owners_count);
-        assert!(owners_count <= STRIPES && seats.iter().all(|seat| seat.stripe < STRIPES));
+        assert!(owners_count <= STRIPES && stripes.iter().all(|stripe| stripe.index < STRIPES));
     }
 
     #[test]
@@ -168,7 +170,7 @@ mod tests {
         let cells: [Cell; STRIPES] = std::array::from_fn(|_| Cell::new());
         for _ in 0..10 * STRIPES {
             std::thread::scope(|scope| {
-                scope.spawn(|| cells[seat().stripe].add(seat(), 1, Ordering::Relaxed));
+                scope.spawn(|| cells[thread_stripe().index].add(thread_stripe(), 1, Ordering::Relaxed));
             });
         }
         let sum: u64 = cells.iter().map(|cell| cell.value(Ordering::Relaxed)).sum();

@@ -30,7 +30,7 @@
 //!   the workers, which may still wait for tasks.
 //!
 //! A *payload* holds the values and the code that a task or its result carries, in one block of memory that one thread
-//! packs and another unpacks (in C, `shim_parcel`). A task is *stranded* if it was running when the call that waited for
+//! packs and another unpacks (in C, `shim_payload`). A task is *stranded* if it was running when the call that waited for
 //! any of several gave up.
 
 mod bounds;

@@ -83,7 +83,7 @@ impl TraceSink {
     }
 
     /// Returns the exporter's side.
-    pub(crate) fn queue(&self) -> &BatchQueue<EncodedSpan> {
+    pub fn queue(&self) -> &BatchQueue<EncodedSpan> {
         &self.queue
     }
 }

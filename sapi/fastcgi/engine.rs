@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use svc_core::pool::{Engine, Exchange, Started, WorkerStartError};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 use super::inspection::PhpSelfReport;
 use super::plan::Plan;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use svc_core::config::{Config, FastcgiTarget};
 use svc_core::observe::{Event, Hint, Log};
 use svc_core::pool::{Engine, Exchange};
-use svc_core::serve::{ExecutorFacts, PreparedServer};
+use svc_serve::{ExecutorFacts, PreparedServer};
 
 use super::engine::FastcgiEngine;
 use super::inspection::{self, PhpSelfReport};

@@ -12,20 +12,29 @@ use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pending: Vec<u8>,
+    /// Whether an error was logged.
+    has_error: bool,
 }
 
 impl Messages {
     /// Takes bytes, and logs the messages that are complete.
     pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
-        self.split(bytes, &mut |message| emit(message, log, request_id));
+        let mut has_error = false;
+        self.split(bytes, &mut |message| has_error |= emit(message, log, request_id) == PhpLevel::Error);
+        self.has_error |= has_error;
     }
 
     /// Logs the incomplete message: the source has paused or ended.
     pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
         if !self.pending.is_empty() {
-            emit(&self.pending, log, request_id);
+            self.has_error |= emit(&self.pending, log, request_id) == PhpLevel::Error;
             self.pending.clear();
         }
+    }
+
+    /// Returns whether an error was logged since the last call. Errors end the script.
+    pub(super) fn take_error(&mut self) -> bool {
+        std::mem::take(&mut self.has_error)
     }
 
     fn split(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(&[u8])) {
@@ -71,12 +80,13 @@ fn is_open(message: &[u8]) -> bool {
     memmem::find(message, b"  Uncaught ").is_some() && memmem::find(message, b"\n  thrown in ").is_none()
 }
 
-fn emit(message: &[u8], log: &Log, request_id: Option<&str>) {
+/// Logs a message, unless it is empty. Returns its level.
+fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
     let message = message.trim_ascii_end();
-    if message.is_empty() {
-        return;
-    }
     let parsed = parse(message);
+    if message.is_empty() {
+        return parsed.level;
+    }
     log.emit(&Event::PhpMessage(PhpMessage {
         level: parsed.level,
         message: parsed.text,
@@ -86,6 +96,7 @@ fn emit(message: &[u8], log: &Log, request_id: Option<&str>) {
         request_id,
         traceparent: None,
     }));
+    parsed.level
 }
 
 /// The parts of a message.

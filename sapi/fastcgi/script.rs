@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use svc_core::pool::{CompleteRequest, Script};
-use svc_core::serve::Shared;
+use svc_serve::Shared;
 
 /// Returns the script of the request or, if that was deleted while the request waited, the one that its path leads to now;
 /// `None` if there is none.

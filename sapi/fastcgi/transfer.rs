@@ -159,6 +159,8 @@ impl Transfer<'_> {
             now: time::now(),
         };
         buffers.output.clear();
+        // Errors outside of the request are not its own.
+        self.messages.take_error();
         machine.begin(buffers.parameters.iter(), &mut buffers.output);
         self.fill(machine, buffers, &mut progress);
         let end = loop {
@@ -186,6 +188,9 @@ impl Transfer<'_> {
             }
         };
         self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
+        if self.messages.take_error() {
+            self.response.note_error();
+        }
         buffers.output.shrink_to(KEPT_BYTES);
         end
     }

@@ -46,10 +46,10 @@ machine() {
 }
 
 # Prints the tables, as text, or as Markdown if $1 is yes. The ratios are relative to nginx + php-fpm: to PEERS_FPM where it
-# was measured, because it uses the same PHP.
+# was measured, because it uses the same PHP; those of cached pages, to nginx's cache.
 tables() {
     touch "$record/results" "$record/figures" "$record/runs"
-    awk -v "bases=$(fpm_own_label);$(fpm_label)" -v "memory_kind=$memory_kind" -v "tick=$(getconf CLK_TCK)" -v "cpus=$(nproc)" -v "markdown=${1:-}" \
+    awk -v "bases=$(fpm_own_label);$(fpm_label);$(nginx_pages_label)" -v "memory_kind=$memory_kind" -v "tick=$(getconf CLK_TCK)" -v "cpus=$(nproc)" -v "markdown=${1:-}" \
         -v "order=$all_workloads" -f "$here/peers/table.awk" "$record/runs" "$record/results"
     [ ! -s "$record/figures" ] || awk -v "markdown=${1:-}" -f "$here/peers/figures.awk" "$record/figures"
 }

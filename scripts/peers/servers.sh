@@ -14,7 +14,7 @@
 # shellcheck disable=SC2034 # for the caller: catalogue port roots loop
 
 # Ids in the order of the table.
-catalogue=(svc svc_worker svc_cgi svc_fpm fpm fpm_own nginx_cached apache frankenphp frankenphp_worker rr swoole swoole_process svc_tls fpm_tls)
+catalogue=(svc svc_cached svc_worker svc_cgi svc_fpm fpm fpm_own nginx_cached nginx_pages varnish apache frankenphp frankenphp_worker rr swoole swoole_process svc_tls fpm_tls)
 declare -A port=() h2_port=() roots=() loop=()
 
 # Servers that speak TLS, with the certificate in $work/tls.pem: they take part in the workloads over TLS only, and the
@@ -25,9 +25,12 @@ declare -A speaks_h2=([svc]=yes [fpm]=yes [fpm_own]=yes [nginx_cached]=yes)
 declare -A codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
 declare -A defers=([svc]=yes [svc_worker]=yes [swoole]=yes [swoole_process]=yes)
 # The only workloads of a server, and the only servers of a workload.
-declare -A only=([nginx_cached]='static large static-h2')
+declare -A only=(
+    [nginx_cached]='static large static-h2' [svc_cached]='cached wordpress-cached' [nginx_pages]=cached [varnish]=cached
+)
 declare -A hosts=(
     [wordpress]='svc svc_cgi svc_fpm fpm fpm_own frankenphp' [dokuwiki]='svc svc_cgi svc_fpm fpm fpm_own frankenphp'
+    [cached]='svc_cached nginx_pages varnish' [wordpress-cached]='svc_cached fpm'
     [discover]='svc svc_cgi svc_fpm fpm fpm_own apache frankenphp'
     [symfony]='svc svc_worker svc_cgi svc_fpm fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
     [unread]='svc fpm svc_tls fpm_tls' [upload]='svc fpm'
@@ -37,6 +40,8 @@ declare -A hosts=(
 . "$here/peers/svc.sh"
 # shellcheck source-path=SCRIPTDIR source=nginx.sh
 . "$here/peers/nginx.sh"
+# shellcheck source-path=SCRIPTDIR source=varnish.sh
+. "$here/peers/varnish.sh"
 # shellcheck source-path=SCRIPTDIR source=apache.sh
 . "$here/peers/apache.sh"
 # shellcheck source-path=SCRIPTDIR source=frankenphp.sh

@@ -6,14 +6,14 @@
 # shellcheck disable=SC2154 # from the caller: here work site roots idle_connections
 # shellcheck disable=SC2034 # for the caller
 
-# The workloads of applications: each has the name of its site. Those with one figure are of the site `clients`, and
+# The workloads of applications, and the site of each. Those with one figure are of the site `clients`, and
 # all others of the site `pages`.
-declare -A is_application=([wordpress]=yes [dokuwiki]=yes [symfony]=yes)
+declare -A is_application=([wordpress]=wordpress [wordpress-cached]=wordpress [dokuwiki]=dokuwiki [symfony]=symfony)
 # What must be in the response of an application.
-declare -A phrase=([wordpress]='Wombats</title>' [dokuwiki]='<h1 class="sectionedit1" id="wombats"' [symfony]='WOMBAT &lt;40&gt;')
+declare -A phrase=([wordpress]='Wombats</title>' [wordpress-cached]='Wombats</title>' [dokuwiki]='<h1 class="sectionedit1" id="wombats"' [symfony]='WOMBAT &lt;40&gt;')
 
 site_of() {
-    if [ -n "${is_application[$1]:-}" ]; then echo "$1"; elif [ -n "${is_figure[$1]:-}" ]; then echo clients; else echo pages; fi
+    if [ -n "${is_application[$1]:-}" ]; then echo "${is_application[$1]}"; elif [ -n "${is_figure[$1]:-}" ]; then echo clients; else echo pages; fi
 }
 
 # Creates the pages, and the expected responses, by other means than the servers use.
@@ -26,6 +26,7 @@ pages_create() {
     touch "$site"/classes/{a..t}/{1..20}.php
     for _ in {1..100}; do cat "$site/page.html"; done >"$site/large.html"
     cp "$site/page.html" "$site/large.html" "$work/expected"
+    cp "$site/page.html" "$work/expected/cached.php"
     printf 'Hello, World!' >"$work/expected/hello.php"
     printf 'waited' >"$work/expected/wait.php"
     printf '400' >"$work/expected/discover.php"
@@ -58,6 +59,8 @@ wordpress_create() {
     done
     source=$("$here/wordpress.sh" 2>"$work/fetch.log") || { site_absent=$(tail -n 1 "$work/fetch.log"); return; }
     cp -rL "$source" "$site"
+    mkdir -p "$site/wp-content/mu-plugins"
+    cp "$(dirname "$here")/examples/wordpress-cache.php" "$site/wp-content/mu-plugins"
     database_start
     front=index.php queue_wait=$patience
     # Each server has a port of its own, and WordPress writes absolute addresses.

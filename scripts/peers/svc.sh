@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# svc as peers.sh measures it: in classic mode, in worker mode, in front of other processes, and over TLS (see servers.sh).
+# svc as peers.sh measures it: in classic mode, with a response cache, in worker mode, in front of other processes, and over TLS
+# (see servers.sh).
 #
 # shellcheck disable=SC2034,SC2154 # from the caller: work site front environment workers connections svc queue_wait port h2_port roots loop
 
@@ -23,6 +24,12 @@ svc_start_as() {
         "$svc" serve "${directives[@]}" >"$work/$id.log" 2>&1 &
     roots[$id]=$!
 }
+
+svc_cached_label() { echo 'svc, RESPONSE_CACHE_BYTES'; }
+svc_cached_absent() { svc_absent; }
+svc_cached_version() { svc_version; }
+svc_cached_excuse() { svc_excuse; }
+svc_cached_start() { svc_start_as svc_cached RESPONSE_CACHE_BYTES=64M ${front:+"ENTRY_FILE=$front"}; }
 
 svc_worker_label() { echo 'svc, worker mode'; }
 svc_worker_absent() { svc_absent; }

@@ -30,7 +30,7 @@ NF == 6 {
     memory[key, run] = $15 / 1024
     others = $14 / tick / ($4 / 1e6) / cpus * 100
     # The database of wordpress is no server's, and works for each of them.
-    if (others > others_most && $1 != "wordpress") others_most = others
+    if (others > others_most && $1 !~ /^wordpress/) others_most = others
     for (kind in errors) failures[key, kind] += $kind
 }
 
@@ -41,7 +41,7 @@ END {
         split(keys[i], names, FS)
         if (length(names[2]) > width) width = length(names[2])
     }
-    line = "%-9s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s  %5s"
+    line = "%-16s  %-" width "s  %10s  %7s  %8s  %8s  %8s  %9s  %5s"
     if (markdown) {
         line = "| %s | %s | %s | %s | %s | %s | %s | %s | %s |"
         if (count) printf line "\n|---|---|---|---|---|---|---|---|---|\n", "workload", "server", "requests/s", "spread", "p50", "p99",

@@ -23,7 +23,7 @@ static shim_woken_by wait_for(shim_completion *completion, int64_t deadline, con
     const shim_wait_set set = {
         .completions = &completion, .completion_count = 1, .deadline = deadline, .purpose = SHIM_WAITS_FOR_TASKS};
     const bool is_task = shim_current != NULL && shim_current->is_task;
-    const shim_woken_by by = is_task ? shim_turn_await(&set, tasks) : shim_park(&set).by;
+    const shim_woken_by by = is_task ? shim_tasks_await(&set, tasks) : shim_park(&set).by;
     if (by != SHIM_NEVER_PARKED || shim_current == NULL || shim_current->is_task) {
         return by;
     }
@@ -53,7 +53,7 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
     if (is_over) {
         return SHIM_AWAITED;
     }
-    if (by == SHIM_WOKEN_BY_TURN) {
+    if (by == SHIM_WOKEN_BY_REQUEST) {
         return throw_unable("here: they wait for the calling task, directly or through others");
     }
     if (by == SHIM_NEVER_PARKED) {
@@ -66,7 +66,7 @@ shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode m
 
 shim_task_state shim_state_of(const task_object *object)
 {
-    const shim_parcel *answer;
+    const shim_payload *answer;
     shim_view why;
     return shim_host.task.state(object->task, &answer, &why);
 }
@@ -82,10 +82,10 @@ static bool keep_failure(task_object *object)
     return false;
 }
 
-static bool unpack_result(task_object *object, const shim_parcel *parcel)
+static bool unpack_result(task_object *object, const shim_payload *payload)
 {
     shim_unpacker unpacker;
-    shim_unpacker_begin(&unpacker, parcel);
+    shim_unpacker_begin(&unpacker, payload);
     zval result;
     ZVAL_UNDEF(&result);
     bool is_whole = shim_unpack_value(&unpacker, &result);
@@ -122,11 +122,11 @@ static void throw_transfer(void)
     zval_ptr_dtor(&message);
 }
 
-static void throw_parcel(const shim_parcel *parcel)
+static void throw_payload(const shim_payload *payload)
 {
     shim_unpacker unpacker;
     uint64_t kind = SHIM_ANSWER_FAILURE;
-    shim_unpacker_begin(&unpacker, parcel);
+    shim_unpacker_begin(&unpacker, payload);
     if (shim_unpack_number(&unpacker, &kind)) {
         shim_throw_failure(&unpacker);
     }
@@ -145,7 +145,7 @@ bool shim_answer(task_object *object, zval *result)
         zend_throw_exception_object(&failure);
         return false;
     }
-    const shim_parcel *answer = NULL;
+    const shim_payload *answer = NULL;
     shim_view why = {0};
     switch (shim_host.task.state(object->task, &answer, &why)) {
     case SHIM_TASK_COMPLETED:
@@ -155,7 +155,7 @@ bool shim_answer(task_object *object, zval *result)
         ZVAL_COPY(result, &object->result);
         return true;
     case SHIM_TASK_FAILED:
-        throw_parcel(answer);
+        throw_payload(answer);
         return keep_failure(object);
     case SHIM_TASK_LOST:
         shim_task_exception_throw(why, 0, (shim_view){0}, (shim_view){0}, NULL);

@@ -49,7 +49,7 @@ static bool pack(shim_packer *packer, zend_object *closure, zval *arguments, uin
     return true;
 }
 
-static shim_parcel *make_parcel(zend_object *closure, zval *arguments, uint32_t count)
+static shim_payload *make_payload(zend_object *closure, zval *arguments, uint32_t count)
 {
     shim_packer packer;
     shim_packer_begin(&packer, (size_t)shim_host.task.bytes_max());
@@ -87,13 +87,13 @@ static bool dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t
     if (!may_dispatch()) {
         return false;
     }
-    shim_parcel *parcel = make_parcel(closure, arguments, count);
-    if (parcel == NULL) {
+    shim_payload *payload = make_payload(closure, arguments, count);
+    if (payload == NULL) {
         return false;
     }
     /* Packing may have run script code, and taken time. */
     if (EG(exception) != NULL || !shim_owned_tasks_reserve(&shim_current->tasks)) {
-        free(parcel);
+        free(payload);
         return EG(exception) != NULL ? false : reject("Out of memory");
     }
     shim_task *end = NULL;
@@ -101,7 +101,7 @@ static bool dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t
     /* Created before the task exists: creating the object may run out of memory. */
     shim_sealed_make(task, shim_class_task);
     const shim_dispatched dispatched =
-        shim_host.task.dispatch(shim_current->host, shim_current_span, parcel, shim_code_is_shared(closure), &end, &id, &bound);
+        shim_host.task.dispatch(shim_current->host, shim_current_span, payload, shim_code_is_shared(closure), &end, &id, &bound);
     if (dispatched != SHIM_TASK_DISPATCHED) {
         zval_ptr_dtor(task);
         ZVAL_UNDEF(task);

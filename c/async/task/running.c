@@ -23,11 +23,11 @@ typedef struct task_call {
 } task_call;
 
 /* Unpacks the function and its arguments on this thread. Returns false if an exception is thrown. */
-static bool take_call(const shim_parcel *parcel, task_call *call)
+static bool take_call(const shim_payload *payload, task_call *call)
 {
     shim_unpacker unpacker;
     uint64_t count = 0;
-    shim_unpacker_begin(&unpacker, parcel);
+    shim_unpacker_begin(&unpacker, payload);
     bool is_whole = shim_unpack_code(&unpacker, &call->closure);
     if (!shim_cache_is_used() && shim_current->host != NULL) {
         shim_host.task.leave_cache(shim_current->host);
@@ -75,11 +75,11 @@ static void invoke(task_call *call)
 /* Settles the task with its result, or with its exception, which `thrown` then describes. */
 static void settle(const shim_view *thrown, shim_packer *packer)
 {
-    shim_parcel *parcel = shim_packer_finish(packer);
-    if (parcel != NULL && shim_current->host != NULL) {
-        shim_host.task.settle(shim_current->host, thrown, parcel);
+    shim_payload *payload = shim_packer_finish(packer);
+    if (payload != NULL && shim_current->host != NULL) {
+        shim_host.task.settle(shim_current->host, thrown, payload);
     } else {
-        free(parcel);
+        free(payload);
     }
 }
 
@@ -141,14 +141,14 @@ static void settle_thrown(bool is_ours)
 static void run_task(shim_fiber *fiber)
 {
     (void)fiber;
-    const shim_parcel *parcel = shim_host.task.input(shim_current->host);
+    const shim_payload *payload = shim_host.task.input(shim_current->host);
     task_call call = {0};
     ZVAL_UNDEF(&call.closure);
     ZVAL_UNDEF(&call.result);
-    if (parcel == NULL) {
+    if (payload == NULL) {
         return;
     }
-    bool is_ours = !take_call(parcel, &call);
+    bool is_ours = !take_call(payload, &call);
     if (!is_ours) {
         invoke(&call);
     }

@@ -6,7 +6,7 @@
 #include "php/context/context.h"
 #include "shim.h"
 
-/* ---- The first number in the parcel of a failed task ---- */
+/* ---- The first number in the payload of a failed task ---- */
 
 typedef enum shim_answer_kind {
     /* An exception of its function: a TaskException. */

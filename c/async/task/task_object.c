@@ -60,7 +60,7 @@ static const char *state_of(const task_object *own)
         [SHIM_TASK_OPEN] = "open",     [SHIM_TASK_COMPLETED] = "completed", [SHIM_TASK_FAILED] = "failed",
         [SHIM_TASK_LOST] = "failed",   [SHIM_TASK_CANCELLED] = "cancelled",
     };
-    const shim_parcel *answer;
+    const shim_payload *answer;
     shim_view why;
     return own->task != NULL ? names[shim_host.task.state(own->task, &answer, &why)] : "open";
 }

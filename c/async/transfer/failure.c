@@ -1,6 +1,6 @@
 /* The exception of a task, on its way to the awaiting request.
  *
- * A failure is: class, message, code, trace, and whether a parcel with the object follows. The object is a separate
+ * A failure is: class, message, code, trace, and whether a payload with the object follows. The object is a separate
  * transfer, so that one that cannot cross leaves nothing behind. */
 #include "async/transfer/transfer.h"
 #include "php/engine/engine.h"
@@ -98,7 +98,7 @@ static void restore_codes(zend_object *exception, HashTable *codes)
 }
 
 /* Returns a transfer with the object and its chain; NULL if it cannot cross. */
-static shim_parcel *pack_original(zend_object *exception, size_t bytes_max)
+static shim_payload *pack_original(zend_object *exception, size_t bytes_max)
 {
     shim_packer packer;
     zval value;
@@ -130,7 +130,7 @@ bool shim_pack_failure(shim_packer *packer, zend_object *exception)
     put_head(packer, exception);
     /* With a tag and the longest varint in front. */
     const size_t used = packer->length + 11;
-    shim_parcel *original = pack_original(exception, packer->bytes_max - MIN(used, packer->bytes_max));
+    shim_payload *original = pack_original(exception, packer->bytes_max - MIN(used, packer->bytes_max));
     OBJ_RELEASE(exception);
     if (original == NULL) {
         shim_pack_bytes(packer, NULL, 0);

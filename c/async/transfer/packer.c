@@ -99,13 +99,13 @@ bool shim_packer_refuse(const shim_packer *packer, const shim_place *place)
     return shim_place_refuse(place, why);
 }
 
-shim_parcel *shim_packer_finish(shim_packer *packer)
+shim_payload *shim_packer_finish(shim_packer *packer)
 {
-    shim_parcel *parcel = packer->is_full ? NULL : malloc(sizeof(*parcel) + packer->length);
-    if (parcel != NULL) {
-        parcel->length = packer->length;
+    shim_payload *payload = packer->is_full ? NULL : malloc(sizeof(*payload) + packer->length);
+    if (payload != NULL) {
+        payload->length = packer->length;
         if (packer->length > 0) {
-            memcpy(parcel->bytes, packer->bytes, packer->length);
+            memcpy(payload->bytes, packer->bytes, packer->length);
         }
     } else if (packer->is_full) {
         (void)shim_packer_refuse(packer, &(shim_place){.kind = SHIM_PLACE_ROOT, .name = "the task"});
@@ -113,5 +113,5 @@ shim_parcel *shim_packer_finish(shim_packer *packer)
         shim_transfer_throw("there is no memory for the values of a task");
     }
     shim_packer_abandon(packer);
-    return parcel;
+    return payload;
 }

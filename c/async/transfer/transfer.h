@@ -59,15 +59,15 @@ void shim_packer_begin(shim_packer *packer, size_t bytes_max);
 bool shim_pack_value(shim_packer *packer, const char *place, zval *value);
 void shim_pack_number(shim_packer *packer, uint64_t number);
 void shim_pack_bytes(shim_packer *packer, const char *bytes, size_t length);
-/* Ends the packer. Returns the parcel, which the caller owns; NULL with an exception if it is too long or there is no
+/* Ends the packer. Returns the payload, which the caller owns; NULL with an exception if it is too long or there is no
  * memory. */
-shim_parcel *shim_packer_finish(shim_packer *packer);
-/* Ends the packer without a parcel. */
+shim_payload *shim_packer_finish(shim_packer *packer);
+/* Ends the packer without a payload. */
 void shim_packer_abandon(shim_packer *packer);
 
 /* ---- One transfer on its way in (unpacker.c) ---- */
 
-/* Lives on the caller's stack, no longer than the parcel that it reads. Reads values in the order in which they were
+/* Lives on the caller's stack, no longer than the payload that it reads. Reads values in the order in which they were
  * packed. */
 typedef struct shim_unpacker {
     const char *at;
@@ -78,8 +78,8 @@ typedef struct shim_unpacker {
     HashTable *incomplete;
 } shim_unpacker;
 
-void shim_unpacker_begin(shim_unpacker *unpacker, const shim_parcel *parcel);
-/* Begins likewise with bytes that shim_pack_bytes() has packed, within a parcel. */
+void shim_unpacker_begin(shim_unpacker *unpacker, const shim_payload *payload);
+/* Begins likewise with bytes that shim_pack_bytes() has packed, within a payload. */
 void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes);
 /* Unpacks a value. Returns false if an exception is thrown: a TransferException if a class cannot be loaded in this
  * thread, or exit(). `value` is then UNDEF. May run script code (autoloaders, Serializable::unserialize), which may
@@ -87,7 +87,7 @@ void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes);
 bool shim_unpack_value(shim_unpacker *unpacker, zval *value);
 /* Both return false, with an exception, if the next item is of another kind. */
 bool shim_unpack_number(shim_unpacker *unpacker, uint64_t *number);
-/* `bytes` is a view into the parcel. */
+/* `bytes` is a view into the payload. */
 bool shim_unpack_bytes(shim_unpacker *unpacker, shim_view *bytes);
 /* Calls __unserialize and __wakeup of the objects. Returns false if one of them has thrown: a TransferException with
  * that exception as its previous is thrown, and the caller releases the unpacked values. Calls nothing if an exception
@@ -115,7 +115,7 @@ void shim_code_release(zval *closure);
 bool shim_pack_failure(shim_packer *packer, zend_object *exception);
 /* Packs an end without an exception: a fatal error or exit(). */
 void shim_pack_failure_text(shim_packer *packer, shim_view message);
-/* Throws the packed failure as a TaskException, or a TransferException if the parcel is damaged. May run script code. */
+/* Throws the packed failure as a TaskException, or a TransferException if the payload is damaged. May run script code. */
 void shim_throw_failure(shim_unpacker *unpacker);
 
 /* ---- The identity of a function, which is the same in each thread that compiles its file (marks.c) ---- */
@@ -208,7 +208,7 @@ bool shim_place_is_within(const shim_place *place, const HashTable *array);
 
 /* A transfer that one thread has packed and another one unpacks: one block of malloc(), freed by free() on any thread.
  * Only unpacker.c reads it. */
-struct shim_parcel {
+struct shim_payload {
     size_t length;
     char bytes[];
 };

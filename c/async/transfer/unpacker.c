@@ -6,14 +6,14 @@ void shim_unpacker_begin_view(shim_unpacker *unpacker, shim_view bytes)
     *unpacker = (shim_unpacker){.at = bytes.bytes, .end = bytes.bytes + bytes.length};
 }
 
-void shim_unpacker_begin(shim_unpacker *unpacker, const shim_parcel *parcel)
+void shim_unpacker_begin(shim_unpacker *unpacker, const shim_payload *payload)
 {
-    shim_unpacker_begin_view(unpacker, (shim_view){.bytes = parcel->bytes, .length = parcel->length});
+    shim_unpacker_begin_view(unpacker, (shim_view){.bytes = payload->bytes, .length = payload->length});
 }
 
-void shim_parcel_free(shim_parcel *parcel)
+void shim_payload_free(shim_payload *payload)
 {
-    free(parcel);
+    free(payload);
 }
 
 /* ---- bytes ---- */

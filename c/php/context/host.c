@@ -70,7 +70,7 @@ static void return_no_trace(void *request, uint64_t span, shim_view *out)
     return_no_text(request, out);
 }
 
-static shim_dispatched refuse_dispatch(void *request, uint64_t span, shim_parcel *input, bool pins_code, shim_task **task,
+static shim_dispatched refuse_dispatch(void *request, uint64_t span, shim_payload *input, bool pins_code, shim_task **task,
                                      uint64_t *id, uint64_t *bound)
 {
     (void)request;
@@ -88,7 +88,7 @@ static shim_task *share_same(shim_task *task)
     return task;
 }
 
-static shim_task_state return_lost(shim_task *task, const shim_parcel **answer, shim_view *why)
+static shim_task_state return_lost(shim_task *task, const shim_payload **answer, shim_view *why)
 {
     (void)task;
     (void)answer;
@@ -102,7 +102,7 @@ static size_t return_no_winner(shim_task_watch *watch)
     return SIZE_MAX;
 }
 
-static void free_answer(void *request, const shim_view *thrown, shim_parcel *answer)
+static void free_answer(void *request, const shim_view *thrown, shim_payload *answer)
 {
     (void)request;
     (void)thrown;

@@ -114,6 +114,8 @@ SHIM_LIBC_NAME(posix_spawnp)
 /* php/request/script.c */
 SHIM_LIBC_NAME(zend_message_dispatcher)
 SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
+/* php/sapi/header_lines.c */
+SHIM_LIBC_NAME(sapi_header_op)
 
 #ifdef SVC_WORKER
 /* worker/connections/libpq.c */

@@ -83,6 +83,7 @@ static PHP_MINIT_FUNCTION(svc)
         hide_superglobals();
     }
     shim_missing_script_install();
+    shim_header_lines_install();
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }

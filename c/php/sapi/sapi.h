@@ -47,6 +47,11 @@ extern sapi_module_struct shim_sapi;
 /* Sends an informational response with the fields set so far. */
 void shim_send_interim(int status);
 
+/* ---- Response headers without control characters (header_lines.c) ---- */
+
+/* Call while extensions start. */
+void shim_header_lines_install(void);
+
 /* ---- Streams that scripts can reach but must not close (stream_guard.c) ---- */
 
 void shim_stream_guard_install(void);

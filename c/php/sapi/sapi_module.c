@@ -124,67 +124,6 @@ static int send_headers(sapi_headers_struct *headers)
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
-#define EACH_BYTE UINT64_C(0x0101010101010101)
-
-/* Whether a field has a control character. PHP itself refuses line breaks and NUL bytes. RFC 9110, section 5.5, allows
- * no other control characters either, and clients and proxies reject a response that has one. */
-static bool has_control_character(const char *bytes, size_t length)
-{
-    size_t place = 0;
-    /* Eight bytes at a time: the highest bit of a byte is set if it is below a space, or 0x7f. Tabs are excluded below. */
-    for (uint64_t word; length - place >= sizeof(word); place += sizeof(word)) {
-        memcpy(&word, bytes + place, sizeof(word));
-        const uint64_t deleted = word ^ (EACH_BYTE * 0x7f);
-        const uint64_t found = ((word - EACH_BYTE * ' ') & ~word) | ((deleted - EACH_BYTE) & ~deleted);
-        if ((found & (EACH_BYTE * 0x80)) != 0) {
-            break;
-        }
-    }
-    for (; place < length; place++) {
-        const unsigned char byte = (unsigned char)bytes[place];
-        if ((byte < ' ' && byte != '\t') || byte == 0x7f) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_of_type(const sapi_header_struct *header)
-{
-    static const char name[] = "Content-type:";
-    return header->header_len >= sizeof(name) - 1 && strncasecmp(header->header, name, sizeof(name) - 1) == 0;
-}
-
-/* Restores the default type unless another Content-Type has been set. */
-static void forget_refused_type(const sapi_headers_struct *headers)
-{
-    zend_llist_position position;
-    for (sapi_header_struct *header = zend_llist_get_first_ex((zend_llist *)&headers->headers, &position);
-         header != NULL; header = zend_llist_get_next_ex((zend_llist *)&headers->headers, &position)) {
-        if (is_of_type(header)) {
-            return;
-        }
-    }
-    if (SG(sapi_headers).mimetype != NULL) {
-        efree(SG(sapi_headers).mimetype);
-        SG(sapi_headers).mimetype = NULL;
-    }
-    SG(sapi_headers).send_default_content_type = 1;
-}
-
-static int take_header(sapi_header_struct *header, sapi_header_op_enum op, sapi_headers_struct *headers)
-{
-    bool is_added = op == SAPI_HEADER_ADD || op == SAPI_HEADER_REPLACE;
-    if (!is_added || !has_control_character(header->header, header->header_len)) {
-        return SAPI_HEADER_ADD;
-    }
-    if (is_of_type(header)) {
-        forget_refused_type(headers);
-    }
-    sapi_module.sapi_error(E_WARNING, "Header may not contain control characters");
-    return 0;
-}
-
 /* headers_send(103): sends the fields set so far as an informational response, and keeps them. */
 void shim_send_interim(int status)
 {
@@ -244,7 +183,6 @@ sapi_module_struct shim_sapi = {
     .flush = flush_output,
     .getenv = shim_server_variable,
     .sapi_error = php_error,
-    .header_handler = take_header,
     .send_headers = send_headers,
     .read_post = read_post,
     .read_cookies = read_cookies,

@@ -38,43 +38,43 @@ bool shim_connections_take_turns(void)
     return shim_hook_is_on(SHIM_HOOK_NET) || (shim_running == NULL && shim_own_worker.serving && !shim_is_child);
 }
 
-static shim_turn take(shim_owned *thing)
+static shim_acquisition take(shim_owned *thing)
 {
     if (!shim_hook_is_on(SHIM_HOOK_NET)) {
-        return shim_turn_is_free(thing) ? SHIM_TURN_HERE : SHIM_TURN_STUCK;
+        return shim_owned_is_free(thing) ? SHIM_ACQUIRED : SHIM_ACQUIRE_WOULD_BLOCK;
     }
-    return shim_turn_take(thing);
+    return shim_owned_acquire(thing);
 }
 
 shim_taken shim_connection_wait(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     if (root == NULL) {
-        return (shim_taken){.turn = take(shim_owner_joint())};
+        return (shim_taken){.result = take(shim_owner_joint())};
     }
     shim_connection_hold(root);
     const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
-    const shim_turn turn = take(shim_connection_thing(root));
-    if (turn == SHIM_TURN_HERE && shim_running != NULL) {
+    const shim_acquisition result = take(shim_connection_thing(root));
+    if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;
         if (root->kept != NULL) {
             shim_figures_put_back(root);
         }
     }
     shim_connection_let_go(root);
-    return (shim_taken){.turn = turn, .is_handle = is_handle};
+    return (shim_taken){.result = result, .is_handle = is_handle};
 }
 
 bool shim_connection_is_taken(shim_taken taken)
 {
-    switch (taken.turn) {
-    case SHIM_TURN_HERE:
+    switch (taken.result) {
+    case SHIM_ACQUIRED:
         return true;
-    case SHIM_TURN_GONE:
+    case SHIM_ACQUIRE_DESTROYED:
         shim_busy_error_throw(taken.is_handle ? "Curl handle has been closed by another request"
                                               : "Connection has been closed by another request");
         return false;
-    case SHIM_TURN_REFUSED:
+    case SHIM_ACQUIRE_DEADLOCK:
         shim_busy_error_throw(
             taken.is_handle
                 ? "Curl handle is used by a request that itself waits for this one, and that has transfers in it; let all "
@@ -82,12 +82,12 @@ bool shim_connection_is_taken(shim_taken taken)
                 : "Connection is used by a request that itself waits for this one, and that has a transaction or a result "
                   "open on it");
         return false;
-    case SHIM_TURN_STUCK:
+    case SHIM_ACQUIRE_WOULD_BLOCK:
         shim_busy_error_throw(
             taken.is_handle ? "Curl handle is used by another request of the same thread, and this call cannot wait for it"
                             : "Connection is used by another request of the same thread, and this call cannot wait for it");
         return false;
-    case SHIM_TURN_OVER:
+    case SHIM_ACQUIRE_EXPIRED:
         break;
     }
     end_of_wait();
@@ -101,13 +101,13 @@ bool shim_connection_take(shim_connection *connection)
 
 bool shim_connection_take_joint(void)
 {
-    return shim_connection_is_taken((shim_taken){.turn = take(shim_owner_joint())});
+    return shim_connection_is_taken((shim_taken){.result = take(shim_owner_joint())});
 }
 
 bool shim_connection_take_stores(shim_connection *store)
 {
     store->is_persistent = true;
-    return shim_connection_is_taken((shim_taken){.turn = take(shim_connection_thing(store))});
+    return shim_connection_is_taken((shim_taken){.result = take(shim_connection_thing(store))});
 }
 
 /* An object without a record counts as one that the boot script has opened. */
@@ -119,18 +119,18 @@ static shim_owned *thing_of(const shim_connection *root)
 bool shim_connection_is_free(shim_connection *connection)
 {
     const shim_connection *root = shim_connection_root(connection);
-    return shim_turn_is_free(thing_of(root));
+    return shim_owned_is_free(thing_of(root));
 }
 
 bool shim_connection_grab(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     shim_owned *thing = thing_of(root);
-    if (!shim_turn_is_free(thing)) {
+    if (!shim_owned_is_free(thing)) {
         return false;
     }
     if (!thing->is_leased && shim_running != NULL) {
-        (void)shim_turn_take(thing);
+        (void)shim_owned_acquire(thing);
     }
     return true;
 }
@@ -140,5 +140,5 @@ void shim_busy_error_register(void)
     zend_class_entry entry;
     INIT_CLASS_ENTRY(entry, "Svc\\ConnectionBusyError", NULL);
     busy_error = zend_register_internal_class_ex(&entry, zend_ce_error);
-    shim_turn_refusal_throw = shim_busy_error_throw;
+    shim_deadlock_throw = shim_busy_error_throw;
 }

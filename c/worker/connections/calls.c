@@ -11,17 +11,17 @@
 #include "worker/connections/owners/owners.h"
 
 /* The slot for PHP's handler among the reserved ones of a function. */
-static int place = -1;
+static int handle = -1;
 
 zif_handler shim_call_handler(const zend_function *function)
 {
-    return (zif_handler)(uintptr_t)function->internal_function.reserved[place];
+    return (zif_handler)(uintptr_t)function->internal_function.reserved[handle];
 }
 
 void shim_call_wrap(zend_function *function, zif_handler wrapper)
 {
-    if (function->internal_function.reserved[place] == NULL && (function->common.fn_flags & ZEND_ACC_ABSTRACT) == 0) {
-        function->internal_function.reserved[place] = (void *)(uintptr_t)function->internal_function.handler;
+    if (function->internal_function.reserved[handle] == NULL && (function->common.fn_flags & ZEND_ACC_ABSTRACT) == 0) {
+        function->internal_function.reserved[handle] = (void *)(uintptr_t)function->internal_function.handler;
         function->internal_function.handler = wrapper;
     }
 }
@@ -53,7 +53,7 @@ bool shim_call_begin(shim_call *call, zend_object *object)
     }
     shim_connection *connection = shim_connection_hold(shim_connection_find(object));
     const shim_taken taken = shim_connection_wait(connection);
-    const bool is_taken = taken.turn == SHIM_TURN_HERE;
+    const bool is_taken = taken.result == SHIM_ACQUIRED;
     shim_connection *root = shim_connection_hold(shim_connection_root(connection));
     shim_connection_let_go(connection);
     if (is_taken && root != NULL && root->is_left && root->owned.uses == 0) {
@@ -270,6 +270,6 @@ bool shim_calls_install(void)
 {
     shim_use_is_over = end_of_call;
     const bool has_room = shim_uses_install();
-    place = shim_uses_place();
+    handle = shim_uses_handle();
     return has_room;
 }

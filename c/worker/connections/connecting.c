@@ -148,7 +148,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
     shim_connection *connection = note_persistent(execute_data, return_value, persists);
     if (connection != NULL) {
         if (!shim_kind_is_store(connection->kind)) {
-            shim_turn_give(&connection->owned);
+            shim_owned_release(&connection->owned);
         }
         (void)shim_connection_grab(connection);
         connection->user = shim_running;

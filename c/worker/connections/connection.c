@@ -164,7 +164,7 @@ void shim_connection_let_go(shim_connection *connection)
     while (connection != NULL && --connection->references == 0) {
         shim_connection *parent = connection->parent;
         shim_socket_part(&connection->owned);
-        shim_turn_forget(&connection->owned);
+        shim_owned_forget(&connection->owned);
         free(connection->selections);
         free_all(connection->kept);
         free_all(connection->options);

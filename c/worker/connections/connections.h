@@ -158,7 +158,7 @@ const char *shim_kind_class(shim_kind kind);
 bool shim_connections_take_turns(void);
 /* The result of a wait for a connection. */
 typedef struct shim_taken {
-    shim_turn turn;
+    shim_acquisition result;
     /* The connection is a curl handle. */
     bool is_handle;
 } shim_taken;
@@ -185,7 +185,7 @@ void shim_busy_error_register(void);
 
 /* A call in progress on a connection; on the caller's stack. */
 typedef struct shim_call {
-    /* NULL if the object has no record, or if the running code takes no turns. */
+    /* NULL if the object has no record, or if the running code acquires nothing. */
     shim_connection *connection;
     shim_use *use;
     /* The serial number of the calling request, and its count of refused waits at that time. */

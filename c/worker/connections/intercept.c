@@ -82,7 +82,7 @@ bool shim_connections_install(bool have_owners)
         return false;
     }
     with_owners = have_owners;
-    shim_turns_install();
+    shim_wait_queue_install();
     shim_rest_install();
     shim_objects_made_up = wrap;
     for (int kind = 0; kind < SHIM_KINDS; kind++) {
@@ -114,7 +114,7 @@ bool shim_connections_install(bool have_owners)
 
 void shim_connections_stop(void)
 {
-    shim_turns_forget();
+    shim_wait_queue_forget();
     shim_uses_forget();
     shim_connections_forget();
     shim_objects_forget_postponed();

@@ -7,7 +7,7 @@
  * connection at that moment, the object is kept and freed later. The destructor decides that: the engine calls it before it
  * frees anything, and it may keep the object alive. But the engine calls it only once, so the flag is reset for a kept
  * object that is part of a cycle. An object that is freed without its destructor (a script's destructor has stored it
- * somewhere, or a fatal error has skipped it) waits for its turn while it is being freed. */
+ * somewhere, or a fatal error has skipped it) waits for its grant while it is being freed. */
 #include "compat.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
@@ -128,7 +128,7 @@ static void destroy_object(zend_object *object)
 static bool may_free(shim_connection *connection, shim_connection *root)
 {
     return !shim_connections_take_turns() || root == NULL || root->owned.is_leased || shim_connection_grab(connection) ||
-           (shim_running != NULL && shim_turn_take(&root->owned) == SHIM_TURN_HERE);
+           (shim_running != NULL && shim_owned_acquire(&root->owned) == SHIM_ACQUIRED);
 }
 
 static void free_php_s(zend_object *object, shim_connection *root)

@@ -1,4 +1,4 @@
-/* The end of a request's use of connections: ends what it has left open, before the next request has its turn.
+/* The end of a request's use of connections: ends what it has left open, before the next request has its grant.
  *
  * Open transactions and results are rolled back or drained through the library, while the request still owns the
  * connection. A connection is closed if a call on it was interrupted, by a bailout or because its request could no longer
@@ -252,7 +252,7 @@ void shim_connections_leave(const shim_fiber *fiber)
     while (take_next(fiber) != NULL) {
     }
     shim_figures_end(fiber);
-    shim_turns_end(fiber);
+    shim_owned_release_all(fiber);
 }
 
 /* ---- early release ---- */
@@ -291,5 +291,5 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
         one->user = NULL;
     }
     shim_objects_free_postponed();
-    shim_turns_release(fiber);
+    shim_owned_release_unleased(fiber);
 }

@@ -5,7 +5,7 @@
  *
  * The state of a session is invisible: the keywords of its statements show whether they may change what later statements
  * find (statements.c). A connection with such state is lent only if the wait of its owner may depend on the borrower
- * (worker/connections/owners/turns.c). The figures of the owner's last statement are saved when a connection is lent
+ * (worker/connections/owners/wait_queue.c). The figures of the owner's last statement are saved when a connection is lent
  * (figures.c, last_ids.c). */
 #include "compat.h"
 #include "php/context/context.h"
@@ -259,5 +259,5 @@ bool shim_rest_is_broken(const shim_fiber *fiber)
 void shim_rest_install(void)
 {
     pg_status = (int (*)(const void *))dlsym(RTLD_DEFAULT, "PQtransactionStatus");
-    shim_turns_ask = (shim_thing_questions){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
+    shim_owned_ask = (shim_owned_questions){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
 }

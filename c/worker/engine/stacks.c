@@ -72,7 +72,7 @@ typedef struct shim_saved {
 } shim_saved;
 
 /* The slot in which contexts keep their record. */
-static int place = -1;
+static int handle = -1;
 
 static __thread shim_stack own;
 static __thread shim_stack *first;
@@ -226,13 +226,13 @@ static void free_saved(shim_stack *stack)
 
 shim_stack *shim_stack_of(const zend_fiber_context *context)
 {
-    return context == EG(main_fiber_context) ? &own : context->reserved[place];
+    return context == EG(main_fiber_context) ? &own : context->reserved[handle];
 }
 
 shim_stack *shim_stack_now(void)
 {
     const zend_fiber_context *context = EG(current_fiber_context);
-    shim_stack *stack = context != NULL && place >= 0 ? shim_stack_of(context) : &own;
+    shim_stack *stack = context != NULL && handle >= 0 ? shim_stack_of(context) : &own;
     return stack != NULL ? stack : &spare;
 }
 
@@ -249,7 +249,7 @@ size_t shim_stacks_of_scripts(void)
 static void begin_stack(zend_fiber_context *context)
 {
     shim_stack *stack = calloc(1, sizeof(*stack));
-    context->reserved[place] = stack;
+    context->reserved[handle] = stack;
     if (stack == NULL) {
         return;
     }
@@ -279,8 +279,8 @@ static void take_out(shim_stack *stack)
 
 static void end_stack(zend_fiber_context *context)
 {
-    shim_stack *stack = context->reserved[place];
-    context->reserved[place] = NULL;
+    shim_stack *stack = context->reserved[handle];
+    context->reserved[handle] = NULL;
     if (stack == NULL) {
         return;
     }
@@ -433,10 +433,10 @@ void shim_stacks_add(ts_rsrc_id structure, size_t offset, size_t size)
 
 int shim_stacks_place(void)
 {
-    if (place < 0) {
-        place = zend_get_resource_handle("svc");
+    if (handle < 0) {
+        handle = zend_get_resource_handle("svc");
     }
-    return place;
+    return handle;
 }
 
 bool shim_stacks_install(void)

@@ -55,7 +55,7 @@ static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
         return block(hook, SHIM_OBSTACLE_MEMORY);
     case SHIM_WOKEN_BY_DESCRIPTOR:
     case SHIM_WOKEN_BY_COMPLETION:
-    case SHIM_WOKEN_BY_TURN:
+    case SHIM_WOKEN_BY_REQUEST:
         return SHIM_WAITED_LOOK;
     case SHIM_WOKEN_BY_CLOSE:
         return SHIM_WAITED_CLOSED;

@@ -23,7 +23,7 @@ void shim_hooks_install(uint32_t hooks)
 bool shim_hook_is_on(shim_hook hook)
 {
     const shim_fiber *fiber = shim_running;
-    return fiber != NULL && (in_effect >> hook & 1) != 0 && fiber->is_carried && !shim_is_child;
+    return fiber != NULL && (in_effect >> hook & 1) != 0 && fiber->has_own_stack && !shim_is_child;
 }
 
 bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller)

@@ -242,7 +242,7 @@ static void recover(shim_fiber *fiber, const shim_checkpoint *here)
 /* Whether the script runs its own loop, and continues between requests (frankenphp_handle_request()). */
 static bool is_of_own_loop(const shim_fiber *fiber)
 {
-    return !fiber->is_carried && fiber->context.owner != NULL;
+    return !fiber->has_own_stack && fiber->context.owner != NULL;
 }
 
 static void answer(shim_fiber *fiber, const shim_checkpoint *here)

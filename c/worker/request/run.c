@@ -46,7 +46,7 @@ static void begin(shim_fiber *fiber)
     fiber->state.executor_begun = true;
     shim_modules_begin(&fiber->state.modules_begun);
     SG(server_context) = &fiber->context;
-    fiber->may_wait = fiber->is_carried;
+    fiber->may_wait = fiber->has_own_stack;
 }
 
 /* Takes in the request as received, and parses its form. */
@@ -133,7 +133,7 @@ void shim_request_run(shim_fiber *fiber)
     fiber->state.executor_begun = false;
     fiber->state.modules_begun = 0;
     fiber->state.modules_started = 0;
-    fiber->state.loops.is_own = fiber->is_carried;
+    fiber->state.loops.is_own = fiber->has_own_stack;
     shim_loading_begin();
     shim_own_worker.carried++;
     shim_current_span = 0;

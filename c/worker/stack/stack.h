@@ -46,7 +46,7 @@ typedef struct shim_watch {
 } shim_watch;
 
 /* The purpose of a wait, as far as it matters to requests that wait for the waiting one
- * (worker/connections/owners/turns.c). */
+ * (worker/connections/owners/wait_queue.c). */
 typedef enum shim_wait_purpose {
     /* An event outside of the thread: a server, a program, a file. */
     SHIM_WAITS_FOR_OTHERS = 0,
@@ -59,7 +59,7 @@ typedef enum shim_wait_purpose {
     /* Tasks. */
     SHIM_WAITS_FOR_TASKS,
     /* Other requests of its thread. */
-    SHIM_WAITS_FOR_TURN,
+    SHIM_WAITS_TO_ACQUIRE,
 } shim_wait_purpose;
 
 /* Any member ends the wait; other members that are ready at that moment are still ready for the next wait. The set and
@@ -75,8 +75,8 @@ typedef struct shim_wait_set {
     int64_t deadline;
     /* Whether the wait may outlast the request's time limit. */
     bool is_unlimited;
-    /* Whether the request also waits for its turn, which another request of the thread announces by shim_wake()
-     * (worker/connections/owners/turns.c). */
+    /* Whether the request also waits for its grant, which another request of the thread announces by shim_wake()
+     * (worker/connections/owners/wait_queue.c). */
     bool awaits_turn;
     shim_wait_purpose purpose;
 } shim_wait_set;
@@ -93,8 +93,8 @@ typedef enum shim_woken_by {
     SHIM_WOKEN_BY_COMPLETION,
     /* The request is a task and has been cancelled; its later waits end at once. */
     SHIM_WOKEN_BY_CANCEL,
-    /* Its turn has come. */
-    SHIM_WOKEN_BY_TURN,
+    /* Another request has granted it what it waits for. */
+    SHIM_WOKEN_BY_REQUEST,
 } shim_woken_by;
 
 typedef struct shim_woken {
@@ -118,25 +118,25 @@ typedef enum shim_phase {
     SHIM_PHASE_READY,
 } shim_phase;
 
-/* A request of worker mode, and the carrier (a separate stack) that runs one request after another.
+/* A request of worker mode, and the separate stack that runs one request after another.
  *
- * The carrier belongs to the shim and is not a PHP object: scripts have Fiber objects only for fibers that they have
+ * The stack belongs to the shim and is not a PHP object: scripts have Fiber objects only for fibers that they have
  * created; for them, a request runs outside of a fiber, as in php-fpm. */
 typedef struct shim_fiber {
     shim_context context;
     shim_request_state state;
     shim_strings strings;
-    /* Whether there is a carrier; requests on the thread's own stack have none. */
-    bool is_carried;
+    /* Whether the request has a separate stack; it may run on that of the thread. */
+    bool has_own_stack;
     /* Whether it may yield its thread: not before it has begun, and not once its last parts are freed. */
     bool may_wait;
-    /* The function that the carrier runs for each request, from its beginning to its end. */
+    /* The function that the stack runs for each request, from its beginning to its end. */
     void (*serve)(struct shim_fiber *fiber);
-    zend_fiber_context carrier;
-    /* The carrier's VM stack, and the root frame on it. */
+    zend_fiber_context own_context;
+    /* Its VM stack, and the root frame on it. */
     zend_vm_stack vm_stack;
     zend_execute_data *root_frame;
-    /* The context of the loop, to which it switches, and the context to resume: the carrier's, or that of a fiber that
+    /* The context of the loop, to which it switches, and the context to resume: the stack's, or that of a fiber that
      * the request has created. */
     zend_fiber_context *loop;
     zend_fiber_context *innermost;
@@ -148,11 +148,11 @@ typedef struct shim_fiber {
     bool is_at_store;
     /* Whether it has selected another database of a store (worker/connections/stores.c). */
     bool has_selected;
-    /* Its wait for another request; NULL while it does not wait for one (worker/connections/owners/turns.c). */
+    /* Its wait for another request; NULL while it does not wait for one (worker/connections/owners/wait_queue.c). */
     struct shim_blocked *blocked;
     /* The next fiber that is idle or ready. */
     struct shim_fiber *next;
-    /* The neighbours among the fibers that have a request (carrier.c). */
+    /* The neighbours among the fibers that have a request (request_stack.c). */
     struct shim_fiber *next_busy;
     struct shim_fiber *previous_busy;
     /* The set that a parked fiber waits for, and the function that takes the wait down (park.c). */
@@ -200,7 +200,7 @@ size_t shim_ready_count(void);
 void shim_cancel_watch(shim_fiber *fiber);
 void shim_cancel_unwatch(shim_fiber *fiber);
 
-/* ---- Requests on their own stacks (carrier.c) ---- */
+/* ---- Requests on their own stacks (request_stack.c) ---- */
 
 /* Runs `serve` on the request's own stack until it waits or ends. If there is no memory for the stack, the request ends
  * at once. */
@@ -213,7 +213,7 @@ bool shim_fiber_may_park(void);
 /* The loop has failed and resumes no more requests: returns unfinished requests to the host, and then calls `lose` for
  * each. */
 void shim_fibers_lose(void (*lose)(shim_fiber *fiber));
-/* The worker serves no more requests: frees the idle carriers. */
+/* The worker serves no more requests: frees the idle request stacks. */
 void shim_fibers_forget(void);
 
 /* ---- The parts of PHP's class Fiber that affect requests (fiber_class.c) ---- */

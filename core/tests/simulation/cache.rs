@@ -142,7 +142,7 @@ impl World {
 
     /// Checks that a stale response would be used within its time only.
     fn check_stale(&self, stale: Option<Arc<StoredEntry>>, target: Target) {
-        if let Some(entry) = stale.filter(|entry| entry.freshness().answers_error(self.now)) {
+        if let Some(entry) = stale.filter(|entry| entry.freshness().answers_error(503, self.now)) {
             self.check(&entry, target, |made| made.fresh + made.stale);
         }
     }

@@ -196,6 +196,9 @@ function application(): Closure
         $post = in_array($name, ['form', 'upload'], true) ? ['POST'] : [];
         $routes->add($name, new Route($path, ['_controller' => [$pages, $name]], ['id' => '\d+'], [], '', [], $post));
     }
+    if (is_file($addition = __DIR__ . '/addition.php')) {
+        (require $addition)($routes);
+    }
     return static function () use ($routes): HttpKernel {
         $stack = new RequestStack();
         $events = new EventDispatcher();

@@ -46,7 +46,7 @@ fn copied(from: impl AsRef<Path>, to: &Path) {
 }
 
 /// Creates a project of a framework: the tests' application, with its front controller and a stylesheet in `public`.
-fn project(name: &str, folders: &[&str]) -> TempDir {
+pub(super) fn project(name: &str, folders: &[&str]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     copied(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/php").join(name), root.path());
     for folder in folders {
@@ -174,13 +174,34 @@ header('Content-Type: text/plain');
 echo get_permalink(wp_insert_post(['post_title' => $_GET['title'], 'post_content' => 'Text of ' . $_GET['title'],
     'post_status' => 'publish', 'post_author' => 1, 'post_password' => $_GET['password'] ?? '']));";
 
+/// A shop in the manner of WooCommerce: its cookies, and a page that shows the cart.
+const SHOP: &str = r"<?php
+add_action('wp_loaded', function () {
+    if (isset($_GET['add-to-cart'])) {
+        setcookie('woocommerce_items_in_cart', '1', 0, '/');
+        setcookie('woocommerce_cart_hash', md5('1'), 0, '/');
+        setcookie('wp_woocommerce_session_' . COOKIEHASH, 't_1||2||3||4', time() + 3600, '/');
+    }
+});
+add_action('wp', function () {
+    if (isset($_GET['checkout'])) {
+        define('DONOTCACHEPAGE', true);
+    }
+    if (isset($_GET['account'])) {
+        nocache_headers();
+    }
+});
+add_action('wp_footer', fn () => print('Items: ' . ($_COOKIE['woocommerce_items_in_cart'] ?? 0) . '.'));";
+
 #[test]
 fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
     let Some(database) = databases::mariadb() else { return };
-    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M")];
+    // The plugin calls functions of svc.
+    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M"), ("EXECUTOR", "sapi")];
     let plugin = Some("examples/wordpress-cache.php");
     let Some((svc, mut admin)) = install_wordpress(&database, plugin, &settings) else { return };
     fs::write(svc.root().join("publish.php"), PUBLISH).unwrap();
+    fs::write(svc.root().join("wp-content/mu-plugins/shop.php"), SHOP).unwrap();
     let site = format!("http://{}", svc.main());
     let status = |response: &svc_testing::client::Response| {
         response.field("cache-status").unwrap_or("none").to_owned()
@@ -241,6 +262,20 @@ fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
     friend.submit("/wp-login.php?action=postpass", &[("post_password", "duck"), ("Submit", "Enter")]);
     assert!(friend.get(&secret).text().contains("Text of Platypus"));
     assert!(!visitor().get(&secret).text().contains("Text of Platypus"));
+
+    // A visitor with a cart sees it, and others do not.
+    let mut shopper = visitor();
+    assert!(shopper.get("/").text().contains("Items: 0."));
+    assert!(!status(&shopper.get("/?add-to-cart=1")).contains("stored"));
+    let page = shopper.get("/");
+    assert!(status(&page) == "svc; fwd=bypass" && page.text().contains("Items: 1."), "{}", status(&page));
+    for path in ["/", "/?add-to-cart=1"] {
+        assert!(visitor().get(path).text().contains("Items: 0."), "{path}");
+    }
+    for path in ["/?checkout", "/?account", "/?checkout", "/?account"] {
+        let page = visitor().get(path);
+        assert!(status(&page).starts_with("svc; fwd=") && !status(&page).contains("stored"), "{path}");
+    }
     assert_no_error(&svc);
 }
 

@@ -1,5 +1,6 @@
 //! Real applications, installed and used as their users do.
 
+mod cached;
 mod documented;
 mod dokuwiki;
 mod octane;

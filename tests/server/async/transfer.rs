@@ -75,23 +75,23 @@ fn tell(svc: &Svc, what: &str) -> String {
 
 const CROSS: &str = r"
     case 'same':
-        $parcel = test_pack(array_column($cases, 0));
-        $wrong = compare($cases, test_unpack($parcel));
-        test_free($parcel);
+        $payload = test_pack(array_column($cases, 0));
+        $wrong = compare($cases, test_unpack($payload));
+        test_free($payload);
         echo count($cases) >= 60 ? implode('|', $wrong) : 'too few';
         return;
     case 'pack':
         echo test_pack(array_column($cases, 0)), ' ', Svc\Worker::current()->id();
         return;
     case 'unpack':
-        $wrong = compare($cases, test_unpack((int) $_GET['parcel']));
+        $wrong = compare($cases, test_unpack((int) $_GET['payload']));
         echo Svc\Worker::current()->id(), implode('|', $wrong);
         return;
-    case 'parcels':
-        echo test_parcels();
+    case 'payloads':
+        echo test_payloads();
         return;
     case 'free':
-        test_free((int) $_GET['parcel']);
+        test_free((int) $_GET['payload']);
         return;
 ";
 
@@ -101,20 +101,20 @@ fn values_are_the_same_on_the_other_side() {
     for _ in 0..3 {
         assert_eq!(tell(&svc, "same"), "");
     }
-    assert_eq!(tell(&svc, "parcels"), "0");
+    assert_eq!(tell(&svc, "payloads"), "0");
 }
 
 #[test]
 fn other_threads_unpack_what_one_has_packed() {
     let svc = start(CROSS, &[("PHP_WORKERS", "2")], &[]);
     let packed = tell(&svc, "pack");
-    let (parcel, by) = packed.split_once(' ').unwrap();
+    let (payload, by) = packed.split_once(' ').unwrap();
     let mut others = 0;
     eventually("both threads have unpacked it", || {
         // Two at a time: with requests in sequence, one thread could take them all.
         let mut asked = [(); 2].map(|()| {
             let mut client = svc.client();
-            client.send(format!("GET /?do=unpack&parcel={parcel} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            client.send(format!("GET /?do=unpack&payload={payload} HTTP/1.1\r\nHost: x\r\n\r\n"));
             client
         });
         for seen in asked.each_mut().map(|client| client.response().text()) {
@@ -123,9 +123,9 @@ fn other_threads_unpack_what_one_has_packed() {
         }
         others == 3
     });
-    assert_eq!(tell(&svc, "parcels"), "1");
-    tell(&svc, &format!("free&parcel={parcel}"));
-    assert_eq!(tell(&svc, "parcels"), "0");
+    assert_eq!(tell(&svc, "payloads"), "1");
+    tell(&svc, &format!("free&payload={payload}"));
+    assert_eq!(tell(&svc, "payloads"), "0");
 }
 
 /// Refused values: the expression, and the message.
@@ -210,7 +210,7 @@ fn what_cannot_cross_is_refused_with_its_place() {
     for (values, message) in REFUSED {
         assert_eq!(run(&svc, &format!("echo caught(fn () => test_pack({values}));")), *message, "{values}");
     }
-    assert_eq!(run(&svc, "echo test_parcels();"), "0");
+    assert_eq!(run(&svc, "echo test_payloads();"), "0");
 }
 
 const CALLBACKS: &[&str] =
@@ -218,12 +218,12 @@ const CALLBACKS: &[&str] =
 
 /// Returns code that packs and unpacks objects with every callback; the callback at `place` executes `fault`.
 fn with_fault(place: &str, fault: &str) -> String {
-    let values = if place == "autoload" { "" } else { "$parcel = test_pack(faulty());" };
-    let parcel = if place == "autoload" { "missing(new Plain())" } else { "$parcel" };
+    let values = if place == "autoload" { "" } else { "$payload = test_pack(faulty());" };
+    let payload = if place == "autoload" { "missing(new Plain())" } else { "$payload" };
     format!(
-        "Fault::$at = ['{place}' => '{fault}']; $parcel = null;
-        echo caught(function () use (&$parcel) {{ {values} $parcel = {parcel}; test_unpack($parcel); }});
-        if ($parcel) {{ test_free($parcel); }} Fault::$at = [];"
+        "Fault::$at = ['{place}' => '{fault}']; $payload = null;
+        echo caught(function () use (&$payload) {{ {values} $payload = {payload}; test_unpack($payload); }});
+        if ($payload) {{ test_free($payload); }} Fault::$at = [];"
     )
 }
 
@@ -240,7 +240,7 @@ fn what_a_callback_throws_is_the_previous_of_the_refusal() {
     for callback in CALLBACKS {
         let expected = format!("{} < DomainException: at {callback}", argument(callback));
         assert_eq!(run(&svc, &with_fault(callback, "throw")), expected, "{callback}");
-        assert_eq!(run(&svc, "echo test_parcels();"), "0", "{callback}");
+        assert_eq!(run(&svc, "echo test_payloads();"), "0", "{callback}");
     }
 }
 
@@ -275,9 +275,9 @@ fn requests_that_wait_in_callbacks_do_not_mix() {
             Fault::$at[$place] = 'sleep';
         }
         for ($i = 0; $i < 5; $i++) {
-            $parcel = test_pack([...faulty(), serialize(faulty())]);
-            [$magic, $asleep, $old, $shared, $text] = test_unpack($parcel);
-            test_free($parcel);
+            $payload = test_pack([...faulty(), serialize(faulty())]);
+            [$magic, $asleep, $old, $shared, $text] = test_unpack($payload);
+            test_free($payload);
             if ($magic->v !== $shared || $asleep->v !== $shared || $old->v->x !== 1 || count(unserialize($text)) !== 4) {
                 echo 'mixed';
             }
@@ -290,7 +290,7 @@ fn requests_that_wait_in_callbacks_do_not_mix() {
     for client in &mut clients {
         assert_eq!(client.response().text(), "done");
     }
-    assert_eq!(run(&svc, "Fault::$at = []; echo test_parcels();"), "0");
+    assert_eq!(run(&svc, "Fault::$at = []; echo test_payloads();"), "0");
 }
 
 #[test]
@@ -301,9 +301,9 @@ fn fibers_that_are_suspended_in_callbacks_go_on_or_are_destroyed() {
             Fault::$at[$place] = 'fiber';
         }
         $work = function () {
-            $parcel = test_pack(faulty());
-            [$magic, $asleep, , $shared] = test_unpack($parcel);
-            test_free($parcel);
+            $payload = test_pack(faulty());
+            [$magic, $asleep, , $shared] = test_unpack($payload);
+            test_free($payload);
             return $magic->v === $shared && $asleep->v === $shared;
         };
         $fibers = array_map(fn () => new Fiber($work), range(1, 8));
@@ -318,9 +318,9 @@ fn fibers_that_are_suspended_in_callbacks_go_on_or_are_destroyed() {
         Fault::$at = [];
         unset($fibers, $fiber);
         gc_collect_cycles();
-        $parcel = test_pack(faulty());
-        echo count(test_unpack($parcel));
-        test_free($parcel);";
+        $payload = test_pack(faulty());
+        echo count(test_unpack($payload));
+        test_free($payload);";
     for _ in 0..3 {
         assert_eq!(run(&svc, code), "yyyyyy4");
     }
@@ -331,7 +331,7 @@ fn a_class_that_is_missing_there_is_never_incomplete() {
     let svc = start("", &[], &[]);
     let unpacked = |value: &str| {
         let code = format!(
-            "$parcel = missing({value}); echo caught(fn () => test_unpack($parcel)); test_free($parcel);"
+            "$payload = missing({value}); echo caught(fn () => test_unpack($payload)); test_free($payload);"
         );
         run(&svc, &code)
     };
@@ -366,8 +366,8 @@ fn no_overflow(svc: &Svc) {
                     for ($n = 200; $n < 200000; $n = (int) ($n * 1.3)) {{
                         $value = {kind}($n);
                         $seen[caught(function () use ($value) {{
-                            $parcel = test_pack([$value]);
-                            try {{ test_unpack($parcel); }} finally {{ test_free($parcel); }}
+                            $payload = test_pack([$value]);
+                            try {{ test_unpack($payload); }} finally {{ test_free($payload); }}
                         }})] = true;
                     }}
                 }};
@@ -380,18 +380,18 @@ fn no_overflow(svc: &Svc) {
             assert!(seen.starts_with("nothing|"), "{kind} {place}: {seen}");
         }
     }
-    assert_eq!(run(svc, "echo test_parcels();"), "0");
+    assert_eq!(run(svc, "echo test_payloads();"), "0");
 }
 
 #[test]
-fn damaged_parcels_are_refused_and_read_no_further() {
+fn damaged_payloads_are_refused_and_read_no_further() {
     let svc = start("", &[], &["log_errors=0", "error_reporting=0"]);
     let code = r"
         $values = [[1, 300, -2, 1.5, 'text', 'é', true, null], holes(), ['k' => 'v', 5 => [Suit::Hearts]], cyclic(), new Magic([1.5]),
             storage(), new Sleeper(), thrown(), referring(), new Old(), plain_with([new DateTime('2020-01-01 UTC'), Level::Low])];
-        [$parcel, $ends] = [test_pack($values), [0, 0]];
-        $bytes = test_bytes($parcel);
-        test_free($parcel);
+        [$payload, $ends] = [test_pack($values), [0, 0]];
+        $bytes = test_bytes($payload);
+        test_free($payload);
         $read = function (string $bytes) use (&$ends) {
             try { test_read($bytes); $ends[0]++; } catch (Throwable $e) { $ends[1]++; }
         };
@@ -412,7 +412,7 @@ fn damaged_parcels_are_refused_and_read_no_further() {
     for seed in [1, 2] {
         assert_eq!(run(&svc, &code.replace("SEED", &seed.to_string())), "read", "seed {seed}");
     }
-    assert_eq!(run(&svc, "echo test_parcels();"), "0");
+    assert_eq!(run(&svc, "echo test_payloads();"), "0");
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn nothing_is_left_of_transfers() {
                 echo $index, ': ', memory_get_usage() - $before, ' ', $rss() - $resident, ';';
             }
         }
-        echo test_parcels();";
+        echo test_payloads();";
     assert_eq!(run(&svc, code), "0");
 }
 
@@ -525,8 +525,8 @@ fn a_failure_is_told_whole_and_carries_the_original_if_that_can_cross() {
             run(&svc, "Fault::$at = [];");
         }
     }
-    // The parcel of the request that exited is still there.
-    assert_eq!(run(&svc, "echo test_parcels();"), "1");
+    // The payload of the request that exited is still there.
+    assert_eq!(run(&svc, "echo test_payloads();"), "1");
 }
 
 #[test]
@@ -547,10 +547,10 @@ fn the_trace_of_a_failure_is_text_without_arguments() {
 fn a_failure_too_long_for_a_transfer_is_still_told() {
     let svc = start("", &[], &[]);
     let code = r"
-        $parcel = test_pack_failure(new LogicException(str_repeat('m', 100000), 9), 4000);
-        try { test_throw_failure($parcel); } catch (Svc\Async\TaskException $e) {
+        $payload = test_pack_failure(new LogicException(str_repeat('m', 100000), 9), 4000);
+        try { test_throw_failure($payload); } catch (Svc\Async\TaskException $e) {
             echo get_debug_type($e->getPrevious()), strlen($e->getMessage()), $e->getTaskClass(), $e->getCode();
         }
-        test_free($parcel);";
+        test_free($payload);";
     assert_eq!(run(&svc, code), "null1000LogicException9");
 }

@@ -1,4 +1,6 @@
 //! The response cache.
 
+mod ends;
 mod flights;
 mod responses;
+mod traffic;

@@ -291,7 +291,7 @@ fn settings_that_exclude_each_other_are_refused() {
         (&[("RUNTIME_HOOKS", "sleep")], "RUNTIME_HOOKS: \"sleep\" requires"),
         (&[("SUPERGLOBALS_ENABLED", "false")], "SUPERGLOBALS_ENABLED: \"false\" requires"),
         (&[("PLUGINS", "apm")], "PLUGINS: \"apm\" requires"),
-        (&[("FASTCGI_COMMAND", "php-none")], "FASTCGI_COMMAND: \"php-none\" is no program"),
+        (&[("FASTCGI_COMMAND", "php-none")], "FASTCGI_COMMAND: \"php-none\" is not an executable program"),
         (&[("FASTCGI_ADDR", "nowhere")], "FASTCGI_ADDR: \"nowhere\""),
         (
             &[("FASTCGI_ADDR", "unix:/s"), ("WORKER_MAX_REQUESTS", "5")],

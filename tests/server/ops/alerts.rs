@@ -87,6 +87,7 @@ const NOT_RAISED: [&str; 2] = ["SvcRequestsStuck", "SvcSlotsLost"];
 fn all_alerts_but_two_are_raised_by_a_real_server() {
     let tests = [
         include_str!("alerts.rs"),
+        include_str!("alerts_cache.rs"),
         include_str!("alerts_clients.rs"),
         include_str!("alerts_php.rs"),
         include_str!("../worker/wedge.rs"),

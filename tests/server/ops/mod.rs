@@ -1,6 +1,7 @@
 //! The operations port, the log and the alerts.
 
 pub(crate) mod alerts;
+mod alerts_cache;
 mod alerts_clients;
 mod alerts_php;
 mod board;

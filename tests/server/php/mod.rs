@@ -9,6 +9,7 @@ mod end;
 mod extensions;
 mod frankenphp;
 mod gone_scripts;
+mod header_lines;
 mod isolation;
 mod limits;
 mod mappings;

@@ -18,7 +18,7 @@ use svc::boot;
 use svc::commands::Exit;
 use svc_core::config::{AccessLog, Config, Level, RawConfig};
 use svc_core::observe::Log;
-use svc_core::serve::Server;
+use svc_serve::Server;
 
 use crate::ops::alerts::{impatient_rules, raises};
 use crate::ops::page::{opened, says};

@@ -21,8 +21,8 @@ zend_function *shim_forwarding_target(const zend_function *method, const zend_ob
  *   none ──first use──▶ in use ──end of the request, reset() is true──▶ idle ──first use──▶ in use
  *                          └───────otherwise: closed
  *
- * Invariant. The instances in use and the idle ones together never exceed the number of places. Requests wait for a place
- * in the queue of their thread (worker/connections/owners/turns.c). */
+ * Invariant. The instances in use and the idle ones together never exceed the number of permits. Requests wait for a permit
+ * in the queue of their thread (worker/connections/owners/wait_queue.c). */
 typedef struct shim_instance_pool {
     /* The handlers of the object, through which the pool is found. */
     zend_object_handlers handlers;
@@ -35,7 +35,7 @@ typedef struct shim_instance_pool {
     zval factory;
     /* Undefined if instances are not reused. */
     zval reset;
-    shim_places places;
+    shim_permits permits;
     zval *idle;
     uint32_t idle_count;
 } shim_instance_pool;
@@ -49,11 +49,11 @@ zend_object *shim_own_instance_find(const zend_object *proxy);
 bool shim_own_instances_are_open(const shim_context *context);
 /* Resets or closes the most recent open instance; may run script code, and may bail out. */
 void shim_own_instance_end(shim_context *context);
-/* Releases the place of a closed instance. Returns the proxy, which the caller releases in a step; NULL if no instance is
+/* Releases the permit of a closed instance. Returns the proxy, which the caller releases in a step; NULL if no instance is
  * closed. */
 zend_object *shim_own_instance_forget(shim_context *context);
-/* Releases a place, with its instance if that is kept: another request may use it next. Returns the proxy, which the caller
- * releases in a step; NULL if the request holds no place. */
+/* Releases a permit, with its instance if that is kept: another request may use it next. Returns the proxy, which the caller
+ * releases in a step; NULL if the request holds no permit. */
 zend_object *shim_own_instance_hand_on(shim_context *context);
 void shim_own_instances_install(void);
 /* From now on, the request creates no more instances, and does not use kept ones. */

@@ -10,7 +10,7 @@
  * factory, too, and the first result becomes the request's instance. If the request ends before its factory returns, the
  * result is discarded.
  *
- * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a place of its pool
+ * A request keeps its list outside of PHP's memory, so that it survives a bailout. Each entry holds a permit of its pool
  * and a reference to the proxy, from before the call of the factory until the instance is closed, or is passed on after the
  * request's connections have been cleaned. */
 #include "compat.h"
@@ -26,35 +26,35 @@
 
 /* ---- the pool of instances ---- */
 
-static const char *reason(shim_turn turn)
+static const char *reason(shim_acquisition result)
 {
-    return turn == SHIM_TURN_STUCK ? ", and the request cannot wait here"
+    return result == SHIM_ACQUIRE_WOULD_BLOCK ? ", and the request cannot wait here"
                                    : ", and the request has waited until its time limit";
 }
 
-static bool throw_unserved(const shim_instance_pool *pool, shim_turn turn)
+static bool throw_unserved(const shim_instance_pool *pool, shim_acquisition result)
 {
-    if (turn == SHIM_TURN_OVER && shim_is_cancelled()) {
+    if (result == SHIM_ACQUIRE_EXPIRED && shim_is_cancelled()) {
         shim_throw_cancelled();
-    } else if (turn == SHIM_TURN_REFUSED) {
+    } else if (result == SHIM_ACQUIRE_DEADLOCK) {
         zend_string *message = zend_strpprintf(0, "All %u instances of %s are in use by requests that wait for this one",
-                                               pool->places.max, ZSTR_VAL(pool->class->name));
+                                               pool->permits.max, ZSTR_VAL(pool->class->name));
         shim_busy_error_throw(ZSTR_VAL(message));
         zend_string_release(message);
     } else {
-        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", pool->places.max,
-                                ZSTR_VAL(pool->class->name), reason(turn));
+        zend_throw_exception_ex(spl_ce_RuntimeException, 0, "All %u instances of %s are in use%s", pool->permits.max,
+                                ZSTR_VAL(pool->class->name), reason(result));
     }
     return false;
 }
 
-/* Takes a place for an instance, and waits for it if necessary. Fills `instance` with an idle one, or with undefined if the
+/* Takes a permit for an instance, and waits for it if necessary. Fills `instance` with an idle one, or with undefined if the
  * caller has to create one. Returns false if it has thrown. */
 static bool take_from(shim_instance_pool *pool, zval *instance)
 {
-    const shim_turn turn = shim_turn_take_place(&pool->places);
-    if (turn != SHIM_TURN_HERE) {
-        return throw_unserved(pool, turn);
+    const shim_acquisition result = shim_permit_acquire(&pool->permits);
+    if (result != SHIM_ACQUIRED) {
+        return throw_unserved(pool, result);
     }
     ZVAL_UNDEF(instance);
     if (pool->idle_count > 0) {
@@ -63,13 +63,13 @@ static bool take_from(shim_instance_pool *pool, zval *instance)
     return true;
 }
 
-/* Releases the place, with a reusable instance or undefined. Runs no script code. */
+/* Releases the permit, with a reusable instance or undefined. Runs no script code. */
 static void give_back(shim_instance_pool *pool, zval *instance)
 {
     if (!Z_ISUNDEF_P(instance)) {
         ZVAL_COPY_VALUE(&pool->idle[pool->idle_count++], instance);
     }
-    shim_turn_give_place(&pool->places);
+    shim_permit_release(&pool->permits);
 }
 
 /* ---- the instances of a request ---- */
@@ -193,7 +193,7 @@ static bool is_asked_by_factory(const shim_own_instance *entry)
     return stack != NULL;
 }
 
-/* Removes the entry and releases its place without an instance. */
+/* Removes the entry and releases its permit without an instance. */
 static void withdraw(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
@@ -325,12 +325,12 @@ zend_object *shim_own_instance_find(const zend_object *proxy)
     return has_instance(entry) ? use(entry) : NULL;
 }
 
-/* Whether the request has an instance of the pool. Entries that have released their place are gone. */
-static bool holds_place(const shim_fiber *fiber, const shim_places *places)
+/* Whether the request has an instance of the pool. Entries that have released their permit are gone. */
+static bool holds_place(const shim_fiber *fiber, const shim_permits *permits)
 {
     const shim_own_instances *own = &fiber->context.instances;
     size_t i = 0;
-    while (i < own->count && &own->list[i].pool->places != places) {
+    while (i < own->count && &own->list[i].pool->permits != permits) {
         i++;
     }
     return i < own->count;
@@ -338,7 +338,7 @@ static bool holds_place(const shim_fiber *fiber, const shim_places *places)
 
 void shim_own_instances_install(void)
 {
-    shim_turns_hold_place = holds_place;
+    shim_permit_is_held = holds_place;
 }
 
 /* Returns the index of the most recent entry that passes the test; -1 if there is none. */
@@ -422,7 +422,7 @@ void shim_own_instance_end(shim_context *context)
     }
 }
 
-/* Removes the entry and releases its place, with the instance if that is kept. Returns the proxy; NULL if `at` is
+/* Removes the entry and releases its permit, with the instance if that is kept. Returns the proxy; NULL if `at` is
  * negative. */
 static zend_object *forget(shim_own_instances *own, ssize_t at)
 {

@@ -437,7 +437,7 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
     }
     shim_instance_pool *pool = ecalloc(1, sizeof(*pool));
     pool->class = wanted;
-    pool->places.max = max;
+    pool->permits.max = max;
     pool->real = proxy->handlers;
     pool->idle = safe_emalloc(max, sizeof(zval), 0);
     ZVAL_COPY(&pool->factory, factory);

@@ -66,7 +66,7 @@ static void wake_waiters(int descriptor)
     }
     for (const lock_wait *wait = lock_waits; wait != NULL; wait = wait->next) {
         if (wait->fiber->phase == SHIM_PHASE_PARKED && is_same(&wait->lock, &lock)) {
-            shim_wake(wait->fiber, SHIM_WOKEN_BY_TURN, 0);
+            shim_wake(wait->fiber, SHIM_WOKEN_BY_REQUEST, 0);
         }
     }
 }
@@ -227,30 +227,30 @@ static void tell_lock(const shim_file_lock *lock)
     errno = error;
 }
 
-static shim_turn pause_until_told(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
+static shim_acquisition pause_until_told(const shim_file_lock *lock, bool may_be_refused, int64_t *pause)
 {
     shim_completion *completion = NULL;
     outside_wait *wait = wait_outside(lock, &completion);
-    const shim_turn turn = shim_turn_pause_at_lock(lock, may_be_refused, pause, completion);
+    const shim_acquisition result = shim_file_lock_pause(lock, may_be_refused, pause, completion);
     if (wait != NULL) {
         end_outside(lock, wait);
         shim_host.completion.drop(completion);
     }
-    return turn;
+    return result;
 }
 
-static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
+static shim_acquisition pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
 {
     lock_wait own = {.descriptor = descriptor, .fiber = shim_running, .next = lock_waits};
     if (!identify(descriptor, &own.lock)) {
-        return SHIM_TURN_STUCK;
+        return SHIM_ACQUIRE_WOULD_BLOCK;
     }
     own.lock.is_session = shim_waits_for_session();
     if (own.next != NULL) {
         own.next->before = &own;
     }
     lock_waits = &own;
-    const shim_turn turn = pause_until_told(&own.lock, may_be_refused, pause);
+    const shim_acquisition result = pause_until_told(&own.lock, may_be_refused, pause);
     if (own.next != NULL) {
         own.next->before = own.before;
     }
@@ -259,7 +259,7 @@ static shim_turn pause_before_lock(int descriptor, bool may_be_refused, int64_t 
     } else {
         lock_waits = own.next;
     }
-    return turn;
+    return result;
 }
 
 /* Whether the thread may block, because no request of the thread has the lock. Otherwise throws, or ends the script. */
@@ -307,10 +307,10 @@ static int wait_for_file(int descriptor, int operation)
             return shim_give_up();
         }
         switch (pause_before_lock(descriptor, may_be_refused(), &pause)) {
-        case SHIM_TURN_STUCK:
+        case SHIM_ACQUIRE_WOULD_BLOCK:
             return shim_flock_here(descriptor, operation, may_block);
-        case SHIM_TURN_REFUSED:
-            shim_turn_refusal_throw("Lock is held by a request that itself waits for a connection of this request");
+        case SHIM_ACQUIRE_DEADLOCK:
+            shim_deadlock_throw("Lock is held by a request that itself waits for a connection of this request");
             errno = EDEADLK;
             return -1;
         default:
@@ -364,7 +364,7 @@ static int wait_for_record_lock(int descriptor, int command, void *lock, int (*c
         if (result == 0 || (errno != EAGAIN && errno != EACCES)) {
             return result;
         }
-        if (pause_before_lock(descriptor, false, &pause) == SHIM_TURN_STUCK) {
+        if (pause_before_lock(descriptor, false, &pause) == SHIM_ACQUIRE_WOULD_BLOCK) {
             return lock_record_here(descriptor, command, lock, call);
         }
         if (shim_is_over()) {
@@ -403,7 +403,7 @@ static void forget_outside(void)
 void shim_locks_install(void)
 {
     pthread_atfork(NULL, NULL, forget_outside);
-    shim_turns_hold_lock = holds_lock;
+    shim_file_lock_is_held = holds_lock;
     shim_wait_hooks.for_lock = wait_for_lock;
     shim_wait_hooks.for_record_lock = wait_for_record_lock;
 }

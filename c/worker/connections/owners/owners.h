@@ -6,9 +6,9 @@
 
 #include <stdbool.h>
 
-/* ---- Exclusive use of things (ownership.c, turns.c) ---- */
+/* ---- Exclusive use of things (ownership.c, wait_queue.c) ---- */
 
-/* Turns: exclusive use of things that several requests of a thread can reach, such as database connections.
+/* Acquisition: exclusive use of things that several requests of a thread can reach, such as database connections.
  *
  * While a request waits inside a library, its thread runs other requests. If one of them used the same connection, it
  * would write into the middle of an exchange and read rows that belong to another request. So each such thing has one owner
@@ -35,13 +35,13 @@
  *  - A leased thing belongs to a request for one call, and is free otherwise. A leased thing that is passed on (a store)
  *    stays with its request until another one needs it; it is given away once its request waits for something else.
  *  - A request that needs a thing with another owner joins the thread's one queue. It receives the thing in the moment in
- *    which that becomes free, before it runs: no request overtakes it, and once it is woken by its turn, it is the owner.
+ *    which that becomes free, before it runs: no request overtakes it, and once it is woken by its grant, it is the owner.
  *  - The end of a request has this order: its script, shutdown functions and destructors; the cleaning of its connections,
- *    which it still owns (worker/connections/release.c); the turn of the first in the queue; the wait for its tasks.
+ *    which it still owns (worker/connections/release.c); the grant to the first in the queue; the wait for its tasks.
  *
  * A task that awaits tasks of its thread waits in the same queue: they may need what it owns.
  *
- * The same queue serves two more kinds of waits: for places, which are interchangeable (the instances of an object of
+ * The same queue serves two more kinds of waits: for permits, which are interchangeable (the instances of an object of
  * Svc\per_request()), and for locks on files, which php/files/locks.c keeps.
  *
  * The wait of an owner may depend on a request that waits for the owner. So a thing that is *at rest*
@@ -67,10 +67,10 @@
  *
  * Invariants.
  *  1. A thing has at most one owner, a request that has begun and not ended: the end of a request releases everything,
- *     however it ends (shim_turns_end), and so does the loss of its stack.
- *  2. Whenever a script's code runs, no free thing and no free place has a waiter, and no request is in a deadlock that
+ *     however it ends (shim_owned_release_all), and so does the loss of its stack.
+ *  2. Whenever a script's code runs, no free thing and no free permit has a waiter, and no request is in a deadlock that
  *     could be resolved.
- *  3. A waiter is in the queue exactly while it is parked. Its wait ends by its turn, its refusal, the destruction of the
+ *  3. A waiter is in the queue exactly while it is parked. Its wait ends by its grant, its refusal, the destruction of the
  *     thing, its time limit or its cancellation, whichever comes first.
  *  4. A thing is lent only once at a time: the borrower does not lend it on, but returns it.
  *  5. This code does not allocate memory, poll or throw, and does not know what the things are.
@@ -101,11 +101,11 @@ typedef struct shim_owned {
     struct shim_owned *previous;
 } shim_owned;
 
-/* Places that requests hold. Embedded in the object that keeps the list of holders. */
-typedef struct shim_places {
+/* Permits that requests hold. Embedded in the object that keeps the list of holders. */
+typedef struct shim_permits {
     uint32_t max;
     uint32_t in_use;
-} shim_places;
+} shim_permits;
 
 /* A lock on a file. */
 typedef struct shim_file_lock {
@@ -115,30 +115,30 @@ typedef struct shim_file_lock {
     bool is_session;
 } shim_file_lock;
 
-typedef enum shim_turn {
+typedef enum shim_acquisition {
     /* The request has the thing. */
-    SHIM_TURN_HERE = 0,
+    SHIM_ACQUIRED = 0,
     /* The wait would be a deadlock, and the request is the youngest one whose refusal resolves it. */
-    SHIM_TURN_REFUSED,
+    SHIM_ACQUIRE_DEADLOCK,
     /* It would have to wait, but cannot without blocking its thread, on which the owner runs. */
-    SHIM_TURN_STUCK,
+    SHIM_ACQUIRE_WOULD_BLOCK,
     /* The request may no longer wait: its time limit has expired, or it is a cancelled task. */
-    SHIM_TURN_OVER,
+    SHIM_ACQUIRE_EXPIRED,
     /* The thing was destroyed. */
-    SHIM_TURN_GONE,
-} shim_turn;
+    SHIM_ACQUIRE_DESTROYED,
+} shim_acquisition;
 
 /* Waits until the running request may use the thing, and makes the request its owner. The caller keeps the thing's memory
  * in place until this returns. */
-shim_turn shim_turn_take(shim_owned *thing);
-/* Waits for a place. The request must not wait again before shim_turns_hold_place reports that it holds the place. */
-shim_turn shim_turn_take_place(shim_places *places);
-/* Releases a place to its first waiter. */
-void shim_turn_give_place(shim_places *places);
-/* Whether the request holds one of these places. */
-extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places);
+shim_acquisition shim_owned_acquire(shim_owned *thing);
+/* Waits for a permit. The request must not wait again before shim_permit_is_held reports that it holds the permit. */
+shim_acquisition shim_permit_acquire(shim_permits *permits);
+/* Releases a permit to its first waiter. */
+void shim_permit_release(shim_permits *permits);
+/* Whether the request holds one of these permits. */
+extern bool (*shim_permit_is_held)(const shim_fiber *fiber, const shim_permits *permits);
 /* Pauses before the next attempt at a lock that is not free. A completion, unless NULL, ends the pause, too. */
-shim_turn shim_turn_pause_at_lock(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
+shim_acquisition shim_file_lock_pause(const shim_file_lock *lock, bool may_be_refused, int64_t *pause,
                                   shim_completion *completion);
 /* The tasks that a task awaits, some of which may run on its thread. */
 typedef struct shim_awaited_tasks {
@@ -148,39 +148,39 @@ typedef struct shim_awaited_tasks {
     bool needs_all;
 } shim_awaited_tasks;
 
-/* Parks until tasks are settled. SHIM_WOKEN_BY_TURN is a deadlock: they wait for the running task, directly or
+/* Parks until tasks are settled. SHIM_WOKEN_BY_REQUEST is a deadlock: they wait for the running task, directly or
  * indirectly. */
-shim_woken_by shim_turn_await(const shim_wait_set *set, const shim_awaited_tasks *tasks);
+shim_woken_by shim_tasks_await(const shim_wait_set *set, const shim_awaited_tasks *tasks);
 /* Whether the request holds the lock, alone or shared. With NULL, whether any request of the thread does. */
-extern bool (*shim_turns_hold_lock)(const shim_fiber *fiber, const shim_file_lock *lock);
+extern bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_lock *lock);
 /* Throws the error of a refused wait. */
-typedef void shim_refusal_thrower(const char *message);
-extern shim_refusal_thrower *shim_turn_refusal_throw;
+typedef void shim_deadlock_thrower(const char *message);
+extern shim_deadlock_thrower *shim_deadlock_throw;
 
 /* Questions about things; set by worker/connections/rest.c. `thing` is one that the request owns, or the placeholder
  * for all that it owns jointly. */
-typedef struct shim_thing_questions {
+typedef struct shim_owned_questions {
     /* Whether another request may use it now. */
     bool (*is_at_rest)(const shim_owned *thing, const shim_fiber *owner);
     /* Whether the owner has left state on it that other requests must not see, even at rest. */
     bool (*keeps_state)(const shim_owned *thing, const shim_fiber *owner);
     /* The owner has lost it, and has nothing left to clean up on it. */
     void (*is_left)(const shim_owned *thing, const shim_fiber *owner);
-} shim_thing_questions;
-extern shim_thing_questions shim_turns_ask;
+} shim_owned_questions;
+extern shim_owned_questions shim_owned_ask;
 /* Whether the running request may use it without waiting. Does not change the owner. */
-bool shim_turn_is_free(const shim_owned *thing);
+bool shim_owned_is_free(const shim_owned *thing);
 /* Releases it (the lease ended, or it turned out to be shared) and wakes its next waiter. */
-void shim_turn_give(shim_owned *thing);
-/* Removes a thing that is about to be destroyed; its waiters get SHIM_TURN_GONE. */
-void shim_turn_forget(shim_owned *thing);
+void shim_owned_release(shim_owned *thing);
+/* Removes a thing that is about to be destroyed; its waiters get SHIM_ACQUIRE_DESTROYED. */
+void shim_owned_forget(shim_owned *thing);
 /* Releases everything that the request owns. */
-void shim_turns_end(const shim_fiber *fiber);
+void shim_owned_release_all(const shim_fiber *fiber);
 /* The same, but keeps leases, whose calls are still in progress. */
-void shim_turns_release(const shim_fiber *fiber);
+void shim_owned_release_unleased(const shim_fiber *fiber);
 /* Forgets all owners and waiters: the thread has a new worker, or is a forked child. */
-void shim_turns_forget(void);
-void shim_turns_install(void);
+void shim_wait_queue_forget(void);
+void shim_wait_queue_install(void);
 
 /* ---- Owners, without regard to waiters (ownership.c) ---- */
 
@@ -197,7 +197,7 @@ shim_owned *shim_owner_joint(void);
 /* Whether the joint owner has used something of unknown state. */
 bool shim_owner_joint_is_unknown(void);
 
-/* The remaining functions are for turns.c.
+/* The remaining functions are for wait_queue.c.
  *
  * Gives a free thing to the request, as the joint owner unless the thing is leased or exclusive. */
 void shim_owner_give(shim_owned *thing, shim_fiber *fiber);
@@ -244,7 +244,7 @@ bool shim_socket_take(int descriptor);
 /* Applies shim_owner_set_exclusive to a connection and its sockets, or to a stream's socket. */
 void shim_socket_set_exclusive(shim_owned *connection);
 void shim_socket_set_stream_exclusive(int descriptor);
-/* Releases the connection (shim_turn_give) unless it is passed on, and releases its shared sockets. */
+/* Releases the connection (shim_owned_release) unless it is passed on, and releases its shared sockets. */
 void shim_socket_give(shim_owned *connection);
 /* Whether another connection uses one of its sockets, too. */
 bool shim_socket_is_shared(const shim_owned *connection);
@@ -293,7 +293,7 @@ void shim_uses_forget(void);
 /* Reserves a slot in the contexts of stacks. Returns false if PHP has none left. Called before any thread runs PHP. */
 bool shim_uses_install(void);
 /* Returns the number of that slot; functions have a slot of the same number. */
-int shim_uses_place(void);
+int shim_uses_handle(void);
 
 /* ---- Locks on files (file_locks.c) ---- */
 

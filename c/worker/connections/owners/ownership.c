@@ -1,6 +1,6 @@
 /* Ownership: the owner of each thing, and the lender of a borrowed one. owners.h has the states and invariants.
  *
- * The functions here change owners and do not wait; turns.c decides when they are called, and wakes the waiters. */
+ * The functions here change owners and do not wait; wait_queue.c decides when they are called, and wakes the waiters. */
 #include "compat.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
@@ -13,6 +13,22 @@ static __thread struct {
     /* Things with an individual owner, and `joint` if it has one. */
     shim_owned *owned;
 } owners;
+
+static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+    return false;
+}
+
+static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
+{
+    (void)thing;
+    (void)owner;
+}
+
+shim_owned_questions shim_owned_ask = {
+    .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
 
 static bool is_joint(const shim_owned *thing)
 {
@@ -93,7 +109,7 @@ void shim_owner_give(shim_owned *thing, shim_fiber *fiber)
 void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
 {
     shim_fiber *lender = thing->owner == owner ? owner : NULL;
-    shim_turns_ask.is_left(thing, owner);
+    shim_owned_ask.is_left(thing, owner);
     disown(thing);
     shim_owner_set(thing, borrower);
     thing->is_lent = true;

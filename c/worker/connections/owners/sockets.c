@@ -114,7 +114,7 @@ static void inherit(note *one)
     one->socket.is_leased = connection->is_leased;
     one->socket.is_exclusive = connection->is_exclusive;
     if (one->socket.owner != connection->owner) {
-        shim_turn_give(&one->socket);
+        shim_owned_release(&one->socket);
         if (connection->owner != NULL) {
             shim_owner_set(&one->socket, connection->owner);
         }
@@ -146,11 +146,11 @@ void shim_socket_give(shim_owned *connection)
 {
     for (note *one = connection->sockets; one != NULL; one = one->next) {
         if (one->is_shared && one->socket.is_leased) {
-            shim_turn_give(&one->socket);
+            shim_owned_release(&one->socket);
         }
     }
     if (!connection->is_passed_on) {
-        shim_turn_give(connection);
+        shim_owned_release(connection);
     }
 }
 
@@ -181,7 +181,7 @@ static note *introduce(int descriptor)
     if (one == NULL) {
         return NULL;
     }
-    shim_turn_forget(&one->socket);
+    shim_owned_forget(&one->socket);
     part(one);
     *one = (note){.is_known = true, .descriptor = descriptor, .socket = {.is_unknown = true}};
     one->is_free = !is_conversation(descriptor);
@@ -221,22 +221,22 @@ static bool is_unused(const note *one)
 
 /* Persistent connections and a library's pools have several objects for a socket. However scripts name them, every user
  * waits for the socket's owner. */
-static shim_turn take(note *one, shim_owned *calling)
+static shim_acquisition take(note *one, shim_owned *calling)
 {
     if (calling != NULL && is_unused(one)) {
         tie(one, calling);
     }
     if (one->connection == calling && !one->is_shared) {
         /* Inside a call on a connection, the request owns the connection. */
-        return calling != NULL ? SHIM_TURN_HERE : shim_turn_take(&one->socket);
+        return calling != NULL ? SHIM_ACQUIRED : shim_owned_acquire(&one->socket);
     }
     inherit(one);
     one->is_shared = one->is_shared || one->connection != NULL;
-    const shim_turn turn = shim_turn_take(&one->socket);
-    if (turn == SHIM_TURN_HERE && calling != NULL) {
+    const shim_acquisition result = shim_owned_acquire(&one->socket);
+    if (result == SHIM_ACQUIRED && calling != NULL) {
         tie(one, calling);
     }
-    return turn;
+    return result;
 }
 
 bool shim_socket_take(int descriptor)
@@ -248,9 +248,9 @@ bool shim_socket_take(int descriptor)
         errno = error;
         return true;
     }
-    const shim_turn turn = take(one, shim_use_here());
+    const shim_acquisition result = take(one, shim_use_here());
     errno = error;
-    return turn == SHIM_TURN_HERE || fail(turn == SHIM_TURN_GONE ? EBADF : ECONNRESET);
+    return result == SHIM_ACQUIRED || fail(result == SHIM_ACQUIRE_DESTROYED ? EBADF : ECONNRESET);
 }
 
 void shim_socket_set_stream_exclusive(int descriptor)
@@ -264,7 +264,7 @@ void shim_socket_set_stream_exclusive(int descriptor)
 bool shim_socket_is_free(int descriptor)
 {
     note *one = find_known(descriptor);
-    return one == NULL || one->is_free || shim_turn_is_free(arbiter(one));
+    return one == NULL || one->is_free || shim_owned_is_free(arbiter(one));
 }
 
 void shim_socket_closed(int descriptor)
@@ -273,7 +273,7 @@ void shim_socket_closed(int descriptor)
     if (one != NULL) {
         part(one);
         one->is_known = false;
-        shim_turn_forget(&one->socket);
+        shim_owned_forget(&one->socket);
     }
 }
 

@@ -17,11 +17,11 @@ struct shim_use {
 };
 
 /* The slot for the innermost use in the contexts of stacks. */
-static int place = -1;
+static int handle = -1;
 
-int shim_uses_place(void)
+int shim_uses_handle(void)
 {
-    return place;
+    return handle;
 }
 
 static __thread shim_use *all;
@@ -35,7 +35,7 @@ void (*shim_use_is_over)(shim_owned *used_thing) = ignore;
 
 static shim_use *innermost_of(const zend_fiber_context *stack)
 {
-    return stack->reserved[place];
+    return stack->reserved[handle];
 }
 
 /* Removes the innermost use from its stack, and ends it. */
@@ -43,7 +43,7 @@ static void take_off(zend_fiber_context *stack, bool was_skipped)
 {
     shim_use *use = innermost_of(stack);
     shim_owned *thing = use->thing;
-    stack->reserved[place] = use->outer;
+    stack->reserved[handle] = use->outer;
     if (use->next != NULL) {
         use->next->previous = use->previous;
     }
@@ -89,7 +89,7 @@ zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
         all->previous = use;
     }
     all = use;
-    stack->reserved[place] = use;
+    stack->reserved[handle] = use;
     if (thing != NULL) {
         thing->uses++;
     }
@@ -108,7 +108,7 @@ void shim_use_end(shim_use *use)
 
 shim_owned *shim_use_here(void)
 {
-    const shim_use *use = place >= 0 && EG(current_fiber_context) != NULL ? innermost_of(EG(current_fiber_context)) : NULL;
+    const shim_use *use = handle >= 0 && EG(current_fiber_context) != NULL ? innermost_of(EG(current_fiber_context)) : NULL;
     return use != NULL ? use->thing : NULL;
 }
 
@@ -144,9 +144,9 @@ static void end_stack(zend_fiber_context *stack)
 
 bool shim_uses_install(void)
 {
-    place = zend_get_resource_handle("svc connections");
-    if (place >= 0) {
+    handle = zend_get_resource_handle("svc connections");
+    if (handle >= 0) {
         zend_observer_fiber_destroy_register(end_stack);
     }
-    return place >= 0;
+    return handle >= 0;
 }

@@ -11,7 +11,7 @@ use super::{root, walk};
 fn unit_tests_stand_at_the_foot_or_beside() {
     let mut misplaced = Vec::new();
     let mut files = 0;
-    for folder in ["types", "core", "ffi", "sapi", "testing"] {
+    for folder in ["types", "core", "serve", "ffi", "sapi", "testing"] {
         let mut sources = Vec::new();
         walk(&root().join(folder), &mut sources);
         sources.retain(|file| !file.starts_with(root().join(folder).join("tests")));

@@ -1,4 +1,0 @@
-<?php
-namespace Lib;
-
-final class Derived extends Work {}
