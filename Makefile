@@ -121,6 +121,7 @@ test-packages: packages
 	@scripts/axe.sh >/dev/null
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
+	@scripts/kubestrict.sh >/dev/null
 
 # Lists the steps first, because there are many.
 test-plan: toolchain

@@ -21,6 +21,7 @@ missing=$("$here/system-packages.sh" --missing build-essential libclang-dev "${f
 once=()
 has 'extensions-*/.complete' || once+=('the extensions redis and memcached (1 minute)')
 has 'otelcol-*/otelcol' || once+=('an OpenTelemetry Collector (2 minutes)')
+has 'kubestrict-*/kubestrict' || once+=('the types of Kubernetes (1 minute)')
 has 'axe-core-*/axe.min.js' || once+=('axe-core')
 for name in clients dokuwiki laravel prometheus symfony wordpress; do
     has "$name-r*/.complete" || once+=("$name")

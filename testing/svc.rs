@@ -253,6 +253,11 @@ impl Log {
         self.0.lock().unwrap().records.iter().filter(|record| record["target"] == target).cloned().collect()
     }
 
+    /// Returns all records.
+    pub fn records(&self) -> Vec<Value> {
+        self.0.lock().unwrap().records.clone()
+    }
+
     fn addr(&self, message: &str) -> SocketAddr {
         let record = self.find(message).unwrap_or_else(|| panic!("no record {message:?}"));
         record["fields"]["addr"].as_str().unwrap().parse().unwrap()
