@@ -236,7 +236,7 @@ impl<W> LineSink<W> {
             LineForm::Json => self.batch.extend_from_slice(&record.line),
             LineForm::Text => self.batch.extend_from_slice(&text_line(&record.line)),
             LineForm::Terminal(terminal) => {
-                self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes())
+                self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes());
             }
         }
         if let Some(tap) = &self.tap {
