@@ -104,16 +104,16 @@ test-core: toolchain ## run all tests that need neither PHP nor packages
 	@cargo test --package svc-core --package svc-serve --package svc-testing
 	@cargo test --no-default-features --lib --bins
 
-# The packages of the tests. php-cgi runs PHP on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp
-# and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are read by their
-# shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
-# knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
-# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are
-# exported to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own
-# tool. Chromium opens the page of the operations port, and axe-core checks it.
+# The packages of the tests. php-cgi and php-fpm run PHP on the other side of FastCGI. brotli and zstd check compressed
+# bodies, nghttp and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are
+# read by their shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The
+# shim's knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
+# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a
+# Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool. Chromium
+# opens the page of the operations port, and axe-core checks it.
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
-	mariadb-server-core memcached nghttp2-client openssl php-cgi postgresql procps python3-yaml redis-server systemd valgrind \
-	wget zsh zstd
+	mariadb-server-core memcached nghttp2-client openssl php-cgi php-fpm postgresql procps python3-yaml redis-server \
+	systemd valgrind wget zsh zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
@@ -121,13 +121,15 @@ test-packages: packages
 	@scripts/axe.sh >/dev/null
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
+	@scripts/kubestrict.sh >/dev/null
 
 # Lists the steps first, because there are many.
 test-plan: toolchain
 	@scripts/test-plan.sh $(test_packages)
 
+# Those that do not depend on how PHP runs, with both executors.
 test: test-plan test-packages ## run all tests, with and without PHP
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace; scripts/test-fastcgi.sh
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
 	/^test repository::architecture::.* ok$$/ { laws = 1 } /^test cli::config::.* ok$$/ { settings = 1 } \

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use svc_core::config::{Activation, Config, EnvFile, Executor, RawConfig, ServiceManagerConfig};
 use svc_core::limits::{CONTROL_TICK, THREAD_EXIT_GRACE};
-use svc_core::observe::{Event, Hint, Log, PluginEvent};
+use svc_core::observe::{Event, Hint, Log, LogTap, PluginEvent};
 use svc_core::plugins::{PluginCall, PluginStartError};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::time::{self, Clock};
@@ -43,7 +43,9 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error, Exit::Misused),
     };
-    let log = match Log::to_stdout(&config) {
+    let exported = config.tracing.as_ref().and_then(|tracing| tracing.logs.as_ref());
+    let tap = exported.map(|logs| Arc::new(LogTap::new(logs.batch.queue_items_max)));
+    let log = match Log::to_stdout(&config, tap) {
         Ok(log) => log,
         Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };

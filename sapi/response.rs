@@ -198,6 +198,15 @@ impl Response {
         }
     }
 
+    /// Ends the response of a script in another process, which does not report how the script has ended. PHP answers with 500
+    /// if an error ends a script that has sent nothing, and with nothing else unless the script has written something.
+    pub(crate) fn end_foreign(&mut self) {
+        let is_blank = self.written_bytes == 0 && !self.counts_only;
+        let is_500 = self.head.as_ref().is_some_and(|head| head.status == 500);
+        let is_of_error = self.stage == ResponseStage::Gathering && is_500 && (self.has_error || is_blank);
+        self.end(if is_of_error { PhpOutcome::Fatal } else { PhpOutcome::Complete });
+    }
+
     /// Ends the response because whatever runs the script has failed: with this status if nothing was sent.
     pub(crate) fn fail(&mut self, status: u16) {
         if self.stage == ResponseStage::Gathering {

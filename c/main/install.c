@@ -183,6 +183,7 @@ static const step after_modules[] = {
 #ifdef SVC_WORKER
     {.attempt = shim_stacks_install, .failure = NO_HANDLE},
     {.install = shim_modules_follow_stacks},
+    {.install = shim_wsdl_cache_install},
     {.install = shim_marking_install},
     {.install = shim_guards_follow_fibers},
     {.install = shim_left_fibers_install},
@@ -204,6 +205,7 @@ void shim_installed_stop_thread(void)
 {
 #ifdef SVC_WORKER
     shim_stacks_forget();
+    shim_wsdl_cache_stop();
 #endif
     shim_overflow_thread_stop();
     shim_free_depth_stop();

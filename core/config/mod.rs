@@ -57,8 +57,9 @@ pub use sections::{
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
-    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
-    Sampler, SpanLimits, TraceConfig,
+    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, ExportSignal,
+    LogExportConfig, MetricExportConfig, PemFile, RootSampler, Sampler, SpanLimits, TemporalityPreference,
+    TraceConfig,
 };
 pub use warning::Warning;
 
@@ -91,7 +92,7 @@ pub struct Config {
     pub background: BackgroundConfig,
     /// The operations port.
     pub operations: OperationsConfig,
-    /// Tracing; `None` with `OTEL_ENABLED=false`.
+    /// Tracing, and exported metrics and logs; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
     /// Development; `None` unless the command line asks for it. It is not a setting.
     pub development: Option<DevelopmentConfig>,

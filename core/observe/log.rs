@@ -1,17 +1,21 @@
 //! The log: finished records, and the thread that writes them.
 //!
 //! Emitting never waits for a pipe, a disk or a lock; records that do not fit are dropped, counted, and reported once
-//! there is room again; records of one thread keep their order. Access records obey their own setting and no level.
-//! It does not reopen or rotate; standard output belongs to the process that started the server.
+//! there is room again; records of one thread keep their order. Its thread passes the records on to the exporter, too.
+//! Access records obey their own setting and no level. It does not reopen or rotate; standard output belongs to the process
+//! that started the server.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
+use super::log_tap::{LogLine, LogTap};
 use super::terminal_lines::{TerminalLines, TerminalOptions};
 use super::text_line::text_line;
 use crate::config::{AccessLog, Config, Level, LogFormat};
@@ -25,18 +29,20 @@ use crate::time;
 pub struct Log {
     level: Level,
     access: AccessLog,
-    writer: Arc<BatchWriter<Vec<u8>>>,
+    writer: Arc<BatchWriter<LogItem>>,
+    /// The queue of records that are exported, if they are.
+    tap: Option<Arc<LogTap>>,
     /// Held only to record one episode, or to copy all.
     episodes: Arc<ShortLock<EpisodeBook>>,
 }
 
 impl Log {
-    /// Starts the thread that writes records to standard output.
+    /// Starts the thread that writes records to standard output, and passes them to `tap`.
     ///
     /// # Errors
     ///
     /// If the system cannot create a descriptor or a thread.
-    pub fn to_stdout(config: &Config) -> io::Result<Self> {
+    pub fn to_stdout(config: &Config, tap: Option<Arc<LogTap>>) -> io::Result<Self> {
         // A separate descriptor, because the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let logs = &config.logs;
@@ -53,7 +59,7 @@ impl Log {
             (LogFormat::Auto | LogFormat::Json, _) => LineForm::Json,
             (LogFormat::Text, _) => LineForm::Text,
         };
-        Self::start_in(form, logs.level, logs.access, stdout)
+        Self::start_in(form, logs.level, logs.access, stdout, tap)
     }
 
     /// Starts the thread that writes records to `sink`, as JSON.
@@ -62,7 +68,7 @@ impl Log {
     ///
     /// If the system cannot create a descriptor or a thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::start_in(LineForm::Json, level, access, sink)
+        Self::start_in(LineForm::Json, level, access, sink, None)
     }
 
     fn start_in(
@@ -70,10 +76,11 @@ impl Log {
         level: Level,
         access: AccessLog,
         sink: impl Write + Send + 'static,
+        tap: Option<Arc<LogTap>>,
     ) -> io::Result<Self> {
-        let lines = LineSink { sink, batch: Vec::new(), level, form };
+        let lines = LineSink { sink, batch: Vec::new(), level, form, tap: tap.clone() };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
-        Ok(Self { level, access, writer, episodes: Arc::default() })
+        Ok(Self { level, access, writer, tap, episodes: Arc::default() })
     }
 
     /// Logs `event`, if its level (or, for an access record, its status) is enabled. An event that is part of an
@@ -83,8 +90,23 @@ impl Log {
             self.note(news);
         }
         if self.wants(event) {
-            self.writer.offer(event.render(time::wall()));
+            self.writer.offer(LogItem::Line(line_of(event)));
         }
+    }
+
+    /// Returns the queue of records that are exported.
+    pub fn tap(&self) -> Option<&Arc<LogTap>> {
+        self.tap.as_ref()
+    }
+
+    /// Waits, for a limited time, until the records that this thread has emitted are in the queue of the exporter.
+    pub fn hand_over(&self) -> io::Result<()> {
+        let (passed, passing) = io::pipe()?;
+        // If the queue has no room, the other end of the pipe is closed at once.
+        self.writer.offer(LogItem::Mark(passing));
+        let mut waits = [PollFd::new(&passed, PollFlags::IN)];
+        poll(&mut waits, Timespec::try_from(LOG_FLUSH_TIMEOUT).ok().as_ref())?;
+        Ok(())
     }
 
     /// Records news without a log record.
@@ -132,12 +154,34 @@ impl Log {
     }
 }
 
+/// An item in the queue of the log.
+#[derive(Debug)]
+enum LogItem {
+    /// A record.
+    Line(LogLine),
+    /// Closes its pipe when all records before it have been passed on.
+    #[expect(dead_code, reason = "dropping it closes the pipe")]
+    Mark(PipeWriter),
+}
+
+/// Renders an event, which happens now.
+fn line_of(event: &Event<'_>) -> LogLine {
+    let at = time::wall();
+    LogLine {
+        line: event.render(at),
+        at,
+        trace_flags: event.trace_flags(),
+        is_exported: !event.is_about_export(),
+    }
+}
+
 /// Records on their way to the sink.
 struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
     form: LineForm,
+    tap: Option<Arc<LogTap>>,
 }
 
 /// The form of the lines.
@@ -154,9 +198,11 @@ enum LineForm {
 /// A batch is written when it is this long, or when the queue is empty.
 const BATCH_BYTES: usize = 64 * 1024;
 
-impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
-    fn add(&mut self, record: Vec<u8>) -> bool {
-        self.put(&record);
+impl<W: Write> BatchSink<LogItem> for LineSink<W> {
+    fn add(&mut self, item: LogItem) -> bool {
+        if let LogItem::Line(record) = item {
+            self.put(record);
+        }
         self.batch.len() < BATCH_BYTES
     }
 
@@ -169,7 +215,7 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn report_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
-            self.put(&event.render(time::wall()));
+            self.put(line_of(&event));
             // If the record about lost records is lost too, nothing changes.
             let _ = self.write();
         }
@@ -185,18 +231,21 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
 }
 
 impl<W> LineSink<W> {
-    fn put(&mut self, record: &[u8]) {
+    fn put(&mut self, record: LogLine) {
         match &mut self.form {
-            LineForm::Json => self.batch.extend_from_slice(record),
-            LineForm::Text => self.batch.extend_from_slice(&text_line(record)),
-            LineForm::Terminal(terminal) => self.batch.extend_from_slice(terminal.lines(record).as_bytes()),
+            LineForm::Json => self.batch.extend_from_slice(&record.line),
+            LineForm::Text => self.batch.extend_from_slice(&text_line(&record.line)),
+            LineForm::Terminal(terminal) => self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes()),
+        }
+        if let Some(tap) = &self.tap {
+            tap.offer(record);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
+    use std::io::{BufRead, BufReader, PipeReader, Read};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 

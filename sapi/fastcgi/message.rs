@@ -5,8 +5,10 @@
 
 use memchr::{memchr, memmem};
 
+use svc_core::http::Trace;
 use svc_core::limits::LOG_TEXT_BYTES_MAX;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+use svc_core::pool::CompleteRequest;
 
 /// Collects messages.
 #[derive(Debug, Default)]
@@ -27,19 +29,19 @@ pub(super) struct LoggedError {
 
 impl Messages {
     /// Takes bytes, and logs the messages that are complete.
-    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
+    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request: Option<&CompleteRequest>) {
         let mut error = self.error.take();
         self.split(bytes, &mut |message| {
-            let logged = emit(message, log, request_id);
+            let logged = emit(message, log, request);
             error = error.take().or(logged);
         });
         self.error = error;
     }
 
     /// Logs the incomplete message: the source has paused or ended.
-    pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
+    pub(super) fn finish(&mut self, log: &Log, request: Option<&CompleteRequest>) {
         if !self.pending.is_empty() {
-            let logged = emit(&self.pending, log, request_id);
+            let logged = emit(&self.pending, log, request);
             self.error = self.error.take().or(logged);
             self.pending.clear();
         }
@@ -94,7 +96,7 @@ fn is_open(message: &[u8]) -> bool {
 }
 
 /// Logs a message, unless it is empty. Returns it if it is that of an error.
-fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> Option<LoggedError> {
+fn emit(message: &[u8], log: &Log, request: Option<&CompleteRequest>) -> Option<LoggedError> {
     let message = message.trim_ascii_end();
     if message.is_empty() {
         return None;
@@ -106,8 +108,8 @@ fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> Option<LoggedErr
         context: None,
         file: parsed.place.map(|(file, _)| file),
         line: parsed.place.map(|(_, line)| line),
-        request_id,
-        traceparent: None,
+        request_id: request.map(|request| &*request.request_id),
+        traceparent: request.and_then(|request| request.trace.as_ref()).map(Trace::traceparent).copied(),
     }));
     let place = parsed.place.map(|(file, line)| (file.to_vec(), line));
     (parsed.level == PhpLevel::Error).then(|| LoggedError { text: parsed.text.to_vec(), place })
@@ -164,6 +166,8 @@ fn place(text: &[u8]) -> Option<(&[u8], &[u8], u32)> {
 
 #[cfg(test)]
 mod tests {
+    use svc_core::config::{AccessLog, Level};
+
     use super::*;
 
     fn split(parts: &[&str]) -> Vec<String> {
@@ -222,6 +226,22 @@ mod tests {
             );
         }
         assert_eq!(parse(b"PHP Warning:  x").place, None);
+    }
+
+    #[test]
+    fn an_error_is_noted_once() {
+        let log = Log::start(Level::Error, AccessLog::Off, std::io::sink()).unwrap();
+        let mut messages = Messages::default();
+        for (text, expected) in [
+            ("PHP Fatal error:  x in y on line 1\n", true),
+            ("PHP message: PHP Parse error:  x in y on line 1", true),
+            ("PHP Warning:  x in y on line 1", false),
+            ("Fatal error", false),
+        ] {
+            messages.take(text.as_bytes(), &log, None);
+            messages.finish(&log, None);
+            assert_eq!((messages.take_error(), messages.take_error()), (expected, false), "{text}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ const LAYERS: [(&str, u8); 23] = [
     ("dev", 5),
     ("connection", 6),
     ("observe", 6),
-    ("otlp", 6),
+    ("otlp", 5),
     ("tasks", 6),
 ];
 
