@@ -139,9 +139,10 @@ fn put_failure(page: &mut String, project: &Path, report: &FailureReport, failur
         put_locations(page, project, report, &own);
     }
     if !other.is_empty() {
+        let noun = if other.len() == 1 { "place" } else { "places" };
         let _ = writeln!(
             page,
-            "<h2>Dependencies and PHP</h2>\n<details><summary>{} places</summary>",
+            "<h2>Dependencies and PHP</h2>\n<details><summary>{} {noun}</summary>",
             other.len()
         );
         put_locations(page, project, report, &other);

@@ -146,7 +146,7 @@ impl TerminalLines {
         };
         let message = visible(text(&fields["message"]));
         let mut message_lines =
-            message.lines().filter(|line| *line != "Stack trace:" && line.trim() != "thrown");
+            message.lines().filter(|line| !matches!(line.trim(), "" | "Stack trace:" | "thrown"));
         let place = fields["file"].as_str().map(|file| format!("{}:{}", visible(file), fields["line"]));
         let first = message_lines.next().unwrap_or_default();
         // PHP appends the place to the text of an uncaught exception.

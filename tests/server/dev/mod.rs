@@ -2,12 +2,12 @@
 
 mod modes;
 #[cfg(feature = "php")]
+mod other_modes;
+#[cfg(feature = "php")]
 mod pages;
 #[cfg(feature = "php")]
 mod reload;
 mod terminal;
-
-use std::path::Path;
 
 use svc_testing::client::{Client, Response};
 use svc_testing::{Svc, command, written};
@@ -36,7 +36,7 @@ fn asked(client: &mut Client, method: &str, path: &str, fields: &str) -> Respons
 
 /// Writes a file the way editors do: a new file replaces it by name.
 #[cfg(feature = "php")]
-fn save(path: &Path, text: &str) {
+fn save(path: &std::path::Path, text: &str) {
     let other = path.with_extension("new");
     std::fs::write(&other, text).unwrap();
     std::fs::rename(other, path).unwrap();

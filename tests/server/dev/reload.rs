@@ -8,6 +8,7 @@ use svc_testing::client::{Client, Response};
 use svc_testing::decoder::decoded;
 
 use super::{asked, save, start, visit};
+use crate::ops::page::barriers;
 
 const PAGE: &str = "<!doctype html><html><title>t</title><body><p>one</p></body></html>";
 
@@ -172,4 +173,25 @@ fn a_browser_shows_each_change() {
             println!("{words:?}: {time:?}");
         }
     }
+}
+
+#[test]
+fn the_page_about_a_failure_has_no_barriers_and_follows_the_mended_code() {
+    let code = "<?php\n\nfunction f() { throw new LogicException('broken', 0, new RuntimeException('why')); }\n\nf();\n";
+    let svc = start(&[("index.php", code), ("composer.json", "{}")], &[]);
+    svc.log().expect("code is watched for changes");
+    let Some(mut browser) = Chromium::start() else { return };
+    browser.open(&format!("http://{}/", svc.main()));
+    browser.eventually("document.body?.textContent.includes('LogicException')");
+    browser.eventually("getComputedStyle(document.querySelector('.here')).fontWeight === '600'");
+    let faults = browser.faults();
+    let faults: Vec<_> = faults.iter().filter(|fault| !fault.contains("a status of 500")).collect();
+    assert_eq!(faults, [] as [&String; 0], "the policy permits style and script");
+    if let Some(barriers) = barriers(&mut browser) {
+        assert_eq!(barriers, [] as [&str; 0]);
+    }
+    browser.resize(360, 700);
+    browser.eventually("document.documentElement.scrollWidth <= 360");
+    save(&svc.root().join("index.php"), PAGE);
+    browser.eventually("document.body?.textContent.includes('one')");
 }
