@@ -474,7 +474,13 @@ pub const LISTEN_BACKLOG: i32 = 4096;
 /// The maximum number of finished spans that can wait for their export.
 pub const TRACE_QUEUE_SPANS_MAX: usize = 1 << 20;
 
-/// The maximum size of a batch of spans before compression, in bytes; a larger one is not sent.
+/// The maximum number of log records that can wait for their export.
+pub const LOG_EXPORT_QUEUE_RECORDS_MAX: usize = 1 << 20;
+
+/// The size from which a batch of log records is complete, in bytes. A collector accepts 4 MiB over gRPC by default.
+pub const LOG_BATCH_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// The maximum size of a batch before compression, in bytes; a larger one is not sent.
 pub const EXPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The maximum size of a collector's response, in bytes.

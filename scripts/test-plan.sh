@@ -11,7 +11,7 @@ say() { printf 'test: %s\n' "$*" >&2; }
 # Whether the cache folder has something by a name like $1.
 has() { compgen -G "$cache/$1" >/dev/null; }
 
-say 'the tests take about 20 minutes on two cores; make check and make test-core need neither PHP nor packages'
+say 'the tests take about half an hour on two cores; make check and make test-core need neither PHP nor packages'
 
 mapfile -t for_php < <("$here/php-zts.sh" --packages)
 missing=$("$here/system-packages.sh" --missing build-essential libclang-dev "${for_php[@]}" "$@")
@@ -21,6 +21,7 @@ missing=$("$here/system-packages.sh" --missing build-essential libclang-dev "${f
 once=()
 has 'extensions-*/.complete' || once+=('the extensions redis and memcached (1 minute)')
 has 'otelcol-*/otelcol' || once+=('an OpenTelemetry Collector (2 minutes)')
+has 'kubestrict-*/kubestrict' || once+=('the types of Kubernetes (1 minute)')
 has 'axe-core-*/axe.min.js' || once+=('axe-core')
 for name in clients dokuwiki laravel prometheus symfony wordpress; do
     has "$name-r*/.complete" || once+=("$name")

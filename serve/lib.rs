@@ -18,7 +18,7 @@
 //! | `request` | one request, from its head to its record |
 //! | `connection` | client connections, and the threads that serve them |
 //! | `ops` | the operations port |
-//! | `export` | the thread that sends spans to the collector |
+//! | `export` | the threads that send spans, metrics and log records to the collector |
 //! | `control` | the tick: pool, drain, reload |
 //! | `ports` | its ports, bound or inherited |
 //! | `server` | the server while it serves: reload, drain, end |

@@ -21,7 +21,7 @@ use svc_core::spool::SpoolError;
 use svc_core::sync::primitive::Arc;
 use svc_core::tasks::Task;
 use svc_core::time::{self, Clock};
-use svc_core::tls::{SessionConfig, TlsError, client_config};
+use svc_core::tls::{SessionConfig, TlsError};
 
 use super::backend::PoolBackend;
 use super::lifecycle::Phase;
@@ -38,7 +38,8 @@ use crate::control::service_manager::ServiceManager;
 use crate::control::thread_handles::{DrainEnd, ThreadHandles};
 use crate::disk::site::Site;
 use crate::disk::threads::Disk;
-use crate::export::exporter::PreparedExporter;
+use crate::export::exporter::ExporterError;
+use crate::export::exporters::PreparedExporters;
 use crate::net::accept::Accepting;
 
 /// A server whose listeners are bound and whose control thread runs. The operations port answers, and connections to the
@@ -53,7 +54,7 @@ pub struct PreparedServer {
     control: Control,
     reactors: Vec<Reactor>,
     accepting: Accepting,
-    exporter: Option<PreparedExporter>,
+    exporters: PreparedExporters,
     main: Vec<ListenAddr>,
     redirect_addr: Option<SocketAddr>,
     ops_addr: Option<SocketAddr>,
@@ -113,6 +114,15 @@ impl From<io::Error> for StartError {
     }
 }
 
+impl From<ExporterError> for StartError {
+    fn from(error: ExporterError) -> Self {
+        match error {
+            ExporterError::Setting(problem) => Self::Tracing(problem),
+            ExporterError::System(error) => Self::System(error),
+        }
+    }
+}
+
 impl PreparedServer {
     /// Binds the listeners, raises the descriptor limit and starts the control thread.
     ///
@@ -142,9 +152,8 @@ impl PreparedServer {
         let (ops_listener, ops_addr) =
             open_ops(config.operations.addr, inherited.ops).map_err(StartError::Port)?.unzip();
         let terms = SessionConfig::open(&config.tls).map_err(StartError::Tls)?;
-        let exporter = exporter(&config)?;
-        let spans = exporter.as_ref().map(PreparedExporter::sink);
-        let shared = Shared::new(config, policy, terms, log, spans);
+        let exporters = PreparedExporters::new(&config, &log)?;
+        let shared = Shared::new(config, policy, terms, log, exporters.sink());
         let mut log = |event: &Event<'_>| shared.log.emit(event);
         about_files(&shared.config, shared.tls.as_ref(), &mut log);
         check_spool(&shared)?;
@@ -161,7 +170,7 @@ impl PreparedServer {
         let handles =
             Arc::new(ThreadHandles { shared, inboxes, acceptor, disk, site, ended, service_manager });
         let control = Control::start(ops_listener, &handles.shared, clock, jobs(&handles, clock()))?;
-        Ok(Self { handles, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, clock })
+        Ok(Self { handles, control, reactors, accepting, exporters, main, redirect_addr, ops_addr, clock })
     }
 
     /// Returns the state that the server's threads share.
@@ -231,9 +240,9 @@ impl PreparedServer {
         if let Some(engine) = engine {
             self.start_pool(engine).map_err(StartError::Workers)?;
         }
-        let Self { handles, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, .. } =
+        let Self { handles, control, reactors, accepting, exporters, main, redirect_addr, ops_addr, .. } =
             self;
-        let exporter = exporter.map(|exporter| exporter.start(&handles.shared)).transpose()?.flatten();
+        let exporters = exporters.start(&handles.shared)?;
         // The file threads are not joined at the end: they end with the process, so a slow disk does not delay it.
         drop(handles.disk.start()?);
         let io_threads = reactors.into_iter().map(Reactor::start).collect::<io::Result<Vec<_>>>()?;
@@ -250,7 +259,7 @@ impl PreparedServer {
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
         // Makes the control thread notify the service manager.
         control.wake();
-        Ok(Server { handles, control, io_threads, exporter, main, redirect_addr, ops_addr })
+        Ok(Server { handles, control, io_threads, exporters, main, redirect_addr, ops_addr })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
@@ -281,14 +290,6 @@ fn check_spool(shared: &Shared) -> Result<(), StartError> {
     created
         .map(drop)
         .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })
-}
-
-/// Prepares the exporter if spans are exported.
-fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
-    let Some(tracing) = &config.tracing else { return Ok(None) };
-    let Some(export) = &tracing.export else { return Ok(None) };
-    let tls = client_config(export).map_err(StartError::Tracing)?;
-    Ok(Some(PreparedExporter::new(&tracing.batch, export.protocol, tls)?))
 }
 
 /// Returns the port number of the first address.

@@ -21,7 +21,7 @@ use super::shared::Shared;
 use crate::control::control_thread::Control;
 use crate::control::reload;
 use crate::control::thread_handles::ThreadHandles;
-use crate::export::exporter::SpanExporter;
+use crate::export::exporters::Exporters;
 use crate::io_thread::inbox::Message;
 
 /// A server that serves, or drains. [`PreparedServer::serve`](super::PreparedServer::serve) returns it.
@@ -30,7 +30,7 @@ pub struct Server {
     pub(super) handles: Arc<ThreadHandles>,
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
-    pub(super) exporter: Option<SpanExporter>,
+    pub(super) exporters: Exporters,
     pub(super) main: Vec<ListenAddr>,
     pub(super) redirect_addr: Option<SocketAddr>,
     pub(super) ops_addr: Option<SocketAddr>,
@@ -161,13 +161,12 @@ impl Server {
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
         // No request or task is left that waits for the helpers.
         shared.helpers.close();
-        // All requests have been recorded, so their spans are in the queue.
-        if let Some(exporter) = self.exporter.take() {
-            exporter.finish(time::now() + self.time_left());
-        }
+        // All requests have been recorded, so their spans are in the queue, and the metrics count them.
+        self.exporters.finish_spans_and_metrics(time::now() + self.time_left());
         self.end_plugins();
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
+        self.exporters.finish_logs(&shared.log, time::now() + self.time_left());
         self.control.stop();
         all_ended
     }

@@ -42,6 +42,10 @@ pub enum Says {
     Nothing,
     /// Reject one span because it is old.
     Partial,
+    /// Answer with something that is not HTTP.
+    Garbage,
+    /// Reject with the HTTP status 503 or the gRPC status 14, and ask for a pause of this many seconds.
+    Later(u64),
     /// Reject with this HTTP status.
     Status(u16),
 }
@@ -97,6 +101,11 @@ impl Collector {
         self.desk.received.lock().unwrap().clone()
     }
 
+    /// Returns the received log records in order.
+    pub fn records(&self) -> Vec<Value> {
+        self.received().iter().flat_map(Received::records).collect()
+    }
+
     /// Returns the received spans in order.
     pub fn spans(&self) -> Vec<Value> {
         self.received().iter().flat_map(Received::spans).collect()
@@ -109,6 +118,19 @@ impl Received {
         self.message["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned().unwrap_or_default()
     }
 
+    /// Returns its metrics.
+    pub fn metrics(&self) -> Vec<Value> {
+        self.message["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Returns its log records.
+    pub fn records(&self) -> Vec<Value> {
+        self.message["resourceLogs"][0]["scopeLogs"][0]["logRecords"].as_array().cloned().unwrap_or_default()
+    }
+
     /// Returns a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
@@ -116,7 +138,9 @@ impl Received {
 
     /// Returns an attribute of the resource as text.
     pub fn resource(&self, key: &str) -> Option<String> {
-        let attributes = self.message["resourceSpans"][0]["resource"]["attributes"].as_array()?;
+        let lists = ["resourceSpans", "resourceMetrics", "resourceLogs"];
+        let list = lists.iter().find(|list| self.message.get(**list).is_some())?;
+        let attributes = self.message[list][0]["resource"]["attributes"].as_array()?;
         let value = &attributes.iter().find(|attribute| attribute["key"] == key)?["value"];
         ["stringValue", "intValue"].iter().find_map(|kind| value[*kind].as_str().map(str::to_owned))
     }
@@ -145,7 +169,13 @@ impl Desk {
         let message = match field("content-type") {
             Some("application/json") => serde_json::from_slice(&plain).unwrap(),
             Some("application/grpc" | "application/x-protobuf") => {
-                crate::otlp::read(&crate::otlp::REQUEST, &plain)
+                let path = path.to_lowercase();
+                let table = match () {
+                    () if path.contains("metrics") => &crate::otlp::METRICS_REQUEST,
+                    () if path.contains("logs") => &crate::otlp::LOGS_REQUEST,
+                    () => &crate::otlp::REQUEST,
+                };
+                crate::otlp::read(table, &plain)
             }
             other => panic!("the type of the content is {other:?}"),
         };
@@ -177,13 +207,20 @@ impl Desk {
             let mut body = vec![0; length];
             socket.read_exact(&mut body)?;
             self.take(connection, path, fields, &body);
-            let (status, body) = match *self.says.lock().unwrap() {
+            let says = *self.says.lock().unwrap();
+            let (status, body) = match says {
                 Says::Nothing => return Ok(()),
                 Says::Accepted => (200, &b""[..]),
                 Says::Partial => (200, PARTIAL),
+                Says::Garbage => return socket.write_all(&[0xff; 100]),
+                Says::Later(_) => (503, &b"later"[..]),
                 Says::Status(status) => (status, &b"no"[..]),
             };
-            write!(socket, "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len())?;
+            write!(socket, "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n", body.len())?;
+            if let Says::Later(seconds) = says {
+                write!(socket, "Retry-After: {seconds}\r\n")?;
+            }
+            socket.write_all(b"\r\n")?;
             socket.write_all(body)?;
             socket.flush()?;
         }
@@ -229,7 +266,8 @@ impl Desk {
                 let says = *self.says.lock().unwrap();
                 match says {
                     Says::Nothing => return Ok(()),
-                    Says::Status(_) => {
+                    Says::Garbage => return socket.write_all(&[0xff; 100]),
+                    Says::Status(_) | Says::Later(_) => {
                         let trailers = [&b"\x88\x00\x0bgrpc-status\x0214"[..]].concat();
                         socket.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers))?;
                     }

@@ -18,11 +18,15 @@ pub struct Field {
 enum Kind {
     Bool,
     Double,
+    /// A list of eight-byte values.
+    Doubles,
     Fixed32,
     Fixed64,
+    Fixed64s,
     Hex,
     Int64,
     Message(&'static [Field]),
+    Sfixed64,
     Text,
     Uint32,
 }
@@ -91,15 +95,96 @@ static STATUS: [Field; 2] = [one(2, "message", Kind::Text), one(3, "code", Kind:
 
 static KEY_VALUE: [Field; 2] = [one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY_VALUE))];
 
-static ANY_VALUE: [Field; 5] = [
+static ANY_VALUE: [Field; 6] = [
     one(1, "stringValue", Kind::Text),
     one(2, "boolValue", Kind::Bool),
     one(3, "intValue", Kind::Int64),
     one(4, "doubleValue", Kind::Double),
     one(5, "arrayValue", Kind::Message(&ARRAY_VALUE)),
+    one(6, "kvlistValue", Kind::Message(&KEY_VALUE_LIST)),
 ];
 
+static KEY_VALUE_LIST: [Field; 1] = [many(1, "values", &KEY_VALUE)];
+
 static ARRAY_VALUE: [Field; 1] = [many(1, "values", &ANY_VALUE)];
+
+/// `ExportMetricsServiceRequest`.
+pub static METRICS_REQUEST: [Field; 1] = [many(1, "resourceMetrics", &RESOURCE_METRICS)];
+
+static RESOURCE_METRICS: [Field; 3] = [
+    one(1, "resource", Kind::Message(&RESOURCE)),
+    many(2, "scopeMetrics", &SCOPE_METRICS),
+    one(3, "schemaUrl", Kind::Text),
+];
+
+static SCOPE_METRICS: [Field; 3] =
+    [one(1, "scope", Kind::Message(&SCOPE)), many(2, "metrics", &METRIC), one(3, "schemaUrl", Kind::Text)];
+
+static METRIC: [Field; 6] = [
+    one(1, "name", Kind::Text),
+    one(2, "description", Kind::Text),
+    one(3, "unit", Kind::Text),
+    one(5, "gauge", Kind::Message(&GAUGE)),
+    one(7, "sum", Kind::Message(&SUM)),
+    one(9, "histogram", Kind::Message(&HISTOGRAM)),
+];
+
+static GAUGE: [Field; 1] = [many(1, "dataPoints", &NUMBER_POINT)];
+
+static SUM: [Field; 3] = [
+    many(1, "dataPoints", &NUMBER_POINT),
+    one(2, "aggregationTemporality", Kind::Uint32),
+    one(3, "isMonotonic", Kind::Bool),
+];
+
+static HISTOGRAM: [Field; 2] =
+    [many(1, "dataPoints", &HISTOGRAM_POINT), one(2, "aggregationTemporality", Kind::Uint32)];
+
+static NUMBER_POINT: [Field; 5] = [
+    one(2, "startTimeUnixNano", Kind::Fixed64),
+    one(3, "timeUnixNano", Kind::Fixed64),
+    one(4, "asDouble", Kind::Double),
+    one(6, "asInt", Kind::Sfixed64),
+    many(7, "attributes", &KEY_VALUE),
+];
+
+static HISTOGRAM_POINT: [Field; 7] = [
+    one(2, "startTimeUnixNano", Kind::Fixed64),
+    one(3, "timeUnixNano", Kind::Fixed64),
+    one(4, "count", Kind::Fixed64),
+    one(5, "sum", Kind::Double),
+    one(6, "bucketCounts", Kind::Fixed64s),
+    one(7, "explicitBounds", Kind::Doubles),
+    many(9, "attributes", &KEY_VALUE),
+];
+
+/// `ExportLogsServiceRequest`.
+pub static LOGS_REQUEST: [Field; 1] = [many(1, "resourceLogs", &RESOURCE_LOGS)];
+
+static RESOURCE_LOGS: [Field; 3] = [
+    one(1, "resource", Kind::Message(&RESOURCE)),
+    many(2, "scopeLogs", &SCOPE_LOGS),
+    one(3, "schemaUrl", Kind::Text),
+];
+
+static SCOPE_LOGS: [Field; 3] = [
+    one(1, "scope", Kind::Message(&SCOPE)),
+    many(2, "logRecords", &LOG_RECORD),
+    one(3, "schemaUrl", Kind::Text),
+];
+
+static LOG_RECORD: [Field; 10] = [
+    one(1, "timeUnixNano", Kind::Fixed64),
+    one(2, "severityNumber", Kind::Uint32),
+    one(3, "severityText", Kind::Text),
+    one(5, "body", Kind::Message(&ANY_VALUE)),
+    many(6, "attributes", &KEY_VALUE),
+    one(7, "droppedAttributesCount", Kind::Uint32),
+    one(8, "flags", Kind::Fixed32),
+    one(9, "traceId", Kind::Hex),
+    one(10, "spanId", Kind::Hex),
+    one(11, "observedTimeUnixNano", Kind::Fixed64),
+];
 
 /// Decodes a message.
 pub fn read(message: &'static [Field], mut bytes: &[u8]) -> Value {
@@ -123,8 +208,8 @@ impl Kind {
     fn read(&self, wire_type: u64, bytes: &mut &[u8]) -> Value {
         let expected = match self {
             Self::Bool | Self::Int64 | Self::Uint32 => 0,
-            Self::Double | Self::Fixed64 => 1,
-            Self::Hex | Self::Message(_) | Self::Text => 2,
+            Self::Double | Self::Fixed64 | Self::Sfixed64 => 1,
+            Self::Doubles | Self::Fixed64s | Self::Hex | Self::Message(_) | Self::Text => 2,
             Self::Fixed32 => 5,
         };
         assert_eq!(wire_type, expected, "{self:?}");
@@ -134,13 +219,22 @@ impl Kind {
             Self::Uint32 => varint(bytes).into(),
             Self::Double => double(f64::from_le_bytes(take(bytes, 8).try_into().unwrap())),
             Self::Fixed64 => u64::from_le_bytes(take(bytes, 8).try_into().unwrap()).to_string().into(),
+            Self::Sfixed64 => i64::from_le_bytes(take(bytes, 8).try_into().unwrap()).to_string().into(),
             Self::Fixed32 => u32::from_le_bytes(take(bytes, 4).try_into().unwrap()).into(),
-            Self::Hex | Self::Message(_) | Self::Text => {
+            Self::Doubles | Self::Fixed64s | Self::Hex | Self::Message(_) | Self::Text => {
                 let length = varint(bytes) as usize;
-                let content = take(bytes, length);
+                let mut content = take(bytes, length);
                 match self {
                     Self::Hex => content.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
                     Self::Message(message) => read(message, content),
+                    Self::Doubles | Self::Fixed64s => {
+                        let kind = if matches!(self, Self::Doubles) { Self::Double } else { Self::Fixed64 };
+                        let mut values = Vec::new();
+                        while !content.is_empty() {
+                            values.push(kind.read(1, &mut content));
+                        }
+                        values.into()
+                    }
                     _ => str::from_utf8(content).unwrap().into(),
                 }
             }

@@ -181,11 +181,13 @@ pub enum Section {
     Operations,
     /// Tracing.
     Tracing,
+    /// Exported metrics and logs.
+    Telemetry,
 }
 
 impl Section {
     /// Every section, in the order of the page.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Serving,
         Self::Php,
         Self::Admission,
@@ -199,7 +201,13 @@ impl Section {
         Self::Background,
         Self::Operations,
         Self::Tracing,
+        Self::Telemetry,
     ];
+
+    /// Returns whether the variables of the section are OpenTelemetry's, which an application may read as well.
+    pub fn is_of_opentelemetry(self) -> bool {
+        matches!(self, Self::Tracing | Self::Telemetry)
+    }
 
     /// Returns the heading.
     pub fn title(self) -> &'static str {
@@ -217,6 +225,7 @@ impl Section {
             Self::Background => "Background tasks and plugins",
             Self::Operations => "Operations port",
             Self::Tracing => "Tracing",
+            Self::Telemetry => "Exported metrics and logs",
         }
     }
 }

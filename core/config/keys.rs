@@ -1,26 +1,35 @@
 //! The table of settings.
 //!
-//! Every setting of the server is a row here or in `tracing/keys.rs`. The row alone defines its form, default, place in
+//! Every setting of the server is a row here, in `tracing/keys.rs` or in `tracing/telemetry_keys.rs`. The row alone defines its form, default, place in
 //! the report and documentation. Rows hold no code.
 
 use std::net::Ipv4Addr;
 
 use super::id::Id;
 use super::key::{Exposure, Initial, Json, Key, Section, ValueKind, ValueUnit};
-use super::tracing::TRACING_KEYS;
+use super::tracing::{LOG_KEYS, LOG_TRANSPORT_KEYS, METRIC_KEYS, METRIC_TRANSPORT_KEYS, TRACING_KEYS};
 use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 
 /// Every setting, in the order of the sections.
-pub static KEYS: [Key; SERVER_KEYS.len() + TRACING_KEYS.len()] = {
-    let mut keys = [SERVER_KEYS[0]; SERVER_KEYS.len() + TRACING_KEYS.len()];
-    let mut row = 0;
-    while row < keys.len() {
-        let tracing_row = row.wrapping_sub(SERVER_KEYS.len());
-        keys[row] = if row < SERVER_KEYS.len() { SERVER_KEYS[row] } else { TRACING_KEYS[tracing_row] };
-        row += 1;
+pub static KEYS: [Key; SETTINGS] = {
+    let mut keys = [SERVER_KEYS[0]; SETTINGS];
+    let (mut row, mut table) = (0, 0);
+    while table < TABLES.len() {
+        let mut index = 0;
+        while index < TABLES[table].len() {
+            keys[row] = TABLES[table][index];
+            (row, index) = (row + 1, index + 1);
+        }
+        table += 1;
     }
+    assert!(row == SETTINGS, "each setting has a row");
     keys
 };
+
+const SETTINGS: usize = Id::LogsInsecure as usize + 1;
+
+const TABLES: [&[Key]; 6] =
+    [&SERVER_KEYS, &TRACING_KEYS, &METRIC_KEYS, &METRIC_TRANSPORT_KEYS, &LOG_KEYS, &LOG_TRANSPORT_KEYS];
 
 /// The settings of the server itself.
 const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [

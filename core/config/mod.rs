@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 mod activation;
+mod development;
 mod directive;
 mod entries;
 mod entry_file;
@@ -39,6 +40,7 @@ pub mod value;
 mod warning;
 
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
+pub use development::DevelopmentConfig;
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
 pub use fastcgi::{FastcgiConfig, FastcgiTarget};
@@ -55,8 +57,9 @@ pub use sections::{
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
-    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
-    Sampler, SpanLimits, TraceConfig,
+    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, ExportSignal,
+    LogExportConfig, MetricExportConfig, PemFile, RootSampler, Sampler, SpanLimits, TemporalityPreference,
+    TraceConfig,
 };
 pub use warning::Warning;
 
@@ -89,8 +92,10 @@ pub struct Config {
     pub background: BackgroundConfig,
     /// The operations port.
     pub operations: OperationsConfig,
-    /// Tracing; `None` with `OTEL_ENABLED=false`.
+    /// Tracing, and exported metrics and logs; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
+    /// Development; `None` unless the command line asks for it. It is not a setting.
+    pub development: Option<DevelopmentConfig>,
     /// The interface of the service manager, which is not a setting.
     pub service_manager: ServiceManagerConfig,
     /// Warnings, which do not stop the start.

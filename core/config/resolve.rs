@@ -12,7 +12,7 @@ use super::entry_file::EntryFile;
 use super::fastcgi;
 use super::files::{default_root, directory, readable_file};
 use super::id::Id;
-use super::key::{Exposure, Initial, Key, Section};
+use super::key::{Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::listen_addr::ListenAddr;
 use super::machine::Machine;
@@ -108,7 +108,7 @@ impl Resolver {
                     Ok(value) => (setting.value, setting.source) = (value, source),
                     Err(fault) if key.is_lenient && source.is_shared() => {
                         let problem = problem(key, Some(text), fault);
-                        if key.section == Section::Tracing {
+                        if key.section.is_of_opentelemetry() {
                             self.ignored.push(problem);
                         } else {
                             self.warnings.push(Warning::Ignored(problem));
@@ -137,16 +137,38 @@ impl Resolver {
         }
     }
 
-    /// Returns whether the setting is evaluated. An application may use the variables of tracing while svc does not.
+    /// Returns whether the setting is evaluated. An application may use the variables of OpenTelemetry while svc does
+    /// not.
     fn is_looked_at(&self, key: &Key) -> bool {
-        key.section != Section::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
+        const METRICS: usize = Id::OtelMetricsEnabled as usize;
+        const LOGS: usize = Id::OtelLogsEnabled as usize;
+        let switch = match key.id as usize {
+            _ if !key.section.is_of_opentelemetry() => return true,
+            METRICS | LOGS => return true,
+            ..METRICS => Id::OtelEnabled,
+            METRICS..LOGS => Id::OtelMetricsEnabled,
+            _ => Id::OtelLogsEnabled,
+        };
+        key.id == switch || self.settings.boolean(Id::OtelEnabled) && self.settings.boolean(switch)
     }
 
     fn tracing(&mut self) -> Option<TraceConfig> {
         let ignored = std::mem::take(&mut self.ignored);
-        self.settings
-            .boolean(Id::OtelEnabled)
-            .then(|| TraceConfig::resolve(&mut self.settings, &mut self.problems, ignored))
+        if self.settings.boolean(Id::OtelEnabled) {
+            return Some(TraceConfig::resolve(&mut self.settings, &mut self.problems, ignored));
+        }
+        for id in [Id::OtelMetricsEnabled, Id::OtelLogsEnabled] {
+            if self.settings.boolean(id) {
+                self.settings.set(id, Value::Boolean(false));
+                self.warnings.push(Warning::Ignored(Problem {
+                    setting: KEYS[id as usize].variable,
+                    value: Some("true".to_owned()),
+                    fault: Fault::Unused("OTEL_ENABLED"),
+                    accepted: "true with OTEL_ENABLED=true, or false".to_owned(),
+                }));
+            }
+        }
+        None
     }
 
     /// Checks for an incomplete pair; that error is easier to understand than an unavailable feature.
@@ -373,6 +395,7 @@ impl Resolver {
             background: BackgroundConfig::of(settings, &raw.plugins()),
             operations: OperationsConfig::of(settings),
             tracing,
+            development: raw.development().cloned(),
             service_manager: raw.service_manager().clone(),
             warnings: self.warnings,
             settings: self.settings.into_vec(),

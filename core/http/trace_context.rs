@@ -139,6 +139,12 @@ impl Traceparent {
         Self(text)
     }
 
+    /// Returns the flags.
+    pub fn flags(&self) -> u8 {
+        let digits = str::from_utf8(&self.0[FLAGS]).ok();
+        digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).unwrap_or_default()
+    }
+
     fn set_flags(&mut self, flags: u8) {
         put_hex(&mut self.0[FLAGS], &[flags]);
     }

@@ -113,11 +113,18 @@ impl<L, const N: usize> Default for ValuesBy<L, N> {
     }
 }
 
-/// The values read from [`CountersBy`].
+/// The values read from [`CountersBy`] or [`RareCountersBy`].
 #[derive(Clone, Debug)]
 pub(super) struct ValuesBy<L, const N: usize> {
     values: [u64; N],
     label: PhantomData<fn(L)>,
+}
+
+impl<L: Label, const N: usize> ValuesBy<L, N> {
+    /// Returns the value that was read for one value of the label.
+    pub(super) fn of(&self, label: L) -> u64 {
+        self.values[label.index()]
+    }
 }
 
 impl<L, const N: usize> ValuesBy<L, N> {
@@ -128,6 +135,35 @@ impl<L, const N: usize> ValuesBy<L, N> {
 }
 
 impl<L: Label, const N: usize> MetricCell for CountersBy<L, N> {
+    type Values = ValuesBy<L, N>;
+
+    fn read(&self) -> ValuesBy<L, N> {
+        let values = std::array::from_fn(|index| self.counters[index].value());
+        ValuesBy { values, label: PhantomData }
+    }
+}
+
+/// A counter for each value of a label, for rare events.
+#[derive(Debug)]
+pub struct RareCountersBy<L, const N: usize> {
+    counters: [RareCounter; N],
+    label: PhantomData<fn(L)>,
+}
+
+impl<L: Label, const N: usize> RareCountersBy<L, N> {
+    /// Counts `count` with this value of the label.
+    pub fn add(&self, label: L, count: u64) {
+        self.counters[label.index()].add(count);
+    }
+}
+
+impl<L, const N: usize> Default for RareCountersBy<L, N> {
+    fn default() -> Self {
+        Self { counters: std::array::from_fn(|_| RareCounter::default()), label: PhantomData }
+    }
+}
+
+impl<L: Label, const N: usize> MetricCell for RareCountersBy<L, N> {
     type Values = ValuesBy<L, N>;
 
     fn read(&self) -> ValuesBy<L, N> {

@@ -7,6 +7,7 @@ use super::event::Event;
 use super::plugin_event::PluginEvent;
 use super::trace_event::TraceEvent;
 use super::worker_event::WorkerEvent;
+use crate::config::ExportSignal;
 use crate::plugins::PluginHealth;
 use crate::pool::{StuckKind, SupervisorReport};
 
@@ -145,20 +146,26 @@ fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeNews
 
 fn of_tracing(event: TraceEvent<'_>) -> Option<EpisodeNews> {
     use EpisodeKind as Kind;
+    // Exports of spans are the usual ones; the others are named.
+    let about = |signal: ExportSignal, step, detail: &str| EpisodeNews {
+        subject: if signal == ExportSignal::Traces { String::new() } else { signal.as_str().to_owned() },
+        ..news(Kind::ExportFailed, step, detail)
+    };
     match event {
-        TraceEvent::ExportFailed { reason, .. } => Some(news(Kind::ExportFailed, Holds, reason)),
-        TraceEvent::ExportsFail { reason, exports, .. } => {
-            Some(EpisodeNews { total: Some(exports), ..news(Kind::ExportFailed, Holds, reason) })
+        TraceEvent::ExportFailed { signal, reason, .. } => Some(about(signal, Holds, reason)),
+        TraceEvent::ExportsFail { signal, reason, exports, .. } => {
+            Some(EpisodeNews { total: Some(exports), ..about(signal, Holds, reason) })
         }
-        TraceEvent::ExportsRecovered { exports, .. } => {
-            Some(EpisodeNews { total: Some(exports), ..news(Kind::ExportFailed, Ended(None), "") })
+        TraceEvent::ExportsRecovered { signal, exports, .. } => {
+            Some(EpisodeNews { total: Some(exports), ..about(signal, Ended(None), "") })
         }
-        TraceEvent::SpansDropped { spans } => {
-            Some(news(Kind::SpansDropped, Happened, format!("{spans} more spans")))
+        TraceEvent::ItemsDropped { signal: ExportSignal::Traces, items } => {
+            Some(news(Kind::SpansDropped, Happened, format!("{items} more spans")))
         }
         TraceEvent::SettingIgnored { .. }
         | TraceEvent::PartialSuccess { .. }
-        | TraceEvent::SpansLeft { .. } => None,
+        | TraceEvent::ItemsDropped { .. }
+        | TraceEvent::ItemsLeft { .. } => None,
     }
 }
 
@@ -189,8 +196,8 @@ mod tests {
         let again = SupervisorReport::BootAgain { failures: 1 };
         let started = SupervisorReport::RestartStarted { workers: 2 };
         let finished = SupervisorReport::RestartFinished { workers: 2 };
-        let failed = TraceEvent::ExportFailed { reason: "", spans: 1 };
-        let recovered = TraceEvent::ExportsRecovered { exports: 1, spans: 1 };
+        let failed = TraceEvent::ExportFailed { signal: ExportSignal::Logs, reason: "", items: 1 };
+        let recovered = TraceEvent::ExportsRecovered { signal: ExportSignal::Logs, exports: 1, items: 1 };
         let (delay, duration) = (Duration::ZERO, Duration::ZERO);
         let pairs = [
             (Kind::Wedge, Event::WedgeWarning { gate, workers_idle: 1 }, Event::PoolRecovered),

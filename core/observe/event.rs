@@ -370,6 +370,20 @@ impl Event<'_> {
         }
     }
 
+    /// Returns whether the event is about an exporter. Its record is not exported: it would be about itself.
+    pub(super) fn is_about_export(&self) -> bool {
+        matches!(self, Self::Tracing(event) if event.is_about_export())
+    }
+
+    /// Returns the flags of the trace that the record names.
+    pub(super) fn trace_flags(&self) -> u8 {
+        match self {
+            Self::Access(access) => access.trace.map_or(0, Trace::flags),
+            Self::PhpMessage(message) => message.traceparent.as_ref().map_or(0, Traceparent::flags),
+            _ => 0,
+        }
+    }
+
     /// Renders the event as a line of text, without time and level.
     pub fn to_line(&self) -> String {
         let line = text_line(&self.render(SystemTime::UNIX_EPOCH));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::admission::ShedReason;
-use crate::config::{Fault, Problem};
+use crate::config::{ExportSignal, Fault, Problem};
 use crate::plugins::{HealthChange, HealthReport, PluginHealth};
 use crate::pool::{StuckKind, SupervisorReport};
 use crate::time;
@@ -117,12 +117,33 @@ const ALL: &[Event<'_>] = &[
     Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
     Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
     Event::Tracing(TraceEvent::SettingIgnored { problem: &PROBLEM }),
-    Event::Tracing(TraceEvent::ExportFailed { reason: "r", spans: 1 }),
-    Event::Tracing(TraceEvent::ExportsFail { reason: "r", exports: 1, spans: 1 }),
-    Event::Tracing(TraceEvent::ExportsRecovered { exports: 1, spans: 1 }),
-    Event::Tracing(TraceEvent::PartialSuccess { rejected: 1, message: "m" }),
-    Event::Tracing(TraceEvent::SpansDropped { spans: 1 }),
-    Event::Tracing(TraceEvent::SpansLeft { spans: 1 }),
+    Event::Tracing(TraceEvent::ExportFailed { signal: ExportSignal::Traces, reason: "r", items: 1 }),
+    Event::Tracing(TraceEvent::ExportsFail {
+        signal: ExportSignal::Traces,
+        reason: "r",
+        exports: 1,
+        items: 1,
+    }),
+    Event::Tracing(TraceEvent::ExportsRecovered { signal: ExportSignal::Traces, exports: 1, items: 1 }),
+    Event::Tracing(TraceEvent::PartialSuccess { signal: ExportSignal::Traces, rejected: 1, message: "m" }),
+    Event::Tracing(TraceEvent::ItemsDropped { signal: ExportSignal::Traces, items: 1 }),
+    Event::Tracing(TraceEvent::ItemsLeft { signal: ExportSignal::Traces, items: 1 }),
+    Event::Tracing(TraceEvent::ExportFailed { signal: ExportSignal::Metrics, reason: "r", items: 1 }),
+    Event::Tracing(TraceEvent::ExportsFail {
+        signal: ExportSignal::Metrics,
+        reason: "r",
+        exports: 1,
+        items: 1,
+    }),
+    Event::Tracing(TraceEvent::ExportsRecovered { signal: ExportSignal::Metrics, exports: 1, items: 1 }),
+    Event::Tracing(TraceEvent::PartialSuccess { signal: ExportSignal::Metrics, rejected: 1, message: "m" }),
+    Event::Tracing(TraceEvent::ItemsLeft { signal: ExportSignal::Metrics, items: 1 }),
+    Event::Tracing(TraceEvent::ExportFailed { signal: ExportSignal::Logs, reason: "r", items: 1 }),
+    Event::Tracing(TraceEvent::ExportsFail { signal: ExportSignal::Logs, reason: "r", exports: 1, items: 1 }),
+    Event::Tracing(TraceEvent::ExportsRecovered { signal: ExportSignal::Logs, exports: 1, items: 1 }),
+    Event::Tracing(TraceEvent::PartialSuccess { signal: ExportSignal::Logs, rejected: 1, message: "m" }),
+    Event::Tracing(TraceEvent::ItemsDropped { signal: ExportSignal::Logs, items: 1 }),
+    Event::Tracing(TraceEvent::ItemsLeft { signal: ExportSignal::Logs, items: 1 }),
     Event::Plugin("p", PluginEvent::Loaded { version: "1", path: "p" }),
     Event::Plugin("p", PluginEvent::HealthChanged(&CHANGES[0])),
     Event::Plugin("p", PluginEvent::HealthChanged(&CHANGES[1])),
@@ -254,8 +275,8 @@ fn is_tracing_listed(event: &TraceEvent<'_>) -> bool {
         | TraceEvent::ExportsFail { .. }
         | TraceEvent::ExportsRecovered { .. }
         | TraceEvent::PartialSuccess { .. }
-        | TraceEvent::SpansDropped { .. }
-        | TraceEvent::SpansLeft { .. } => true,
+        | TraceEvent::ItemsDropped { .. }
+        | TraceEvent::ItemsLeft { .. } => true,
     }
 }
 

@@ -78,6 +78,12 @@ pub struct Distribution<'a> {
 }
 
 impl<'a> Distribution<'a> {
+    /// Returns a distribution that is shown in seconds.
+    #[cfg(test)]
+    pub(super) fn in_seconds(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, is_in_seconds: true }
+    }
+
     /// Returns the upper bounds with the number of values up to each; the last bound, `None`, is infinity.
     pub fn buckets(&self) -> impl Iterator<Item = (Option<Number>, u64)> + use<'a> {
         let Self { snapshot, .. } = *self;
@@ -89,6 +95,17 @@ impl<'a> Distribution<'a> {
         cumulative
             .enumerate()
             .map(move |(index, count)| (snapshot.bounds.get(index).map(|bound| this.in_unit(*bound)), count))
+    }
+
+    /// Returns the upper bounds, without infinity.
+    pub fn bounds(&self) -> impl Iterator<Item = Number> + use<'a> {
+        let this = *self;
+        self.snapshot.bounds.iter().map(move |bound| this.in_unit(*bound))
+    }
+
+    /// Returns the number of values in each bucket, not cumulative; the last bucket is above all bounds.
+    pub fn counts(&self) -> &'a [u64] {
+        self.snapshot.buckets()
     }
 
     /// Returns the sum of the values.

@@ -44,7 +44,7 @@ pub struct ScrapeFacts<'a> {
     pub runtime_hooks: bool,
     /// The background tasks; `None` for a server without background tasks.
     pub tasks: Option<TaskFacts>,
-    /// The spans; `None` if tracing is not enabled.
+    /// The exporters; `None` if tracing is not enabled.
     pub tracing: Option<TraceFacts>,
     /// The plugins.
     pub plugins: Vec<PluginReading>,
@@ -100,11 +100,13 @@ pub struct StaticCacheReading {
     pub bytes_max: u64,
 }
 
-/// The counts of the spans that no other part keeps.
+/// The counts of the exporters that no other part keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceFacts {
     /// Spans for which the queue had no room.
     pub dropped: u64,
+    /// Log records for which the queue had no room.
+    pub records_dropped: u64,
 }
 
 /// The outcome of the last reload.

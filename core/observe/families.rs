@@ -13,6 +13,7 @@ use svc_types::{HookObstacle, RuntimeHook};
 
 use crate::admission::ShedReason;
 use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
+use crate::config::ExportSignal;
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::plugins::{PluginHealth, PluginReading};
@@ -21,7 +22,7 @@ use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::Histogram;
 use crate::time::as_micros;
 
-use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell};
+use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell, RareCountersBy};
 use super::exporter::{Number, Series};
 use super::facts::ScrapeFacts;
 use super::family::{Condition, Family, MetricKind, MetricSection};
@@ -370,7 +371,7 @@ families! {
         cell php_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
     PHP_ERRORS: Counter "svc_php_errors_total" in Workers if Interpreter,
         "Number of errors that PHP raised, by level.",
-        "Label `level`: PHP's name of the error without `E_` (`error`, `warning`, `parse`, `notice`, `core_error`, `core_warning`, `compile_error`, `compile_warning`, `user_error`, `user_warning`, `user_notice`, `recoverable_error`, `deprecated`, `user_deprecated`), and `uncaught` for exceptions that ended a script. Errors are counted whether or not they are displayed, logged, within `error_reporting`, or left to an error handler of the application; only those that `@` silences are not. Exceptions that the application or its framework catches are not errors of PHP. `php_errors` in `/status` lists the last distinct ones with file and line.",
+        "Label `level`: PHP's name of the error without `E_` (`error`, `warning`, `parse`, `notice`, `core_error`, `core_warning`, `compile_error`, `compile_warning`, `user_error`, `user_warning`, `user_notice`, `recoverable_error`, `deprecated`, `user_deprecated`), and `uncaught` for exceptions that ended a script. Errors are counted whether or not they are displayed, logged, within `error_reporting`, or left to an error handler of the application; only those that `@` silences are not, nor those of calls that svc itself makes (to reset a connection, to compile a file again for a task). Exceptions that the application or its framework catches are not errors of PHP. `php_errors` in `/status` lists the last distinct ones with file and line.",
         cell php_errors: CountersBy<PhpErrorLevel, { PhpErrorLevel::ALL.len() }>;
     OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" in Workers if Interpreter,
         "Number of OPcache restarts, because it was full or a script reset it.",
@@ -412,6 +413,19 @@ families! {
         "Number of spans dropped because the queue of the exporter was full.",
         "Spans for which the queue (`OTEL_BSP_MAX_QUEUE_SIZE`) had no room. They are in no export, and not in the metrics above.",
         source |facts, _, series| series.maybe(facts.tracing.map(|tracing| tracing.dropped));
+    OTEL_EXPORTED_ITEMS: Counter "svc_otel_exported_items_total" in Tracing if Tracing,
+        "Number of spans, data points of metrics and log records that the collector has accepted, by signal.",
+        "Label `signal`: `traces` (spans), `metrics` (data points), `logs` (log records). Items that the collector has accepted. All three series exist from the start ([telemetry.md](telemetry.md)).",
+        cell otel_exported_items: RareCountersBy<ExportSignal, { ExportSignal::ALL.len() }>;
+    OTEL_DROPPED_ITEMS: Counter "svc_otel_dropped_items_total" in Tracing if Tracing,
+        "Number of spans, data points of metrics and log records that were lost on their way to the collector, by signal.",
+        "Label `signal`. Items that were lost: their queue had no room, their export failed, or the collector rejected them and accepted others of the same batch. A failed export of metrics loses nothing: the next one contains its changes, so that only rejected data points are counted.",
+        cell otel_lost_items: RareCountersBy<ExportSignal, { ExportSignal::ALL.len() }>,
+        source |facts, counted, series| dropped_items(series, facts, counted);
+    OTEL_FAILED_EXPORTS: Counter "svc_otel_failed_exports_total" in Tracing if Tracing,
+        "Number of exports that failed, after their retries, by signal.",
+        "Label `signal`. Exports that failed, after their retries. For `traces`, this is `svc_otel_export_failures_total`.",
+        cell otel_failed_exports: RareCountersBy<ExportSignal, { ExportSignal::ALL.len() }>;
     PLUGINS_HEALTH: Gauge "svc_plugins_health" in Plugins if Plugins,
         "Health of the plugin: 1 for its present status, 0 for the others.",
         "Labels: `plugin` and `status` (`ok`, `degraded`, `failed`). 1 for the present status, 0 for the others. Plugins without a health check are absent. Alert on `failed`: readiness and `/health` return 503 meanwhile.",
@@ -614,6 +628,18 @@ fn by_plugin(
         if let Some(value) = value(plugin) {
             series.labelled(&[("plugin", &plugin.name)], value);
         }
+    }
+}
+/// Writes the items that were lost in a queue or after it.
+fn dropped_items(series: &mut Series<'_>, facts: &ScrapeFacts<'_>, counted: &Counted) {
+    let Some(tracing) = facts.tracing else { return };
+    for signal in ExportSignal::ALL {
+        let refused = match signal {
+            ExportSignal::Traces => tracing.dropped,
+            ExportSignal::Metrics => 0,
+            ExportSignal::Logs => tracing.records_dropped,
+        };
+        series.labelled(&[("signal", signal.as_str())], refused + counted.otel_lost_items.of(signal));
     }
 }
 

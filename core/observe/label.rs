@@ -7,6 +7,7 @@ use svc_types::{HookObstacle, RuntimeHook};
 
 use crate::admission::ShedReason;
 use crate::cache::{CacheOutcome, EvictionReason, StaleReason};
+use crate::config::ExportSignal;
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
 
@@ -156,4 +157,5 @@ labels! {
     "result": CacheOutcome, shown from the start: true;
     "reason": EvictionReason, shown from the start: true;
     "reason": StaleReason, shown from the start: true;
+    "signal": ExportSignal, shown from the start: true;
 }

@@ -1,19 +1,24 @@
 //! The log: finished records, and the thread that writes them.
 //!
 //! Emitting never waits for a pipe, a disk or a lock; records that do not fit are dropped, counted, and reported once
-//! there is room again; records of one thread keep their order. Access records obey their own setting and no level.
-//! It does not reopen or rotate; standard output belongs to the process that started the server.
+//! there is room again; records of one thread keep their order. Its thread passes the records on to the exporter, too.
+//! Access records obey their own setting and no level. It does not reopen or rotate; standard output belongs to the process
+//! that started the server.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
+use super::log_tap::{LogLine, LogTap};
+use super::terminal_lines::{TerminalLines, TerminalOptions};
 use super::text_line::text_line;
-use crate::config::{AccessLog, Level, LogFormat};
+use crate::config::{AccessLog, Config, Level, LogFormat};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -24,26 +29,37 @@ use crate::time;
 pub struct Log {
     level: Level,
     access: AccessLog,
-    writer: Arc<BatchWriter<Vec<u8>>>,
+    writer: Arc<BatchWriter<LogItem>>,
+    /// The queue of records that are exported, if they are.
+    tap: Option<Arc<LogTap>>,
     /// Held only to record one episode, or to copy all.
     episodes: Arc<ShortLock<EpisodeBook>>,
 }
 
 impl Log {
-    /// Starts the thread that writes records to standard output.
+    /// Starts the thread that writes records to standard output, and passes them to `tap`.
     ///
     /// # Errors
     ///
     /// If the system cannot create a descriptor or a thread.
-    pub fn to_stdout(level: Level, access: AccessLog, format: LogFormat) -> io::Result<Self> {
+    pub fn to_stdout(config: &Config, tap: Option<Arc<LogTap>>) -> io::Result<Self> {
         // A separate descriptor, because the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let is_text = match format {
-            LogFormat::Auto => stdout.is_terminal(),
-            LogFormat::Json => false,
-            LogFormat::Text => true,
+        let logs = &config.logs;
+        let form = match (logs.format, &config.development) {
+            (LogFormat::Auto, Some(development)) => {
+                LineForm::Terminal(Box::new(TerminalLines::new(TerminalOptions {
+                    has_colours: development.permits_colours && stdout.is_terminal(),
+                    utc_offset_seconds: development.utc_offset_seconds,
+                    document_root: config.serving.document_root.to_string_lossy().into_owned(),
+                    scheme: if config.tls.certificates.is_empty() { "http" } else { "https" },
+                })))
+            }
+            (LogFormat::Auto, None) if stdout.is_terminal() => LineForm::Text,
+            (LogFormat::Auto | LogFormat::Json, _) => LineForm::Json,
+            (LogFormat::Text, _) => LineForm::Text,
         };
-        Self::start_in(is_text, level, access, stdout)
+        Self::start_in(form, logs.level, logs.access, stdout, tap)
     }
 
     /// Starts the thread that writes records to `sink`, as JSON.
@@ -52,18 +68,19 @@ impl Log {
     ///
     /// If the system cannot create a descriptor or a thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::start_in(false, level, access, sink)
+        Self::start_in(LineForm::Json, level, access, sink, None)
     }
 
     fn start_in(
-        is_text: bool,
+        form: LineForm,
         level: Level,
         access: AccessLog,
         sink: impl Write + Send + 'static,
+        tap: Option<Arc<LogTap>>,
     ) -> io::Result<Self> {
-        let lines = LineSink { sink, batch: Vec::new(), level, is_text };
+        let lines = LineSink { sink, batch: Vec::new(), level, form, tap: tap.clone() };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
-        Ok(Self { level, access, writer, episodes: Arc::default() })
+        Ok(Self { level, access, writer, tap, episodes: Arc::default() })
     }
 
     /// Logs `event`, if its level (or, for an access record, its status) is enabled. An event that is part of an
@@ -73,8 +90,23 @@ impl Log {
             self.note(news);
         }
         if self.wants(event) {
-            self.writer.offer(event.render(time::wall()));
+            self.writer.offer(LogItem::Line(line_of(event)));
         }
+    }
+
+    /// Returns the queue of records that are exported.
+    pub fn tap(&self) -> Option<&Arc<LogTap>> {
+        self.tap.as_ref()
+    }
+
+    /// Waits, for a limited time, until the records that this thread has emitted are in the queue of the exporter.
+    pub fn hand_over(&self) -> io::Result<()> {
+        let (passed, passing) = io::pipe()?;
+        // If the queue has no room, the other end of the pipe is closed at once.
+        self.writer.offer(LogItem::Mark(passing));
+        let mut waits = [PollFd::new(&passed, PollFlags::IN)];
+        poll(&mut waits, Timespec::try_from(LOG_FLUSH_TIMEOUT).ok().as_ref())?;
+        Ok(())
     }
 
     /// Records news without a log record.
@@ -122,21 +154,55 @@ impl Log {
     }
 }
 
+/// An item in the queue of the log.
+#[derive(Debug)]
+enum LogItem {
+    /// A record.
+    Line(LogLine),
+    /// Closes its pipe when all records before it have been passed on.
+    #[expect(dead_code, reason = "dropping it closes the pipe")]
+    Mark(PipeWriter),
+}
+
+/// Renders an event, which happens now.
+fn line_of(event: &Event<'_>) -> LogLine {
+    let at = time::wall();
+    LogLine {
+        line: event.render(at),
+        at,
+        trace_flags: event.trace_flags(),
+        is_exported: !event.is_about_export(),
+    }
+}
+
 /// Records on their way to the sink.
 struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
-    /// Whether the records are formatted for people.
-    is_text: bool,
+    form: LineForm,
+    tap: Option<Arc<LogTap>>,
+}
+
+/// The form of the lines.
+#[derive(Debug)]
+enum LineForm {
+    /// A JSON object for each record.
+    Json,
+    /// A line for each record, with all its fields.
+    Text,
+    /// A line for each request, with the messages of its script.
+    Terminal(Box<TerminalLines>),
 }
 
 /// A batch is written when it is this long, or when the queue is empty.
 const BATCH_BYTES: usize = 64 * 1024;
 
-impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
-    fn add(&mut self, record: Vec<u8>) -> bool {
-        self.put(record);
+impl<W: Write> BatchSink<LogItem> for LineSink<W> {
+    fn add(&mut self, item: LogItem) -> bool {
+        if let LogItem::Line(record) = item {
+            self.put(record);
+        }
         self.batch.len() < BATCH_BYTES
     }
 
@@ -149,23 +215,37 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn report_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
-            self.put(event.render(time::wall()));
+            self.put(line_of(&event));
             // If the record about lost records is lost too, nothing changes.
+            let _ = self.write();
+        }
+    }
+
+    fn close(&mut self) {
+        if let LineForm::Terminal(terminal) = &mut self.form {
+            self.batch.extend_from_slice(terminal.rest().as_bytes());
+            // As above.
             let _ = self.write();
         }
     }
 }
 
 impl<W> LineSink<W> {
-    fn put(&mut self, record: Vec<u8>) {
-        let line = if self.is_text { text_line(&record) } else { record };
-        self.batch.extend_from_slice(&line);
+    fn put(&mut self, record: LogLine) {
+        match &mut self.form {
+            LineForm::Json => self.batch.extend_from_slice(&record.line),
+            LineForm::Text => self.batch.extend_from_slice(&text_line(&record.line)),
+            LineForm::Terminal(terminal) => self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes()),
+        }
+        if let Some(tap) = &self.tap {
+            tap.offer(record);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
+    use std::io::{BufRead, BufReader, PipeReader, Read};
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 

@@ -12,6 +12,7 @@
 //! | `facts` | metrics that are readings instead of counts |
 //! | `exporter` | the interface to the formats of the metrics |
 //! | `exposition` | both text formats of the metrics |
+//! | `metric_book` | the metrics as points of OTLP: totals, or differences |
 //! | `reference` | the tables of docs/metrics.md, for `make docs` |
 //! | `php_errors` | the last distinct errors of PHP |
 //! | `process` | the kernel's facts about this process |
@@ -24,7 +25,9 @@
 //! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes on behalf of threads that must not wait |
-//! | `log` | the log, which uses it |
+//! | `text_line`, `terminal_lines` | records as lines for people: of any log, and of a server for development |
+//! | `log` | the log, which uses them |
+//! | `log_tap` | the queue of log records that are exported |
 //!
 //! An *episode* is an event that an operator would look for later, from its beginning to its end: a period of shedding, a
 //! stall (settings, log and docs say wedge), a reload.
@@ -45,6 +48,8 @@ mod hint;
 mod history;
 mod label;
 mod log;
+mod log_tap;
+mod metric_book;
 mod metrics;
 mod opcache;
 mod php_errors;
@@ -56,6 +61,7 @@ pub mod reference;
 mod setting_event;
 mod status;
 mod status_facts;
+mod terminal_lines;
 pub mod text_line;
 pub mod timestamp;
 mod trace_event;
@@ -75,6 +81,8 @@ pub use hint::{Hint, INI_FILE_CHANGED};
 pub use history::{History, Latency, Sample, TrendPoint, Usage, Window};
 pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
+pub use log_tap::{LogLine, LogTap};
+pub use metric_book::MetricBook;
 pub use opcache::OpcacheBook;
 pub use php_errors::{PhpErrorEntry, PhpErrorLevel, PhpErrorRaised, PhpErrors};
 pub use plugin_event::PluginEvent;

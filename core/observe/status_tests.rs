@@ -378,7 +378,7 @@ fn caches_and_memory_and_the_process_are_told() {
 fn certificates_tracing_plugins_and_reloads_are_told() {
     let mut facts = facts();
     facts.scrape.certificates = Some(CertificateFacts { first_expiry: Some(at(86_400)) });
-    facts.scrape.tracing = Some(TraceFacts { dropped: 5 });
+    facts.scrape.tracing = Some(TraceFacts { dropped: 5, records_dropped: 0 });
     facts.scrape.reload.is_successful = false;
     facts.probe.plugin_failed = true;
     let reading = |name: &str, health| PluginReading {

@@ -1,12 +1,12 @@
-//! Log records about tracing: settings that are ignored, and the export of spans.
+//! Log records about OpenTelemetry: settings that are ignored, and the exports.
 //!
 //! As for [`Event`](super::Event), of which this is a part. The emitter ensures that an unreachable collector does not
 //! fill the log.
 
 use super::record::Record;
-use crate::config::{Level, Problem};
+use crate::config::{ExportSignal, Level, Problem};
 
-/// An event of tracing.
+/// An event of tracing, or of an exporter.
 #[derive(Clone, Copy, Debug)]
 pub enum TraceEvent<'a> {
     /// A setting has a value that svc does not support.
@@ -16,43 +16,55 @@ pub enum TraceEvent<'a> {
     },
     /// An export failed after a successful one.
     ExportFailed {
+        /// What was exported.
+        signal: ExportSignal,
         /// Why.
         reason: &'a str,
-        /// The number of spans in the batch.
-        spans: u64,
+        /// The number of items in the batch.
+        items: u64,
     },
     /// Exports still fail.
     ExportsFail {
+        /// What is exported.
+        signal: ExportSignal,
         /// The reason of the last failure.
         reason: &'a str,
         /// The number of exports that have failed since the last successful one.
         exports: u64,
-        /// The number of their spans.
-        spans: u64,
+        /// The number of their items.
+        items: u64,
     },
     /// An export was successful again.
     ExportsRecovered {
+        /// What was exported.
+        signal: ExportSignal,
         /// The number of exports that had failed.
         exports: u64,
-        /// The number of their spans.
-        spans: u64,
+        /// The number of their items.
+        items: u64,
     },
-    /// The collector accepted a batch and reported a warning or rejected spans.
+    /// The collector accepted a batch and reported a warning or rejected items.
     PartialSuccess {
-        /// The number of rejected spans.
+        /// What was exported.
+        signal: ExportSignal,
+        /// The number of rejected items.
         rejected: u64,
         /// The collector's message.
         message: &'a str,
     },
-    /// Spans were dropped because the queue was full.
-    SpansDropped {
-        /// The number of spans dropped since the last such event.
-        spans: u64,
+    /// Items were dropped because the queue was full.
+    ItemsDropped {
+        /// What was to be exported.
+        signal: ExportSignal,
+        /// The number of items dropped since the last such event.
+        items: u64,
     },
-    /// The process ends before all spans were exported.
-    SpansLeft {
-        /// The number of spans that were not exported.
-        spans: u64,
+    /// The process ends before everything was exported.
+    ItemsLeft {
+        /// What was to be exported.
+        signal: ExportSignal,
+        /// The number of items that were not exported.
+        items: u64,
     },
 }
 
@@ -65,9 +77,14 @@ impl TraceEvent<'_> {
             | Self::ExportFailed { .. }
             | Self::ExportsFail { .. }
             | Self::PartialSuccess { .. }
-            | Self::SpansDropped { .. }
-            | Self::SpansLeft { .. } => Level::Warn,
+            | Self::ItemsDropped { .. }
+            | Self::ItemsLeft { .. } => Level::Warn,
         }
+    }
+
+    /// Returns whether the event is about the export itself.
+    pub(super) fn is_about_export(self) -> bool {
+        !matches!(self, Self::SettingIgnored { .. })
     }
 
     /// Creates its record.
@@ -78,26 +95,75 @@ impl TraceEvent<'_> {
                 .text_or_null("value", problem.value.as_deref())
                 .text("error", problem.fault.to_string())
                 .text("accepted", &problem.accepted),
-            Self::ExportFailed { reason, spans } => {
-                svc("failed to export spans").text("reason", reason).number("spans", spans)
+            Self::ExportFailed { signal, reason, items } => {
+                let Words { things, field, .. } = Words::of(signal);
+                svc(&format!("failed to export {things}")).text("reason", reason).number(field, items)
             }
-            Self::ExportsFail { reason, exports, spans } => svc("span exports are still failing")
-                .text("reason", reason)
-                .number("exports", exports)
-                .number("spans", spans),
-            Self::ExportsRecovered { exports, spans } => {
-                svc("spans are exported again").number("exports", exports).number("spans", spans)
+            Self::ExportsFail { signal, reason, exports, items } => {
+                let Words { thing, field, .. } = Words::of(signal);
+                svc(&format!("{thing} exports are still failing"))
+                    .text("reason", reason)
+                    .number("exports", exports)
+                    .number(field, items)
             }
-            Self::PartialSuccess { rejected, message } => svc("collector rejected spans, or has a warning")
-                .number("rejected", rejected)
-                .text("reason", message),
-            Self::SpansDropped { spans } => {
-                svc("spans were dropped: OTEL_BSP_MAX_QUEUE_SIZE spans were waiting for their export")
-                    .number("spans", spans)
+            Self::ExportsRecovered { signal, exports, items } => {
+                let Words { things, field, .. } = Words::of(signal);
+                svc(&format!("{things} are exported again")).number("exports", exports).number(field, items)
             }
-            Self::SpansLeft { spans } => {
-                svc("drain deadline passed; remaining spans were not exported").number("spans", spans)
+            Self::PartialSuccess { signal, rejected, message } => {
+                let Words { items, .. } = Words::of(signal);
+                svc(&format!("collector rejected {items}, or has a warning"))
+                    .number("rejected", rejected)
+                    .text("reason", message)
             }
+            Self::ItemsDropped { signal, items } => {
+                let Words { dropped, field, .. } = Words::of(signal);
+                svc(dropped).number(field, items)
+            }
+            Self::ItemsLeft { signal, items } => {
+                let Words { things, field, .. } = Words::of(signal);
+                svc(&format!("drain deadline passed; remaining {things} were not exported"))
+                    .number(field, items)
+            }
+        }
+    }
+}
+
+/// The words of the records about a signal.
+struct Words {
+    thing: &'static str,
+    things: &'static str,
+    /// The items of a batch.
+    items: &'static str,
+    /// The field with their number.
+    field: &'static str,
+    dropped: &'static str,
+}
+
+impl Words {
+    fn of(signal: ExportSignal) -> Self {
+        match signal {
+            ExportSignal::Traces => Self {
+                thing: "span",
+                things: "spans",
+                items: "spans",
+                field: "spans",
+                dropped: "spans were dropped: OTEL_BSP_MAX_QUEUE_SIZE spans were waiting for their export",
+            },
+            ExportSignal::Metrics => Self {
+                thing: "metric",
+                things: "metrics",
+                items: "data points",
+                field: "data_points",
+                dropped: "",
+            },
+            ExportSignal::Logs => Self {
+                thing: "log",
+                things: "log records",
+                items: "log records",
+                field: "records",
+                dropped: "log records were not exported: OTEL_BLRP_MAX_QUEUE_SIZE records were waiting for their export",
+            },
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The response of a collector.
 //!
-//! A response that cannot be decoded counts by its status alone, and texts of a collector are truncated. A retry delay
-//! in the response is ignored.
+//! A response that cannot be decoded counts by its status alone, and texts of a collector are truncated. Whether its advice
+//! about another attempt is followed is decided elsewhere.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -14,21 +16,44 @@ use super::wire::{Field, Reader};
 pub enum CollectorAnswer {
     /// It accepted the batch, at least partially.
     Accepted(PartialSuccess),
-    /// It rejected the batch for this reason.
-    Refused(String),
+    /// It rejected the batch.
+    Refused {
+        /// The reason.
+        reason: String,
+        /// Whether to try again.
+        advice: RetryAdvice,
+    },
+}
+
+/// The collector's advice about another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryAdvice {
+    /// After this time.
+    After(Duration),
+    /// At a later time.
+    Later,
+    /// The same batch will be rejected again.
+    Never,
 }
 
 /// The collector's remarks about an accepted batch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartialSuccess {
-    /// The number of rejected spans.
+    /// The number of rejected spans, data points or log records.
     pub rejected: u64,
     /// The reason, or a warning; may be empty.
     pub message: String,
 }
 
+impl CollectorAnswer {
+    /// Returns a rejection for good.
+    pub(super) fn refused(reason: String) -> Self {
+        Self::Refused { reason, advice: RetryAdvice::Never }
+    }
+}
+
 impl PartialSuccess {
-    /// Decodes the message `ExportTraceServiceResponse`.
+    /// Decodes the response, whose fields have the same numbers for all signals.
     pub(super) fn read(body: &[u8], protocol: ExportProtocol) -> Self {
         match protocol {
             ExportProtocol::HttpJson => Self::from_json(body).unwrap_or_default(),
@@ -54,7 +79,8 @@ impl PartialSuccess {
     fn from_json(body: &[u8]) -> Option<Self> {
         let answer: Value = serde_json::from_slice(body).ok()?;
         let partial = answer.get("partialSuccess")?;
-        let rejected = partial.get("rejectedSpans");
+        let names = ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"];
+        let rejected = names.iter().find_map(|name| partial.get(name));
         // The mapping encodes 64-bit integers as strings, but numbers are valid, too.
         let rejected = rejected.and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
         let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
@@ -113,9 +139,13 @@ mod tests {
         });
         let read = PartialSuccess::read(&writer.into_bytes(), ExportProtocol::Grpc);
         assert_eq!((read.is_remarkable(), read), (true, partial(3, "too old")));
-        for rejected in ["3", "\"3\""] {
-            let body =
-                format!(r#"{{"partialSuccess":{{"rejectedSpans":{rejected},"errorMessage":"too old"}}}}"#);
+        for rejected in [
+            r#""rejectedSpans":3"#,
+            r#""rejectedSpans":"3""#,
+            r#""rejectedDataPoints":"3""#,
+            r#""rejectedLogRecords":"3""#,
+        ] {
+            let body = format!(r#"{{"partialSuccess":{{{rejected},"errorMessage":"too old"}}}}"#);
             assert_eq!(
                 PartialSuccess::read(body.as_bytes(), ExportProtocol::HttpJson),
                 partial(3, "too old")

@@ -16,16 +16,17 @@ use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 use percent_encoding::percent_decode;
 
-use crate::config::{ExportConfig, ExportProtocol};
+use crate::config::{ExportConfig, ExportProtocol, ExportSignal};
 use crate::limits::EXPORT_ANSWER_BYTES_MAX;
 use crate::sync::counter::Flag;
 use crate::sync::primitive::Arc;
 use crate::time::as_millis;
 
-use super::answer::{CollectorAnswer, PartialSuccess, short};
+use super::answer::{CollectorAnswer, PartialSuccess, RetryAdvice, short};
 use super::connection_lost::ConnectionLost;
 use super::payload::{GRPC_PREFIX_BYTES, Payload};
 use super::pipe::{Pipe, PipeEnd};
+use super::wire::{Field, Reader};
 
 /// A connection to a collector.
 pub(super) struct Grpc {
@@ -194,7 +195,7 @@ impl Grpc {
                     if message.len() as u64 <= EXPORT_ANSWER_BYTES_MAX {
                         return true;
                     }
-                    self.conclude(Ok(CollectorAnswer::Refused("an answer that is too long".to_owned())))
+                    self.conclude(Ok(CollectorAnswer::refused("an answer that is too long".to_owned())))
                 }
                 Poll::Ready(Some(Err(error))) => self.conclude(Err(lost(&error))),
                 Poll::Ready(None) => match body.poll_trailers(context) {
@@ -240,7 +241,11 @@ impl Grpc {
         if let Some(answer) = status(&head.headers, &[]) {
             self.conclude(Ok(answer));
         } else if head.status != http::StatusCode::OK {
-            self.conclude(Ok(CollectorAnswer::Refused(format!("HTTP {}", head.status.as_u16()))));
+            // The mapping of gRPC: these statuses mean UNAVAILABLE.
+            let is_temporary = matches!(head.status.as_u16(), 429 | 502..=504);
+            let advice = if is_temporary { RetryAdvice::Later } else { RetryAdvice::Never };
+            let reason = format!("HTTP {}", head.status.as_u16());
+            self.conclude(Ok(CollectorAnswer::Refused { reason, advice }));
         } else {
             self.call = GrpcCall::Receiving(body, Vec::new());
         }
@@ -268,8 +273,9 @@ fn request(config: &ExportConfig) -> Request<()> {
     *request.method_mut() = Method::POST;
     *request.version_mut() = http::Version::HTTP_2;
     // The settings are already checked; an invalid host fails when it is resolved.
-    *request.uri_mut() =
-        format!("{scheme}://{}{METHOD_PATH}", endpoint.authority()).parse().unwrap_or_default();
+    *request.uri_mut() = format!("{scheme}://{}{}", endpoint.authority(), method_path(config.signal))
+        .parse()
+        .unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert("content-type", HeaderValue::from_static("application/grpc"));
     headers.insert("te", HeaderValue::from_static("trailers"));
@@ -293,18 +299,83 @@ fn status(fields: &HeaderMap, message: &[u8]) -> Option<CollectorAnswer> {
         return Some(CollectorAnswer::Accepted(PartialSuccess::read(message, ExportProtocol::Grpc)));
     }
     let name = code.parse().ok().and_then(|code: usize| CODES.get(code)).copied().unwrap_or(code);
+    let advice = advice(name, fields);
     let reason = fields.get("grpc-message").map(|text| percent_decode(text.as_bytes()).decode_utf8_lossy());
-    Some(CollectorAnswer::Refused(match reason.filter(|reason| !reason.is_empty()) {
+    let reason = match reason.filter(|reason| !reason.is_empty()) {
         Some(reason) => format!("gRPC {name}: {}", short(&reason)),
         None => format!("gRPC {name}"),
-    }))
+    };
+    Some(CollectorAnswer::Refused { reason, advice })
+}
+
+/// Returns the advice of a status: OTLP lists the codes that may be retried. Exhausted resources may be those of the
+/// sender, so that only a collector that names a pause expects another attempt.
+fn advice(name: &str, fields: &HeaderMap) -> RetryAdvice {
+    let is_temporary = matches!(
+        name,
+        "CANCELLED" | "DEADLINE_EXCEEDED" | "ABORTED" | "OUT_OF_RANGE" | "UNAVAILABLE" | "DATA_LOSS"
+    );
+    if !is_temporary && name != "RESOURCE_EXHAUSTED" {
+        return RetryAdvice::Never;
+    }
+    match fields.get("grpc-status-details-bin").and_then(|details| retry_info(details.as_bytes())) {
+        Some(pause) => RetryAdvice::After(pause),
+        None if is_temporary => RetryAdvice::Later,
+        None => RetryAdvice::Never,
+    }
+}
+
+/// Returns the pause in the `RetryInfo` of a `google.rpc.Status`, which is in base64.
+fn retry_info(details: &[u8]) -> Option<Duration> {
+    let status = base64(details)?;
+    let is_retry_info = |any: &&[u8]| messages(any, 1).any(|url| url.ends_with(b"/google.rpc.RetryInfo"));
+    let any = messages(&status, 3).find(is_retry_info)?;
+    let delay = messages(messages(any, 2).next()?, 1).next()?;
+    let number = |wanted| {
+        Reader::new(delay).find_map(|field| match field {
+            (number, Field::Varint(value)) if number == wanted => Some(value),
+            _ => None,
+        })
+    };
+    let (seconds, nanos) = (number(1).unwrap_or(0), number(2).unwrap_or(0));
+    Some(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos)))
+}
+
+/// Returns the contents of the fields with this number that are messages or texts.
+fn messages(message: &[u8], wanted: u64) -> impl Iterator<Item = &[u8]> {
+    Reader::new(message).filter_map(move |field| match field {
+        (number, Field::Bytes(bytes)) if number == wanted => Some(bytes),
+        _ => None,
+    })
+}
+
+/// Decodes base64, with or without padding.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
+    let (mut bits, mut count) = (0u32, 0);
+    for character in text.iter().take_while(|character| **character != b'=') {
+        let digit = DIGITS.iter().position(|digit| digit == character)?;
+        (bits, count) = (bits << 6 | digit as u32, count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Some(bytes)
 }
 
 fn lost(error: &h2::Error) -> ConnectionLost {
     ConnectionLost { reason: error.to_string().into() }
 }
 
-const METHOD_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+fn method_path(signal: ExportSignal) -> &'static str {
+    match signal {
+        ExportSignal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        ExportSignal::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        ExportSignal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+    }
+}
 
 /// The maximum timeout value: gRPC allows eight digits.
 const TIMEOUT_MAX: u64 = 99_999_999;

@@ -2,6 +2,7 @@ use bytes::BytesMut;
 use h2::server::{self, SendResponse};
 use http::Response;
 
+use super::super::wire::Writer;
 use super::*;
 use crate::config::ExportEndpoint;
 
@@ -82,6 +83,7 @@ impl Collector {
 fn client() -> Grpc {
     let endpoint = ExportEndpoint { is_tls: false, host: "c".to_owned(), port: 4317, target: "/".to_owned() };
     Grpc::new(&ExportConfig {
+        signal: ExportSignal::Traces,
         protocol: ExportProtocol::Grpc,
         endpoint,
         headers: vec![("X-Key".to_owned(), "hunter2".to_owned())],
@@ -131,8 +133,11 @@ fn answered(
     client.take_answer()
 }
 
+/// Returns a rejection, which is temporary if its code is.
 fn refused(reason: &str) -> Option<Result<CollectorAnswer, ConnectionLost>> {
-    Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
+    let is_temporary = ["UNAVAILABLE", "503"].iter().any(|word| reason.contains(word));
+    let advice = if is_temporary { RetryAdvice::Later } else { RetryAdvice::Never };
+    Some(Ok(CollectorAnswer::Refused { reason: reason.to_owned(), advice }))
 }
 
 #[test]
@@ -288,4 +293,64 @@ fn a_long_request_follows_the_windows_of_the_collector() {
     collector.answer(response(200, &[("grpc-status", "0")]), None, None);
     collector.meet(&mut client);
     assert!(client.take_answer().unwrap().is_ok());
+}
+
+#[test]
+fn some_codes_are_for_now_and_may_name_a_pause() {
+    // A `Status` with a detail of another type, and `RetryInfo` with 7.5 seconds.
+    let mut delay = Writer::default();
+    delay.varint(1, 7);
+    delay.varint(2, 500_000_000);
+    let mut status = Writer::default();
+    status.varint(1, 14);
+    for (url, detail) in [
+        ("type.googleapis.com/other", vec![0xff]),
+        ("x/google.rpc.RetryInfo", {
+            let mut info = Writer::default();
+            info.bytes(1, &delay.into_bytes());
+            info.into_bytes()
+        }),
+    ] {
+        status.message(3, |any| {
+            any.text(1, url);
+            any.bytes(2, &detail);
+        });
+    }
+    let details = in_base64(&status.into_bytes());
+    let after = RetryAdvice::After(Duration::from_millis(7500));
+    for (code, details, expected) in [
+        ("14", None, RetryAdvice::Later),
+        ("1", None, RetryAdvice::Later),
+        ("4", None, RetryAdvice::Later),
+        ("10", None, RetryAdvice::Later),
+        ("11", None, RetryAdvice::Later),
+        ("15", None, RetryAdvice::Later),
+        ("14", Some(details.as_str()), after),
+        ("14", Some("!"), RetryAdvice::Later),
+        ("14", Some(""), RetryAdvice::Later),
+        ("8", None, RetryAdvice::Never),
+        ("8", Some(&details), after),
+        ("3", Some(&details), RetryAdvice::Never),
+        ("16", None, RetryAdvice::Never),
+        ("99", None, RetryAdvice::Never),
+    ] {
+        let mut fields = HeaderMap::new();
+        fields.insert("grpc-status", code.parse().unwrap());
+        if let Some(details) = details {
+            fields.insert("grpc-status-details-bin", details.parse().unwrap());
+        }
+        let Some(CollectorAnswer::Refused { advice, .. }) = super::status(&fields, &[]) else {
+            panic!("{code}")
+        };
+        assert_eq!(advice, expected, "{code}, {details:?}");
+    }
+}
+
+/// Encodes without padding.
+fn in_base64(bytes: &[u8]) -> String {
+    let bit = |at: usize| bytes.get(at / 8).map_or(0, |byte| usize::from(byte >> (7 - at % 8) & 1));
+    let digit = |at: usize| (at..at + 6).fold(0, |digit, at| digit << 1 | bit(at));
+    let digits = (0..bytes.len() * 8).step_by(6).map(digit);
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    digits.map(|digit| char::from(alphabet[digit])).collect()
 }

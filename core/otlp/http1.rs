@@ -5,12 +5,13 @@
 //! redirects or any other feature that this client does not request.
 
 use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 
 use crate::config::{ExportConfig, ExportProtocol};
-use crate::http::{BodyDecoder, BodyFraming};
+use crate::http::{BodyDecoder, BodyFraming, parse_date};
 use crate::limits::{EXPORT_ANSWER_BYTES_MAX, EXPORT_HEAD_BYTES_MAX};
 
-use super::answer::{CollectorAnswer, PartialSuccess, refusal};
+use super::answer::{CollectorAnswer, PartialSuccess, RetryAdvice, refusal};
 use super::connection_lost::ConnectionLost;
 use super::payload::Payload;
 
@@ -33,7 +34,7 @@ enum Stage {
     /// Waiting for the head of the response; the part received so far.
     Head(Vec<u8>),
     /// Waiting for the body.
-    Body { status: u16, decoder: BodyDecoder, body: Vec<u8> },
+    Body { status: u16, advice: RetryAdvice, decoder: BodyDecoder, body: Vec<u8> },
     /// The result is available.
     Answered(Result<CollectorAnswer, ConnectionLost>),
 }
@@ -41,6 +42,7 @@ enum Stage {
 /// The relevant parts of a response head.
 struct AnswerHead {
     status: u16,
+    advice: RetryAdvice,
     framing: BodyFraming,
     is_kept: bool,
     length: usize,
@@ -139,7 +141,8 @@ impl Http1Conversation {
         self.is_kept &= response.is_kept;
         match BodyDecoder::new(response.framing, EXPORT_ANSWER_BYTES_MAX) {
             Ok(decoder) => {
-                self.stage = Stage::Body { status: response.status, decoder, body: Vec::new() };
+                let AnswerHead { status, advice, .. } = *response;
+                self.stage = Stage::Body { status, advice, decoder, body: Vec::new() };
                 self.read_body(rest);
             }
             Err(_) => self.refuse(TOO_LONG.to_owned()),
@@ -159,19 +162,19 @@ impl Http1Conversation {
     }
 
     fn finish(&mut self) {
-        let Stage::Body { status, body, .. } = &self.stage else { return };
+        let Stage::Body { status, advice, body, .. } = &self.stage else { return };
         let answer = if (200..300).contains(status) {
             CollectorAnswer::Accepted(PartialSuccess::read(body, self.protocol))
         } else {
             let reason = refusal(body, self.protocol).map_or(String::new(), |reason| format!(": {reason}"));
-            CollectorAnswer::Refused(format!("HTTP {status}{reason}"))
+            CollectorAnswer::Refused { reason: format!("HTTP {status}{reason}"), advice: *advice }
         };
         self.stage = Stage::Answered(Ok(answer));
     }
 
     fn refuse(&mut self, reason: String) {
         self.is_kept = false;
-        self.stage = Stage::Answered(Ok(CollectorAnswer::Refused(reason)));
+        self.stage = Stage::Answered(Ok(CollectorAnswer::refused(reason)));
     }
 }
 
@@ -207,7 +210,32 @@ fn parse(bytes: &[u8]) -> Result<Option<AnswerHead>, ()> {
         Some(1) => !says("connection", "close"),
         _ => says("connection", "keep-alive"),
     };
-    Ok(Some(AnswerHead { status, framing, is_kept: is_kept && framing != BodyFraming::Framed, length }))
+    let advice = match status {
+        429 | 502..=504 => {
+            let date = || single(&response, "date").and_then(|date| parse_date(date.as_bytes()));
+            single(&response, "retry-after")
+                .and_then(|value| pause(value, date))
+                .map_or(RetryAdvice::Later, RetryAdvice::After)
+        }
+        _ => RetryAdvice::Never,
+    };
+    let is_kept = is_kept && framing != BodyFraming::Framed;
+    Ok(Some(AnswerHead { status, advice, framing, is_kept, length }))
+}
+
+/// Returns the value of a field.
+fn single<'a>(response: &httparse::Response<'_, 'a>, name: &str) -> Option<&'a str> {
+    let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+    str::from_utf8(field.value).ok().map(str::trim)
+}
+
+/// Returns the pause that the value of `Retry-After` asks for: seconds, or a time relative to that of the response.
+fn pause(value: &str, date: impl FnOnce() -> Option<SystemTime>) -> Option<Duration> {
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = parse_date(value.as_bytes())?;
+    Some(until.duration_since(date()?).unwrap_or_default())
 }
 
 const FIELDS_MAX: usize = 100;

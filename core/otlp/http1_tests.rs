@@ -1,10 +1,11 @@
 use super::*;
-use crate::config::ExportEndpoint;
+use crate::config::{ExportEndpoint, ExportSignal};
 
 fn connection(protocol: ExportProtocol) -> Http1Conversation {
     let endpoint =
         ExportEndpoint { is_tls: false, host: "::1".to_owned(), port: 4318, target: "/v1/traces".to_owned() };
     Http1Conversation::new(&ExportConfig {
+        signal: ExportSignal::Traces,
         protocol,
         endpoint,
         headers: vec![("X-Key".to_owned(), "hunter2".to_owned())],
@@ -45,7 +46,11 @@ fn accepted() -> Option<Result<CollectorAnswer, ConnectionLost>> {
 }
 
 fn refused(reason: &str) -> Option<Result<CollectorAnswer, ConnectionLost>> {
-    Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
+    Some(Ok(CollectorAnswer::refused(reason.to_owned())))
+}
+
+fn refused_with(reason: &str, advice: RetryAdvice) -> Option<Result<CollectorAnswer, ConnectionLost>> {
+    Some(Ok(CollectorAnswer::Refused { reason: reason.to_owned(), advice }))
 }
 
 #[test]
@@ -87,12 +92,17 @@ fn a_status_is_an_answer_whatever_becomes_of_the_rest() {
     let late = "Retry-After: 1\r\nContent-Length: 9\r\n\r\nslow down";
     for status in [400, 401, 404, 413, 429, 500, 503] {
         let response = format!("HTTP/1.1 {status} No\r\n{late}");
-        assert_eq!(answered(&response, false), (refused(&format!("HTTP {status}: slow down")), true));
+        let reason = format!("HTTP {status}: slow down");
+        let advice = match status {
+            429 | 503 => RetryAdvice::After(Duration::from_secs(1)),
+            _ => RetryAdvice::Never,
+        };
+        assert_eq!(answered(&response, false), (refused_with(&reason, advice), true));
     }
     assert_eq!(answered("HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n", false).0, refused("HTTP 301"));
     assert_eq!(
         answered("HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nslow", true),
-        (refused("HTTP 503: slow"), false)
+        (refused_with("HTTP 503: slow", RetryAdvice::Later), false)
     );
     assert_eq!(answered("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab", true), (accepted(), false));
 }
@@ -136,4 +146,27 @@ fn a_connection_is_used_again_only_at_rest() {
     early.receive(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n");
     assert_eq!(early.take_answer(), refused("HTTP 413"));
     assert!(!early.is_reusable());
+}
+
+#[test]
+fn some_rejections_are_for_now_and_may_name_a_pause() {
+    let date = "Date: Wed, 21 Oct 2026 07:28:00 GMT\r\n";
+    let after = |seconds| RetryAdvice::After(Duration::from_secs(seconds));
+    for (status, fields, advice) in [
+        (429, "", RetryAdvice::Later),
+        (502, "Retry-After: 7\r\n", after(7)),
+        (503, "retry-after:  0 \r\n", after(0)),
+        (504, "Retry-After: soon\r\n", RetryAdvice::Later),
+        (503, "Retry-After: -1\r\n", RetryAdvice::Later),
+        (503, &format!("{date}Retry-After: Wed, 21 Oct 2026 07:29:30 GMT\r\n"), after(90)),
+        (503, &format!("{date}Retry-After: Wed, 21 Oct 2026 07:00:00 GMT\r\n"), after(0)),
+        (503, "Retry-After: Wed, 21 Oct 2026 07:29:30 GMT\r\n", RetryAdvice::Later),
+        (400, "Retry-After: 7\r\n", RetryAdvice::Never),
+        (500, "Retry-After: 7\r\n", RetryAdvice::Never),
+        (501, "", RetryAdvice::Never),
+    ] {
+        let response = format!("HTTP/1.1 {status} X\r\n{fields}Content-Length: 0\r\n\r\n");
+        let expected = refused_with(&format!("HTTP {status}"), advice);
+        assert_eq!(answered(&response, false).0, expected, "{response}");
+    }
 }

@@ -1,48 +1,68 @@
-//! A batch of spans as JSON, in OTLP's mapping: IDs in hexadecimal digits, names in lower camel case, 64-bit integers
+//! A batch as JSON, and spans, in OTLP's mapping: IDs in hexadecimal digits, names in lower camel case, 64-bit integers
 //! as strings, and enums as numbers.
 //!
 //! The content is the same as in Protocol Buffers. There is no insignificant white space.
 
-use std::fmt::Display;
-use std::io::Write as _;
+use crate::config::ExportSignal;
+use crate::trace::{Attribute, AttributeValue, Attributes, Span, SpanEvent, SpanLink, SpanStatus};
 
-use crate::trace::{
-    Attribute, AttributeValue, Attributes, EncodedSpan, Span, SpanEvent, SpanLink, SpanStatus,
-};
-
+use super::json_writer::JsonWriter;
 use super::protobuf::{flags, kind};
 use super::{Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// Appends a span to `buffer`.
-pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
-    let mut out = JsonWriter(buffer);
-    out.object(|message| span(message, one));
-    out.0
+/// The parts of a batch around its items.
+#[derive(Debug)]
+pub(super) struct BatchFrame {
+    resource: Resource,
+    /// The names of the lists of resources, scopes and items.
+    lists: [&'static str; 3],
 }
 
-/// Builds the message around encoded spans.
-pub(super) fn encode(resource: &Resource, spans: &[EncodedSpan]) -> Vec<u8> {
-    let mut out = JsonWriter(Vec::new());
-    out.object(|message| {
-        message.list("resourceSpans", [()], |resource_spans, ()| {
-            resource_spans.object(|message| {
-                message.member("resource", |value| value.object(|message| attributes(message, resource)));
-                message.list("scopeSpans", [()], |scope_spans, ()| {
-                    scope_spans.object(|message| {
-                        message.member("scope", |value| {
-                            value.object(|scope| {
-                                scope.text("name", SCOPE_NAME);
-                                scope.text("version", SCOPE_VERSION);
+impl BatchFrame {
+    /// Creates the frame of items that belong to `resource`.
+    pub(super) fn new(signal: ExportSignal, resource: Resource) -> Self {
+        let lists = match signal {
+            ExportSignal::Traces => ["resourceSpans", "scopeSpans", "spans"],
+            ExportSignal::Metrics => ["resourceMetrics", "scopeMetrics", "metrics"],
+            ExportSignal::Logs => ["resourceLogs", "scopeLogs", "logRecords"],
+        };
+        Self { resource, lists }
+    }
+
+    /// Builds the message around encoded items.
+    pub(super) fn around<B: AsRef<[u8]>>(&self, items: &[B]) -> Vec<u8> {
+        let [resources, scopes, list] = self.lists;
+        let mut out = JsonWriter::behind(Vec::new());
+        out.object(|message| {
+            message.list(resources, [()], |resource_items, ()| {
+                resource_items.object(|message| {
+                    message.member("resource", |value| {
+                        value.object(|message| attributes(message, &self.resource));
+                    });
+                    message.list(scopes, [()], |scope_items, ()| {
+                        scope_items.object(|message| {
+                            message.member("scope", |value| {
+                                value.object(|scope| {
+                                    scope.text("name", SCOPE_NAME);
+                                    scope.text("version", SCOPE_VERSION);
+                                });
                             });
+                            message.list(list, items, |value, one| value.encoded(one.as_ref()));
+                            message.text("schemaUrl", SCHEMA_URL);
                         });
-                        message.list("spans", spans, |value, one| value.0.extend_from_slice(one.as_bytes()));
-                        message.text("schemaUrl", SCHEMA_URL);
                     });
                 });
             });
         });
-    });
-    out.0
+        out.into_bytes()
+    }
+}
+
+/// Appends a span to `buffer`.
+pub(super) fn encode_span(one: &Span, buffer: Vec<u8>) -> Vec<u8> {
+    let mut out = JsonWriter::behind(buffer);
+    out.object(|message| span(message, one));
+    out.into_bytes()
 }
 
 fn span(message: &mut JsonWriter, span: &Span) {
@@ -136,88 +156,4 @@ fn array<T>(out: &mut JsonWriter, values: &[T], write: impl Fn(&mut JsonWriter, 
             value.object(|message| message.list("values", values, |value, one| write(value, one)));
         });
     });
-}
-
-/// Writes JSON.
-struct JsonWriter(Vec<u8>);
-
-impl JsonWriter {
-    fn object(&mut self, write: impl FnOnce(&mut Self)) {
-        self.0.push(b'{');
-        write(self);
-        self.0.push(b'}');
-    }
-
-    /// Writes a member; `write` writes its value.
-    fn member(&mut self, name: &'static str, write: impl FnOnce(&mut Self)) {
-        self.separate(b'{');
-        self.raw(format_args!("\"{name}\":"));
-        write(self);
-    }
-
-    /// Writes a list; omits an empty one, which is the default.
-    fn list<T>(
-        &mut self,
-        name: &'static str,
-        values: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(&mut Self, T),
-    ) {
-        let mut values = values.into_iter().peekable();
-        if values.peek().is_none() {
-            return;
-        }
-        self.member(name, |out| {
-            out.0.push(b'[');
-            for value in values {
-                out.separate(b'[');
-                write(out, value);
-            }
-            out.0.push(b']');
-        });
-    }
-
-    fn text(&mut self, name: &'static str, text: &str) {
-        self.member(name, |out| {
-            // Writing to memory cannot fail.
-            let _ = serde_json::to_writer(&mut out.0, text);
-        });
-    }
-
-    /// Writes a value that needs no escaping as a string.
-    fn shown(&mut self, name: &'static str, value: impl Display) {
-        self.member(name, |out| out.raw(format_args!("\"{value}\"")));
-    }
-
-    fn number(&mut self, name: &'static str, number: u64) {
-        self.member(name, |out| out.raw(number));
-    }
-
-    /// Writes a number; omits 0, which is the default.
-    fn count(&mut self, name: &'static str, number: u32) {
-        if number > 0 {
-            self.number(name, number.into());
-        }
-    }
-
-    /// Writes a floating-point number. JSON has no literals for NaN and infinities; the mapping uses strings.
-    fn double(&mut self, number: f64) {
-        if number.is_nan() {
-            self.raw("\"NaN\"");
-        } else if number.is_infinite() {
-            self.raw(if number > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" });
-        } else {
-            let _ = serde_json::to_writer(&mut self.0, &number);
-        }
-    }
-
-    fn raw(&mut self, value: impl Display) {
-        let _ = write!(self.0, "{value}");
-    }
-
-    /// Writes a comma unless this is the first element.
-    fn separate(&mut self, opening: u8) {
-        if self.0.last() != Some(&opening) {
-            self.0.push(b',');
-        }
-    }
 }

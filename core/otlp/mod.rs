@@ -1,38 +1,58 @@
 //! OTLP, the protocol between exporters and collectors, without sockets.
 //!
-//! Encodes spans as the messages of OpenTelemetry's protocol; takes received bytes and the end of the stream, and
-//! returns responses. The memory that a collector can make us use is bounded. Owns no socket, reads no clock, and does
-//! not decide about retries.
+//! Encodes spans, metrics and log records as the messages of OpenTelemetry's protocol; takes received bytes and the end of
+//! the stream, and returns responses; decides when to export, when to try again, and what to log about it. The memory that
+//! a collector can make us use is bounded. Owns no socket and reads no clock: time is an argument.
+//!
+//! A *batch* contains the items (spans, metrics, log records) of one export, and an *export* is a batch with its *attempts*,
+//! whose response is a status unless the connection is lost first.
 //!
 //! | file | about |
 //! |---|---|
-//! | `wire` | the encoding of Protocol Buffers |
-//! | `protobuf`, `json` | a batch of spans in the two encodings |
+//! | `wire`, `json_writer` | the two encodings: Protocol Buffers and JSON |
+//! | `protobuf`, `json` | a batch in the two encodings, and spans |
+//! | `metric`, `log_record` | a metric and a log record, in both encodings |
 //! | `payload` | an encoded batch, optionally compressed |
 //! | `answer` | the response of the collector |
 //! | `http1` | one export over HTTP/1.1 |
 //! | `grpc`, `pipe` | exports over gRPC: a library's HTTP/2, polled by hand |
 //! | `exchange` | a connection of either kind |
 //! | `request_fields`, `connection_lost` | shared by both |
+//! | `batcher`, `schedule` | when spans and log records are exported, and when metrics are |
+//! | `retry` | the attempts of an export |
+//! | `news` | which results of exports are logged |
 
 mod answer;
+mod batcher;
 mod connection_lost;
 mod exchange;
 mod grpc;
 mod http1;
 mod json;
+mod json_writer;
+mod log_record;
+mod metric;
+mod news;
 mod payload;
 mod pipe;
 mod protobuf;
 mod request_fields;
+mod retry;
+mod schedule;
 mod wire;
 
-pub use answer::{CollectorAnswer, PartialSuccess};
+pub use answer::{CollectorAnswer, PartialSuccess, RetryAdvice};
+pub use batcher::{BatchStep, Batcher};
 pub use connection_lost::ConnectionLost;
 pub use exchange::Exchange;
-pub use payload::{BatchEncoder, Payload, span_format};
+pub use log_record::LogRecord;
+pub use metric::{HistogramPoint, Metric, MetricData, NumberPoint, PointAttributes, PointValue, Temporality};
+pub use news::{ExportNews, ExportWatch};
+pub use payload::{BatchEncoder, Payload, TooLarge, log_format, metric_format, span_format};
+pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts, RetryRules};
+pub use schedule::ExportSchedule;
 
-/// The source of the spans: the attributes of the resource.
+/// The source of the items: the attributes of the resource.
 pub type Resource = crate::trace::Attributes;
 
 /// The name of the instrumentation scope.

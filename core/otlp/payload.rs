@@ -11,8 +11,10 @@ use flate2::write::GzEncoder;
 
 use crate::config::{ExportConfig, ExportProtocol};
 use crate::limits::EXPORT_BYTES_MAX;
-use crate::trace::{EncodedSpan, SpanFormat};
+use crate::trace::SpanFormat;
 
+use super::log_record::{self, LogRecord};
+use super::metric::{self, Metric};
 use super::{Resource, json, protobuf};
 
 /// Encodes batches.
@@ -27,7 +29,7 @@ pub struct BatchEncoder {
 #[derive(Debug)]
 enum BatchEncoding {
     Protobuf(protobuf::BatchFrame),
-    Json(Resource),
+    Json(json::BatchFrame),
 }
 
 /// The body of a request.
@@ -42,10 +44,10 @@ pub struct TooLarge {
 }
 
 impl BatchEncoder {
-    /// Creates an encoder for a collector; the spans belong to `resource`.
+    /// Creates an encoder for a collector; the items belong to `resource`.
     pub fn new(config: &ExportConfig, resource: Resource) -> Self {
         let encoding = match config.protocol {
-            ExportProtocol::HttpJson => BatchEncoding::Json(resource),
+            ExportProtocol::HttpJson => BatchEncoding::Json(json::BatchFrame::new(config.signal, resource)),
             ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
                 BatchEncoding::Protobuf(protobuf::BatchFrame::new(&resource))
             }
@@ -53,17 +55,17 @@ impl BatchEncoder {
         Self { encoding, is_grpc: config.protocol == ExportProtocol::Grpc, has_gzip: config.has_gzip }
     }
 
-    /// Encodes a batch of spans in the [format](span_format) of the same protocol.
+    /// Encodes a batch of items, each of them encoded for the same protocol: spans, metrics or log records.
     ///
     /// # Errors
     ///
     /// If the batch is too large.
-    pub fn encode(&self, spans: &[EncodedSpan]) -> Result<Payload, TooLarge> {
+    pub fn encode<B: AsRef<[u8]>>(&self, items: &[B]) -> Result<Payload, TooLarge> {
         // A gRPC message starts with the compression flag and its length.
         let room = if self.is_grpc { GRPC_PREFIX_BYTES } else { 0 };
         let plain = match &self.encoding {
-            BatchEncoding::Json(resource) => json::encode(resource, spans),
-            BatchEncoding::Protobuf(frame) => frame.around(spans, vec![0; room]),
+            BatchEncoding::Json(frame) => frame.around(items),
+            BatchEncoding::Protobuf(frame) => frame.around(items, vec![0; room]),
         };
         let bytes = plain.len() - room;
         if bytes > EXPORT_BYTES_MAX {
@@ -84,6 +86,22 @@ pub fn span_format(protocol: ExportProtocol) -> SpanFormat {
     match protocol {
         ExportProtocol::HttpJson => json::encode_span,
         ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => protobuf::encode_span,
+    }
+}
+
+/// Returns the function that appends a metric to a buffer for this protocol.
+pub fn metric_format(protocol: ExportProtocol) -> fn(&Metric, Vec<u8>) -> Vec<u8> {
+    match protocol {
+        ExportProtocol::HttpJson => metric::to_json,
+        ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => metric::to_protobuf,
+    }
+}
+
+/// Returns the function that appends a log record to a buffer for this protocol.
+pub fn log_format(protocol: ExportProtocol) -> fn(&LogRecord, Vec<u8>) -> Vec<u8> {
+    match protocol {
+        ExportProtocol::HttpJson => log_record::to_json,
+        ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => log_record::to_protobuf,
     }
 }
 

@@ -5,11 +5,12 @@ use serde_json::{Value, json};
 use svc_testing::otlp;
 
 use super::*;
-use crate::config::{AttributeLimits, ExportEndpoint, SpanLimits};
+use crate::config::{AttributeLimits, ExportEndpoint, ExportSignal, Level, SpanLimits};
+use crate::otlp::{HistogramPoint, MetricData, NumberPoint, PointValue, Temporality};
 use crate::sync::primitive::Arc;
 use crate::trace::{
-    AttributeValue, Attributes, ParentSpan, Span, SpanContext, SpanEvent, SpanId, SpanKind, SpanLink,
-    SpanStatus, TraceId, UnixNanos,
+    AttributeValue, Attributes, EncodedSpan, ParentSpan, Span, SpanContext, SpanEvent, SpanId, SpanKind,
+    SpanLink, SpanStatus, TraceId, UnixNanos,
 };
 
 const LIMITS: AttributeLimits = AttributeLimits { count: 128, value_chars: None };
@@ -71,9 +72,10 @@ fn bare() -> Span {
     span
 }
 
-fn encoder(protocol: ExportProtocol, has_gzip: bool) -> BatchEncoder {
+fn encoder(signal: ExportSignal, protocol: ExportProtocol, has_gzip: bool) -> BatchEncoder {
     let endpoint = ExportEndpoint { is_tls: false, host: "c".to_owned(), port: 1, target: "/".to_owned() };
     let config = ExportConfig {
+        signal,
         protocol,
         endpoint,
         headers: Vec::new(),
@@ -87,7 +89,7 @@ fn encoder(protocol: ExportProtocol, has_gzip: bool) -> BatchEncoder {
 
 fn encoded(protocol: ExportProtocol, has_gzip: bool) -> Bytes {
     let spans = [full(), bare()].map(|span| EncodedSpan::of(&span, span_format(protocol)));
-    encoder(protocol, has_gzip).encode(&spans).unwrap().0
+    encoder(ExportSignal::Traces, protocol, has_gzip).encode(&spans).unwrap().0
 }
 
 fn unzipped(bytes: &[u8]) -> Vec<u8> {
@@ -184,6 +186,173 @@ fn a_batch_that_is_too_large_is_not_sent() {
     let mut span = bare();
     span.name = "x".repeat(EXPORT_BYTES_MAX).into();
     let protocol = ExportProtocol::HttpProtobuf;
-    let refused = encoder(protocol, true).encode(&[EncodedSpan::of(&span, span_format(protocol))]);
+    let refused = encoder(ExportSignal::Traces, protocol, true)
+        .encode(&[EncodedSpan::of(&span, span_format(protocol))]);
     assert!(refused.unwrap_err().to_string().contains("too large"));
+}
+
+const PROTOCOLS: [ExportProtocol; 3] =
+    [ExportProtocol::Grpc, ExportProtocol::HttpJson, ExportProtocol::HttpProtobuf];
+
+/// Returns the only scope of a batch, decoded.
+fn scope_of(signal: ExportSignal, protocol: ExportProtocol, items: &[Vec<u8>], names: [&str; 2]) -> Value {
+    let body = encoder(signal, protocol, false).encode(items).unwrap().0;
+    let table = match signal {
+        ExportSignal::Traces => &otlp::REQUEST,
+        ExportSignal::Metrics => &otlp::METRICS_REQUEST,
+        ExportSignal::Logs => &otlp::LOGS_REQUEST,
+    };
+    let message = match protocol {
+        ExportProtocol::HttpJson => serde_json::from_slice(&body).unwrap(),
+        ExportProtocol::HttpProtobuf => otlp::read(table, &body),
+        ExportProtocol::Grpc => otlp::read(table, &body[GRPC_PREFIX_BYTES..]),
+    };
+    let [resources, scopes] = names;
+    let resource = &message[resources][0];
+    assert_eq!(resource["resource"], expected()["resourceSpans"][0]["resource"], "{protocol:?}");
+    let scope = resource[scopes][0].clone();
+    assert_eq!(scope["scope"]["name"], "svc");
+    scope
+}
+
+#[test]
+fn metrics_are_the_same_in_each_encoding() {
+    let at = |seconds| UnixNanos::default().plus(std::time::Duration::from_secs(seconds));
+    let attributes =
+        || vec![("method".to_owned(), "GET".to_owned()), ("odd".to_owned(), "a\"b\n".to_owned())];
+    let number = |start: Option<u64>, value| NumberPoint {
+        attributes: if start.is_some() { attributes() } else { Vec::new() },
+        start: start.map(at),
+        time: at(9),
+        value,
+    };
+    let metric = |name: &str, unit, data| Metric {
+        name: name.to_owned(),
+        description: "Help.".to_owned(),
+        unit,
+        data,
+    };
+    let metrics = [
+        metric(
+            "gauges",
+            "By",
+            MetricData::Gauge(vec![
+                number(None, PointValue::Int(-3)),
+                number(None, PointValue::Double(0.5)),
+                number(None, PointValue::Double(f64::NAN)),
+            ]),
+        ),
+        metric(
+            "sums",
+            "",
+            MetricData::Sum(Temporality::Delta, vec![number(Some(3), PointValue::Int(i64::MAX))]),
+        ),
+        metric(
+            "histograms",
+            "s",
+            MetricData::Histogram(
+                Temporality::Cumulative,
+                vec![HistogramPoint {
+                    attributes: attributes(),
+                    start: at(3),
+                    time: at(9),
+                    bounds: vec![0.5, 10.0],
+                    counts: vec![0, 300, 1],
+                    sum: 1234.5,
+                }],
+            ),
+        ),
+    ];
+    let (start, time) = ("3000000000", "9000000000");
+    let named = json!([
+        {"key": "method", "value": {"stringValue": "GET"}}, {"key": "odd", "value": {"stringValue": "a\"b\n"}}
+    ]);
+    let expected = json!([
+        {"name": "gauges", "description": "Help.", "unit": "By", "gauge": {"dataPoints": [
+            {"timeUnixNano": time, "asInt": "-3"},
+            {"timeUnixNano": time, "asDouble": 0.5},
+            {"timeUnixNano": time, "asDouble": "NaN"},
+        ]}},
+        {"name": "sums", "description": "Help.", "sum": {
+            "dataPoints": [{"startTimeUnixNano": start, "timeUnixNano": time, "asInt": "9223372036854775807", "attributes": named}],
+            "aggregationTemporality": 1,
+            "isMonotonic": true,
+        }},
+        {"name": "histograms", "description": "Help.", "unit": "s", "histogram": {
+            "dataPoints": [{
+                "startTimeUnixNano": start, "timeUnixNano": time, "count": "301", "sum": 1234.5,
+                "bucketCounts": ["0", "300", "1"], "explicitBounds": [0.5, 10.0], "attributes": named,
+            }],
+            "aggregationTemporality": 2,
+        }},
+    ]);
+    for protocol in PROTOCOLS {
+        let items: Vec<_> =
+            metrics.iter().map(|metric| metric_format(protocol)(metric, Vec::new())).collect();
+        let scope = scope_of(ExportSignal::Metrics, protocol, &items, ["resourceMetrics", "scopeMetrics"]);
+        assert_eq!(without_empty(scope["metrics"].clone()), expected, "{protocol:?}");
+    }
+}
+
+/// Removes empty texts, which Protocol Buffers omit.
+fn without_empty(value: Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .into_iter()
+            .filter(|(key, value)| key != "unit" || value != "")
+            .map(|(key, value)| (key, without_empty(value)))
+            .collect(),
+        Value::Array(values) => values.into_iter().map(without_empty).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn log_records_are_the_same_in_each_encoding() {
+    let record = |level, has_trace: bool| LogRecord {
+        time: UnixNanos::default().plus(std::time::Duration::from_nanos(1_700_000_000_000_000_001)),
+        level,
+        body: "it \"failed\"".to_owned(),
+        attributes: vec![
+            ("text".to_owned(), json!("")),
+            ("count".to_owned(), json!(-7)),
+            ("huge".to_owned(), json!(u64::MAX)),
+            ("share".to_owned(), json!(0.5)),
+            ("context".to_owned(), json!({"list": [true, null, "a"], "nested": {"a": 1}})),
+        ],
+        trace_id: TraceId::new(0xabc).filter(|_| has_trace),
+        span_id: SpanId::new(7).filter(|_| has_trace),
+        trace_flags: has_trace.into(),
+    };
+    let records = [record(Level::Error, true), record(Level::Debug, false)];
+    let attribute = |key: &str, value: Value| json!({"key": key, "value": value});
+    let attributes = json!([
+        attribute("text", json!({"stringValue": ""})),
+        attribute("count", json!({"intValue": "-7"})),
+        attribute("huge", json!({"doubleValue": u64::MAX as f64})),
+        attribute("share", json!({"doubleValue": 0.5})),
+        attribute(
+            "context",
+            json!({"kvlistValue": {"values": [
+                {"key": "list", "value": {"arrayValue": {"values": [{"boolValue": true}, {}, {"stringValue": "a"}]}}},
+                {"key": "nested", "value": {"kvlistValue": {"values": [{"key": "a", "value": {"intValue": "1"}}]}}},
+            ]}})
+        ),
+    ]);
+    let time = "1700000000000000001";
+    let common = |number: u64, text: &str| {
+        json!({
+            "timeUnixNano": time, "observedTimeUnixNano": time, "severityNumber": number, "severityText": text,
+            "body": {"stringValue": "it \"failed\""}, "attributes": attributes,
+        })
+    };
+    let mut first = common(17, "ERROR");
+    first["traceId"] = "00000000000000000000000000000abc".into();
+    first["spanId"] = "0000000000000007".into();
+    first["flags"] = 1.into();
+    for protocol in PROTOCOLS {
+        let items: Vec<_> = records.iter().map(|record| log_format(protocol)(record, Vec::new())).collect();
+        let scope = scope_of(ExportSignal::Logs, protocol, &items, ["resourceLogs", "scopeLogs"]);
+        assert_eq!(scope["logRecords"], json!([first, common(5, "DEBUG")]), "{protocol:?}");
+    }
 }

@@ -1,19 +1,20 @@
-//! A batch of spans as Protocol Buffers: the message `ExportTraceServiceRequest`.
+//! A batch as Protocol Buffers, and spans: the messages `ExportTraceServiceRequest`, `ExportMetricsServiceRequest` and
+//! `ExportLogsServiceRequest`, which have the same field numbers around their items.
 //!
 //! The field numbers are those of OpenTelemetry's definitions. The code is written by hand: generated types would
 //! require a copy of each span, and there are only the five messages below.
 //!
-//! The thread that ends a span encodes it as a field of the surrounding message; a batch concatenates these fields.
+//! An item is encoded as a field of the surrounding message, a span by the thread that ends it; a batch concatenates these
+//! fields.
 
 use crate::trace::{
-    Attribute, AttributeValue, Attributes, EncodedSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink,
-    SpanStatus,
+    Attribute, AttributeValue, Attributes, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus,
 };
 
 use super::wire::{DELIMITED, Writer, delimited, encode};
 use super::{HAS_IS_REMOTE, IS_REMOTE, Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
-/// The encoded parts of a batch around its spans.
+/// The encoded parts of a batch around its items.
 #[derive(Debug)]
 pub(super) struct BatchFrame {
     /// The resource, as a field of `ResourceSpans`.
@@ -25,7 +26,7 @@ pub(super) struct BatchFrame {
 }
 
 impl BatchFrame {
-    /// Encodes the frame of spans that belong to `resource`.
+    /// Encodes the frame of items that belong to `resource`.
     pub(super) fn new(resource: &Resource) -> Self {
         let written = |write: &dyn Fn(&mut Writer)| {
             let mut writer = Writer::default();
@@ -45,17 +46,17 @@ impl BatchFrame {
     }
 
     /// Appends the message to `buffer`.
-    pub(super) fn around(&self, spans: &[EncodedSpan], mut buffer: Vec<u8>) -> Vec<u8> {
-        let spans_bytes: usize = spans.iter().map(|span| span.as_bytes().len()).sum();
-        let scope_spans = self.scope.len() + spans_bytes + self.schema.len();
-        let resource_spans = self.resource.len() + delimited(scope_spans);
-        buffer.reserve_exact(delimited(resource_spans));
+    pub(super) fn around<B: AsRef<[u8]>>(&self, items: &[B], mut buffer: Vec<u8>) -> Vec<u8> {
+        let items_bytes: usize = items.iter().map(|item| item.as_ref().len()).sum();
+        let scope_items = self.scope.len() + items_bytes + self.schema.len();
+        let resource_items = self.resource.len() + delimited(scope_items);
+        buffer.reserve_exact(delimited(resource_items));
         let mut writer = Writer::behind(buffer);
-        writer.begin(1, resource_spans);
+        writer.begin(1, resource_items);
         writer.encoded(&self.resource);
-        writer.begin(2, scope_spans);
+        writer.begin(2, scope_items);
         writer.encoded(&self.scope);
-        spans.iter().for_each(|span| writer.encoded(span.as_bytes()));
+        items.iter().for_each(|item| writer.encoded(item.as_ref()));
         writer.encoded(&self.schema);
         writer.into_bytes()
     }

@@ -48,6 +48,17 @@ impl Writer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
+    /// Writes a floating-point number, even 0.
+    pub(super) fn double(&mut self, field: u32, number: f64) {
+        self.fixed64(field, number.to_bits());
+    }
+
+    /// Writes a list of eight-byte values, even an empty one.
+    pub(super) fn fixed64_list(&mut self, field: u32, numbers: impl ExactSizeIterator<Item = u64>) {
+        self.begin(field, numbers.len() * 8);
+        numbers.for_each(|number| self.encoded(&number.to_le_bytes()));
+    }
+
     /// Writes a four-byte value.
     pub(super) fn fixed32(&mut self, field: u32, number: u32) {
         self.tag(field, FIXED32);

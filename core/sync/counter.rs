@@ -66,7 +66,12 @@ pub struct RareCounter(AtomicU64);
 impl RareCounter {
     /// Adds one.
     pub fn incr(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add(1);
+    }
+
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Returns the value.

@@ -102,10 +102,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::config::ExportEndpoint;
+    use crate::config::{ExportEndpoint, ExportSignal};
 
     fn export(is_tls: bool, trusted: Option<PemFile>, identity: Option<(PemFile, PemFile)>) -> ExportConfig {
         ExportConfig {
+            signal: ExportSignal::Traces,
             protocol: ExportProtocol::Grpc,
             endpoint: ExportEndpoint { is_tls, host: "c".to_owned(), port: 1, target: "/".to_owned() },
             headers: Vec::new(),

@@ -1,8 +1,8 @@
-//! Traces: spans, sampling, and export as far as it needs no socket.
+//! Traces: spans, and which traces are recorded.
 //!
-//! Recording a span never waits for the collector. The content and the time of exports, and the meaning of responses,
-//! are determined here, from values and with time as an argument. Requests and scripts are not known here: their owners
-//! build the spans. Sockets and threads belong to the exporter in `serve`.
+//! Recording a span never waits for the collector. Requests and scripts are not known here: their owners build the spans.
+//! Their export is the business of `otlp`, as far as it needs no socket; sockets and threads belong to the exporter in
+//! `serve`.
 //!
 //! | file | about |
 //! |---|---|
@@ -10,9 +10,6 @@
 //! | `span`, `attributes` | a finished span |
 //! | `sampler` | the sampling decision |
 //! | `sink` | the bounded queue of finished spans |
-//! | `batcher` | when spans are exported |
-//! | `retry` | the retry of a failed export |
-//! | `news` | which export results are logged |
 //! | `tracer` | decides whether to record the trace of a request, and takes its spans |
 //! | `request_span` | the span of a request that is being served |
 //! | `client_call` | the spans of calls to databases, key-value stores and HTTP servers |
@@ -28,17 +25,13 @@
 //! belong to the span of the run, which the worker builds. The thread that ends a span encodes it; the exporter only
 //! concatenates encoded spans.
 //!
-//! The *sink* is the bounded queue of finished spans, a *batch* the spans of one export, and an *export* a batch with its
-//! one or two *attempts*, whose response is a status unless the connection is lost first.
+//! The *sink* is the bounded queue of finished spans.
 
 mod attributes;
-mod batcher;
 mod client_call;
 mod data_source;
 mod ids;
-mod news;
 mod request_span;
-mod retry;
 mod sampler;
 mod sink;
 mod span;
@@ -49,12 +42,9 @@ mod statement;
 mod tracer;
 
 pub use attributes::{Attribute, Attributes};
-pub use batcher::{BatchStep, Batcher};
 pub use client_call::{SpanRecorder, record_call, record_end, redact};
 pub use ids::{SpanId, TraceId, UnixNanos};
-pub use news::{ExportNews, ExportWatch};
 pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, exception_event};
-pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::{EncodedSpan, SpanFormat, TraceSink};
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanLink};
 pub use sql::{SqlSummary, summarize, without_literals};

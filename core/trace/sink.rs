@@ -36,14 +36,14 @@ impl TraceSink {
     /// must not wait for it.
     pub fn new(
         spans_max: usize,
-        batch_spans_max: usize,
+        batch_items_max: usize,
         format: SpanFormat,
         ring: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
             queue: BatchQueue::new(spans_max),
             format,
-            spares: ArrayQueue::new(batch_spans_max.min(SPARES_MAX)),
+            spares: ArrayQueue::new(batch_items_max.min(SPARES_MAX)),
             ring: Box::new(ring),
         }
     }
@@ -97,6 +97,12 @@ impl EncodedSpan {
     /// Returns the encoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl AsRef<[u8]> for EncodedSpan {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 

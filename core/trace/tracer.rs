@@ -171,9 +171,11 @@ mod tests {
             batch: BatchConfig {
                 schedule_delay: Duration::from_secs(5),
                 export_timeout: None,
-                queue_spans_max: 4,
-                batch_spans_max: 4,
+                queue_items_max: 4,
+                batch_items_max: 4,
             },
+            metrics: None,
+            logs: None,
             export: None,
             ignored: Vec::new(),
         };

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll, Token, Waker};
 use rustls::ClientConfig;
 
-use svc_core::config::{BatchConfig, ExportConfig};
+use svc_core::config::ExportConfig;
 use svc_core::limits::EXPORT_IDLE_MAX;
-use svc_core::otlp::{BatchEncoder, CollectorAnswer, ConnectionLost, PartialSuccess, Payload, Resource};
+use svc_core::otlp::{
+    AfterAttempt, AttemptEnd, BatchEncoder, CollectorAnswer, ConnectionLost, Export, ExportTimeouts,
+    PartialSuccess, Payload, Resource, RetryRules,
+};
 use svc_core::sync::primitive::Arc;
-use svc_core::trace::{AfterAttempt, AttemptEnd, EncodedSpan, Export, ExportTimeouts};
 
 use super::connection::Connection;
 
@@ -22,6 +24,7 @@ use super::connection::Connection;
 pub(crate) struct OtlpClient {
     config: ExportConfig,
     timeouts: ExportTimeouts,
+    rules: RetryRules,
     encoder: BatchEncoder,
     tls: Option<Arc<ClientConfig>>,
     poll: Poll,
@@ -39,16 +42,18 @@ pub(crate) struct Delivery {
     pub(crate) result: Result<PartialSuccess, String>,
     /// Whether there was a second attempt.
     pub(crate) is_retried: bool,
+    /// The collector asks for no export before this time.
+    pub(crate) not_before: Option<Instant>,
 }
 
 /// The token of the waker.
 const WAKER: Token = Token(0);
 
 impl OtlpClient {
-    /// Creates a client. `clock` returns the time.
+    /// Creates a client, whose exports have this time with all their attempts. `clock` returns the time.
     pub(crate) fn new(
         config: &ExportConfig,
-        batch: &BatchConfig,
+        (export_timeout, rules): (Option<Duration>, RetryRules),
         tls: Option<Arc<ClientConfig>>,
         poll: Poll,
         resource: Resource,
@@ -56,7 +61,8 @@ impl OtlpClient {
     ) -> Self {
         Self {
             encoder: BatchEncoder::new(config, resource),
-            timeouts: ExportTimeouts { attempt: config.timeout, export: batch.export_timeout },
+            timeouts: ExportTimeouts { attempt: config.timeout, export: export_timeout },
+            rules,
             config: config.clone(),
             tls,
             poll,
@@ -87,31 +93,56 @@ impl OtlpClient {
         }
     }
 
-    /// Exports a batch. During waits, calls `stop` for the latest time at which to give up.
-    pub(crate) fn deliver(&mut self, spans: &[EncodedSpan], stop: &dyn Fn() -> Option<Instant>) -> Delivery {
-        let payload = match self.encoder.encode(spans) {
+    /// Exports a batch of encoded items. During waits, calls `stop` for the latest time at which to give up.
+    pub(crate) fn deliver<B: AsRef<[u8]>>(
+        &mut self,
+        items: &[B],
+        stop: &dyn Fn() -> Option<Instant>,
+    ) -> Delivery {
+        let payload = match self.encoder.encode(items) {
             Ok(payload) => payload,
-            Err(error) => return Delivery { result: Err(error.to_string()), is_retried: false },
+            Err(error) => {
+                return Delivery { result: Err(error.to_string()), is_retried: false, not_before: None };
+            }
         };
-        let mut export = Export::begin(self.timeouts, self.now());
-        let mut is_retried = false;
+        let mut export = Export::begin(self.timeouts, self.rules, self.now());
+        let (mut is_retried, mut is_ending) = (false, stop().is_some());
         loop {
             let answer = self.attempt(&payload, &export, stop);
             let (end, result) = match answer {
-                Ok(Some(CollectorAnswer::Accepted(success))) => {
-                    (AttemptEnd::Answered { is_accepted: true }, Ok(success))
+                Ok(Some(CollectorAnswer::Accepted(success))) => (AttemptEnd::Accepted, Ok(success)),
+                Ok(Some(CollectorAnswer::Refused { reason, advice })) => {
+                    (AttemptEnd::Refused(advice), Err(format!("the collector answered {reason}")))
                 }
-                Ok(Some(CollectorAnswer::Refused(reason))) => (
-                    AttemptEnd::Answered { is_accepted: false },
-                    Err(format!("the collector answered {reason}")),
-                ),
                 Ok(None) => (AttemptEnd::TimedOut, Err("timed out".to_owned())),
                 Err(lost) => (AttemptEnd::Lost, Err(lost.reason.into_owned())),
             };
-            match export.ended(end, self.now()) {
-                AfterAttempt::Retry => is_retried = true,
-                AfterAttempt::Delivered | AfterAttempt::Failed => return Delivery { result, is_retried },
+            let not_before = match export.ended(end, self.now()) {
+                AfterAttempt::Retry(at) if self.pause(at, stop, &mut is_ending) => {
+                    is_retried = true;
+                    continue;
+                }
+                AfterAttempt::Failed { not_before } => not_before,
+                AfterAttempt::Delivered | AfterAttempt::Retry(_) => None,
+            };
+            return Delivery { result, is_retried, not_before };
+        }
+    }
+
+    /// Waits until the time of the next attempt; does not wait if the exporter has begun to end since the last pause.
+    /// Returns false if there is no time left for an attempt.
+    fn pause(&mut self, until: Instant, stop: &dyn Fn() -> Option<Instant>, is_ending: &mut bool) -> bool {
+        loop {
+            let (end, now) = (stop(), self.now());
+            if end.is_some_and(|end| end <= now) {
+                return false;
             }
+            let has_begun_to_end = end.is_some() && !*is_ending;
+            *is_ending = end.is_some();
+            if until <= now || has_begun_to_end {
+                return true;
+            }
+            self.wait(Some(end.map_or(until, |end| end.min(until))));
         }
     }
 

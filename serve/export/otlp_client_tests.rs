@@ -10,11 +10,11 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType, getsockname};
 
 use super::*;
-use svc_core::config::{ExportEndpoint, ExportProtocol};
+use svc_core::config::{ExportEndpoint, ExportProtocol, ExportSignal};
 use svc_core::otlp::span_format;
 use svc_core::sync::lock::ShortLock;
 use svc_core::time;
-use svc_core::trace::{Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
+use svc_core::trace::{EncodedSpan, Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
 
 /// The collector's behaviour on a connection.
 #[derive(Clone, Copy, Debug)]
@@ -178,6 +178,7 @@ fn config(protocol: ExportProtocol, addr: SocketAddr) -> ExportConfig {
         target: "/v1/traces".to_owned(),
     };
     ExportConfig {
+        signal: ExportSignal::Traces,
         protocol,
         endpoint,
         headers: Vec::new(),
@@ -189,14 +190,18 @@ fn config(protocol: ExportProtocol, addr: SocketAddr) -> ExportConfig {
 }
 
 fn client(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -> OtlpClient {
-    let batch = BatchConfig {
-        schedule_delay: Duration::ZERO,
-        export_timeout: Some(3 * TIMEOUT),
-        queue_spans_max: 8,
-        batch_spans_max: 8,
-    };
     let clock = time.clone();
-    OtlpClient::new(config, &batch, tls, Poll::new().unwrap(), Resource::default(), move || clock.now())
+    client_by(RetryRules::Once, config, tls, move || clock.now())
+}
+
+fn client_by(
+    rules: RetryRules,
+    config: &ExportConfig,
+    tls: Option<Arc<ClientConfig>>,
+    clock: impl Fn() -> Instant + Send + 'static,
+) -> OtlpClient {
+    let terms = (Some(3 * TIMEOUT), rules);
+    OtlpClient::new(config, terms, tls, Poll::new().unwrap(), Resource::default(), clock)
 }
 
 fn spans(protocol: ExportProtocol) -> Vec<EncodedSpan> {
@@ -362,5 +367,56 @@ fn whoever_stops_it_sets_the_time() {
         client(&config(ExportProtocol::HttpProtobuf, listener.local_addr().unwrap()), None, &time);
     let now = time.now();
     let delivery = client.deliver(&spans(ExportProtocol::HttpProtobuf), &|| Some(now));
-    assert_eq!(delivery, Delivery { result: Err("timed out".to_owned()), is_retried: false });
+    assert_eq!(
+        delivery,
+        Delivery { result: Err("timed out".to_owned()), is_retried: false, not_before: None }
+    );
+}
+
+/// Exports one batch by OTLP's rules, on the real clock.
+fn export_with_pauses(acts: &[Act]) -> Delivery {
+    let collector = Collector::start(acts, ExportProtocol::HttpProtobuf, &Time::new());
+    let config = config(ExportProtocol::HttpProtobuf, collector.addr);
+    let mut client = client_by(RetryRules::Backoff { seed: 1 }, &config, None, time::now);
+    let delivery = deliver(&mut client);
+    drop(client);
+    collector.thread.join().unwrap();
+    delivery
+}
+
+#[test]
+fn by_the_rules_of_otlp_an_export_is_repeated_unless_it_is_pointless() {
+    const MUCH_LATER: Act = Act::Answer(b"HTTP/1.1 429 X\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n");
+    const NEVER: Act = Act::Answer(b"HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n");
+    let delivery = export_with_pauses(&[Act::ResetAfter, OK]);
+    assert!(is_like(&delivery, true, true), "{delivery:?}");
+    let delivery = export_with_pauses(&[NEVER]);
+    assert!(is_like(&delivery, false, false) && delivery.not_before.is_none(), "{delivery:?}");
+    let delivery = export_with_pauses(&[MUCH_LATER]);
+    assert!(is_like(&delivery, false, false) && delivery.not_before.is_some(), "{delivery:?}");
+}
+
+#[test]
+fn the_end_cuts_a_pause_and_makes_one_more_attempt() {
+    const LATER: Act =
+        Act::Answer(b"HTTP/1.1 503 X\r\nRetry-After: 20\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    let time = Time::new();
+    let collector = Collector::start(&[LATER, OK], ExportProtocol::HttpProtobuf, &time);
+    let config = config(ExportProtocol::HttpProtobuf, collector.addr);
+    let clock = time.clone();
+    let mut client = client_by(RetryRules::Backoff { seed: 1 }, &config, None, move || clock.now());
+    let ends = time.now() + TIMEOUT;
+    // The end begins during the first attempt or the pause after it.
+    let asked = std::cell::Cell::new(0);
+    let waker = OtlpClient::waker(&client.poll).unwrap();
+    let stop = || {
+        asked.set(asked.get() + 1);
+        let _ = waker.wake();
+        (asked.get() > 20).then_some(ends)
+    };
+    let delivery = client.deliver(&spans(ExportProtocol::HttpProtobuf), &stop);
+    assert!(is_like(&delivery, true, true), "{delivery:?}");
+    assert!(time.now() < ends);
+    drop(client);
+    collector.thread.join().unwrap();
 }

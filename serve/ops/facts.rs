@@ -44,7 +44,7 @@ impl OpsFacts {
 
 /// The facts that an answer reads together.
 impl OpsFacts {
-    fn scrape_facts(&self) -> ScrapeFacts<'_> {
+    pub(crate) fn scrape_facts(&self) -> ScrapeFacts<'_> {
         let shared = &self.shared;
         let gate = shared.gate_facts();
         ScrapeFacts {
@@ -68,6 +68,7 @@ impl OpsFacts {
             tasks: shared.tasks.as_ref().map(|tasks| task_facts(tasks)),
             tracing: shared.config.tracing.as_ref().map(|_| TraceFacts {
                 dropped: shared.spans.as_ref().map_or(0, |sink| sink.dropped_total()),
+                records_dropped: shared.log.tap().map_or(0, |tap| tap.dropped_total()),
             }),
             plugins: shared.plugins.readings(),
             opcache: shared.opcache.lock().reading(),

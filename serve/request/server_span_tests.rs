@@ -99,9 +99,11 @@ fn config() -> TraceConfig {
         batch: BatchConfig {
             schedule_delay: Duration::from_secs(5),
             export_timeout: None,
-            queue_spans_max: 8,
-            batch_spans_max: 8,
+            queue_items_max: 8,
+            batch_items_max: 8,
         },
+        metrics: None,
+        logs: None,
         export: None,
         ignored: Vec::new(),
     }

@@ -186,6 +186,8 @@ impl Server {
                 offences.push(format!("at rest {series} is {}", value(series)));
             }
         }
+        let refusals = text.lines().filter(|line| line.starts_with("svc_admission_refused_total{"));
+        offences.extend(refusals.filter(|line| !line.ends_with(" 0")).map(str::to_owned));
         offences.extend(offences_of_tasks(value));
         if value("svc_workers_current ") != value("svc_workers_min ") {
             offences.push(format!("at rest there are {} workers", value("svc_workers_current ")));

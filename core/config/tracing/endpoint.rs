@@ -6,7 +6,7 @@ use std::fmt;
 
 use http::Uri;
 
-use super::{ExportEndpoint, ExportProtocol};
+use super::{ExportEndpoint, ExportProtocol, ExportSignal};
 
 impl ExportEndpoint {
     /// Returns the default collector.
@@ -60,15 +60,15 @@ impl ExportEndpoint {
         format!("{scheme}{user}{shown}{query}")
     }
 
-    /// Returns the endpoint for traces of a collector with one endpoint for each kind of data.
+    /// Returns the endpoint for a signal of a collector with one endpoint for each signal.
     #[must_use]
-    pub(in crate::config) fn for_traces(mut self) -> Self {
+    pub(in crate::config) fn for_signal(mut self, signal: ExportSignal) -> Self {
         let (path, query) = match self.target.split_once('?') {
             Some((path, query)) => (path, format!("?{query}")),
             None => (self.target.as_str(), String::new()),
         };
         let slash = if path.ends_with('/') { "" } else { "/" };
-        self.target = format!("{path}{slash}v1/traces{query}");
+        self.target = format!("{path}{slash}v1/{}{query}", signal.as_str());
         self
     }
 
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_traces_is_appended_once() {
+    fn the_path_of_the_signal_is_appended_once() {
         for (text, target) in [
             ("http://c", "/v1/traces"),
             ("http://c/", "/v1/traces"),
             ("http://c/my", "/my/v1/traces"),
             ("http://c/my/?key=1", "/my/v1/traces?key=1"),
         ] {
-            assert_eq!(http(text).unwrap().for_traces().target, target, "{text}");
+            assert_eq!(http(text).unwrap().for_signal(ExportSignal::Traces).target, target, "{text}");
         }
     }
 

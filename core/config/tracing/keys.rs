@@ -194,9 +194,9 @@ const KNOWN_METHODS: &str = "CONNECT,DELETE,GET,HEAD,OPTIONS,PATCH,POST,PUT,QUER
 const REDACTED: &str =
     "X-Amz-Signature,X-Amz-Credential,X-Amz-Security-Token,AWSAccessKeyId,Signature,sig,X-Goog-Signature";
 
-const PROTOCOLS: ValueKind = ValueKind::Choice(&["grpc", "http/protobuf", "http/json"]);
+pub(super) const PROTOCOLS: ValueKind = ValueKind::Choice(&["grpc", "http/protobuf", "http/json"]);
 
-const COMPRESSIONS: ValueKind = ValueKind::Choice(&["none", "gzip"]);
+pub(super) const COMPRESSIONS: ValueKind = ValueKind::Choice(&["none", "gzip"]);
 
 const SAMPLERS: [&str; 6] = [
     "always_on",
@@ -208,9 +208,9 @@ const SAMPLERS: [&str; 6] = [
 ];
 
 /// The largest number that every SDK accepts.
-const NUMBER_MAX: u64 = i32::MAX as u64;
+pub(super) const NUMBER_MAX: u64 = i32::MAX as u64;
 
-const fn milliseconds() -> ValueKind {
+pub(super) const fn milliseconds() -> ValueKind {
     ValueKind::Integer { min: 0, max: NUMBER_MAX, unit: ValueUnit::Milliseconds }
 }
 
@@ -218,6 +218,6 @@ const fn any_number() -> ValueKind {
     number(0, NUMBER_MAX)
 }
 
-const fn number(min: u64, max: u64) -> ValueKind {
+pub(super) const fn number(min: u64, max: u64) -> ValueKind {
     ValueKind::Integer { min, max, unit: ValueUnit::Count }
 }

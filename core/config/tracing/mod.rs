@@ -1,7 +1,8 @@
-//! The settings of tracing: OpenTelemetry's variables, by OpenTelemetry's rules.
+//! The settings of tracing, and of exported metrics and logs: OpenTelemetry's variables, by OpenTelemetry's rules.
 //!
 //! Values that svc does not support have no effect, and are listed in [`TraceConfig::ignored`] for the log. With
-//! `OTEL_ENABLED=false`, no other variable is evaluated.
+//! `OTEL_ENABLED=false`, no other variable is evaluated; without `OTEL_METRICS_ENABLED` and `OTEL_LOGS_ENABLED`, none of
+//! those for metrics and logs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +13,13 @@ mod endpoint;
 mod keys;
 mod pairs;
 mod resolve;
+mod telemetry_keys;
 
 pub(super) use keys::TRACING_KEYS;
 pub(super) use pairs::{decoded, pairs};
+pub(super) use telemetry_keys::{LOG_KEYS, LOG_TRANSPORT_KEYS, METRIC_KEYS, METRIC_TRANSPORT_KEYS};
 
-/// How requests are traced.
+/// How requests are traced, and which metrics and logs are exported.
 #[derive(Clone, Debug)]
 pub struct TraceConfig {
     /// Whether `OTEL_SDK_DISABLED` is set: traces are propagated, as with `TRACE_CONTEXT` alone, and no span is
@@ -38,6 +41,10 @@ pub struct TraceConfig {
     pub batch: BatchConfig,
     /// The export of spans; `None` if spans are not exported, and so need not be recorded.
     pub export: Option<ExportConfig>,
+    /// The export of metrics; `None` if they are not exported.
+    pub metrics: Option<MetricExportConfig>,
+    /// The export of log records; `None` if they are not exported.
+    pub logs: Option<LogExportConfig>,
     /// The ignored values.
     pub ignored: Vec<Problem>,
 }
@@ -89,22 +96,68 @@ pub struct AttributeLimits {
     pub value_chars: Option<usize>,
 }
 
-/// The batching of spans.
+/// The batching of spans or log records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// The maximum time that a span waits for others.
+    /// The maximum time that an item waits for others.
     pub schedule_delay: Duration,
     /// The timeout of an export with all its attempts; `None` means no limit.
     pub export_timeout: Option<Duration>,
-    /// The maximum number of spans that wait for the exporter.
-    pub queue_spans_max: usize,
-    /// The maximum number of spans in a batch; at most `queue_spans_max`.
-    pub batch_spans_max: usize,
+    /// The maximum number of items that wait for the exporter.
+    pub queue_items_max: usize,
+    /// The maximum number of items in a batch; at most `queue_items_max`.
+    pub batch_items_max: usize,
 }
 
-/// The destination and the transport of spans.
+/// The export of metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricExportConfig {
+    /// The destination and the transport.
+    pub export: ExportConfig,
+    /// The time between two exports.
+    pub interval: Duration,
+    /// The timeout of an export with all its attempts; `None` means no limit.
+    pub timeout: Option<Duration>,
+    /// Totals, or differences.
+    pub temporality: TemporalityPreference,
+}
+
+/// Whether counters and histograms are exported as totals since the start, or as differences from the export before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemporalityPreference {
+    /// As totals.
+    Cumulative,
+    /// As differences.
+    Delta,
+    /// Histograms as differences, counters as totals.
+    LowMemory,
+}
+
+/// The export of log records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogExportConfig {
+    /// The destination and the transport.
+    pub export: ExportConfig,
+    /// The batching.
+    pub batch: BatchConfig,
+}
+
+/// A kind of exported data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportSignal {
+    /// Spans.
+    Traces,
+    /// Metrics.
+    Metrics,
+    /// Log records.
+    Logs,
+}
+
+/// The destination and the transport of a signal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExportConfig {
+    /// The signal.
+    pub signal: ExportSignal,
     /// The protocol.
     pub protocol: ExportProtocol,
     /// The collector.
@@ -181,6 +234,20 @@ impl SpanLimits {
     /// Returns the limits for the attributes of a link.
     pub fn link_attributes(&self) -> AttributeLimits {
         AttributeLimits { count: self.attributes_per_link, value_chars: self.value_chars }
+    }
+}
+
+impl ExportSignal {
+    /// Every signal, in the order of the exposition.
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Metrics, Self::Logs];
+
+    /// Returns OpenTelemetry's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Traces => "traces",
+            Self::Metrics => "metrics",
+            Self::Logs => "logs",
+        }
     }
 }
 

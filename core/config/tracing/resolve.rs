@@ -1,6 +1,6 @@
-//! Resolves the settings of tracing to a [`TraceConfig`].
+//! Resolves OpenTelemetry's settings to a [`TraceConfig`].
 //!
-//! The variable for traces takes precedence over the general one; unsupported values count as unset, and are listed.
+//! The variable for one signal takes precedence over the general one; unsupported values count as unset, and are listed.
 //! Files are not opened, only checked for readability.
 
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::super::raw::ValueSource;
 use super::super::settings::Settings;
 use super::super::value::Value;
 use super::{
-    BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler, Sampler, SpanLimits,
-    TraceConfig,
+    BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, ExportSignal, LogExportConfig,
+    MetricExportConfig, PemFile, RootSampler, Sampler, SpanLimits, TemporalityPreference, TraceConfig,
 };
 
 impl TraceConfig {
@@ -26,12 +26,15 @@ impl TraceConfig {
         problems: &mut Vec<Problem>,
         ignored: Vec<Problem>,
     ) -> Self {
-        let mut resolver = TraceResolver { settings, problems, ignored };
-        let export = resolver.export();
+        let general_url = settings.text(Id::OtlpEndpoint).map(str::to_owned);
+        let mut resolver = TraceResolver { settings, problems, ignored, general_url };
+        let export = resolver.export(&TRACES);
+        let metrics = resolver.metrics();
+        let logs = resolver.logs();
         let sampler = resolver.sampler();
         let resource = resolver.resource();
-        let batch = resolver.batch();
-        let exporters = resolver.supported(Id::TracesExporter, &["otlp", "none"]);
+        let batch = resolver.batch(&BSP);
+        let has_exporter = resolver.has_exporter(Id::TracesExporter);
         let propagators = resolver.supported(Id::Propagators, &["tracecontext", "baggage", "none"]);
         let has = |list: &[String], word: &str| list.iter().any(|entry| entry == word);
         let has_trace_context = has(&propagators, "tracecontext") && !has(&propagators, "none")
@@ -50,7 +53,9 @@ impl TraceConfig {
             },
             resource,
             batch,
-            export: export.filter(|_| has(&exporters, "otlp") && !is_disabled),
+            export: export.filter(|_| has_exporter && !is_disabled),
+            metrics: metrics.filter(|_| !is_disabled),
+            logs: logs.filter(|_| !is_disabled),
             ignored: resolver.ignored,
         }
     }
@@ -60,24 +65,51 @@ struct TraceResolver<'a> {
     settings: &'a mut Settings,
     problems: &'a mut Vec<Problem>,
     ignored: Vec<Problem>,
+    /// The general endpoint as it was written; the settings show it without credentials.
+    general_url: Option<String>,
+}
+
+/// The variables for the transport of one signal. Each takes precedence over the general one.
+struct SignalSettings {
+    signal: ExportSignal,
+    endpoint: Id,
+    protocol: Id,
+    headers: Id,
+    timeout: Id,
+    compression: Id,
+    certificate: Id,
+    client_certificate: Id,
+    client_key: Id,
+    insecure: Id,
+}
+
+/// The variables for the batches of one signal.
+struct BatchSettings {
+    delay: Id,
+    timeout: Id,
+    queue: Id,
+    batch: Id,
+    /// The variable of the queue.
+    queue_variable: &'static str,
 }
 
 impl TraceResolver<'_> {
     /// Returns `None` if there is a problem.
-    fn export(&mut self) -> Option<ExportConfig> {
-        let protocol = match self.settings.text(self.prevailing(Id::OtlpProtocol, Id::TracesProtocol)) {
+    fn export(&mut self, own: &SignalSettings) -> Option<ExportConfig> {
+        let protocol = match self.settings.text(self.prevailing(Id::OtlpProtocol, own.protocol)) {
             Some("grpc") => ExportProtocol::Grpc,
             Some("http/json") => ExportProtocol::HttpJson,
             _ => ExportProtocol::HttpProtobuf,
         };
-        let endpoint = self.endpoint(protocol);
-        let headers = self.headers();
-        let timeout = self.timeout(self.prevailing(Id::OtlpTimeout, Id::TracesTimeout));
-        let compression = self.prevailing(Id::OtlpCompression, Id::TracesCompression);
+        let endpoint = self.endpoint(protocol, own);
+        let headers = self.headers(own.headers);
+        let timeout = self.timeout(self.prevailing(Id::OtlpTimeout, own.timeout));
+        let compression = self.prevailing(Id::OtlpCompression, own.compression);
         let has_gzip = self.settings.text(compression) == Some("gzip");
-        let trusted = self.file(Id::OtlpCertificate, Id::TracesCertificate);
-        let identity = self.identity();
+        let trusted = self.file(Id::OtlpCertificate, own.certificate);
+        let identity = self.identity(own);
         endpoint.map(|endpoint| ExportConfig {
+            signal: own.signal,
             protocol,
             endpoint,
             headers,
@@ -88,38 +120,82 @@ impl TraceResolver<'_> {
         })
     }
 
-    fn endpoint(&mut self, protocol: ExportProtocol) -> Option<ExportEndpoint> {
-        let insecure = self.prevailing(Id::OtlpInsecure, Id::TracesInsecure);
+    /// Returns `None` if metrics are not exported.
+    fn metrics(&mut self) -> Option<MetricExportConfig> {
+        if !self.settings.boolean(Id::OtelMetricsEnabled) {
+            return None;
+        }
+        let export = self.export(&METRICS);
+        let temporality = match self.settings.text(Id::MetricsTemporality) {
+            Some("delta") => TemporalityPreference::Delta,
+            Some("lowmemory") => TemporalityPreference::LowMemory,
+            _ => TemporalityPreference::Cumulative,
+        };
+        let (interval, timeout) =
+            (self.settings.duration(Id::MetricExportInterval), self.timeout(Id::MetricExportTimeout));
+        let export = export.filter(|_| self.has_exporter(Id::MetricsExporter))?;
+        Some(MetricExportConfig { export, interval, timeout, temporality })
+    }
+
+    /// Returns `None` if log records are not exported.
+    fn logs(&mut self) -> Option<LogExportConfig> {
+        if !self.settings.boolean(Id::OtelLogsEnabled) {
+            return None;
+        }
+        let export = self.export(&LOGS);
+        let batch = self.batch(&BLRP);
+        let export = export.filter(|_| self.has_exporter(Id::LogsExporter))?;
+        Some(LogExportConfig { export, batch })
+    }
+
+    /// Returns whether the exporters of a signal include the collector.
+    fn has_exporter(&mut self, id: Id) -> bool {
+        self.supported(id, &["otlp", "none"]).iter().any(|exporter| exporter == "otlp")
+    }
+
+    fn endpoint(&mut self, protocol: ExportProtocol, own: &SignalSettings) -> Option<ExportEndpoint> {
+        let insecure = self.prevailing(Id::OtlpInsecure, own.insecure);
         let is_insecure = self.settings.boolean(insecure);
-        let is_overridden = self.is_set(Id::TracesEndpoint);
-        // With a separate endpoint for traces, the protocol of the general endpoint is unknown.
+        let is_overridden = self.is_set(own.endpoint);
+        // With a separate endpoint for the signal, the protocol of the general endpoint is unknown.
         let general_protocol = if is_overridden { ExportProtocol::Grpc } else { protocol };
-        let general = self.url(Id::OtlpEndpoint, general_protocol, is_insecure);
-        let traces = self.url(Id::TracesEndpoint, protocol, is_insecure);
+        let general_url = self.general_url.clone().filter(|_| self.is_set(Id::OtlpEndpoint));
+        let general = general_url
+            .as_deref()
+            .and_then(|text| self.url(Id::OtlpEndpoint, text, general_protocol, is_insecure));
+        let separate = self.settings.text(own.endpoint).map(str::to_owned);
+        let separate = separate.and_then(|text| self.url(own.endpoint, &text, protocol, is_insecure));
         let appended = |base: ExportEndpoint| match protocol {
             ExportProtocol::Grpc => base,
-            ExportProtocol::HttpJson | ExportProtocol::HttpProtobuf => base.for_traces(),
+            ExportProtocol::HttpJson | ExportProtocol::HttpProtobuf => base.for_signal(own.signal),
         };
         if is_overridden {
-            traces
+            separate
         } else if self.is_set(Id::OtlpEndpoint) {
             general.map(appended)
         } else {
             let initial = ExportEndpoint::initial(protocol);
-            self.settings.set(Id::OtlpEndpoint, Value::Text(initial.to_string()));
+            if own.signal == ExportSignal::Traces {
+                self.settings.set(Id::OtlpEndpoint, Value::Text(initial.to_string()));
+            }
             Some(appended(initial))
         }
     }
 
     /// Parses a URL, and redacts its text.
-    fn url(&mut self, id: Id, protocol: ExportProtocol, is_insecure: bool) -> Option<ExportEndpoint> {
-        let text = self.settings.text(id)?.to_owned();
-        let url = ExportEndpoint::parse(&text, protocol, is_insecure);
+    fn url(
+        &mut self,
+        id: Id,
+        text: &str,
+        protocol: ExportProtocol,
+        is_insecure: bool,
+    ) -> Option<ExportEndpoint> {
+        let url = ExportEndpoint::parse(text, protocol, is_insecure);
         match &url {
             Some(url) => self.settings.set(id, Value::Text(url.to_string())),
-            None => self.problems.push(Problem {
+            None => self.refuse(Problem {
                 setting: self.variable(id),
-                value: Some(ExportEndpoint::without_credentials(&text)),
+                value: Some(ExportEndpoint::without_credentials(text)),
                 fault: Fault::NotAUrl,
                 accepted: "a URL such as http://localhost:4318".to_owned(),
             }),
@@ -128,8 +204,8 @@ impl TraceResolver<'_> {
     }
 
     /// Returns the configured fields, except for those that a request cannot have or that the exporter sets itself.
-    fn headers(&mut self) -> Vec<(String, String)> {
-        let id = self.prevailing(Id::OtlpHeaders, Id::TracesHeaders);
+    fn headers(&mut self, own: Id) -> Vec<(String, String)> {
+        let id = self.prevailing(Id::OtlpHeaders, own);
         let Value::Pairs(pairs) = self.settings.value(id).clone() else { return Vec::new() };
         let is_field = |(name, value): &(String, String)| {
             let is_reserved = RESERVED_FIELDS.iter().any(|reserved| name.eq_ignore_ascii_case(reserved));
@@ -147,26 +223,27 @@ impl TraceResolver<'_> {
         fields
     }
 
-    fn identity(&mut self) -> Option<(PemFile, PemFile)> {
-        let cert = self.file(Id::OtlpClientCertificate, Id::TracesClientCertificate);
-        let key = self.file(Id::OtlpClientKey, Id::TracesClientKey);
+    fn identity(&mut self, own: &SignalSettings) -> Option<(PemFile, PemFile)> {
+        let cert = self.file(Id::OtlpClientCertificate, own.client_certificate);
+        let key = self.file(Id::OtlpClientKey, own.client_key);
         let (half, missing) = match (cert, key) {
             (Some(cert), Some(key)) => return Some((cert, key)),
             (None, None) => return None,
             (Some(cert), None) => (cert, "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
             (None, Some(key)) => (key, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
         };
-        self.ignored.push(Problem {
+        let problem = Problem {
             setting: half.setting,
             value: Some(half.path.display().to_string()),
             fault: Fault::Unused(missing),
             accepted: "both or neither".to_owned(),
-        });
+        };
+        push_once(&mut self.ignored, problem);
         None
     }
 
-    fn file(&mut self, general: Id, traces: Id) -> Option<PemFile> {
-        let id = self.prevailing(general, traces);
+    fn file(&mut self, general: Id, own: Id) -> Option<PemFile> {
+        let id = self.prevailing(general, own);
         let path = self.settings.path(id)?;
         let setting = self.variable(id);
         match readable_file(&path) {
@@ -175,7 +252,7 @@ impl TraceResolver<'_> {
                 Some(PemFile { setting, path })
             }
             Err(fault) => {
-                self.problems.push(Problem {
+                self.refuse(Problem {
                     setting,
                     value: Some(path.display().to_string()),
                     fault,
@@ -230,21 +307,21 @@ impl TraceResolver<'_> {
         std::iter::once((SERVICE_NAME.to_owned(), name)).chain(others).collect()
     }
 
-    fn batch(&mut self) -> BatchConfig {
-        let queue_spans_max = self.settings.count(Id::BspMaxQueueSize);
-        let chosen = self.settings.count(Id::BspMaxExportBatchSize);
-        if self.is_set(Id::BspMaxExportBatchSize) && chosen > queue_spans_max {
-            let accepted = "at most OTEL_BSP_MAX_QUEUE_SIZE";
-            self.ignore(Id::BspMaxExportBatchSize, Some(chosen.to_string()), Fault::TooLarge, accepted);
+    fn batch(&mut self, own: &BatchSettings) -> BatchConfig {
+        let queue_items_max = self.settings.count(own.queue);
+        let chosen = self.settings.count(own.batch);
+        if self.is_set(own.batch) && chosen > queue_items_max {
+            let accepted = format!("at most {}", own.queue_variable);
+            self.ignore(own.batch, Some(chosen.to_string()), Fault::TooLarge, &accepted);
         }
-        let batch_spans_max =
-            if chosen > queue_spans_max { BATCH_SPANS.min(queue_spans_max) } else { chosen };
-        self.settings.set(Id::BspMaxExportBatchSize, Value::Integer(batch_spans_max as u64));
+        let batch_items_max =
+            if chosen > queue_items_max { BATCH_ITEMS.min(queue_items_max) } else { chosen };
+        self.settings.set(own.batch, Value::Integer(batch_items_max as u64));
         BatchConfig {
-            schedule_delay: self.settings.duration(Id::BspScheduleDelay),
-            export_timeout: self.timeout(Id::BspExportTimeout),
-            queue_spans_max,
-            batch_spans_max,
+            schedule_delay: self.settings.duration(own.delay),
+            export_timeout: self.timeout(own.timeout),
+            queue_items_max,
+            batch_items_max,
         }
     }
 
@@ -288,9 +365,9 @@ impl TraceResolver<'_> {
         Some(self.settings.duration(id)).filter(|timeout| !timeout.is_zero())
     }
 
-    /// Returns the setting for traces if it is set, else the general one.
-    fn prevailing(&self, general: Id, traces: Id) -> Id {
-        if self.is_set(traces) { traces } else { general }
+    /// Returns the setting of the signal if it is set, else the general one.
+    fn prevailing(&self, general: Id, own: Id) -> Id {
+        if self.is_set(own) { own } else { general }
     }
 
     fn is_set(&self, id: Id) -> bool {
@@ -305,8 +382,19 @@ impl TraceResolver<'_> {
         let setting = self.variable(id);
         let problem = Problem { setting, value, fault, accepted: accepted.to_owned() };
         // A value that only svc reads cannot be meant for an application's SDK.
-        if self.settings.source(id).is_shared() { &mut self.ignored } else { &mut *self.problems }
-            .push(problem);
+        let list = if self.settings.source(id).is_shared() { &mut self.ignored } else { &mut *self.problems };
+        push_once(list, problem);
+    }
+
+    fn refuse(&mut self, problem: Problem) {
+        push_once(self.problems, problem);
+    }
+}
+
+/// Adds a problem unless it is known: a general variable is resolved for each signal.
+fn push_once(problems: &mut Vec<Problem>, problem: Problem) {
+    if !problems.contains(&problem) {
+        problems.push(problem);
     }
 }
 
@@ -317,8 +405,63 @@ fn unknown_service() -> String {
 
 const SERVICE_NAME: &str = "service.name";
 
-/// The default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE`.
-const BATCH_SPANS: usize = 512;
+/// The default of `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` and `OTEL_BLRP_MAX_EXPORT_BATCH_SIZE`.
+const BATCH_ITEMS: usize = 512;
+
+const TRACES: SignalSettings = SignalSettings {
+    signal: ExportSignal::Traces,
+    endpoint: Id::TracesEndpoint,
+    protocol: Id::TracesProtocol,
+    headers: Id::TracesHeaders,
+    timeout: Id::TracesTimeout,
+    compression: Id::TracesCompression,
+    certificate: Id::TracesCertificate,
+    client_certificate: Id::TracesClientCertificate,
+    client_key: Id::TracesClientKey,
+    insecure: Id::TracesInsecure,
+};
+
+const METRICS: SignalSettings = SignalSettings {
+    signal: ExportSignal::Metrics,
+    endpoint: Id::MetricsEndpoint,
+    protocol: Id::MetricsProtocol,
+    headers: Id::MetricsHeaders,
+    timeout: Id::MetricsTimeout,
+    compression: Id::MetricsCompression,
+    certificate: Id::MetricsCertificate,
+    client_certificate: Id::MetricsClientCertificate,
+    client_key: Id::MetricsClientKey,
+    insecure: Id::MetricsInsecure,
+};
+
+const LOGS: SignalSettings = SignalSettings {
+    signal: ExportSignal::Logs,
+    endpoint: Id::LogsEndpoint,
+    protocol: Id::LogsProtocol,
+    headers: Id::LogsHeaders,
+    timeout: Id::LogsTimeout,
+    compression: Id::LogsCompression,
+    certificate: Id::LogsCertificate,
+    client_certificate: Id::LogsClientCertificate,
+    client_key: Id::LogsClientKey,
+    insecure: Id::LogsInsecure,
+};
+
+const BSP: BatchSettings = BatchSettings {
+    delay: Id::BspScheduleDelay,
+    timeout: Id::BspExportTimeout,
+    queue: Id::BspMaxQueueSize,
+    batch: Id::BspMaxExportBatchSize,
+    queue_variable: "OTEL_BSP_MAX_QUEUE_SIZE",
+};
+
+const BLRP: BatchSettings = BatchSettings {
+    delay: Id::BlrpScheduleDelay,
+    timeout: Id::BlrpExportTimeout,
+    queue: Id::BlrpMaxQueueSize,
+    batch: Id::BlrpMaxExportBatchSize,
+    queue_variable: "OTEL_BLRP_MAX_QUEUE_SIZE",
+};
 
 const RATIO_SAMPLERS: &str = "traceidratio or parentbased_traceidratio in OTEL_TRACES_SAMPLER";
 

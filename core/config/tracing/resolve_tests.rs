@@ -49,8 +49,8 @@ fn defaults_are_those_of_the_specification() {
     let batch = BatchConfig {
         schedule_delay: Duration::from_secs(5),
         export_timeout: Some(Duration::from_secs(30)),
-        queue_spans_max: 2048,
-        batch_spans_max: 512,
+        queue_items_max: 2048,
+        batch_items_max: 512,
     };
     assert_eq!(config.batch, batch);
     let export = config.export.unwrap();
@@ -303,7 +303,7 @@ fn the_resource_has_one_name() {
 fn a_batch_is_not_larger_than_the_queue() {
     let sizes = |variables: &[(&str, &str)]| {
         let batch = tracing(variables).batch;
-        (batch.queue_spans_max, batch.batch_spans_max)
+        (batch.queue_items_max, batch.batch_items_max)
     };
     assert_eq!(sizes(&[("OTEL_BSP_MAX_QUEUE_SIZE", "100")]), (100, 100));
     assert_eq!(ignored(&[("OTEL_BSP_MAX_QUEUE_SIZE", "100")]).len(), 0);
@@ -373,4 +373,94 @@ fn the_report_shows_what_is_in_effect_and_no_secret() {
     assert_eq!(report["otel_exporter_otlp_traces_timeout"], serde_json::Value::Null);
     assert!(!report.contains_key("otel_exporter_otlp_headers"));
     assert!(!serde_json::Value::Object(report).to_string().contains("hunter2"));
+}
+
+#[test]
+fn metrics_and_logs_are_exported_only_with_their_switches() {
+    let odd = [
+        ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "nonsense"),
+        ("OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", "/nowhere"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "soon"),
+        ("OTEL_LOGS_EXPORTER", "console"),
+    ];
+    let config = followed(&odd);
+    assert_eq!((config.metrics, config.logs), (None, None));
+    let both = [("OTEL_METRICS_ENABLED", "true"), ("OTEL_LOGS_ENABLED", "true")];
+    let error = resolve(&[&both[..], &odd].concat()).unwrap_err();
+    for name in ["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE"] {
+        assert!(error.contains(name), "{error}");
+    }
+    let disabled = followed(&[&both[..], &[("OTEL_SDK_DISABLED", "true")]].concat());
+    assert_eq!((disabled.metrics, disabled.logs), (None, None));
+    let without_spans = followed(&[&both[..], &[("OTEL_TRACES_EXPORTER", "none")]].concat());
+    assert!(!without_spans.records() && without_spans.metrics.is_some() && without_spans.logs.is_some());
+    for (exporter, variable) in [("OTEL_METRICS_EXPORTER", 0), ("OTEL_LOGS_EXPORTER", 1)] {
+        let config = followed(&[&both[..], &[(exporter, "none")]].concat());
+        assert_eq!([config.metrics.is_none(), config.logs.is_none()], [variable == 0, variable == 1]);
+    }
+}
+
+#[test]
+fn a_switch_without_otel_enabled_is_warned_about() {
+    let config = resolve(&[("OTEL_ENABLED", "false"), ("OTEL_LOGS_ENABLED", "true")]).unwrap();
+    let warnings: Vec<_> = config.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings[0].contains("OTEL_LOGS_ENABLED") && warnings[0].contains("OTEL_ENABLED"),
+        "{warnings:?}"
+    );
+    assert_eq!(config.report(serde_json::Map::new())["otel_logs_enabled"], false);
+}
+
+#[test]
+fn each_signal_has_its_transport_and_the_general_one_is_shared() {
+    let config = followed(&[
+        ("OTEL_METRICS_ENABLED", "true"),
+        ("OTEL_LOGS_ENABLED", "true"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://user:password@c:1/base?key=secret"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "7"),
+        ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=1"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "lowMemory"),
+        ("OTEL_METRIC_EXPORT_TIMEOUT", "0"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "5"),
+    ]);
+    let (metrics, logs) = (config.metrics.unwrap(), config.logs.unwrap());
+    // Each has the query, which the settings do not show.
+    assert_eq!(config.export.unwrap().endpoint.target, "/base/v1/traces?key=secret");
+    assert_eq!(metrics.export.endpoint.target, "/base/v1/metrics?key=secret");
+    assert_eq!(
+        (logs.export.protocol, logs.export.endpoint.target.as_str()),
+        (ExportProtocol::Grpc, "/base?key=secret")
+    );
+    assert_eq!(metrics.export.headers, [("a".to_owned(), "1".to_owned())]);
+    assert_eq!([metrics.export.signal, logs.export.signal], [ExportSignal::Metrics, ExportSignal::Logs]);
+    assert_eq!(metrics.export.timeout, Some(Duration::from_millis(7)));
+    assert_eq!((metrics.interval, metrics.timeout), (Duration::from_secs(60), None));
+    assert_eq!(metrics.temporality, TemporalityPreference::LowMemory);
+    let batch = BatchConfig {
+        schedule_delay: Duration::from_secs(1),
+        export_timeout: Some(Duration::from_secs(30)),
+        queue_items_max: 5,
+        batch_items_max: 5,
+    };
+    assert_eq!(logs.batch, batch);
+    let initial =
+        followed(&[("OTEL_METRICS_ENABLED", "true"), ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc")]);
+    assert_eq!(initial.metrics.unwrap().export.endpoint.port, 4317);
+    assert_eq!(initial.export.unwrap().endpoint.port, 4318);
+}
+
+#[test]
+fn a_problem_of_a_general_variable_is_reported_once() {
+    let bad = [
+        ("OTEL_METRICS_ENABLED", "true"),
+        ("OTEL_LOGS_ENABLED", "true"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "nonsense"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/nowhere"),
+    ];
+    let error = resolve(&bad).unwrap_err();
+    assert_eq!(error.matches("nonsense").count(), 1, "{error}");
+    assert_eq!(error.matches("/nowhere").count(), 1, "{error}");
+    let odd = [bad[0], bad[1], ("OTEL_EXPORTER_OTLP_HEADERS", "host=a")];
+    assert_eq!(ignored(&odd).len(), 1);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::*;
 use crate::admission::{GateFacts, ShedReason};
 use crate::cache::CacheReading;
-use crate::config::RuntimeHook;
+use crate::config::{ExportSignal, RuntimeHook};
 use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::HookObstacle;
@@ -111,7 +111,7 @@ fn facts() -> ScrapeFacts<'static> {
         has_interpreter: true,
         runtime_hooks: true,
         tasks: Some(task_facts()),
-        tracing: Some(TraceFacts { dropped: 17 }),
+        tracing: Some(TraceFacts { dropped: 17, records_dropped: 5 }),
         plugins: vec![plugin_reading()],
         opcache: Some(OPCACHE),
         static_cache: StaticCacheReading { files: 27, bytes: 28, bytes_max: 29 },
@@ -582,6 +582,11 @@ fn distinct_metrics() -> Metrics {
     metrics.otel_export_failures.add(102);
     metrics.otel_export_failed_spans.add(103);
     metrics.otel_export_retries.add(104);
+    for (index, signal) in (130..).zip(ExportSignal::ALL) {
+        metrics.otel_exported_items.add(signal, index);
+        metrics.otel_lost_items.add(signal, index + 10);
+        metrics.otel_failed_exports.add(signal, index + 20);
+    }
     metrics.accept_stalled.set();
     metrics.opcache_restart_delayed.set();
     for micros in [10, 100, 101, 2500, 70_000, 3_000_000] {

@@ -22,14 +22,14 @@ const CONDITIONS = {
   boot_failed: ['bad', 'Deployment failed', 'The new code does not boot.'],
   stuck: ['warn', 'Worker stuck', ''],
   opcache_restart_delayed: ['warn', 'OPcache restart delayed', 'Scripts are compiled each time until the old ones have ended.'],
-  export_failed: ['warn', 'Spans not exported', 'The collector is not reachable or refuses them.'],
+  export_failed: ['warn', 'Exports fail', 'The collector of OpenTelemetry is not reachable, or refuses what it gets.'],
   reload_failed: ['warn', 'Reload failed', 'The previous state remains in effect.'],
   restart_required: ['warn', 'Restart required', 'An ini file of PHP has changed since the start.'],
   certificate_expires: ['warn', 'Certificate near its end', ''],
 };
 const KINDS = {
   accept_failed: 'Connections not accepted', boot_failed: 'Workers do not boot', certificate: 'Certificate',
-  descriptors: 'No descriptors left', drain: 'Shutdown', export_failed: 'Spans not exported',
+  descriptors: 'No descriptors left', drain: 'Shutdown', export_failed: 'Exports fail',
   opcache_restart: 'OPcache restart delayed', plugin: 'Plugin', reload: 'Reload', rolling_restart: 'Rolling restart',
   shedding: 'Overload', spans_dropped: 'Spans dropped', spool: 'Temporary files', stuck: 'Stuck requests',
   wedge: 'Wedged pool', worker_lost: 'Worker lost',

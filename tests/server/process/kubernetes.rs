@@ -1,7 +1,8 @@
 //! Compares the Kubernetes manifests with the settings and the probes that they name.
 #![cfg(feature = "php")]
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -13,6 +14,7 @@ use svc_core::sync::counter::{Counter, Flag};
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, eventually};
+use svc_testing::fetched::fetched;
 use svc_testing::scraper::Collector;
 use svc_testing::skip::skipped;
 
@@ -23,11 +25,15 @@ fn objects() -> Vec<Value> {
 
 /// Returns every object in the manifests of a folder.
 fn objects_in(folder: &str) -> Vec<Value> {
+    objects_in_files(&format!("{}/{folder}/*.yaml", env!("CARGO_MANIFEST_DIR")))
+}
+
+/// Returns every object in the files that a pattern names.
+pub(super) fn objects_in_files(pattern: &str) -> Vec<Value> {
     let code = "import glob, json, sys, yaml
 print(json.dumps([object for path in sorted(glob.glob(sys.argv[1])) for object in yaml.safe_load_all(open(path))]))";
-    let manifests = format!("{}/{folder}/*.yaml", env!("CARGO_MANIFEST_DIR"));
     // Debian's own Python has the package python3-yaml.
-    let output = Command::new("/usr/bin/python3").args(["-c", code, &manifests]).output().unwrap();
+    let output = Command::new("/usr/bin/python3").args(["-c", code, pattern]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -75,6 +81,63 @@ fn every_setting_exists_and_the_ports_are_those_of_the_container() {
     assert_eq!(annotations["prometheus.io/port"], port_named("ops").to_string());
 }
 
+/// Passes manifests to a program with the types of the API; returns the types of the objects, or what is wrong.
+fn strictly_read(program: &str, manifests: &str) -> Result<Vec<String>, String> {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(manifests.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if output.status.success() {
+        Ok(text(output.stdout).lines().map(str::to_owned).collect())
+    } else {
+        Err(text(output.stderr))
+    }
+}
+
+#[test]
+fn every_object_has_only_the_fields_that_the_api_knows() {
+    let Some(folder) = fetched("kubestrict") else { return };
+    let program = format!("{folder}/kubestrict");
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("{}/deploy/kubernetes/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    for (name, kinds) in [
+        ("config.yaml", &["v1/ConfigMap"][..]),
+        ("service.yaml", &["v1/Service", "networking.k8s.io/v1/Ingress", "policy/v1/PodDisruptionBudget"]),
+        ("svc.yaml", &["apps/v1/Deployment"]),
+        ("monitoring/autoscaler.yaml", &["autoscaling/v2/HorizontalPodAutoscaler"]),
+        ("monitoring/podmonitor.yaml", &["monitoring.coreos.com/v1/PodMonitor"]),
+    ] {
+        assert_eq!(
+            strictly_read(&program, &read(name)).unwrap_or_else(|fault| panic!("{name}: {fault}")),
+            kinds
+        );
+    }
+    let rules = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/prometheus/alerts.yml"))
+        .unwrap();
+    let rules = format!(
+        "apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nspec:\n{}",
+        rules.lines().map(|line| format!("  {line}\n")).collect::<String>()
+    );
+    assert_eq!(strictly_read(&program, &rules).unwrap(), ["monitoring.coreos.com/v1/PrometheusRule"]);
+    // A misspelt field, a value of another type, a field twice, and an object of another version.
+    for (from, to, fault) in [
+        ("terminationGracePeriodSeconds", "terminationGraceSeconds", "unknown field"),
+        ("terminationGracePeriodSeconds: 45", "terminationGracePeriodSeconds: [45]", "cannot unmarshal"),
+        ("terminationGracePeriodSeconds: 45", "enableServiceLinks: true", "already set"),
+        ("apps/v1", "apps/v1beta1", "unknown type"),
+    ] {
+        let manifest = read("svc.yaml").replace(from, to);
+        let error = strictly_read(&program, &manifest).unwrap_err();
+        assert!(error.contains(fault), "{to}: {error}");
+    }
+}
+
 /// Returns the object of this kind, or without a kind, for the parts that watch the pods.
 fn monitoring(kind: &Value) -> Value {
     let all = objects_in("deploy/kubernetes/monitoring");
@@ -119,7 +182,7 @@ fn the_end_of_a_pod_leaves_time_for_the_drain() {
     let pod = object("Deployment")["spec"]["template"]["spec"].clone();
     let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
     let drain = config.timeouts.drain_delay + config.timeouts.drain;
-    assert!(grace >= drain + 4 * THREAD_EXIT_GRACE, "{grace:?} for {drain:?}");
+    assert!(grace >= drain + 5 * THREAD_EXIT_GRACE, "{grace:?} for {drain:?}");
     assert!(config.timeouts.drain_delay > noticed_after(), "{:?}", noticed_after());
     // The drain begins with the signal, so no hook has to wait.
     assert!(container()["lifecycle"].is_null());

@@ -1,5 +1,6 @@
 //! The process on its machine: installation, start, reload, rights, end.
 
+mod compose;
 mod deployments;
 mod install;
 mod kubernetes;

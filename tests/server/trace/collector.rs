@@ -1,4 +1,4 @@
-//! Spans in a real OpenTelemetry Collector: its output file contains what it understood.
+//! Spans, metrics and log records in a real OpenTelemetry Collector: its output file contains what it understood.
 #![cfg(all(feature = "php", feature = "trace"))]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ impl RealCollector {
         let config = format!(
             "receivers: {{otlp: {{protocols: {{grpc: {{endpoint: \"{}\"}}, http: {{endpoint: \"{}\"}}}}}}}}\n\
              exporters: {{file: {{path: \"{}\", append: true, flush_interval: 10ms}}}}\n\
-             service: {{pipelines: {{traces: {{receivers: [otlp], exporters: [file]}}}}}}\n",
+             service: {{pipelines: {{traces: &all {{receivers: [otlp], exporters: [file]}}, metrics: *all, logs: *all}}}}\n",
             addrs[0],
             addrs[1],
             file.display()
@@ -72,18 +72,23 @@ impl RealCollector {
 
     /// Returns the spans in its file, with the names of their services.
     fn spans(&self) -> Vec<(String, Value)> {
+        self.items(["resourceSpans", "scopeSpans", "spans"])
+    }
+
+    /// Returns the items in these lists of its file, with the names of their services.
+    fn items(&self, [resources, scopes, name]: [&str; 3]) -> Vec<(String, Value)> {
         let text = fs::read_to_string(self.dir.path().join("spans.json")).unwrap_or_default();
-        let mut spans = Vec::new();
+        let mut items = Vec::new();
         // The last line may be incomplete.
         for batch in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
-            for resource in list(&batch["resourceSpans"]) {
+            for resource in list(&batch[resources]) {
                 let service = text_of(&resource["resource"], "service.name").unwrap_or_default();
-                for scope in list(&resource["scopeSpans"]) {
-                    spans.extend(list(&scope["spans"]).iter().map(|span| (service.clone(), span.clone())));
+                for scope in list(&resource[scopes]) {
+                    items.extend(list(&scope[name]).iter().map(|item| (service.clone(), item.clone())));
                 }
             }
         }
-        spans
+        items
     }
 }
 
@@ -196,6 +201,64 @@ fn of_many_sampled_requests_all_arrive_and_only_spans_are_lost_with_the_collecto
     assert_eq!(svc.wait(), Some(0));
     eventually("what came after it was back has arrived", || servers(&collector) >= sampled + again);
     check(&collector.spans());
+}
+
+#[test]
+fn a_real_collector_understands_metrics_and_log_records_over_every_protocol() {
+    const REQUESTS: u64 = 25;
+    let Some(collector) = RealCollector::start() else { return };
+    for protocol in ["grpc", "http/protobuf", "http/json"] {
+        for (temporality, number) in [("delta", 1), ("cumulative", 2)] {
+            let service = format!("{protocol} {temporality}");
+            let settings = [
+                ("OTEL_SERVICE_NAME", &*service),
+                ("OTEL_METRICS_ENABLED", "true"),
+                ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
+                ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", temporality),
+                ("OTEL_LOGS_ENABLED", "true"),
+                ("OTEL_BLRP_SCHEDULE_DELAY", "50"),
+                ("ACCESS_LOG", "all"),
+            ];
+            let mut svc = svc(&collector, protocol, &settings);
+            send(&svc, 0..REQUESTS);
+            svc.whole_log();
+            let own = |items: Vec<(String, Value)>| {
+                items.into_iter().filter(|(of, _)| *of == service).map(|(_, item)| item).collect::<Vec<_>>()
+            };
+            let records = || own(collector.items(["resourceLogs", "scopeLogs", "logRecords"]));
+            let printed = svc.log().records();
+            eventually("all records have arrived", || records().len() == printed.len());
+            for (record, printed) in records().iter().zip(&printed) {
+                assert_eq!(record["body"]["stringValue"], printed["fields"]["message"]);
+                assert_eq!(record["severityText"], printed["level"]);
+                let trace = printed["fields"]["trace_id"].as_str().unwrap_or_default();
+                assert_eq!(record["traceId"].as_str().unwrap_or_default(), trace);
+            }
+            let metrics = || own(collector.items(["resourceMetrics", "scopeMetrics", "metrics"]));
+            let named = |name: &str| -> Vec<Value> {
+                metrics().into_iter().filter(|metric| metric["name"] == name).collect()
+            };
+            // The file has every export; the collector acknowledges one before it has written it.
+            let counts = || -> Vec<u64> {
+                let points = named("svc_requests_total");
+                let value = |metric: &Value| metric["sum"]["dataPoints"][0]["asInt"].as_str().map(str::parse);
+                points.iter().map(|metric| value(metric).unwrap().unwrap()).collect()
+            };
+            eventually("the last export has arrived", || match temporality {
+                "delta" => counts().iter().sum::<u64>() == REQUESTS,
+                _ => counts().last() == Some(&REQUESTS),
+            });
+            for metric in named("svc_request_duration_us") {
+                let histogram = &metric["histogram"];
+                assert_eq!(histogram["aggregationTemporality"], number);
+                let point = &histogram["dataPoints"][0];
+                assert_eq!(list(&point["bucketCounts"]).len(), list(&point["explicitBounds"]).len() + 1);
+                let time = |name: &str| point[name].as_str().unwrap().parse::<u64>().unwrap();
+                assert!(time("startTimeUnixNano") < time("timeUnixNano"));
+            }
+            assert!(named("svc_build_info").iter().all(|metric| metric["gauge"].is_object()));
+        }
+    }
 }
 
 /// Returns the span with this service, name and kind.

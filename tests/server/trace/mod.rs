@@ -1,4 +1,4 @@
-//! Traces and their export.
+//! Traces, metrics and log records, and their export.
 
 mod collector;
 mod exceptions;
@@ -6,3 +6,4 @@ mod jaeger;
 mod php;
 mod requests;
 mod routes;
+mod telemetry;

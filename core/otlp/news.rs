@@ -18,7 +18,7 @@ pub struct ExportWatch {
 #[derive(Clone, Copy, Debug)]
 struct Failing {
     exports: u64,
-    spans: u64,
+    items: u64,
     pause: Pause,
 }
 
@@ -31,36 +31,36 @@ pub enum ExportNews {
     StillFailing {
         /// The number of exports.
         exports: u64,
-        /// The number of their spans.
-        spans: u64,
+        /// The number of their items.
+        items: u64,
     },
     /// An export succeeded again: the totals of the failures.
     Recovered {
         /// The number of exports.
         exports: u64,
-        /// The number of their spans.
-        spans: u64,
+        /// The number of their items.
+        items: u64,
     },
 }
 
 impl ExportWatch {
-    /// Records the failure of an export of `spans` spans.
-    pub fn failed(&mut self, spans: u64, now: Instant) -> Option<ExportNews> {
+    /// Records the failure of an export of `items` spans, data points or log records.
+    pub fn failed(&mut self, items: u64, now: Instant) -> Option<ExportNews> {
         let Some(failing) = &mut self.failing else {
             let mut pause = Pause::default();
             pause.is_over(now);
-            self.failing = Some(Failing { exports: 1, spans, pause });
+            self.failing = Some(Failing { exports: 1, items, pause });
             return Some(ExportNews::Failed);
         };
         failing.exports += 1;
-        failing.spans += spans;
-        let Failing { exports, spans, .. } = *failing;
-        failing.pause.is_over(now).then_some(ExportNews::StillFailing { exports, spans })
+        failing.items += items;
+        let Failing { exports, items, .. } = *failing;
+        failing.pause.is_over(now).then_some(ExportNews::StillFailing { exports, items })
     }
 
     /// Records a successful export.
     pub fn delivered(&mut self) -> Option<ExportNews> {
-        self.failing.take().map(|Failing { exports, spans, .. }| ExportNews::Recovered { exports, spans })
+        self.failing.take().map(|Failing { exports, items, .. }| ExportNews::Recovered { exports, items })
     }
 
     /// Records a warning of a collector; returns whether to log it.
@@ -68,7 +68,7 @@ impl ExportWatch {
         self.warnings.is_over(now)
     }
 
-    /// Records the total of dropped spans; returns the number to log, if any.
+    /// Records the total of dropped items; returns the number to log, if any.
     pub fn dropped(&mut self, total: u64, now: Instant) -> Option<u64> {
         let count = total.saturating_sub(self.dropped_reported);
         if count == 0 || !self.dropped.is_over(now) {
@@ -107,16 +107,16 @@ mod tests {
         assert_eq!(watch.delivered(), None);
         assert_eq!(watch.failed(5, now), Some(ExportNews::Failed));
         assert_eq!(watch.failed(5, now + PAUSE / 2), None);
-        let still = ExportNews::StillFailing { exports: 3, spans: 12 };
+        let still = ExportNews::StillFailing { exports: 3, items: 12 };
         assert_eq!(watch.failed(2, now + PAUSE), Some(still));
         assert_eq!(watch.failed(1, now + PAUSE * 3 / 2), None);
-        assert_eq!(watch.delivered(), Some(ExportNews::Recovered { exports: 4, spans: 13 }));
+        assert_eq!(watch.delivered(), Some(ExportNews::Recovered { exports: 4, items: 13 }));
         assert_eq!(watch.delivered(), None);
         assert_eq!(watch.failed(1, now + PAUSE * 3 / 2), Some(ExportNews::Failed));
     }
 
     #[test]
-    fn warnings_and_dropped_spans_are_told_once_a_minute() {
+    fn warnings_and_dropped_items_are_told_once_a_minute() {
         let (mut watch, now) = (ExportWatch::default(), time::now());
         assert_eq!([now, now + PAUSE / 2, now + PAUSE].map(|now| watch.warned(now)), [true, false, true]);
         assert_eq!(watch.dropped(0, now), None);
