@@ -92,8 +92,9 @@ fn a_stale_response_answers_when_no_worker_is_left() {
     site.until_inside("a");
     let mut dying = site.client();
     dying.send("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the death is queued", || site.shared().gate_facts().unwrap().depth == 1);
     let queued = ask(&site, "any");
-    eventually("both are queued", || site.shared().gate_facts().unwrap().depth == 2);
+    eventually("one waits behind it", || site.shared().gate_facts().unwrap().depth == 2);
     let follower = ask(&site, "any");
     eventually("it has arrived", || site.metrics().requests_by_method.total() == 5);
     // A replacement must not boot before the last check.
