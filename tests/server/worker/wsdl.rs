@@ -5,6 +5,7 @@ use std::path::Path;
 
 use svc_testing::Svc;
 use svc_testing::client::{becomes, eventually};
+use svc_testing::skip::skipped;
 
 /// A description with this many further messages, which make it long.
 fn description(messages: usize) -> String {
@@ -30,6 +31,11 @@ fn description(messages: usize) -> String {
 
 /// `kept` is a client of the boot script. `slow:NAME` is a description that is read when the file `go-NAME` exists.
 const WORKER: &str = r#"<?php
+if (!extension_loaded('soap')) {
+    $none = fn () => print 'none';
+    isset($_SERVER['FRANKENPHP_WORKER']) ? Svc\Worker::serve($none) : $none();
+    return;
+}
 class Slow {
     public $context;
     private $file;
@@ -88,11 +94,17 @@ isset($_SERVER['FRANKENPHP_WORKER']) ? Svc\Worker::serve(serve(...)) : serve();
 const CLIENT: &str = r#"[["string a(string $x)"],0,"back",true]"#;
 const SERVER: &str = r#""<r>to!<\/r>""#;
 
-fn start(mode: &str, messages: usize, directives: &[&str]) -> Svc {
+/// Returns `None` if this PHP has no soap.
+fn start(mode: &str, messages: usize, directives: &[&str]) -> Option<Svc> {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
     let wsdl = description(messages);
     let files = ["a.wsdl", "b.wsdl", "c.wsdl"].map(|name| (name, wsdl.as_str()));
-    Svc::start_with(&[&files[..], &[("worker.php", WORKER)]].concat(), &settings, directives)
+    let svc = Svc::start_with(&[&files[..], &[("worker.php", WORKER)]].concat(), &settings, directives);
+    if run(&svc, "") == "none" {
+        skipped("this PHP has no soap");
+        return None;
+    }
+    Some(svc)
 }
 
 fn path(code: &str) -> String {
@@ -111,7 +123,7 @@ fn inside(root: &Path) -> usize {
 
 #[test]
 fn requests_that_load_the_same_description_at_once_all_use_theirs() {
-    let svc = start("true", 0, &[]);
+    let Some(svc) = start("true", 0, &[]) else { return };
     let code = path("$c = client('slow://x'); Svc\\sleep(0.05); echo used($c);");
     let mut clients: Vec<_> = (0..4).map(|_| svc.client()).collect();
     for client in &mut clients {
@@ -129,14 +141,14 @@ fn requests_that_load_the_same_description_at_once_all_use_theirs() {
 fn a_description_that_has_expired_stays_with_its_objects() {
     // Each use is later than that.
     let expired = "soap.wsdl_cache_ttl=-10";
-    let svc = start("true", 0, &[expired]);
+    let Some(svc) = start("true", 0, &[expired]) else { return };
     let code = "client(__DIR__ . '/a.wsdl'); server(__DIR__ . '/a.wsdl'); gc_collect_cycles();";
     for _ in 0..5 {
         assert_eq!(run(&svc, &format!("{code} echo used($kept[0]);")), CLIENT);
         assert_eq!(run(&svc, &format!("{code} echo used($kept[1]);")), SERVER);
     }
     // PHP itself frees what the first one uses, within a single request.
-    let classic = start("false", 0, &[expired]);
+    let Some(classic) = start("false", 0, &[expired]) else { return };
     let twice = "$a = client(__DIR__ . '/a.wsdl'); $b = client(__DIR__ . '/a.wsdl'); $c = server(__DIR__ . '/a.wsdl');
         $d = client(__DIR__ . '/a.wsdl'); echo used($a), used($b), used($d);";
     for _ in 0..5 {
@@ -146,7 +158,7 @@ fn a_description_that_has_expired_stays_with_its_objects() {
 
 #[test]
 fn a_description_beyond_the_limit_stays_with_its_objects() {
-    let svc = start("true", 0, &["soap.wsdl_cache_limit=1"]);
+    let Some(svc) = start("true", 0, &["soap.wsdl_cache_limit=1"]) else { return };
     // PHP replaces those of an earlier second.
     let later = "$t = time(); while (time() === $t) usleep(1000);";
     for name in ["b", "c", "a", "b"] {
@@ -159,7 +171,7 @@ fn a_description_beyond_the_limit_stays_with_its_objects() {
 #[test]
 fn unused_descriptions_are_freed() {
     const MIB: f64 = 1024.0 * 1024.0;
-    let svc = start("true", 1500, &["soap.wsdl_cache_ttl=-10"]);
+    let Some(svc) = start("true", 1500, &["soap.wsdl_cache_ttl=-10"]) else { return };
     let resident = || svc.metric("process_resident_memory_bytes");
     let code = "for ($i = 0; $i < 3; $i++) { client(__DIR__ . '/a.wsdl'); }";
     assert_eq!(run(&svc, code), "");
