@@ -128,8 +128,9 @@ void shim_span_record(uint64_t span, zend_object *exception, const shim_attribut
     static const char event[] = "exception";
     smart_str trace = {0};
     shim_exception_trace(&trace, exception);
-    const shim_scalar texts[] = {
-        {.text = shim_exception_class(exception)}, {.text = shim_exception_message(exception)}, {.text = shim_trace_text_view(&trace)}};
+    const shim_scalar texts[] = {{.text = shim_exception_class(exception)},
+                                 {.text = shim_exception_message(exception)},
+                                 {.text = shim_trace_text_view(&trace)}};
     static const char *const names[] = {"exception.type", "exception.message", "exception.stacktrace"};
     enum { TOLD = sizeof(names) / sizeof(names[0]) };
     shim_attribute *all = malloc((TOLD + count) * sizeof(*all));

@@ -24,7 +24,8 @@ static bool add(task_list *list, zval *task, zval *key, const char *function)
 {
     ZVAL_DEREF(task);
     if (Z_TYPE_P(task) != IS_OBJECT || Z_OBJCE_P(task) != shim_class_task) {
-        zend_type_error("Svc\\%s(): Argument #1 ($tasks) must contain only Svc\\Task, %s given", function, zend_zval_value_name(task));
+        zend_type_error("Svc\\%s(): Argument #1 ($tasks) must contain only Svc\\Task, %s given", function,
+                        zend_zval_value_name(task));
         return false;
     }
     if (shim_task_object_of(Z_OBJ_P(task))->is_detached) {
@@ -33,7 +34,8 @@ static bool add(task_list *list, zval *task, zval *key, const char *function)
     }
     ZVAL_DEREF(key);
     if (Z_TYPE_P(key) != IS_LONG && Z_TYPE_P(key) != IS_STRING) {
-        zend_type_error("Svc\\%s(): Argument #1 ($tasks) must have keys of type int|string, %s given", function, zend_zval_value_name(key));
+        zend_type_error("Svc\\%s(): Argument #1 ($tasks) must have keys of type int|string, %s given", function,
+                        zend_zval_value_name(key));
         return false;
     }
     Z_ADDREF_P(task);

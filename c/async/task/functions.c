@@ -64,8 +64,8 @@ static bool refuse(shim_dispatched dispatched, uint64_t bound)
 {
     switch (dispatched) {
     case SHIM_TASK_QUEUE_FULL:
-        zend_throw_exception_ex(shim_rejected_exception, 0, "The queue of tasks is full (ASYNC_QUEUE_CAPACITY is " ZEND_ULONG_FMT ")",
-                                (zend_ulong)bound);
+        zend_throw_exception_ex(shim_rejected_exception, 0,
+                                "The queue of tasks is full (ASYNC_QUEUE_CAPACITY is " ZEND_ULONG_FMT ")", (zend_ulong)bound);
         return false;
     case SHIM_TASK_CAP_REACHED:
         zend_throw_exception_ex(shim_rejected_exception, 0,
@@ -100,8 +100,8 @@ static bool dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t
     uint64_t id = 0, bound = 0;
     /* Created before the task exists: creating the object may run out of memory. */
     shim_sealed_make(task, shim_class_task);
-    const shim_dispatched dispatched =
-        shim_host.task.dispatch(shim_current->host, shim_current_span, payload, shim_code_is_shared(closure), &end, &id, &bound);
+    const shim_dispatched dispatched = shim_host.task.dispatch(shim_current->host, shim_current_span, payload,
+                                                               shim_code_is_shared(closure), &end, &id, &bound);
     if (dispatched != SHIM_TASK_DISPATCHED) {
         zval_ptr_dtor(task);
         ZVAL_UNDEF(task);

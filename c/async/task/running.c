@@ -108,7 +108,8 @@ static zend_string *describe(zend_object *exception)
     zval *line = zend_read_property(base, exception, ZEND_STRL("line"), true, &room);
     return zend_strpprintf(0, "%s: %s in %s:" ZEND_LONG_FMT, ZSTR_VAL(exception->ce->name),
                            Z_TYPE_P(message) == IS_STRING ? Z_STRVAL_P(message) : "",
-                           Z_TYPE_P(file) == IS_STRING ? Z_STRVAL_P(file) : "", Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
+                           Z_TYPE_P(file) == IS_STRING ? Z_STRVAL_P(file) : "",
+                           Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
 }
 
 /* Settles the task with a thrown exception: of its function, or because a value could not be sent. */

@@ -106,7 +106,8 @@ bool shim_pack_code(shim_packer *packer, zend_object *object)
     }
     const zend_op_array *code = &closure.function->op_array;
     if (shim_mark_of(code) == 0) {
-        return shim_transfer_throw("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename), code->line_start);
+        return shim_transfer_throw("a task cannot be a function that comes from no file: %s:%u", ZSTR_VAL(code->filename),
+                                   code->line_start);
     }
     shim_pack_number(packer, BY_MARK);
     pack_string(packer, code->filename);
@@ -164,8 +165,8 @@ static bool make_by_name(shim_unpacker *unpacker, zend_class_entry *scope, zend_
     }
     zend_function *function = shim_closure_named(scope, name);
     if (function == NULL) {
-        shim_transfer_throw("%s%s%s() is not declared in the task's thread", scope != NULL ? ZSTR_VAL(scope->name) : "function ",
-            scope != NULL ? "::" : "", ZSTR_VAL(name));
+        shim_transfer_throw("%s%s%s() is not declared in the task's thread",
+                            scope != NULL ? ZSTR_VAL(scope->name) : "function ", scope != NULL ? "::" : "", ZSTR_VAL(name));
     } else if (scope != NULL && (function->common.fn_flags & (ZEND_ACC_STATIC | ZEND_ACC_ABSTRACT)) != ZEND_ACC_STATIC) {
         shim_transfer_throw("%s::%s() is not static in the task's thread", ZSTR_VAL(scope->name), ZSTR_VAL(name));
     } else {

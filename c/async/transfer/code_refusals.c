@@ -102,7 +102,8 @@ static bool are_variables_refused(const zend_op_array *code)
     for (uint32_t i = 0; i < code->last; i++) {
         const zend_op *opline = &code->opcodes[i];
         const uint32_t value = opline->extended_value;
-        if (opline->opcode == ZEND_BIND_STATIC && (value & ZEND_BIND_REF) != 0 && (value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0) {
+        if (opline->opcode == ZEND_BIND_STATIC && (value & ZEND_BIND_REF) != 0 &&
+            (value & (ZEND_BIND_IMPLICIT | ZEND_BIND_EXPLICIT)) != 0) {
             const Bucket *variable = (Bucket *)((char *)code->static_variables->arData + (value & ~flags));
             shim_transfer_throw("a task cannot capture $%s by reference", ZSTR_VAL(variable->key));
             return true;
@@ -131,7 +132,8 @@ bool shim_code_refused(const shim_closure *closure)
         return true;
     }
     if (is_trampoline(closure)) {
-        shim_transfer_throw("a task cannot be a call of %s::__callStatic()", closure->scope != NULL ? ZSTR_VAL(closure->scope->name) : "");
+        shim_transfer_throw("a task cannot be a call of %s::__callStatic()",
+                            closure->scope != NULL ? ZSTR_VAL(closure->scope->name) : "");
         return true;
     }
     if (function->type == ZEND_USER_FUNCTION && is_function_refused(&function->op_array)) {

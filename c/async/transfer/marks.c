@@ -110,7 +110,8 @@ static zend_op_array *compile_unmarked(zend_string *source, const char *name, ze
 
 bool shim_marks_install(void)
 {
-    zend_extension extension = {.name = "svc", .version = "1", .author = "", .URL = "", .copyright = "", .op_array_ctor = mark_function};
+    zend_extension extension = {
+        .name = "svc", .version = "1", .author = "", .URL = "", .copyright = "", .op_array_ctor = mark_function};
     place = shim_stacks_place();
     if (place < 0) {
         return false;

@@ -111,7 +111,8 @@ static bool put_lost(shim_packer *packer, const zend_object *object)
 }
 
 /* Packs properties. The caller holds the table, so that script code that runs meanwhile changes a copy. */
-static bool pack_table(shim_packer *packer, const shim_place *outer, shim_place_kind kind, zend_object *object, HashTable *table)
+static bool pack_table(shim_packer *packer, const shim_place *outer, shim_place_kind kind, zend_object *object,
+                       HashTable *table)
 {
     shim_place place = {.outer = outer, .kind = kind};
     zval *value;
@@ -189,7 +190,8 @@ static bool copy_property(HashTable *to, HashTable *from, zend_string *name, zen
 static void copy_named(HashTable *to, HashTable *from, zend_string *name, zend_object *object)
 {
     const zend_string *class_name = object->ce->name;
-    zend_string *private = zend_mangle_property_name(ZSTR_VAL(class_name), ZSTR_LEN(class_name), ZSTR_VAL(name), ZSTR_LEN(name), false);
+    zend_string *private = zend_mangle_property_name(ZSTR_VAL(class_name), ZSTR_LEN(class_name), ZSTR_VAL(name),
+                                                     ZSTR_LEN(name), false);
     zend_string *protected = zend_mangle_property_name("*", 1, ZSTR_VAL(name), ZSTR_LEN(name), false);
     if (!copy_property(to, from, name, object) && !copy_property(to, from, private, object) &&
         !copy_property(to, from, protected, object)) {
@@ -234,7 +236,8 @@ static bool pack_asleep(shim_packer *packer, const shim_place *place, zend_objec
         copy_named(to, from, name, object);
         zend_tmp_string_release(held);
     } ZEND_HASH_FOREACH_END();
-    const bool is_packed = EG(exception) == NULL ? pack_table(packer, place, SHIM_PLACE_PROPERTY, object, to) : refuse_failed(place, object);
+    const bool is_packed = EG(exception) == NULL ? pack_table(packer, place, SHIM_PLACE_PROPERTY, object, to)
+                                                 : refuse_failed(place, object);
     zend_release_properties(from);
     zend_array_release(to);
     zval_ptr_dtor(&names);
@@ -405,24 +408,24 @@ static bool pack_at(shim_packer *packer, const shim_place *place, zval *value)
     }
     ZVAL_DEREF(value);
     switch (Z_TYPE_P(value)) {
-        case IS_FALSE:
-            return shim_put_tag(packer, SHIM_TAG_FALSE);
-        case IS_TRUE:
-            return shim_put_tag(packer, SHIM_TAG_TRUE);
-        case IS_LONG:
-            return shim_put_key(packer, NULL, (zend_ulong)Z_LVAL_P(value));
-        case IS_DOUBLE:
-            return shim_put_eight(packer, SHIM_TAG_FLOAT, &Z_DVAL_P(value));
-        case IS_STRING:
-            return shim_put_key(packer, Z_STR_P(value), 0);
-        case IS_ARRAY:
-            return pack_array(packer, place, Z_ARRVAL_P(value), is_reference);
-        case IS_OBJECT:
-            return pack_object(packer, place, Z_OBJ_P(value));
-        case IS_RESOURCE:
-            return shim_place_refuse(place, "a resource cannot be sent to a task");
-        default:
-            return shim_put_tag(packer, SHIM_TAG_NULL);
+    case IS_FALSE:
+        return shim_put_tag(packer, SHIM_TAG_FALSE);
+    case IS_TRUE:
+        return shim_put_tag(packer, SHIM_TAG_TRUE);
+    case IS_LONG:
+        return shim_put_key(packer, NULL, (zend_ulong)Z_LVAL_P(value));
+    case IS_DOUBLE:
+        return shim_put_eight(packer, SHIM_TAG_FLOAT, &Z_DVAL_P(value));
+    case IS_STRING:
+        return shim_put_key(packer, Z_STR_P(value), 0);
+    case IS_ARRAY:
+        return pack_array(packer, place, Z_ARRVAL_P(value), is_reference);
+    case IS_OBJECT:
+        return pack_object(packer, place, Z_OBJ_P(value));
+    case IS_RESOURCE:
+        return shim_place_refuse(place, "a resource cannot be sent to a task");
+    default:
+        return shim_put_tag(packer, SHIM_TAG_NULL);
     }
 }
 

@@ -67,7 +67,8 @@ bool shim_put_eight(shim_packer *packer, shim_tag tag, const void *number)
 static bool put_int(shim_packer *packer, zend_long number)
 {
     const unsigned char small[] = {SHIM_TAG_SMALL, (unsigned char)number};
-    return number >= 0 && number < 128 ? shim_put(packer, small, sizeof(small)) : shim_put_eight(packer, SHIM_TAG_INT, &number);
+    return number >= 0 && number < 128 ? shim_put(packer, small, sizeof(small))
+                                       : shim_put_eight(packer, SHIM_TAG_INT, &number);
 }
 
 static bool put_string(shim_packer *packer, const zend_string *string)

@@ -50,7 +50,8 @@ static void collect(source *source, zend_op_array *code)
         return;
     }
     zend_hash_index_add_ptr(&source->by_number, shim_mark_number(mark), code);
-    if (code->refcount != NULL && (code->fn_flags & ZEND_ACC_HEAP_RT_CACHE) == 0 && ZEND_MAP_PTR(code->run_time_cache) == NULL) {
+    if (code->refcount != NULL && (code->fn_flags & ZEND_ACC_HEAP_RT_CACHE) == 0 &&
+        ZEND_MAP_PTR(code->run_time_cache) == NULL) {
         void *cache = zend_arena_calloc(&source->arena, 1, (size_t)code->cache_size);
         ZEND_MAP_PTR_INIT(code->run_time_cache, cache);
     }

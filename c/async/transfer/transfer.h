@@ -21,7 +21,8 @@ void shim_async_exceptions_register(void);
  * take precedence, and nothing changes. Returns false. */
 bool shim_transfer_throw(const char *format, ...) ZEND_ATTRIBUTE_FORMAT(printf, 1, 2);
 /* Throws a TaskException. `previous` may be NULL; takes over its reference. */
-void shim_task_exception_throw(shim_view message, zend_long code, shim_view class_name, shim_view trace, zend_object *previous);
+void shim_task_exception_throw(shim_view message, zend_long code, shim_view class_name, shim_view trace,
+                               zend_object *previous);
 /* Throws a CancelledException in the running task. */
 void shim_cancelled_throw(void);
 /* Throws an AggregateException. `errors` is an array, key => Throwable; takes over its reference. */

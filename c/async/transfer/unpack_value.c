@@ -42,8 +42,10 @@ static bool unpack_case(shim_unpacker *unpacker, zval *value)
         return false;
     }
     const zend_class_constant *constant = zend_hash_str_find_ptr(CE_CONSTANTS_TABLE(class), name.bytes, name.length);
-    if (!(class->ce_flags & ZEND_ACC_ENUM) || constant == NULL || !(ZEND_CLASS_CONST_FLAGS(constant) & ZEND_CLASS_CONST_IS_CASE)) {
-        return shim_transfer_throw("enum \"%s\" has no case \"%.*s\" in the task's thread", ZSTR_VAL(class->name), shown(name), name.bytes);
+    if (!(class->ce_flags & ZEND_ACC_ENUM) || constant == NULL ||
+        !(ZEND_CLASS_CONST_FLAGS(constant) & ZEND_CLASS_CONST_IS_CASE)) {
+        return shim_transfer_throw("enum \"%s\" has no case \"%.*s\" in the task's thread", ZSTR_VAL(class->name),
+                                   shown(name), name.bytes);
     }
     zend_string *string = zend_string_init(name.bytes, name.length, false);
     ZVAL_OBJ_COPY(value, zend_enum_get_case(class, string));
@@ -115,8 +117,9 @@ static zval *slot_of(zend_object *object, zend_string *name, zend_property_info 
         return NULL;
     }
     *info = zend_hash_str_find_ptr(&object->ce->properties_info, own, length);
-    const bool is_same = *info != NULL && (zend_string_equals((*info)->name, name) || class_name == NULL || strcmp(class_name, "*") == 0 ||
-                                           strcasecmp(class_name, ZSTR_VAL(object->ce->name)) == 0);
+    const bool is_same = *info != NULL &&
+                         (zend_string_equals((*info)->name, name) || class_name == NULL || strcmp(class_name, "*") == 0 ||
+                          strcasecmp(class_name, ZSTR_VAL(object->ce->name)) == 0);
     if (is_same && ((*info)->flags & (ZEND_ACC_STATIC | SHIM_ACC_VIRTUAL)) == 0) {
         return OBJ_PROP(object, (*info)->offset);
     }
@@ -131,7 +134,8 @@ static bool add_dynamic(zend_object *object, zend_string *name, zval *value)
 {
     const uint32_t flags = object->ce->ce_flags;
     if ((flags & ZEND_ACC_NO_DYNAMIC_PROPERTIES) != 0) {
-        zend_throw_error(NULL, "Cannot create dynamic property %s::$%s", ZSTR_VAL(object->ce->name), zend_get_unmangled_property_name(name));
+        zend_throw_error(NULL, "Cannot create dynamic property %s::$%s", ZSTR_VAL(object->ce->name),
+                         zend_get_unmangled_property_name(name));
     } else if ((flags & ZEND_ACC_ALLOW_DYNAMIC_PROPERTIES) == 0) {
         zend_error(E_DEPRECATED, "Creation of dynamic property %s::$%s is deprecated", ZSTR_VAL(object->ce->name),
                    zend_get_unmangled_property_name(name));
@@ -289,24 +293,24 @@ static bool unpack_custom(shim_unpacker *unpacker, zval *value)
 static bool unpack_object(shim_unpacker *unpacker, unsigned char tag, zval *value)
 {
     switch (tag) {
-        case SHIM_TAG_CASE:
-            return unpack_case(unpacker, value);
-        case SHIM_TAG_OBJECT:
-            return unpack_plain(unpacker, value);
-        case SHIM_TAG_CUSTOM:
-            return unpack_custom(unpacker, value);
-        case SHIM_TAG_LOST:
-            (void)count_as(unpacker, "N;");
-            ZVAL_NULL(value);
-            return true;
-        case SHIM_TAG_AGAIN:
-            return unpack_numbered(unpacker, 'r', value);
-        case SHIM_TAG_REFERENCE:
-            return unpack_reference(unpacker, value);
-        case SHIM_TAG_SAME:
-            return unpack_numbered(unpacker, 'R', value);
-        default:
-            return shim_unpack_fail();
+    case SHIM_TAG_CASE:
+        return unpack_case(unpacker, value);
+    case SHIM_TAG_OBJECT:
+        return unpack_plain(unpacker, value);
+    case SHIM_TAG_CUSTOM:
+        return unpack_custom(unpacker, value);
+    case SHIM_TAG_LOST:
+        (void)count_as(unpacker, "N;");
+        ZVAL_NULL(value);
+        return true;
+    case SHIM_TAG_AGAIN:
+        return unpack_numbered(unpacker, 'r', value);
+    case SHIM_TAG_REFERENCE:
+        return unpack_reference(unpacker, value);
+    case SHIM_TAG_SAME:
+        return unpack_numbered(unpacker, 'R', value);
+    default:
+        return shim_unpack_fail();
     }
 }
 
@@ -380,21 +384,21 @@ static bool unpack_scalar(shim_unpacker *unpacker, unsigned char tag, zval *valu
     zend_string *none;
     zend_ulong number = 0;
     switch (tag) {
-        case SHIM_TAG_STRING:
-            if (!shim_get_view(unpacker, &text)) {
-                return false;
-            }
-            ZVAL_STRINGL_FAST(value, text.bytes, text.length);
-            return true;
-        case SHIM_TAG_FLOAT:
-            Z_TYPE_INFO_P(value) = IS_DOUBLE;
-            return shim_get(unpacker, &Z_DVAL_P(value), sizeof(double));
-        default:
-            if (!shim_get_key(unpacker, tag, &none, &number)) {
-                return false;
-            }
-            ZVAL_LONG(value, (zend_long)number);
-            return true;
+    case SHIM_TAG_STRING:
+        if (!shim_get_view(unpacker, &text)) {
+            return false;
+        }
+        ZVAL_STRINGL_FAST(value, text.bytes, text.length);
+        return true;
+    case SHIM_TAG_FLOAT:
+        Z_TYPE_INFO_P(value) = IS_DOUBLE;
+        return shim_get(unpacker, &Z_DVAL_P(value), sizeof(double));
+    default:
+        if (!shim_get_key(unpacker, tag, &none, &number)) {
+            return false;
+        }
+        ZVAL_LONG(value, (zend_long)number);
+        return true;
     }
 }
 
@@ -402,31 +406,31 @@ static bool unpack_tagged(shim_unpacker *unpacker, unsigned char tag, zval *valu
 {
     bool is_whole = true;
     switch (tag) {
-        case SHIM_TAG_NULL:
-            ZVAL_NULL(value);
-            break;
-        case SHIM_TAG_FALSE:
-            ZVAL_FALSE(value);
-            break;
-        case SHIM_TAG_TRUE:
-            ZVAL_TRUE(value);
-            break;
-        case SHIM_TAG_INT:
-        case SHIM_TAG_FLOAT:
-        case SHIM_TAG_SMALL:
-        case SHIM_TAG_STRING:
-            is_whole = unpack_scalar(unpacker, tag, value);
-            break;
-        case SHIM_TAG_EMPTY_ARRAY:
-            ZVAL_EMPTY_ARRAY(value);
-            break;
-        case SHIM_TAG_PACKED:
-        case SHIM_TAG_HASH:
-            is_whole = unpack_array(unpacker, tag, value);
-            break;
-        default:
-            is_whole = unpack_object(unpacker, tag, value);
-            break;
+    case SHIM_TAG_NULL:
+        ZVAL_NULL(value);
+        break;
+    case SHIM_TAG_FALSE:
+        ZVAL_FALSE(value);
+        break;
+    case SHIM_TAG_TRUE:
+        ZVAL_TRUE(value);
+        break;
+    case SHIM_TAG_INT:
+    case SHIM_TAG_FLOAT:
+    case SHIM_TAG_SMALL:
+    case SHIM_TAG_STRING:
+        is_whole = unpack_scalar(unpacker, tag, value);
+        break;
+    case SHIM_TAG_EMPTY_ARRAY:
+        ZVAL_EMPTY_ARRAY(value);
+        break;
+    case SHIM_TAG_PACKED:
+    case SHIM_TAG_HASH:
+        is_whole = unpack_array(unpacker, tag, value);
+        break;
+    default:
+        is_whole = unpack_object(unpacker, tag, value);
+        break;
     }
     if (!is_whole) {
         ZVAL_UNDEF(value);

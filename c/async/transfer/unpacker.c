@@ -59,22 +59,22 @@ bool shim_get_key(shim_unpacker *unpacker, unsigned char tag, zend_string **name
     unsigned char small;
     *name = NULL;
     switch (tag) {
-        case SHIM_TAG_STRING:
-            if (!shim_get_view(unpacker, &view)) {
-                return false;
-            }
-            *name = zend_string_init_existing_interned(view.bytes, view.length, false);
-            return true;
-        case SHIM_TAG_INT:
-            return shim_get(unpacker, index, sizeof(*index));
-        case SHIM_TAG_SMALL:
-            if (!shim_get_byte(unpacker, &small)) {
-                return false;
-            }
-            *index = small;
-            return true;
-        default:
-            return shim_unpack_fail();
+    case SHIM_TAG_STRING:
+        if (!shim_get_view(unpacker, &view)) {
+            return false;
+        }
+        *name = zend_string_init_existing_interned(view.bytes, view.length, false);
+        return true;
+    case SHIM_TAG_INT:
+        return shim_get(unpacker, index, sizeof(*index));
+    case SHIM_TAG_SMALL:
+        if (!shim_get_byte(unpacker, &small)) {
+            return false;
+        }
+        *index = small;
+        return true;
+    default:
+        return shim_unpack_fail();
     }
 }
 

@@ -188,7 +188,8 @@ DECLARE_LIBC(curl_multi_cleanup);
 DECLARE_LIBC(curl_easy_cleanup);
 
 /* Every type that an option accepts (long, pointer, offset) has the size of a pointer here. */
-_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "the value of an option must fit in a long");
+_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *),
+               "the value of an option must fit in a long");
 
 /* Sets an option of libcurl, with our wrappers in place of PHP's callbacks. */
 #define SET_OPTION(name, handle_type, list, refusal)                                        \

@@ -159,7 +159,8 @@ static bool open_program(program *program, const char *command, bool reads)
         (void)fcntl(own, F_SETPIPE_SZ, PRINTED_MAX);
     }
     program->pipe = fdopen(own, reads ? "r" : "w");
-    int result = program->pipe == NULL ? errno : start_shell(&program->pid, command, other, reads ? STDOUT_FILENO : STDIN_FILENO);
+    int result = program->pipe == NULL ? errno
+                                       : start_shell(&program->pid, command, other, reads ? STDOUT_FILENO : STDIN_FILENO);
     close(other);
     if (result == 0) {
         return true;

@@ -24,7 +24,8 @@ typedef enum part {
     PARTS,
 } part;
 
-static const char *const names[PARTS] = {"method", "uri", "path", "query", "headers", "cookies", "payload", "files", "body", "client"};
+static const char *const names[PARTS] = {"method",  "uri",     "path",  "query", "headers",
+                                         "cookies", "payload", "files", "body",  "client"};
 
 typedef struct request_object {
     zval parts[PARTS];
@@ -72,7 +73,8 @@ static void read_body(request_object *request)
     shim_context *context = request->context;
     if (context == NULL) {
         /* The body was too large to be kept: see shim_object_forget(). */
-        zend_throw_error(NULL, "The body of a request that has ended is no longer available; read it while the request is active");
+        zend_throw_error(NULL,
+                         "The body of a request that has ended is no longer available; read it while the request is active");
         return;
     }
     size_t size = context->body_length > 0 ? (size_t)context->body_length : 0;

@@ -22,7 +22,8 @@ enum { HIDDEN = sizeof(names) / sizeof(names[0]) };
 
 /* The variables of $_SERVER that describe the server and not the request, in addition to the environment of the process. */
 static const char *const of_server[] = {
-    "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
+    "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME",   "SERVER_ADDR",
+    "SERVER_PORT",   "SERVER_SOFTWARE",   "FRANKENPHP_WORKER",
 };
 
 static zend_auto_global_callback hidden[HIDDEN];

@@ -371,7 +371,8 @@ bool shim_curl_handles_install(void (*leave_multi)(shim_curl_handle *handle))
     shim_libcurl = (shim_curl){
         .setopt = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_setopt"),
         .getinfo = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_getinfo"),
-        .append = (struct curl_slist * (*)(struct curl_slist *, const char *))(uintptr_t) dlsym(RTLD_DEFAULT, "curl_slist_append"),
+        .append = (struct curl_slist * (*)(struct curl_slist *, const char *))(uintptr_t)dlsym(RTLD_DEFAULT,
+                                                                                               "curl_slist_append"),
         .free_all = (void (*)(struct curl_slist *))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_slist_free_all"),
     };
     if (class == NULL || shim_libcurl.setopt == NULL || shim_libcurl.getinfo == NULL || shim_libcurl.append == NULL ||

@@ -53,7 +53,8 @@ static void describe(shim_observed *observed, shim_client_call *call)
     if (connection != NULL) {
         call->has_other_backslash = shim_observed_has_backslash(call) && has_other_backslash(connection);
         call->system = shim_view_of(connection->driver->driver_name, connection->driver->driver_name_len);
-        call->source = shim_view_of(connection->data_source, connection->data_source != NULL ? connection->data_source_len : 0);
+        call->source = shim_view_of(connection->data_source,
+                                    connection->data_source != NULL ? connection->data_source_len : 0);
     }
     if (statement != NULL && statement->query_string != NULL) {
         call->text = shim_observed_view(statement->query_string);

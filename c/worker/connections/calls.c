@@ -32,7 +32,8 @@ void shim_call_wrap(zend_function *function, zif_handler wrapper)
  * at the end of the request. */
 static void begin_without_owner(shim_call *call, zend_object *object)
 {
-    shim_connection *root = shim_user_now() != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object))) : NULL;
+    shim_connection *root = shim_user_now() != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object)))
+                                                    : NULL;
     if (root == NULL) {
         return;
     }

@@ -67,7 +67,8 @@ bool shim_connection_execute(shim_connection *connection, const char *statement)
     ZVAL_OBJ(&arguments[0], connection->object);
     ZVAL_STRING(&arguments[1], statement);
     const bool is_called = is_pdo ? call_method_with(connection, "exec", &result, &arguments[1], 1)
-                                  : call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, &result, arguments, 2);
+                                  : call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, &result,
+                                         arguments, 2);
     zval_ptr_dtor(&arguments[1]);
     return is_done(is_called, &result);
 }

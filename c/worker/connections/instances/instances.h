@@ -73,6 +73,7 @@ bool shim_proxy_class_is(const zend_class_entry *class);
 
 /* Creates an object of `class` whose methods and properties are those of the running request's instance of `wanted`. Copies
  * the callables; `reset` may be NULL. */
-void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max);
+void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset,
+                     uint32_t max);
 
 #endif

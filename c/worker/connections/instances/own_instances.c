@@ -211,8 +211,8 @@ static void check_made(const zval *made, const zend_object *proxy, const zend_cl
 {
     if (EG(exception) == NULL && (Z_TYPE_P(made) != IS_OBJECT || !instanceof_function(Z_OBJCE_P(made), class) ||
                                   Z_OBJ_P(made) == proxy)) {
-        zend_type_error("The factory of Svc\\per_request() must return an instance of %s, %s returned", ZSTR_VAL(class->name),
-                        zend_zval_value_name(made));
+        zend_type_error("The factory of Svc\\per_request() must return an instance of %s, %s returned",
+                        ZSTR_VAL(class->name), zend_zval_value_name(made));
     }
 }
 

@@ -14,7 +14,8 @@ enum { MAX_DEFAULT = 16, MAX_MOST = 65536 };
 static bool throw_unfit(const zend_class_entry *class, const char *why)
 {
     zend_throw_exception_ex(spl_ce_InvalidArgumentException, 0,
-                            "Svc\\per_request() needs a class or an interface that can be extended: %s %s", ZSTR_VAL(class->name), why);
+                            "Svc\\per_request() needs a class or an interface that can be extended: %s %s",
+                            ZSTR_VAL(class->name), why);
     return false;
 }
 
@@ -44,7 +45,8 @@ static bool is_struct(const zend_class_entry *class)
 static bool is_open(const zend_class_entry *interface)
 {
     const zend_class_entry *json = zend_hash_str_find_ptr(EG(class_table), "jsonserializable", strlen("jsonserializable"));
-    const zend_class_entry *const open[] = {zend_ce_aggregate, zend_ce_iterator, zend_ce_arrayaccess, zend_ce_serializable, json};
+    const zend_class_entry *const open[] = {zend_ce_aggregate, zend_ce_iterator, zend_ce_arrayaccess, zend_ce_serializable,
+                                            json};
     bool is_open = interface->interface_gets_implemented == NULL;
     for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
         is_open = is_open || (open[i] != NULL && interface->interface_gets_implemented == open[i]->interface_gets_implemented);
@@ -102,7 +104,8 @@ static zend_string *declaration(const zend_class_entry *class)
         smart_str_appendc(&code, '\\');
         smart_str_appendl(&code, name, (size_t)(slash - name));
     }
-    smart_str_appends(&code, (class->ce_flags & ZEND_ACC_READONLY_CLASS) != 0 ? "; abstract readonly class " : "; abstract class ");
+    smart_str_appends(&code,
+                      (class->ce_flags & ZEND_ACC_READONLY_CLASS) != 0 ? "; abstract readonly class " : "; abstract class ");
     smart_str_appends(&code, slash != NULL ? slash + 1 : name);
     smart_str_appends(&code, (class->ce_flags & ZEND_ACC_INTERFACE) != 0 ? " implements \\" : " extends \\");
     smart_str_append(&code, class->name);
@@ -167,8 +170,8 @@ static ZEND_NAMED_FUNCTION(per_request)
     if (below == NULL) {
         RETURN_THROWS();
     }
-    shim_proxy_make(return_value, below, class, &factory.function_name, ZEND_FCI_INITIALIZED(reset) ? &reset.function_name : NULL,
-                    (uint32_t)max);
+    shim_proxy_make(return_value, below, class, &factory.function_name,
+                    ZEND_FCI_INITIALIZED(reset) ? &reset.function_name : NULL, (uint32_t)max);
 }
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_per_request, 0, 2, IS_OBJECT, 0)

@@ -36,8 +36,8 @@ static const zend_op *asking(void)
 static bool is_called_at_once(void)
 {
     const zend_op *opline = asking();
-    const bool is_call = opline != NULL && (opline->opcode == ZEND_INIT_METHOD_CALL || opline->opcode == ZEND_INIT_DYNAMIC_CALL ||
-                                            opline->opcode == ZEND_INIT_USER_CALL);
+    const bool is_call = opline != NULL && (opline->opcode == ZEND_INIT_METHOD_CALL ||
+                                            opline->opcode == ZEND_INIT_DYNAMIC_CALL || opline->opcode == ZEND_INIT_USER_CALL);
     return is_call && opline[1].opcode != ZEND_CALLABLE_CONVERT;
 }
 
@@ -124,8 +124,8 @@ static bool initialize(zval *slot, const zend_property_info *info)
     } else if ((ZEND_TYPE_FULL_MASK(info->type) & MAY_BE_ARRAY) != 0) {
         ZVAL_EMPTY_ARRAY(slot);
     } else {
-        zend_throw_error(NULL, "Cannot access uninitialized non-nullable property %s::$%s by reference", ZSTR_VAL(info->ce->name),
-                         zend_get_unmangled_property_name(info->name));
+        zend_throw_error(NULL, "Cannot access uninitialized non-nullable property %s::$%s by reference",
+                         ZSTR_VAL(info->ce->name), zend_get_unmangled_property_name(info->name));
         return false;
     }
     return true;
@@ -261,7 +261,8 @@ static zend_object_iterator *iterate_properties(zend_object *own)
         return NULL;
     }
     object_init_ex(&iterator, spl_ce_ArrayIterator);
-    zend_call_method_with_1_params(Z_OBJ(iterator), spl_ce_ArrayIterator, &spl_ce_ArrayIterator->constructor, "__construct", NULL, &list);
+    zend_call_method_with_1_params(Z_OBJ(iterator), spl_ce_ArrayIterator, &spl_ce_ArrayIterator->constructor, "__construct",
+                                   NULL, &list);
     zval_ptr_dtor(&list);
     zend_object_iterator *found = spl_ce_ArrayIterator->get_iterator(spl_ce_ArrayIterator, &iterator, 0);
     zval_ptr_dtor(&iterator);

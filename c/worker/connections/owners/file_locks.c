@@ -135,7 +135,8 @@ static bool holds_lock(const shim_fiber *fiber, const shim_file_lock *lock)
 {
     for (uint32_t i = 0; i < locks.count; i++) {
         shim_file_lock held;
-        if ((fiber == NULL || locks.list[i].holder == fiber) && identify(locks.list[i].descriptor, &held) && is_same(&held, lock)) {
+        if ((fiber == NULL || locks.list[i].holder == fiber) && identify(locks.list[i].descriptor, &held) &&
+            is_same(&held, lock)) {
             return true;
         }
     }
