@@ -235,7 +235,9 @@ impl<W> LineSink<W> {
         match &mut self.form {
             LineForm::Json => self.batch.extend_from_slice(&record.line),
             LineForm::Text => self.batch.extend_from_slice(&text_line(&record.line)),
-            LineForm::Terminal(terminal) => self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes()),
+            LineForm::Terminal(terminal) => {
+                self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes())
+            }
         }
         if let Some(tap) = &self.tap {
             tap.offer(record);
