@@ -47,11 +47,11 @@ build: packages ## build the server; install missing packages and PHP
 	SVC_PHP_CONFIG=none cargo build --release --bin svc --keep-going >/dev/null 2>&1 & fi; \
 	$(with_php); wait; cargo build --release --bin svc
 
-# Needs neither PHP nor libclang.
-build-lean: ## build the server without PHP: it runs scripts through FastCGI (docs/fastcgi.md)
+# Needs neither PHP nor libclang. The binary is target/lean/svc.
+build-lean: ## build the server without PHP in little time: it runs scripts through FastCGI (docs/fastcgi.md)
 	@scripts/toolchain.sh
 	@scripts/system-packages.sh build-essential
-	cargo build --release --no-default-features --bin svc
+	cargo build --profile lean --no-default-features --bin svc
 
 # The cryptography library is written in C and assembly, which musl-gcc compiles.
 static: ## build the server without PHP as one static file for any Linux

@@ -272,6 +272,7 @@ case $verb,$kept in
 *,?*) chosen "$kept" ;;
 *)
     say "no thread-safe PHP${variant:+ for ${verb#--} $series} found: building one (only needed once)"
+    [ -n "$verb$variant" ] || say "make build-lean takes less time: svc then runs the PHP of your distribution (docs/fastcgi.md)"
     source=$(fetch_source "${version:-}")
     build_here "$source"
     ;;
