@@ -33,8 +33,12 @@ toolchain packages: .SHELLFLAGS := -euc
 toolchain:
 	@scripts/toolchain.sh
 
+# Says before the minutes of a build of PHP that there is a way without.
 packages: toolchain
-	@for_php=$$(scripts/php-zts.sh --packages); scripts/system-packages.sh build-essential libclang-dev $$for_php
+	@for_php=$$(scripts/php-zts.sh --packages); \
+	if [ -n "$$for_php" ]; then printf 'svc: %s\n' 'there is no thread-safe PHP on this machine, and building one takes about five minutes' \
+	'with php-fpm or php-cgi, make build-lean takes one minute instead: EXECUTOR=fastcgi (docs/fastcgi.md)' >&2; fi; \
+	scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 # What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
 # crate that needs PHP fails, and the rest goes on.
@@ -81,7 +85,8 @@ image-test: build ## carry out the Containerfile in a fresh root and try it (roo
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \
-	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
+	printf '\n%s\n' "  Welcome page     http://$$LISTEN_ADDR/" "  Operations page  http://$$INTERNAL_ADDR/" \
+	"  Documentation    file://$(CURDIR)/docs/README.md" "  Your application: $(svc) dev path/to/project. Ctrl-C stops the server."; \
 	exec $(svc) serve welcome
 
 smoke: build ## check that the release build serves a page in each mode
@@ -99,16 +104,16 @@ test-core: toolchain ## run all tests that need neither PHP nor packages
 	@cargo test --package svc-core --package svc-serve --package svc-testing
 	@cargo test --no-default-features --lib --bins
 
-# The packages of the tests. php-cgi runs PHP on the other side of FastCGI. brotli and zstd check compressed bodies, nghttp
-# and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are read by their
-# shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
-# knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
-# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are
-# exported to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own
-# tool. Chromium opens the page of the operations port, and axe-core checks it.
+# The packages of the tests. php-cgi and php-fpm run PHP on the other side of FastCGI. brotli and zstd check compressed
+# bodies, nghttp and h2load are HTTP/2 clients, wget resumes downloads, openssl creates certificates, the completions are
+# read by their shells and the manual page by groff, valgrind watches a plugin, and PHP's own tests inspect processes. The
+# shim's knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
+# the servers of PHP's clients as separate processes: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a
+# Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool. Chromium
+# opens the page of the operations port, and axe-core checks it.
 test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
-	mariadb-server-core memcached nghttp2-client openssl php-cgi postgresql procps python3-yaml redis-server systemd valgrind \
-	wget zsh zstd
+	mariadb-server-core memcached nghttp2-client openssl php-cgi php-fpm postgresql procps python3-yaml redis-server \
+	systemd valgrind wget zsh zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
@@ -122,8 +127,9 @@ test-packages: packages
 test-plan: toolchain
 	@scripts/test-plan.sh $(test_packages)
 
+# Those that do not depend on how PHP runs, with both executors.
 test: test-plan test-packages ## run all tests, with and without PHP
-	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace; scripts/test-fastcgi.sh
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
 	/^test repository::architecture::.* ok$$/ { laws = 1 } /^test cli::config::.* ok$$/ { settings = 1 } \

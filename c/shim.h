@@ -100,6 +100,9 @@ typedef struct shim_io_callbacks {
     void (*finish)(void *request);
     /* Ends the response because max_execution_time has ended the script; shutdown functions still run. */
     void (*time_limit)(void *request);
+    /* Reports an uncaught exception or a fatal error: its class, its message, and its trace, which begins with the place.
+     * Called if the request is recorded, and for each request with the option `reports_failures`. */
+    void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
     /* Whether the client has disconnected. */
     bool (*is_gone)(void *request);
     /* Whether output would block the thread until the client has read more. */
@@ -271,8 +274,6 @@ typedef struct shim_span_callbacks {
     void (*traceparent)(void *request, uint64_t span, shim_view *out);
     /* Fills in the `tracestate` of the request's trace, within the limits of W3C Trace Context. Empty if there is none. */
     void (*tracestate)(void *request, shim_view *out);
-    /* Records an uncaught exception or a fatal error: its class, its message, and its position. */
-    void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
 } shim_span_callbacks;
 
 typedef enum shim_client_kind {
@@ -472,6 +473,8 @@ typedef struct shim_options {
     uint32_t hooks;
     /* Whether requests may be recorded. */
     bool traces;
+    /* Whether `fail` is called for each request, recorded or not. */
+    bool reports_failures;
     /* Whether calls of databases, stores and HTTP servers are observed, whether those over HTTP propagate the trace,
      * and the threshold of slow queries. */
     bool observes_clients;

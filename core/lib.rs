@@ -11,7 +11,7 @@
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
 //! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
-//! | 5 | `admit`, `cache` |
+//! | 5 | `admit`, `cache`, `dev` |
 //! | 6 | `connection`, `observe`, `otlp`, `tasks` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
@@ -39,6 +39,7 @@ pub mod tls;
 
 mod admit;
 pub mod cache;
+pub mod dev;
 
 pub mod connection;
 pub mod observe;

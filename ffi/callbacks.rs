@@ -25,6 +25,7 @@ use crate::pairs::Pairs;
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
 use crate::runtime::Runtime;
+use crate::script_spans::ScriptFailure;
 use crate::spans;
 use crate::tasks;
 use crate::view::{bytes, view};
@@ -53,6 +54,7 @@ pub(crate) fn callbacks<R: Runtime>() -> shim_callbacks {
             send_interim: Some(send_interim),
             finish: Some(finish),
             time_limit: Some(time_limit),
+            fail: Some(fail),
             is_gone: Some(is_gone),
             is_crowded: Some(is_crowded),
             read_body: Some(read_body),
@@ -119,6 +121,11 @@ callbacks! {
     };
     fn finish() -> () = (), |request_handle| request_handle.host().finish();
     fn time_limit() -> () = (), |request_handle| request_handle.host().time_limit();
+    fn fail(class: shim_view, message: shim_view, trace: shim_view, is_exception: bool) -> () = (), |request_handle| {
+        // SAFETY: C's views are valid for this call, each of them.
+        let [class, message, trace] = [class, message, trace].map(|text| unsafe { bytes(text) });
+        request_handle.host().fail(&ScriptFailure { class, message, trace, is_exception });
+    };
     fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |request_handle| {
         // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };

@@ -9,7 +9,7 @@ use crate::head::PhpHead;
 use crate::outcome::PhpOutcome;
 use crate::pairs::Pairs;
 use crate::payload::Payload;
-use crate::script_spans::ScriptSpans;
+use crate::script_spans::{ScriptFailure, ScriptSpans};
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
@@ -41,6 +41,12 @@ pub trait Host {
     fn finish(&mut self) {}
     /// Ends the response because `max_execution_time` has ended the script; shutdown functions still run.
     fn time_limit(&mut self) {}
+    /// Takes an uncaught failure that ends the script, if the request is recorded or all failures are reported.
+    fn fail(&mut self, failure: &ScriptFailure<'_>) {
+        if let Some(spans) = self.spans() {
+            spans.fail(failure);
+        }
+    }
     /// Copies bytes of the body to `buffer`; returns their number, 0 at the end of the body.
     fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
         0

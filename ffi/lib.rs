@@ -27,10 +27,12 @@ mod hook;
 #[cfg(feature = "php")]
 mod host;
 pub mod inherited;
+mod ini_line;
 #[cfg(feature = "php")]
 mod interpreter;
 #[cfg(feature = "php")]
 mod interrupter;
+pub mod local_time;
 mod outcome;
 mod pairs;
 #[cfg(feature = "php")]
@@ -72,6 +74,7 @@ pub use head::PhpHead;
 pub use helper::HelperCall;
 #[cfg(feature = "php")]
 pub use host::{CachePurge, Host, LogSource, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
+pub use ini_line::ini_line;
 #[cfg(feature = "php")]
 pub use interpreter::{Interpreter, WorkerInfo};
 #[cfg(feature = "php")]

@@ -14,6 +14,7 @@ use crate::completion;
 use crate::helper::{self, HelperCall};
 use crate::hook;
 use crate::host::PhpLog;
+use crate::ini_line::ini_line;
 use crate::interpreter::Interpreter;
 use crate::restart_barrier::{BARRIER, RestartNews};
 use crate::runtime::Runtime;
@@ -57,6 +58,8 @@ pub struct StartOptions<'a> {
     pub hooks: &'a [RuntimeHook],
     /// Whether requests may be traced.
     pub traces: bool,
+    /// Whether [`Host::fail`](crate::Host::fail) is called for each request, recorded or not.
+    pub reports_failures: bool,
     /// How calls of clients are observed; `None` if they are not.
     pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
@@ -155,6 +158,7 @@ impl Php {
             boots: options.boots,
             hooks: hook::bits(options.hooks),
             traces: options.traces,
+            reports_failures: options.reports_failures,
             observes_clients: options.clients.is_some(),
             propagates: options.clients.is_some_and(|clients| clients.propagates),
             slow_query_ms: options.clients.map_or(0, |clients| clients.slow_query_ms),
@@ -380,39 +384,5 @@ impl Threads {
     /// Returns facts about OPcache's memory.
     pub fn cache(&self) -> OpcacheFacts {
         BARRIER.cache()
-    }
-}
-
-/// Formats one line of php.ini; quotes characters that have a meaning in its syntax.
-fn ini_line(name: &str, value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_.,/-".contains(c);
-    // `E_ALL & ~E_DEPRECATED` must be evaluated, as in php.ini and by PHP's own -d.
-    let term = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ &|~^()".contains(c);
-    let is_expression = value.contains(['&', '|', '~', '^']) && value.chars().all(term);
-    if is_expression
-        || value.chars().all(plain)
-        || (value.starts_with('"') && value.ends_with('"') && value.len() > 1)
-    {
-        format!("{name}={value}\n")
-    } else {
-        format!("{name}=\"{}\"\n", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ini_values_are_quoted_where_the_syntax_needs_it() {
-        assert_eq!(ini_line("memory_limit", "64M"), "memory_limit=64M\n");
-        assert_eq!(ini_line("error_log", "/tmp/a.log"), "error_log=/tmp/a.log\n");
-        assert_eq!(
-            ini_line("date.timezone", "Europe/Berlin; evil=1"),
-            "date.timezone=\"Europe/Berlin; evil=1\"\n"
-        );
-        assert_eq!(ini_line("a", "E_ALL & ~E_NOTICE"), "a=E_ALL & ~E_NOTICE\n");
-        assert_eq!(ini_line("a", "Tom & Jerry"), "a=\"Tom & Jerry\"\n");
-        assert_eq!(ini_line("a", "x\"y\nb=1"), "a=\"x\\\"y b=1\"\n");
     }
 }

@@ -12,7 +12,7 @@ use crate::bindings::{
     self, shim_attribute, shim_scalar, shim_span_callbacks, shim_span_kind, shim_span_status, shim_view,
 };
 use crate::request_handle::with_request;
-use crate::script_spans::{ScriptAttribute, ScriptFailure, ScriptSpans};
+use crate::script_spans::{ScriptAttribute, ScriptSpans};
 use crate::view::{bytes, view};
 
 pub(crate) fn callbacks() -> shim_span_callbacks {
@@ -25,7 +25,6 @@ pub(crate) fn callbacks() -> shim_span_callbacks {
         end: Some(end),
         traceparent: Some(traceparent),
         tracestate: Some(tracestate),
-        fail: Some(fail),
     }
 }
 
@@ -118,19 +117,6 @@ unsafe extern "C" fn tracestate(request: *mut c_void, out: *mut shim_view) {
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = view(spans.tracestate()) };
     });
-}
-
-unsafe extern "C" fn fail(
-    request: *mut c_void,
-    class: shim_view,
-    message: shim_view,
-    trace: shim_view,
-    is_exception: bool,
-) {
-    // SAFETY: C's views are valid for this call, each of them.
-    let [class, message, trace] = [class, message, trace].map(|text| unsafe { bytes(text) });
-    let failure = ScriptFailure { class, message, trace, is_exception };
-    with_spans(request, (), |spans| spans.fail(&failure));
 }
 
 /// # Safety

@@ -20,12 +20,14 @@ use svc_ffi::signals::{self, Signal};
 
 use crate::activation;
 use crate::commands::{self, Exit};
+use crate::development::BrowserReloads;
 use crate::early_stop::EarlyStop;
 use crate::fastcgi;
 use crate::pid_file::{PidFile, PidFileError};
 use crate::plugins;
 use crate::reload_report::{ReloadReport, ReportedReloads};
 use crate::run_as::{self, ProcessUser};
+use crate::watch;
 
 /// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exit {
@@ -43,7 +45,7 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     };
     let exported = config.tracing.as_ref().and_then(|tracing| tracing.logs.as_ref());
     let tap = exported.map(|logs| Arc::new(LogTap::new(logs.batch.queue_items_max)));
-    let log = match Log::to_stdout(config.logs.level, config.logs.access, config.logs.format, tap) {
+    let log = match Log::to_stdout(&config, tap) {
         Ok(log) => log,
         Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };
@@ -53,7 +55,7 @@ pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exi
     }
     let exit = run_on(inherited, &config, &log, time::now, |server, main| {
         if is_watching {
-            executor::watch(&config, &log);
+            watch::start(&config, server.shared().development.as_ref(), &log);
         }
         wait_for_signal(server, main);
     });
@@ -239,9 +241,13 @@ impl MainThread<'_> {
 /// Waits for the signal to stop, and reads the state of OPcache once a second. A second signal then ends the
 /// process immediately.
 fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
+    let mut browsers = server.shared().development.as_ref().map(BrowserReloads::new);
     loop {
         (main.read)();
         let reloads = server.reloads();
+        if let Some(browsers) = &mut browsers {
+            browsers.note(&reloads);
+        }
         let pause = if reloads.ended < reloads.begun { RELOAD_PAUSE } else { CONTROL_TICK };
         main.report(server, &reloads, false);
         match signals::wait_up_to(pause) {
@@ -254,6 +260,9 @@ fn wait_for_signal(server: &Server, main: &MainThread<'_>) {
         }
     }
     main.report(server, &server.reloads(), true);
+    if let Some(development) = &server.shared().development {
+        development.changes.close();
+    }
     let force = || {
         while !matches!(signals::wait(), Signal::Interrupt | Signal::Terminate) {}
         svc_ffi::exit_now(1);
@@ -306,7 +315,6 @@ mod executor {
     use crate::php_task_worker::PhpTaskEngine;
     use crate::running_request::{RecordOrigin, write_log};
     use crate::runtime::ServerRuntime;
-    use crate::watch;
 
     use super::{
         Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, MainThread, PreparedServer,
@@ -389,11 +397,6 @@ mod executor {
         }
     }
 
-    /// Starts reloading code as soon as it changes.
-    pub(super) fn watch(config: &Config, log: &Log) {
-        watch::start(config, log);
-    }
-
     pub(super) fn version() -> String {
         let Ok(log) =
             Log::start(svc_core::config::Level::Error, svc_core::config::AccessLog::Off, io::sink())
@@ -410,6 +413,7 @@ mod executor {
             boots: false,
             hooks: &[],
             traces: false,
+            reports_failures: false,
             clients: None,
             log: Box::new(move |record| {
                 write_log(&log, record, RecordOrigin::default());
@@ -442,9 +446,6 @@ mod executor {
             Exit::Misused,
         )
     }
-
-    /// Does nothing: without PHP in the process there is no code to watch.
-    pub(super) fn watch(_config: &Config, _log: &Log) {}
 
     pub(super) fn version() -> String {
         "PHP: not included in this build\n".to_owned()

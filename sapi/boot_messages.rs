@@ -3,12 +3,11 @@
 //! The reason is the first fatal error, whatever else is logged: shutdown functions and destructors, which run later,
 //! may cause further errors. Without a fatal error, the last message is quoted. Nothing is logged here.
 
-use svc_core::observe::PhpLevel;
 use svc_core::pool::BootFault;
 
-use svc_ffi::{LogSource, PhpLog};
+use svc_ffi::PhpLog;
 
-use crate::running_request::level;
+use crate::running_request::is_fatal;
 
 /// The messages of a booting script.
 #[derive(Debug, Default)]
@@ -21,9 +20,7 @@ impl BootMessages {
     /// Records a message.
     pub(crate) fn note(&mut self, record: &PhpLog<'_>) {
         let message = String::from_utf8_lossy(record.message);
-        let is_fatal =
-            matches!(record.source, LogSource::Error(_)) && level(record.source) == PhpLevel::Error;
-        if is_fatal && self.fatal.is_none() {
+        if is_fatal(record.source) && self.fatal.is_none() {
             let file = String::from_utf8_lossy(record.file).into_owned();
             let message = without_trace(&message, &file, record.line).to_owned();
             let place = (!file.is_empty()).then_some((file, record.line));
@@ -49,6 +46,8 @@ fn without_trace<'a>(message: &'a str, file: &str, line: u32) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use svc_ffi::LogSource;
+
     use super::*;
 
     fn said(words: &mut BootMessages, source: LogSource, message: &str) {

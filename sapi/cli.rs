@@ -23,6 +23,8 @@ pub enum Subcommand {
     Check(Overrides, CheckStyle),
     /// Print the completions for a shell.
     Completions(Shell),
+    /// Serve for development.
+    Dev(Overrides),
     /// Query a probe of a running server.
     Healthcheck(ProbeKind, Overrides),
     /// Print help.
@@ -37,6 +39,8 @@ pub enum Subcommand {
     Reload(Overrides, Option<Duration>),
     /// Run the server.
     Serve(Overrides),
+    /// Write the declarations for editors into this directory.
+    Stubs(OsString),
     /// Stop a running server.
     Stop(Overrides),
     /// Print the versions.
@@ -240,6 +244,7 @@ impl ParsedWords {
                 Subcommand::Check(self.overrides(is_named), style)
             }
             "completions" => Subcommand::Completions(self.shell(command)?),
+            "dev" => Subcommand::Dev(Overrides { is_watching: true, ..self.overrides(true) }),
             "healthcheck" => {
                 let probe = match self.argument.as_ref().map(lossy).as_deref() {
                     None | Some("readiness") => ProbeKind::Readiness,
@@ -256,6 +261,7 @@ impl ParsedWords {
                 let patience = self.patience()?;
                 Subcommand::Reload(self.overrides(is_named), patience)
             }
+            "stubs" => Subcommand::Stubs(self.required(command)?),
             "stop" => Subcommand::Stop(self.overrides(is_named)),
             "version" => Subcommand::Version,
             _ => Subcommand::Serve(self.overrides(is_named)),
@@ -279,6 +285,8 @@ impl ParsedWords {
                     overrides.options.push((option.name(), "ENTRY_FILE", value));
                     overrides.options.push((option.name(), "WORKER_MODE_ENABLED", "true".into()));
                 }
+                Effect::Host => overrides.host = Some(value),
+                Effect::Port => overrides.port = Some(value),
                 Effect::Watch => overrides.is_watching = true,
                 Effect::Changed
                 | Effect::Help
@@ -304,6 +312,11 @@ impl ParsedWords {
             }
         };
         Ok((!self.has(Effect::NoWait)).then_some(Duration::from_secs(seconds)))
+    }
+
+    fn required(self, command: &'static CliCommand) -> Result<OsString, UsageError> {
+        let Argument::Required(name, _) = command.argument else { return Ok(OsString::new()) };
+        self.argument.ok_or_else(|| UsageError::MissingArgument(command.name, name, "a directory".to_owned()))
     }
 
     fn shell(&self, command: &'static CliCommand) -> Result<Shell, UsageError> {

@@ -8,6 +8,8 @@
 pub struct CliCommand {
     /// The name.
     pub name: &'static str,
+    /// What it is for.
+    pub task: Task,
     /// The argument after the name and the options.
     pub argument: Argument,
     /// A one-line summary.
@@ -16,6 +18,19 @@ pub struct CliCommand {
     pub details: &'static [&'static str],
     /// The options, besides those of all commands.
     pub options: &'static [&'static [CommandOption]],
+}
+
+/// What a command is for. Help is in the order of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Task {
+    /// To serve an application.
+    Serve,
+    /// To operate a server.
+    Operate,
+    /// To write an application.
+    Write,
+    /// To look something up.
+    LookUp,
 }
 
 /// The argument of a command.
@@ -70,12 +85,16 @@ pub enum Effect {
     EnvFile,
     /// Prints help.
     Help,
+    /// Listens on this address for development.
+    Host,
     /// Prints JSON.
     Json,
     /// Prints Markdown.
     Markdown,
     /// Returns without waiting.
     NoWait,
+    /// Listens on this port for development.
+    Port,
     /// Overrides the setting of this variable.
     Setting(&'static str),
     /// Limits the wait.
@@ -92,6 +111,7 @@ pub enum Effect {
 pub static COMMANDS: &[CliCommand] = &[
     CliCommand {
         name: "serve",
+        task: Task::Serve,
         argument: DIR,
         summary: "Serve DIR (default: DOCUMENT_ROOT); the word serve may be left out",
         details: &[
@@ -101,7 +121,22 @@ pub static COMMANDS: &[CliCommand] = &[
         options: &[COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS],
     },
     CliCommand {
+        name: "dev",
+        task: Task::Serve,
+        argument: Argument::Optional("DIR", Completion::Directory),
+        summary: "Serve DIR (default: DOCUMENT_ROOT) for development",
+        details: &[
+            "Code is taken over as soon as it changes, browsers reload, errors are displayed, and a failure of a script is \
+             answered with a page that shows its code and its stack, or with JSON. Of a project with a folder public or web, \
+             that folder is served. The URLs are printed, and a line for each request with PHP's messages below it.",
+            "It listens on 127.0.0.1, because its pages show code and the environment: only --host makes it reachable from \
+             other machines. If a port is in use, the next free one is used. RUN_AS is refused.",
+        ],
+        options: &[DEV_OPTIONS, COMMON_SETTING_OPTIONS, SCRIPT_OPTIONS],
+    },
+    CliCommand {
         name: "octane",
+        task: Task::Serve,
         argument: Argument::Optional("DIR", Completion::Directory),
         summary: "Serve the Laravel application in DIR (default: .) with Octane",
         details: &[
@@ -113,6 +148,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "check",
+        task: Task::Operate,
         argument: DIR,
         summary: "Refuse what serve would refuse, else print the settings",
         details: &[
@@ -125,6 +161,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "reload",
+        task: Task::Operate,
         argument: Argument::None,
         summary: "Make the server of PID_FILE reload, as SIGHUP does, and wait for the outcome",
         details: &[
@@ -137,6 +174,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "stop",
+        task: Task::Operate,
         argument: Argument::None,
         summary: "Stop the server of PID_FILE, and wait for its end",
         details: &["Requests in progress are finished first, as with SIGTERM."],
@@ -144,6 +182,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "healthcheck",
+        task: Task::Operate,
         argument: Argument::Optional("PROBE", Completion::Words(&["readiness", "liveness", "startup"])),
         summary: "Query the operations port; exit with 0 if healthy, else 1",
         details: &[
@@ -153,6 +192,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "php",
+        task: Task::Write,
         argument: Argument::Foreign("[ARGS]..."),
         summary: "Run the command-line PHP of the same build",
         details: &[
@@ -162,7 +202,19 @@ pub static COMMANDS: &[CliCommand] = &[
         options: &[],
     },
     CliCommand {
+        name: "stubs",
+        task: Task::Write,
+        argument: Argument::Required("DIR", Completion::Directory),
+        summary: "Write declarations of svc's functions and classes into DIR, for editors",
+        details: &[
+            "Writes DIR/svc.php, which editors and static analysis read: PhpStorm and Intelephense find it anywhere in the \
+             project, PHPStan with scanFiles, Psalm with stubs. Nothing loads it.",
+        ],
+        options: &[],
+    },
+    CliCommand {
         name: "version",
+        task: Task::LookUp,
         argument: Argument::None,
         summary: "Print the versions of svc and PHP, and how PHP was built",
         details: &[],
@@ -170,6 +222,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "completions",
+        task: Task::LookUp,
         argument: Argument::Required("SHELL", Completion::Words(&["bash", "zsh", "fish"])),
         summary: "Print the completions for a shell: bash, zsh or fish",
         details: &[
@@ -180,6 +233,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "man",
+        task: Task::LookUp,
         argument: Argument::None,
         summary: "Print the manual page; svc man | man -l -",
         details: &[],
@@ -187,6 +241,7 @@ pub static COMMANDS: &[CliCommand] = &[
     },
     CliCommand {
         name: "help",
+        task: Task::LookUp,
         argument: Argument::Optional("TOPIC", Completion::Words(TOPICS)),
         summary: "Print this help, or that of a command or of the settings",
         details: &["TOPIC is a command, or settings."],
@@ -204,12 +259,14 @@ pub static COMMON_OPTIONS: &[CommandOption] = &[
 const TOPICS: &[&str] = &[
     "settings",
     "serve",
+    "dev",
     "octane",
     "check",
     "reload",
     "stop",
     "healthcheck",
     "php",
+    "stubs",
     "version",
     "completions",
     "man",
@@ -285,6 +342,23 @@ static COMMON_SETTING_OPTIONS: &[CommandOption] = &[
     },
 ];
 
+static DEV_OPTIONS: &[CommandOption] = &[
+    option(
+        None,
+        "host",
+        Some(("ADDRESS", Completion::Anything)),
+        "Listen on this address, which other machines may reach",
+        Effect::Host,
+    ),
+    option(
+        None,
+        "port",
+        Some(("PORT", Completion::Anything)),
+        "Listen on this port, or on the next free one (default: 8080)",
+        Effect::Port,
+    ),
+];
+
 static SCRIPT_OPTIONS: &[CommandOption] = &[
     setting("entry", "FILE", FILE, "ENTRY_FILE", "Send what matches no file to this file below DIR"),
     option(
@@ -358,6 +432,32 @@ const fn setting(
 ) -> CommandOption {
     option(None, long, Some((value, completion)), summary, Effect::Setting(variable))
 }
+
+impl Task {
+    /// All tasks.
+    pub const ALL: [Self; 4] = [Self::Serve, Self::Operate, Self::Write, Self::LookUp];
+
+    /// Returns its title in the help.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Serve => "Serve an application",
+            Self::Operate => "Operate a server",
+            Self::Write => "Write an application",
+            Self::LookUp => "Look something up",
+        }
+    }
+}
+
+/// Command lines for what people do first, with what they do.
+pub static EXAMPLES: &[(&str, &str)] = &[
+    ("svc dev", "develop the application in this directory"),
+    ("svc public", "serve a directory with .php files"),
+    ("svc --entry index.php public", "the same, with a front controller"),
+    ("svc --worker worker.php public", "keep the application loaded"),
+    ("EXECUTOR=fastcgi FASTCGI_ADDR=unix:/run/php/php-fpm.sock svc public", "use a php-fpm that runs"),
+    ("svc --listen :80 --ops 127.0.0.1:9090 public", "with a port for operators"),
+    ("svc check", "find out what a start would refuse"),
+];
 
 impl CliCommand {
     /// Returns the command of this name.
@@ -445,6 +545,13 @@ mod tests {
         let mut topics: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
         topics.insert(0, "settings");
         assert_eq!(TOPICS, topics);
+    }
+
+    #[test]
+    fn commands_are_in_the_order_of_their_tasks() {
+        assert!(COMMANDS.is_sorted_by_key(|command| command.task));
+        assert!(Task::ALL.is_sorted());
+        assert!(Task::ALL.iter().all(|task| COMMANDS.iter().any(|command| command.task == *task)));
     }
 
     #[test]

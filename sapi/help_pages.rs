@@ -10,7 +10,7 @@ use svc_core::config::keys::KEYS;
 use svc_core::config::page::{self, unlinked};
 
 use crate::cli::HelpTopic;
-use crate::command_table::{COMMANDS, COMMON_OPTIONS, CliCommand, CommandOption};
+use crate::command_table::{COMMANDS, COMMON_OPTIONS, CliCommand, CommandOption, EXAMPLES, Task};
 
 /// Returns the text of a topic.
 pub fn help(topic: HelpTopic) -> String {
@@ -27,10 +27,16 @@ pub fn help(topic: HelpTopic) -> String {
 
 fn overview() -> String {
     let mut text = String::from(
-        "svc: a PHP application server\n\nUsage: svc [COMMAND] [OPTIONS] [ARGUMENT]\n\nCommands:\n",
+        "svc: a PHP application server\n\nUsage: svc [COMMAND] [OPTIONS] [ARGUMENT]\n\nStart here:\n",
     );
-    for command in COMMANDS {
-        let _ = writeln!(text, "  {:12}  {}", command.name, command.summary);
+    for (line, purpose) in EXAMPLES {
+        let _ = writeln!(text, "  {line:46}  {purpose}");
+    }
+    for task in Task::ALL {
+        let _ = writeln!(text, "\n{}:", task.title());
+        for command in COMMANDS.iter().filter(|command| command.task == task) {
+            let _ = writeln!(text, "  {:12}  {}", command.name, command.summary);
+        }
     }
     text.push_str("\nOptions of serve, which may be left out:\n");
     put_options(&mut text, CliCommand::unnamed().all_options());

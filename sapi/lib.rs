@@ -21,6 +21,7 @@ mod client_spans;
 mod coded_body;
 pub mod command_table;
 pub mod commands;
+pub mod development;
 mod early_stop;
 pub mod fastcgi;
 pub mod healthcheck;
@@ -71,10 +72,10 @@ mod serve_loop;
 pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
+pub mod stubs;
 #[cfg(feature = "php")]
 mod task_answer;
 #[cfg(feature = "php")]
 mod thread_waker;
 mod variables;
-#[cfg(feature = "php")]
 mod watch;

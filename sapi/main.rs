@@ -9,12 +9,14 @@ use svc::boot;
 use svc::check;
 use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
+use svc::development::DevelopmentOptions;
 use svc::fastcgi::launch;
 use svc::help_pages;
 use svc::octane::OctaneApplication;
 use svc::overrides::Overrides;
 use svc::php_command;
 use svc::shell_completions;
+use svc::stubs;
 use svc_core::config::{Activation, RawConfig};
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
             with_settings(overrides, environment, |raw| check::check(raw, style))
         }
         Subcommand::Completions(shell) => commands::print(&shell_completions::script(shell)),
+        Subcommand::Dev(overrides) => dev(overrides, environment),
         Subcommand::Healthcheck(probe, overrides) => {
             let exit = with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe));
             // Container runtimes define no exit codes of a health check but 0 and 1.
@@ -53,6 +56,7 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
             with_settings(overrides, environment, |raw| commands::reload(raw, patience))
         }
         Subcommand::Serve(overrides) => serve(overrides, environment),
+        Subcommand::Stubs(dir) => stubs::write(dir.as_ref()),
         Subcommand::Stop(overrides) => with_settings(overrides, environment, commands::stop),
         Subcommand::Version => commands::print(&boot::version()),
     }
@@ -61,6 +65,18 @@ fn run(command: Subcommand, environment: Vec<(OsString, OsString)>) -> Exit {
 fn serve(overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
     let is_watching = overrides.is_watching;
     with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))
+}
+
+fn dev(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {
+    let options = DevelopmentOptions::take(&mut overrides, &environment);
+    with_settings(overrides, environment, |raw| match options.settings(raw) {
+        // Sockets of a service manager could be public.
+        Ok(raw) => boot::serve(&raw, &Activation::default(), true),
+        Err(error) => {
+            commands::complain(&error);
+            Exit::Misused
+        }
+    })
 }
 
 fn octane(mut overrides: Overrides, environment: Vec<(OsString, OsString)>) -> Exit {

@@ -25,6 +25,10 @@ pub struct Overrides {
     pub directives: Vec<OsString>,
     /// Whether code is watched.
     pub is_watching: bool,
+    /// The address at which a server for development listens.
+    pub host: Option<OsString>,
+    /// Its port.
+    pub port: Option<OsString>,
 }
 
 impl Overrides {

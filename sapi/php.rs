@@ -196,6 +196,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         boots: has_workers,
         hooks: &shared.config.background.runtime_hooks,
         traces,
+        reports_failures: shared.development.is_some() && cfg!(feature = "trace"),
         clients: apm::client_options(&shared.config, &plugins).filter(|_| traces),
         log: Box::new(move |record| {
             noted.note(&String::from_utf8_lossy(record.message));

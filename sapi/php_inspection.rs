@@ -45,6 +45,7 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         boots: false,
         hooks: &[],
         traces: false,
+        reports_failures: false,
         clients: None,
         log: Box::new(log),
         errors: Box::new(|_| {}),

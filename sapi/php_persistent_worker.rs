@@ -9,22 +9,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use svc_core::dev::Failure;
 use svc_core::pool::{
-    Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe, WorkerContext,
-    WorkerStartError, lifetime,
+    BootFault, Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe,
+    WorkerContext, WorkerStartError, lifetime,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, ScriptFailure, WorkerInfo,
+    WorkerRequests,
 };
 
 use crate::boot_messages::BootMessages;
 use crate::cgi;
 use crate::probe::probe;
 use crate::response::ThreadContext;
-use crate::running_request::{RecordOrigin, RunningRequest, with_description, write_log};
+use crate::running_request::{RecordOrigin, RunningRequest, failure_of, with_description, write_log};
 use crate::serve_loop::ServeLoop;
 use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
@@ -99,6 +101,8 @@ struct ScriptRun<'a> {
     script: &'a [u8],
     document_root: &'a [u8],
     messages: BootMessages,
+    /// The failure of the boot, for a server for development.
+    failure: Option<Failure>,
     has_served: bool,
     serve_loop: ServeLoop<'a, Exchange>,
 }
@@ -119,6 +123,7 @@ impl<'a> ScriptRun<'a> {
             script,
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
             messages: BootMessages::default(),
+            failure: None,
             has_served: false,
             serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib, requests_max),
         }
@@ -126,6 +131,11 @@ impl<'a> ScriptRun<'a> {
 
     /// Records that the script has booted.
     fn begin_serving(&mut self, requests: &WorkerRequests) {
+        if let Some(development) =
+            self.thread_context.shared.development.as_ref().filter(|_| !self.has_served)
+        {
+            development.set_boot_failure(None);
+        }
         self.has_served = true;
         if requests.is_uncached() {
             self.context.run_uncached();
@@ -136,9 +146,7 @@ impl<'a> ScriptRun<'a> {
     /// Returns why the script ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
-            return Departure::NotBooted(
-                self.messages.fault("the script ended without waiting for requests (Svc\\Worker::serve())"),
-            );
+            return Departure::NotBooted(self.boot_fault());
         }
         if self.serve_loop.has_failed() {
             return Departure::Lost("the engine panicked".to_owned());
@@ -150,6 +158,18 @@ impl<'a> ScriptRun<'a> {
             None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),
         }
+    }
+
+    /// Returns why the script has not booted.
+    fn boot_fault(self) -> BootFault {
+        let fault =
+            self.messages.fault("the script ended without waiting for requests (Svc\\Worker::serve())");
+        if let Some(development) = &self.thread_context.shared.development {
+            let (file, line) = fault.place.as_ref().map_or(("", 0), |(file, line)| (file.as_str(), *line));
+            let of_fault = || Failure::of_message(fault.message.as_bytes(), file.as_bytes(), line);
+            development.set_boot_failure(Some(self.failure.unwrap_or_else(of_fault)));
+        }
+        fault
     }
 
     fn begin(
@@ -198,6 +218,12 @@ impl Host for ScriptRun<'_> {
     fn variables(&mut self, out: &mut Pairs) {
         let mut out = Variables::new(&self.thread_context.shared.config.php.server_variables, out);
         cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
+    }
+
+    fn fail(&mut self, failure: &ScriptFailure<'_>) {
+        if !self.has_served && self.thread_context.shared.development.is_some() {
+            self.failure.get_or_insert_with(|| failure_of(failure));
+        }
     }
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
 use svc_core::config::Executor;
+use svc_core::dev::{DevReply, Failure};
 use svc_core::http::{MethodKind, NamedFile};
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, Recording, RecordingEnd, ReplyHead};
@@ -67,6 +68,8 @@ pub(crate) struct Response {
     coded: Option<CodedBody>,
     /// The copy for the response cache, once the head is known.
     copy: Option<Box<ReplyCopy>>,
+    /// Development's part in the response.
+    development: Option<Box<DevReply>>,
     /// Whether an error has ended the script, although its process presents the response as complete.
     has_error: bool,
     thread_context: Rc<ThreadContext>,
@@ -86,6 +89,7 @@ impl Response {
             written_bytes: 0,
             coded: None,
             copy: None,
+            development: thread_context.shared.development.as_ref().map(DevReply::new),
             has_error: false,
             exchange,
             thread_context,
@@ -115,6 +119,13 @@ impl Response {
         }
     }
 
+    /// Notes a failure of the script, which a server for development shows.
+    pub(crate) fn note_failure(&mut self, failure: impl FnOnce() -> Failure) {
+        if let Some(development) = &mut self.development {
+            development.fail(failure);
+        }
+    }
+
     /// Takes output. Returns false if the client is gone.
     pub(crate) fn write(&mut self, output: &[u8]) -> bool {
         self.written_bytes += output.len() as u64;
@@ -126,7 +137,7 @@ impl Response {
             }
             ResponseStage::Gathering | ResponseStage::Streaming => {}
         }
-        if self.counts_only || self.names_file() {
+        if self.counts_only || self.names_file() || self.is_replaced() {
             return true;
         }
         self.gathered.extend_from_slice(output);
@@ -143,6 +154,7 @@ impl Response {
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
             ResponseStage::Ended => true,
+            ResponseStage::Gathering if self.is_replaced() => true,
             ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
                 self.goes_on(!self.exchange.is_gone())
             }
@@ -170,7 +182,8 @@ impl Response {
                 self.complete(Origin::Script);
             }
             (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
-                self.complete(Origin::Script);
+                let is_shown = self.has_error && self.development.is_some();
+                self.complete(if is_shown { Origin::Fatal } else { Origin::Script });
             }
             (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
             (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
@@ -185,6 +198,15 @@ impl Response {
         }
     }
 
+    /// Ends the response of a script in another process, which does not report how the script has ended. PHP answers with 500
+    /// if an error ends a script that has sent nothing, and with nothing else unless the script has written something.
+    pub(crate) fn end_foreign(&mut self) {
+        let is_blank = self.written_bytes == 0 && !self.counts_only;
+        let is_500 = self.head.as_ref().is_some_and(|head| head.status == 500);
+        let is_of_error = self.stage == ResponseStage::Gathering && is_500 && (self.has_error || is_blank);
+        self.end(if is_of_error { PhpOutcome::Fatal } else { PhpOutcome::Complete });
+    }
+
     /// Ends the response because whatever runs the script has failed: with this status if nothing was sent.
     pub(crate) fn fail(&mut self, status: u16) {
         if self.stage == ResponseStage::Gathering {
@@ -196,8 +218,10 @@ impl Response {
     }
 
     /// Notes that an error has ended the script: the response is sent, and not stored.
-    pub(crate) fn note_error(&mut self) {
+    /// A server for development shows it instead.
+    pub(crate) fn note_error(&mut self, failure: impl FnOnce() -> Failure) {
         self.has_error = true;
+        self.note_failure(failure);
     }
 
     /// Returns whether no part of it has been sent.
@@ -211,6 +235,12 @@ impl Response {
         let head = ReplyHead { file: Some(NamedFile::Requested), ..ReplyHead::bare(Origin::Server) };
         // A client that has left gets no response.
         let _ = self.exchange.complete(head, Vec::new());
+    }
+
+    /// Returns whether a page about a failure will replace the output. PHP displays the failure too, perhaps at length.
+    fn is_replaced(&self) -> bool {
+        self.stage == ResponseStage::Gathering
+            && self.development.as_ref().is_some_and(|development| development.has_failed())
     }
 
     /// Returns whether a file replaces the output.
@@ -237,6 +267,9 @@ impl Response {
             copy.add(&self.exchange, &bytes);
         }
         head.is_streamed = true;
+        if let Some(development) = &mut self.development {
+            development.begin(&self.exchange.request.head, &mut head, &bytes);
+        }
         let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
@@ -303,10 +336,13 @@ impl Response {
 
     /// Ends a body whose header was sent. If the script failed, the body stays incomplete.
     fn end_stream(&mut self, is_complete: bool) {
-        let rest = std::mem::take(&mut self.gathered);
+        let mut rest = std::mem::take(&mut self.gathered);
         if let Some(mut copy) = self.copy.take() {
             copy.add(&self.exchange, &rest);
             copy.end(&self.exchange, is_complete && !self.has_error);
+        }
+        if let Some(development) = &mut self.development {
+            rest.extend(development.end(&self.exchange.request, is_complete && !self.has_error));
         }
         let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),
@@ -337,6 +373,10 @@ impl Response {
         if origin != Origin::Script {
             head.file = None;
         }
+        if let Some(development) = self.development.as_mut().filter(|_| origin != Origin::Script) {
+            development.replace(&self.exchange.request, &mut head, &mut self.gathered);
+            self.written_bytes = self.gathered.len() as u64;
+        }
         if !self.begin_copy(&head) {
             self.defer_to_cache();
             return;
@@ -351,6 +391,9 @@ impl Response {
             return;
         }
         let mut body = std::mem::take(&mut self.gathered);
+        if let Some(development) = self.development.as_ref().filter(|_| origin == Origin::Script) {
+            self.written_bytes += development.complete(&self.exchange.request.head, &mut head, &mut body);
+        }
         let length = head.content_length.unwrap_or(self.written_bytes);
         let mut verdict = self.decide(&head, Some(length));
         if verdict.coding().is_some() && !self.counts_only {
@@ -365,7 +408,7 @@ impl Response {
             // The body was not compressed, so its length is unknown.
             head.content_length = None;
         }
-        if origin == Origin::Script && verdict.coding().is_none() {
+        if origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed {
             head.content_length.get_or_insert(self.written_bytes);
         }
         verdict.amend(&mut head.fields);

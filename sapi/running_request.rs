@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use svc_core::config::RuntimeHook;
+use svc_core::dev::Failure;
 use svc_core::http::{Traceparent, Version, ip_text};
 use svc_core::observe::{Event, HookObstacle, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange, Script};
@@ -16,8 +17,8 @@ use svc_core::time;
 use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
 use svc_ffi::{
-    CachePurge, Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans,
-    WorkerRequest,
+    CachePurge, Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptFailure, ScriptLevel,
+    ScriptSpans, WorkerRequest,
 };
 
 use crate::cgi;
@@ -199,6 +200,13 @@ impl Host for RunningRequest {
         self.response.finish();
     }
 
+    fn fail(&mut self, failure: &ScriptFailure<'_>) {
+        if let Some(spans) = self.spans() {
+            spans.fail(failure);
+        }
+        self.response.note_failure(|| failure_of(failure));
+    }
+
     fn time_limit(&mut self) {
         self.response.end(PhpOutcome::TimeLimit);
     }
@@ -247,6 +255,10 @@ impl Host for RunningRequest {
     }
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
+        // A debugger may replace the error hook that reports failures.
+        if is_fatal(record.source) {
+            self.response.note_failure(|| Failure::of_message(record.message, record.file, record.line));
+        }
         let whose = RecordOrigin {
             request_id: Some(&self.exchange.request.request_id),
             traceparent: self.place(record.span),
@@ -302,6 +314,16 @@ impl WorkerRequest for RunningRequest {
             claim.finish();
         }
     }
+}
+
+/// Returns the failure as development shows it.
+pub(crate) fn failure_of(failure: &ScriptFailure<'_>) -> Failure {
+    Failure::new(failure.class, failure.message, failure.trace)
+}
+
+/// Returns whether the message is that of an error which ends the script.
+pub(crate) fn is_fatal(source: LogSource) -> bool {
+    matches!(source, LogSource::Error(_)) && level(source) == PhpLevel::Error
 }
 
 /// The origin of a message from PHP.

@@ -1,8 +1,11 @@
-//! `--watch`: reloads code as soon as it changes, for development.
+//! `--watch` and `svc dev`: reload code as soon as it changes.
 //!
 //! Threads that keep code loaded (persistent workers and task threads) are replaced, as by SIGHUP, when a code file is
 //! written, moved or removed, also in directories created later. A burst of changes causes one reload. Cache
 //! directories are not watched, because applications compile code into them while they serve.
+//!
+//! With `svc dev`, changes of code and of files for browsers also reload browsers: at once, or once the threads that keep
+//! code loaded have been replaced, which `boot` finds out.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,6 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -21,19 +25,21 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use svc_core::config::Config;
+use svc_core::dev::Development;
 use svc_core::observe::{Event, Log, WatchEvent};
 use svc_core::policy::never_public::sign_of_project;
 use svc_core::time;
 
-/// Starts the watching thread if any thread keeps code loaded; otherwise, each request checks its scripts.
-pub(crate) fn start(config: &Config, log: &Log) {
-    if !config.php.worker_mode_enabled && config.background.async_workers == 0 {
+/// Starts the watching thread if any thread keeps code loaded, or browsers reload; otherwise, each request checks its
+/// scripts.
+pub(crate) fn start(config: &Config, development: Option<&Arc<Development>>, log: &Log) {
+    let keeps_code = config.php.worker_mode_enabled || config.background.async_workers > 0;
+    if !keeps_code && development.is_none() {
         log.emit(&Event::Watch(WatchEvent::Revalidated));
         return;
     }
     let root = project_of(&config.serving.document_root);
-    let log = log.clone();
-    let watching = Watcher::new(root, log.clone()).and_then(|watcher| {
+    let watching = Watcher::new(root, keeps_code, development.cloned(), log.clone()).and_then(|watcher| {
         thread::Builder::new().name("svc-watch".into()).spawn(move || watcher.run())?;
         Ok(())
     });
@@ -43,7 +49,7 @@ pub(crate) fn start(config: &Config, log: &Log) {
 }
 
 /// Returns the directory with all code: the document root, or the project that contains it.
-fn project_of(document_root: &Path) -> PathBuf {
+pub(crate) fn project_of(document_root: &Path) -> PathBuf {
     let parent = document_root.parent().filter(|parent| parent.parent().is_some());
     parent.filter(|parent| sign_of_project(parent).is_some()).unwrap_or(document_root).to_owned()
 }
@@ -54,20 +60,35 @@ struct Watcher {
     /// The directories by watch descriptor.
     directories: HashMap<i32, PathBuf>,
     has_failed: bool,
+    /// Whether threads keep code loaded.
+    keeps_code: bool,
+    /// The state of a server for development.
+    development: Option<Arc<Development>>,
     log: Log,
 }
 
 /// The changes of a burst.
 #[derive(Debug, Default)]
 struct Changes {
+    /// The number of changes of code.
     count: u64,
+    /// The first one.
     first: PathBuf,
+    /// Whether a file for browsers has changed.
+    has_assets: bool,
 }
 
 impl Watcher {
-    fn new(root: PathBuf, log: Log) -> io::Result<Self> {
+    fn new(
+        root: PathBuf,
+        keeps_code: bool,
+        development: Option<Arc<Development>>,
+        log: Log,
+    ) -> io::Result<Self> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let mut watcher = Self { inotify, root, directories: HashMap::new(), has_failed: false, log };
+        let directories = HashMap::new();
+        let mut watcher =
+            Self { inotify, root, directories, has_failed: false, keeps_code, development, log };
         watcher.add(&watcher.root.clone(), &mut Changes::default());
         let event = WatchEvent::Watching {
             path: &watcher.root.to_string_lossy(),
@@ -82,7 +103,7 @@ impl Watcher {
             let mut changes = Changes::default();
             self.wait(None);
             self.read(&mut changes);
-            if changes.count == 0 {
+            if changes.is_empty() {
                 continue;
             }
             // Saving many files, or switching branches, causes further changes.
@@ -90,10 +111,21 @@ impl Watcher {
             while time::now() < latest && self.wait(Some(QUIET)) {
                 self.read(&mut changes);
             }
-            let path = changes.first.to_string_lossy();
+            self.report(&changes);
+        }
+    }
+
+    /// Makes a burst of changes take effect.
+    fn report(&self, changes: &Changes) {
+        if changes.count > 0 {
+            let path = changes.first.strip_prefix(&self.root).unwrap_or(&changes.first).to_string_lossy();
             self.log.emit(&Event::Watch(WatchEvent::Changed { path: &path, changes: changes.count }));
+        }
+        if changes.count > 0 && self.keeps_code {
             // A process may always signal itself.
             let _ = kill_process(getpid(), Signal::HUP);
+        } else if let Some(development) = &self.development {
+            development.changes.note();
         }
     }
 
@@ -127,9 +159,7 @@ impl Watcher {
             } else if let (Some(directory), Some(name)) = (self.directories.get(&watch), name) {
                 let path = directory.join(name);
                 if !flags.contains(ReadFlags::ISDIR) {
-                    if is_code(&path) {
-                        changes.note(&path);
-                    }
+                    self.note(&path, changes);
                 } else if is_watched(&path, &self.root) {
                     if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
                         self.add(&path, changes);
@@ -163,10 +193,18 @@ impl Watcher {
                     if is_watched(&path, &self.root) {
                         pending.push(path);
                     }
-                } else if is_code(&path) {
-                    changes.note(&path);
+                } else {
+                    self.note(&path, changes);
                 }
             }
+        }
+    }
+
+    fn note(&self, path: &Path, changes: &mut Changes) {
+        if is_code(path) {
+            changes.note(path);
+        } else {
+            changes.has_assets |= self.development.is_some() && is_asset(path);
         }
     }
 
@@ -184,6 +222,10 @@ impl Watcher {
 }
 
 impl Changes {
+    fn is_empty(&self) -> bool {
+        self.count == 0 && !self.has_assets
+    }
+
     fn note(&mut self, path: &Path) {
         if self.count == 0 {
             self.first = path.to_owned();
@@ -197,6 +239,11 @@ fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let ending = path.extension().map(OsStr::as_bytes);
     name.starts_with(b".env") || ENDINGS.iter().any(|known| ending == Some(known.as_bytes()))
+}
+
+/// Returns whether this is a file that browsers ask for.
+fn is_asset(path: &Path) -> bool {
+    path.extension().and_then(OsStr::to_str).is_some_and(|ending| ASSETS.contains(&ending))
 }
 
 /// Returns whether a directory below `root` contains source code.
@@ -226,6 +273,12 @@ const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
 /// The endings of files with code, templates or configuration.
 const ENDINGS: [&str; 12] =
     ["php", "phtml", "inc", "module", "twig", "latte", "yaml", "yml", "neon", "xml", "ini", "env"];
+
+/// The endings of files that browsers ask for.
+const ASSETS: [&str; 16] = [
+    "css", "js", "mjs", "html", "htm", "json", "svg", "png", "jpg", "jpeg", "gif", "webp", "avif", "ico",
+    "woff", "woff2",
+];
 
 /// Directories that applications write to while they serve.
 const WRITTEN: [&[u8]; 6] = [b"cache", b"log", b"logs", b"storage", b"tmp", b"var"];

@@ -169,6 +169,7 @@ write share/zsh/site-functions/_svc <<<"$text"
 text=$("$SVC" completions fish)
 write share/fish/vendor_completions.d/svc.fish <<<"$text"
 write share/svc/welcome/index.html <"$here/deploy/welcome.html"
+write share/svc/welcome-container/index.html <"$here/deploy/welcome-container.html"
 write share/svc/prometheus/alerts.yml <"$here/deploy/prometheus/alerts.yml"
 write share/svc/grafana/svc.json <"$here/deploy/grafana/svc.json"
 write share/svc/stubs/svc.php <"$here/stubs/svc.php"

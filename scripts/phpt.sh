@@ -10,6 +10,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 PHP=$("$here/php-zts.sh" | sed 's,php-config$,php,')
 PHP_SOURCE=$("$here/php-zts.sh" --source)
+PHPT_FASTCGI=
 SVC=$(realpath -m "${SVC:-${CARGO_TARGET_DIR:-$here/../target}/release/svc}")
-export PHP PHP_SOURCE SVC
+case " $* " in *' --server=fastcgi '*) PHPT_FASTCGI=$("$here/php-cgi.sh") ;; esac
+export PHP PHP_SOURCE PHPT_FASTCGI SVC
 exec "$PHP" -n -d memory_limit=-1 "$here/phpt/run.php" "$@"

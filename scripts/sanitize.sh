@@ -26,12 +26,14 @@ for name in "${tests[@]}"; do
     if [ "$name" = chaos ]; then has_chaos=true; else modules+=("$name"); fi
 done
 
-# Left out with AddressSanitizer, which handles stack overflows itself, keeps freed memory for a while, and has to be the
-# first library that is loaded (async::loss preloads one).
+# Left out with AddressSanitizer, which handles stack overflows itself, keeps freed memory for a while, has to be the first
+# library that is loaded (async::loss preloads one), and replaces functions of libc (hooks::reach looks whose are called).
 without_address=(
     async::loss::
+    hooks::reach::
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
     many_failures_leave_no_memory_behind
+    unused_descriptions_are_freed
 )
 
 # Prints the reports of PHP and the sanitizers on standard error. Log records are skipped, because they may quote anything.

@@ -11,7 +11,7 @@ say() { printf 'test: %s\n' "$*" >&2; }
 # Whether the cache folder has something by a name like $1.
 has() { compgen -G "$cache/$1" >/dev/null; }
 
-say 'the tests take about 20 minutes on two cores; make check and make test-core need neither PHP nor packages'
+say 'the tests take about half an hour on two cores; make check and make test-core need neither PHP nor packages'
 
 mapfile -t for_php < <("$here/php-zts.sh" --packages)
 missing=$("$here/system-packages.sh" --missing build-essential libclang-dev "${for_php[@]}" "$@")

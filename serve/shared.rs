@@ -4,7 +4,7 @@
 //! has no behaviour, only readings for several threads.
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Instant, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,7 @@ use svc_core::cache::{
 };
 use svc_core::compress::{Levels, is_compressible};
 use svc_core::config::{Config, Executor};
+use svc_core::dev::Development;
 use svc_core::http::{Head, uri};
 use svc_core::limits::{HTTP2_STREAMS_BESIDE_MIN, HTTP2_WINDOW_PERMITS};
 use svc_core::observe::{
@@ -80,6 +81,8 @@ pub struct Shared {
     pub spool: Spool,
     /// The cache of responses of scripts, if there is one.
     pub cache: Option<Arc<ResponseCache>>,
+    /// The state of a server for development; `None` in any other mode.
+    pub development: Option<Arc<Development>>,
     /// The last fill level of that cache; locked only to copy or replace it.
     pub cache_reading: ShortLock<CacheReading>,
     /// The permits of `MAX_CONNECTIONS`.
@@ -135,6 +138,11 @@ fn response_cache(config: &Config) -> Option<Arc<ResponseCache>> {
     }))
 }
 
+fn development(config: &Config) -> Option<Arc<Development>> {
+    let since_epoch = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Some(Development::new(config.development.as_ref()?, time::as_micros(since_epoch)))
+}
+
 fn tracer(config: &Config, spans: Option<&Arc<TraceSink>>) -> Option<Arc<Tracer>> {
     let tracing = config.tracing.clone()?;
     Some(Arc::new(Tracer::new(tracing, spans.cloned())))
@@ -162,6 +170,7 @@ impl Shared {
             tracer: tracer(&config, spans.as_ref()),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             cache: response_cache(&config),
+            development: development(&config),
             cache_reading: ShortLock::default(),
             permits: Permits::new(config.admission.max_connections),
             tls,

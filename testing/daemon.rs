@@ -109,11 +109,19 @@ impl Daemon {
         fs::read_to_string(self.folder.join("program")).unwrap_or_default()
     }
 
-    fn program(&self) -> Pid {
+    /// Returns the process ID of the program, which must run.
+    #[track_caller]
+    pub fn program(&self) -> Pid {
         Pid::from_raw(self.program_file().trim().parse().unwrap()).unwrap()
     }
 
-    fn has_ended(&self) -> bool {
+    /// Returns the process IDs of the program and all its descendants, in this order.
+    pub fn processes(&self) -> Vec<Pid> {
+        with_descendants(self.program())
+    }
+
+    /// Returns whether the program has ended.
+    pub fn has_ended(&self) -> bool {
         self.folder.join("ended").exists()
     }
 }

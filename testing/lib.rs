@@ -20,6 +20,7 @@ pub mod dice;
 pub mod dns;
 pub mod exposition;
 pub mod fetched;
+pub mod fpm;
 pub mod gate;
 pub mod hooked;
 pub mod http2;

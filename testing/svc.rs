@@ -1,5 +1,6 @@
 //! Starts the real binary on free ports and communicates with it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
@@ -76,6 +77,10 @@ impl Svc {
     /// Starts a server with this command, which runs in `root`.
     pub fn spawn(root: TempDir, mut command: Command) -> Self {
         descriptors::raise_limit();
+        let other = std::env::var_os("SVC_TEST_EXECUTOR");
+        let is_other =
+            |(name, value): (&OsStr, Option<&OsStr>)| name == "EXECUTOR" && value == other.as_deref();
+        let runs_with_other_executor = other.is_some() && command.get_envs().any(is_other);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
         let (lines, output) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
@@ -96,7 +101,16 @@ impl Svc {
             log.find("svc is ready").is_some()
         });
         let (main, ops) = (log.addr("main port is listening"), log.addr("operations port is listening"));
-        Self { child, root, main, ops, log, has_crashed: false }
+        let svc = Self { child, root, main, ops, log, has_crashed: false };
+        if runs_with_other_executor {
+            // Tests with a short queue expect that PHP is there at once, as threads are.
+            eventually("the processes have started", || {
+                let ask = "GET /status HTTP/1.1\r\nHost: localhost";
+                let status = Client::connect(svc.ops).request(ask).text();
+                status.contains("\"state\":\"idle\"") && !status.contains("\"state\":\"booting\"")
+            });
+        }
+        svc
     }
 
     /// Returns the document root.
@@ -274,9 +288,20 @@ pub fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
         .env("QUEUE_WAIT_TIMEOUT_MS", "60000")
         // Options from `make sanitize` for the sanitizers and Zend's heap.
         .envs(std::env::vars().filter(|(name, _)| name.ends_with("SAN_OPTIONS") || name == "USE_ZEND_ALLOC"))
-        // The same tests with another executor.
-        .envs(std::env::var("SVC_TEST_EXECUTOR").map(|executor| ("EXECUTOR", executor)))
+        .envs(other_executor(settings).map(|executor| ("EXECUTOR", executor)))
         .envs(settings.iter().copied())
         .stdin(Stdio::null());
     command
+}
+
+/// Returns the executor that `SVC_TEST_EXECUTOR` names: the same tests run with each. Tests of what needs PHP in the process of
+/// the server keep the default.
+fn other_executor(settings: &[(&str, &str)]) -> Option<String> {
+    let needs_threads = |(name, value): &(&str, &str)| match *name {
+        "ASYNC_WORKERS" | "RUNTIME_HOOKS" | "WORKER_MODE_ENABLED" => true,
+        "PLUGINS" => value.contains("apm"),
+        "SUPERGLOBALS_ENABLED" => *value == "false",
+        _ => false,
+    };
+    std::env::var("SVC_TEST_EXECUTOR").ok().filter(|_| !settings.iter().any(needs_threads))
 }

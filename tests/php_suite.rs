@@ -35,6 +35,11 @@ fn the_tests_with_web_sections_pass() {
 }
 
 #[test]
+fn the_same_tests_pass_through_fastcgi() {
+    passes(&["--suite=server,web", "--server=fastcgi"]);
+}
+
+#[test]
 fn language_tests_in_random_order_do_not_disturb_each_other() {
     passes(&["--suite=scripts", "--seconds=20", "--seed=4711"]);
 }

@@ -93,7 +93,7 @@ static const char *missing_feature(const shim_options *options)
     }
 #endif
 #ifndef SVC_TRACE
-    if (options->traces || options->observes_clients) {
+    if (options->traces || options->reports_failures || options->observes_clients) {
         return "traces need a build with the cargo feature `trace`";
     }
 #endif
@@ -139,11 +139,10 @@ static bool install_connections(void)
 #ifdef SVC_TRACE
 static bool install_traces(void)
 {
-    if (!start->traces) {
-        return true;
+    if (start->traces || start->reports_failures) {
+        shim_failures_install(start->reports_failures);
     }
-    shim_failures_install();
-    return shim_span_fibers_follow();
+    return !start->traces || shim_span_fibers_follow();
 }
 
 static bool install_apm(void)
@@ -184,6 +183,7 @@ static const step after_modules[] = {
 #ifdef SVC_WORKER
     {.attempt = shim_stacks_install, .failure = NO_HANDLE},
     {.install = shim_modules_follow_stacks},
+    {.install = shim_wsdl_cache_install},
     {.install = shim_marking_install},
     {.install = shim_guards_follow_fibers},
     {.install = shim_left_fibers_install},
@@ -205,6 +205,7 @@ void shim_installed_stop_thread(void)
 {
 #ifdef SVC_WORKER
     shim_stacks_forget();
+    shim_wsdl_cache_stop();
 #endif
     shim_overflow_thread_stop();
     shim_free_depth_stop();

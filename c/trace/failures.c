@@ -1,4 +1,4 @@
-/* Events of a request's span that end its script: uncaught exceptions and fatal errors. */
+/* Uncaught exceptions and fatal errors, with their traces, for the span of a request and for the host's page about them. */
 #include "compat.h"
 #include "php/context/context.h"
 #include "php/engine/engine.h"
@@ -6,9 +6,13 @@
 
 #include <ctype.h>
 
+/* Whether the host wants them of each request, recorded or not. Set before PHP starts its threads. */
+static bool is_for_all;
+
 static bool is_wanted(void)
 {
-    return shim_request_host() != NULL && !shim_in_switch && shim_host.span.own(shim_current->host) != 0;
+    return shim_request_host() != NULL && !shim_in_switch
+        && (is_for_all || shim_host.span.own(shim_current->host) != 0);
 }
 
 static void note_exception(zend_object *exception)
@@ -18,8 +22,8 @@ static void note_exception(zend_object *exception)
     }
     smart_str trace = {0};
     shim_exception_trace(&trace, exception);
-    shim_host.span.fail(shim_current->host, shim_exception_class(exception), shim_exception_message(exception),
-                        shim_trace_text_view(&trace), true);
+    shim_host.io.fail(shim_current->host, shim_exception_class(exception), shim_exception_message(exception),
+                      shim_trace_text_view(&trace), true);
     shim_trace_text_free(&trace);
 }
 
@@ -75,11 +79,12 @@ void shim_failure_note(const shim_log *error, bool is_of_exception)
         class = shim_view_of(name, strlen(name));
     }
     shim_execution_trace(&trace, error->file, error->line);
-    shim_host.span.fail(shim_current->host, class, error->message, shim_trace_text_view(&trace), has_class);
+    shim_host.io.fail(shim_current->host, class, error->message, shim_trace_text_view(&trace), has_class);
     shim_trace_text_free(&trace);
 }
 
-void shim_failures_install(void)
+void shim_failures_install(bool reports_all)
 {
+    is_for_all = reports_all;
     shim_on_uncaught = note_exception;
 }

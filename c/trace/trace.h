@@ -38,12 +38,12 @@ void shim_execution_trace(smart_str *text, shim_view file, uint32_t line);
 shim_view shim_trace_text_view(const smart_str *text);
 void shim_trace_text_free(smart_str *text);
 
-/* ---- Events of a request's span that end its script (failures.c) ---- */
+/* ---- What ends a script, for its span and for the host (failures.c) ---- */
 
 /* Call before a fatal error is reported. That of an exception is recorded if only its text is known. */
 void shim_failure_note(const shim_log *error, bool is_of_exception);
-/* Records uncaught exceptions from now on. */
-void shim_failures_install(void);
+/* Reports uncaught exceptions from now on: those of recorded requests, or of all. */
+void shim_failures_install(bool reports_all);
 
 /* ---- The functions of the namespace Svc\Trace (functions.c) ---- */
 

@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 mod activation;
+mod development;
 mod directive;
 mod entries;
 mod entry_file;
@@ -39,6 +40,7 @@ pub mod value;
 mod warning;
 
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
+pub use development::DevelopmentConfig;
 pub use entry_file::EntryFile;
 pub use env_file::{EnvFile, EnvFileError, LineFault};
 pub use fastcgi::{FastcgiConfig, FastcgiTarget};
@@ -92,6 +94,8 @@ pub struct Config {
     pub operations: OperationsConfig,
     /// Tracing, and exported metrics and logs; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
+    /// Development; `None` unless the command line asks for it. It is not a setting.
+    pub development: Option<DevelopmentConfig>,
     /// The interface of the service manager, which is not a setting.
     pub service_manager: ServiceManagerConfig,
     /// Warnings, which do not stop the start.

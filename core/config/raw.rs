@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use super::development::DevelopmentConfig;
 use super::env_file::EnvFile;
 use super::id::Id;
 use super::key::Key;
@@ -46,6 +47,7 @@ pub struct RawConfig {
     options: Vec<(Id, OsString, Option<String>)>,
     directives: Vec<OsString>,
     service_manager: ServiceManagerConfig,
+    development: Option<DevelopmentConfig>,
 }
 
 /// A variable of a setting, of a plugin, or one of [`OF_THE_SYSTEM`].
@@ -138,6 +140,20 @@ impl RawConfig {
         self
     }
 
+    /// Adds PHP directives that all others override.
+    #[must_use]
+    pub fn with_directives_by_default(mut self, directives: &[&str]) -> Self {
+        self.directives.splice(0..0, directives.iter().map(OsString::from));
+        self
+    }
+
+    /// Makes the server one for development.
+    #[must_use]
+    pub fn with_development(mut self, development: DevelopmentConfig) -> Self {
+        self.development = Some(development);
+        self
+    }
+
     pub(super) fn value(&self, id: Id) -> Option<(&OsStr, ValueSource)> {
         if let Some((_, value, option)) = self.options.iter().rev().find(|(other, ..)| *other == id) {
             return Some((value, ValueSource::CommandLine(option.clone())));
@@ -171,6 +187,10 @@ impl RawConfig {
             }
         }
         settings
+    }
+
+    pub(super) fn development(&self) -> Option<&DevelopmentConfig> {
+        self.development.as_ref()
     }
 
     pub(super) fn service_manager(&self) -> &ServiceManagerConfig {

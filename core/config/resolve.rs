@@ -395,6 +395,7 @@ impl Resolver {
             background: BackgroundConfig::of(settings, &raw.plugins()),
             operations: OperationsConfig::of(settings),
             tracing,
+            development: raw.development().cloned(),
             service_manager: raw.service_manager().clone(),
             warnings: self.warnings,
             settings: self.settings.into_vec(),

@@ -39,7 +39,7 @@ mod sent_file;
 pub mod slice;
 mod stored_asset;
 
-pub use self::asset::{Asset, AssetOptions};
+pub use self::asset::{Asset, AssetOptions, Content};
 pub use self::cache::{LookBegun, Lookup, StaticCache};
 pub use self::relative_path::RelativePath;
 pub use self::representation::{BodyPiece, Representation, represent};

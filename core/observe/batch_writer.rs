@@ -36,6 +36,9 @@ pub trait BatchSink<T> {
 
     /// Reports, once the queue is empty, that `count` items were dropped since the last report.
     fn report_dropped(&mut self, count: u64);
+
+    /// Writes what was held back: no more items follow.
+    fn close(&mut self) {}
 }
 
 impl<T: Send + 'static> BatchWriter<T> {
@@ -89,6 +92,7 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
             self.report_dropped();
             let is_closed = !self.outbox.wait();
             if is_closed && !self.write_batch() {
+                self.sink.close();
                 return;
             }
         }

@@ -1,8 +1,9 @@
 //! The log: finished records, and the thread that writes them.
 //!
 //! Emitting never waits for a pipe, a disk or a lock; records that do not fit are dropped, counted, and reported once
-//! there is room again; records of one thread keep their order. Its thread passes the records on to the exporter, too. Access records obey their own setting and no level.
-//! It does not reopen or rotate; standard output belongs to the process that started the server.
+//! there is room again; records of one thread keep their order. Its thread passes the records on to the exporter, too.
+//! Access records obey their own setting and no level. It does not reopen or rotate; standard output belongs to the process
+//! that started the server.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeWriter, Write};
@@ -15,8 +16,9 @@ use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
 use super::log_tap::{LogLine, LogTap};
+use super::terminal_lines::{TerminalLines, TerminalOptions};
 use super::text_line::text_line;
-use crate::config::{AccessLog, Level, LogFormat};
+use crate::config::{AccessLog, Config, Level, LogFormat};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -40,20 +42,24 @@ impl Log {
     /// # Errors
     ///
     /// If the system cannot create a descriptor or a thread.
-    pub fn to_stdout(
-        level: Level,
-        access: AccessLog,
-        format: LogFormat,
-        tap: Option<Arc<LogTap>>,
-    ) -> io::Result<Self> {
+    pub fn to_stdout(config: &Config, tap: Option<Arc<LogTap>>) -> io::Result<Self> {
         // A separate descriptor, because the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let is_text = match format {
-            LogFormat::Auto => stdout.is_terminal(),
-            LogFormat::Json => false,
-            LogFormat::Text => true,
+        let logs = &config.logs;
+        let form = match (logs.format, &config.development) {
+            (LogFormat::Auto, Some(development)) => {
+                LineForm::Terminal(Box::new(TerminalLines::new(TerminalOptions {
+                    has_colours: development.permits_colours && stdout.is_terminal(),
+                    utc_offset_seconds: development.utc_offset_seconds,
+                    document_root: config.serving.document_root.to_string_lossy().into_owned(),
+                    scheme: if config.tls.certificates.is_empty() { "http" } else { "https" },
+                })))
+            }
+            (LogFormat::Auto, None) if stdout.is_terminal() => LineForm::Text,
+            (LogFormat::Auto | LogFormat::Json, _) => LineForm::Json,
+            (LogFormat::Text, _) => LineForm::Text,
         };
-        Self::start_in(is_text, level, access, stdout, tap)
+        Self::start_in(form, logs.level, logs.access, stdout, tap)
     }
 
     /// Starts the thread that writes records to `sink`, as JSON.
@@ -62,17 +68,17 @@ impl Log {
     ///
     /// If the system cannot create a descriptor or a thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::start_in(false, level, access, sink, None)
+        Self::start_in(LineForm::Json, level, access, sink, None)
     }
 
     fn start_in(
-        is_text: bool,
+        form: LineForm,
         level: Level,
         access: AccessLog,
         sink: impl Write + Send + 'static,
         tap: Option<Arc<LogTap>>,
     ) -> io::Result<Self> {
-        let lines = LineSink { sink, batch: Vec::new(), level, is_text, tap: tap.clone() };
+        let lines = LineSink { sink, batch: Vec::new(), level, form, tap: tap.clone() };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
         Ok(Self { level, access, writer, tap, episodes: Arc::default() })
     }
@@ -174,9 +180,19 @@ struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
-    /// Whether the records are formatted for people.
-    is_text: bool,
+    form: LineForm,
     tap: Option<Arc<LogTap>>,
+}
+
+/// The form of the lines.
+#[derive(Debug)]
+enum LineForm {
+    /// A JSON object for each record.
+    Json,
+    /// A line for each record, with all its fields.
+    Text,
+    /// A line for each request, with the messages of its script.
+    Terminal(Box<TerminalLines>),
 }
 
 /// A batch is written when it is this long, or when the queue is empty.
@@ -204,14 +220,24 @@ impl<W: Write> BatchSink<LogItem> for LineSink<W> {
             let _ = self.write();
         }
     }
+
+    fn close(&mut self) {
+        if let LineForm::Terminal(terminal) = &mut self.form {
+            self.batch.extend_from_slice(terminal.rest().as_bytes());
+            // As above.
+            let _ = self.write();
+        }
+    }
 }
 
 impl<W> LineSink<W> {
     fn put(&mut self, record: LogLine) {
-        if self.is_text {
-            self.batch.extend_from_slice(&text_line(&record.line));
-        } else {
-            self.batch.extend_from_slice(&record.line);
+        match &mut self.form {
+            LineForm::Json => self.batch.extend_from_slice(&record.line),
+            LineForm::Text => self.batch.extend_from_slice(&text_line(&record.line)),
+            LineForm::Terminal(terminal) => {
+                self.batch.extend_from_slice(terminal.lines(&record.line).as_bytes());
+            }
         }
         if let Some(tap) = &self.tap {
             tap.offer(record);

@@ -25,7 +25,8 @@
 //! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | the events in the log |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes on behalf of threads that must not wait |
-//! | `log` | the log, which uses it |
+//! | `text_line`, `terminal_lines` | records as lines for people: of any log, and of a server for development |
+//! | `log` | the log, which uses them |
 //! | `log_tap` | the queue of log records that are exported |
 //!
 //! An *episode* is an event that an operator would look for later, from its beginning to its end: a period of shedding, a
@@ -60,6 +61,7 @@ pub mod reference;
 mod setting_event;
 mod status;
 mod status_facts;
+mod terminal_lines;
 pub mod text_line;
 pub mod timestamp;
 mod trace_event;

@@ -28,6 +28,12 @@ pub fn timestamp(at: SystemTime) -> [u8; TIMESTAMP_BYTES] {
     text
 }
 
+/// Returns the second of the day of a time stamp; `None` for any other text.
+pub(super) fn seconds_of_day(timestamp: &str) -> Option<i64> {
+    let number = |range: std::ops::Range<usize>| timestamp.get(range)?.parse::<i64>().ok();
+    Some(number(11..13)? * 3600 + number(14..16)? * 60 + number(17..19)?)
+}
+
 /// Writes `number` with leading zeros.
 fn put(place: &mut [u8], mut number: u64) {
     for digit in place.iter_mut().rev() {
@@ -68,6 +74,13 @@ mod tests {
         assert_eq!(text(951_868_800, 0), "2000-03-01T00:00:00.000000Z");
         assert_eq!(text(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z");
         assert_eq!(text(1_798_761_599, 500), "2026-12-31T23:59:59.000500Z");
+    }
+
+    #[test]
+    fn the_second_of_the_day_is_read_back() {
+        assert_eq!(seconds_of_day(&text(951_868_799, 5)), Some(86_399));
+        assert_eq!(seconds_of_day(&text(0, 0)), Some(0));
+        assert_eq!(seconds_of_day("2000-02-29"), None);
     }
 
     #[test]

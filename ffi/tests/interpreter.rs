@@ -25,6 +25,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         boots: false,
         hooks: &[],
         traces: false,
+        reports_failures: false,
         clients: None,
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());

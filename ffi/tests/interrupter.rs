@@ -23,6 +23,7 @@ fn start() -> Php {
         boots: false,
         hooks: &[],
         traces: false,
+        reports_failures: false,
         clients: None,
         log: Box::new(|_| {}),
         errors: Box::new(|_| {}),

@@ -38,6 +38,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         boots: false,
         hooks: &[],
         traces: false,
+        reports_failures: false,
         clients: None,
         log: Box::new(|_| {}),
         errors: Box::new(|_| {}),

@@ -223,6 +223,7 @@ fn requests_share_a_thread_and_nothing_else() {
         boots: true,
         hooks: &[],
         traces: false,
+        reports_failures: false,
         clients: None,
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());

@@ -130,6 +130,8 @@ fn run(command: &ProcessCommand) -> io::Result<String> {
         .args(command.arguments())
         .args(["-q", "-d", "display_errors=0", "-d", "html_errors=0", "-d", "log_errors=0"])
         .args(["-d", "display_startup_errors=1"])
+        // They are for requests.
+        .args(["-d", "auto_prepend_file=", "-d", "auto_append_file="])
         .env("PHP_FCGI_CHILDREN", "0")
         .stdin(Stdio::piped())
         .stdout(printed.try_clone()?)

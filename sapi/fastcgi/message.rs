@@ -5,36 +5,51 @@
 
 use memchr::{memchr, memmem};
 
+use svc_core::http::Trace;
 use svc_core::limits::LOG_TEXT_BYTES_MAX;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
+use svc_core::pool::CompleteRequest;
 
 /// Collects messages.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     pending: Vec<u8>,
-    /// Whether an error was logged.
-    has_error: bool,
+    /// The first error that was logged.
+    error: Option<LoggedError>,
+}
+
+/// An error that has ended a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LoggedError {
+    /// Its text, with the trace of an uncaught exception.
+    pub(super) text: Vec<u8>,
+    /// The file and the line, if PHP reports them.
+    pub(super) place: Option<(Vec<u8>, u32)>,
 }
 
 impl Messages {
     /// Takes bytes, and logs the messages that are complete.
-    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request_id: Option<&str>) {
-        let mut has_error = false;
-        self.split(bytes, &mut |message| has_error |= emit(message, log, request_id) == PhpLevel::Error);
-        self.has_error |= has_error;
+    pub(super) fn take(&mut self, bytes: &[u8], log: &Log, request: Option<&CompleteRequest>) {
+        let mut error = self.error.take();
+        self.split(bytes, &mut |message| {
+            let logged = emit(message, log, request);
+            error = error.take().or(logged);
+        });
+        self.error = error;
     }
 
     /// Logs the incomplete message: the source has paused or ended.
-    pub(super) fn finish(&mut self, log: &Log, request_id: Option<&str>) {
+    pub(super) fn finish(&mut self, log: &Log, request: Option<&CompleteRequest>) {
         if !self.pending.is_empty() {
-            self.has_error |= emit(&self.pending, log, request_id) == PhpLevel::Error;
+            let logged = emit(&self.pending, log, request);
+            self.error = self.error.take().or(logged);
             self.pending.clear();
         }
     }
 
-    /// Returns whether an error was logged since the last call. Errors end the script.
-    pub(super) fn take_error(&mut self) -> bool {
-        std::mem::take(&mut self.has_error)
+    /// Returns the first error that was logged since the last call. Errors end the script.
+    pub(super) fn take_error(&mut self) -> Option<LoggedError> {
+        self.error.take()
     }
 
     fn split(&mut self, mut bytes: &[u8], on: &mut dyn FnMut(&[u8])) {
@@ -80,23 +95,24 @@ fn is_open(message: &[u8]) -> bool {
     memmem::find(message, b"  Uncaught ").is_some() && memmem::find(message, b"\n  thrown in ").is_none()
 }
 
-/// Logs a message, unless it is empty. Returns its level.
-fn emit(message: &[u8], log: &Log, request_id: Option<&str>) -> PhpLevel {
+/// Logs a message, unless it is empty. Returns it if it is that of an error.
+fn emit(message: &[u8], log: &Log, request: Option<&CompleteRequest>) -> Option<LoggedError> {
     let message = message.trim_ascii_end();
-    let parsed = parse(message);
     if message.is_empty() {
-        return parsed.level;
+        return None;
     }
+    let parsed = parse(message);
     log.emit(&Event::PhpMessage(PhpMessage {
         level: parsed.level,
         message: parsed.text,
         context: None,
         file: parsed.place.map(|(file, _)| file),
         line: parsed.place.map(|(_, line)| line),
-        request_id,
-        traceparent: None,
+        request_id: request.map(|request| &*request.request_id),
+        traceparent: request.and_then(|request| request.trace.as_ref()).map(Trace::traceparent).copied(),
     }));
-    parsed.level
+    let place = parsed.place.map(|(file, line)| (file.to_vec(), line));
+    (parsed.level == PhpLevel::Error).then(|| LoggedError { text: parsed.text.to_vec(), place })
 }
 
 /// The parts of a message.
@@ -150,6 +166,8 @@ fn place(text: &[u8]) -> Option<(&[u8], &[u8], u32)> {
 
 #[cfg(test)]
 mod tests {
+    use svc_core::config::{AccessLog, Level};
+
     use super::*;
 
     fn split(parts: &[&str]) -> Vec<String> {
@@ -208,6 +226,23 @@ mod tests {
             );
         }
         assert_eq!(parse(b"PHP Warning:  x").place, None);
+    }
+
+    #[test]
+    fn an_error_is_noted_once() {
+        let log = Log::start(Level::Error, AccessLog::Off, std::io::sink()).unwrap();
+        let mut messages = Messages::default();
+        for (text, expected) in [
+            ("PHP Fatal error:  x in y on line 1\n", true),
+            ("PHP message: PHP Parse error:  x in y on line 1", true),
+            ("PHP Warning:  x in y on line 1", false),
+            ("Fatal error", false),
+        ] {
+            messages.take(text.as_bytes(), &log, None);
+            messages.finish(&log, None);
+            assert_eq!(messages.take_error().is_some(), expected, "{text}");
+            assert_eq!(messages.take_error(), None, "{text}");
+        }
     }
 
     #[test]

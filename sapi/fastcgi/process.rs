@@ -19,6 +19,7 @@ use rustix::fs::{Mode, OFlags, fcntl_getfl, fcntl_setfl, open};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use svc_core::config::Config;
+use svc_ffi::ini_line;
 
 use super::launch;
 use super::stream::Stream;
@@ -46,7 +47,9 @@ impl ProcessCommand {
 
     /// Returns the arguments that set the directives.
     pub(super) fn arguments(&self) -> impl Iterator<Item = OsString> {
-        self.directives.iter().flat_map(|(name, value)| ["-d".into(), format!("{name}={value}").into()])
+        self.directives
+            .iter()
+            .flat_map(|(name, value)| ["-d".into(), ini_line(name, value).trim_end().into()])
     }
 }
 
@@ -162,6 +165,16 @@ impl Process {
         }
     }
 
+    /// Asks the process to end: at once if it is idle, else after its script.
+    ///
+    /// php-cgi looks for the signal before it accepts a connection, so that a signal between the two would be overlooked. A
+    /// connection makes it look again.
+    pub(super) fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        // It may have closed its socket.
+        let _ = self.connect();
+    }
+
     /// Returns the memory of the process that is resident, in bytes.
     pub(super) fn resident_bytes(&self) -> Option<u64> {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.id())).ok()?;
@@ -173,7 +186,7 @@ impl Process {
 impl Drop for Process {
     /// Ends the process, and gives its extensions a moment to save their state.
     fn drop(&mut self) {
-        self.signal(Signal::TERM);
+        self.terminate();
         if self.ends_within(TERM_WAIT).is_none() {
             self.signal(Signal::KILL);
             // Not even a stopped process survives this signal; one in an uninterruptible call ends later.

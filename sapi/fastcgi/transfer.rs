@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
+use svc_core::dev::Failure;
 use svc_core::fastcgi::{Connection, Event};
 use svc_core::pool::{Directive, Exchange, WorkerContext};
 use svc_core::time;
 use svc_ffi::{Pairs, PhpHead, PhpOutcome};
 
-use super::message::Messages;
+use super::message::{LoggedError, Messages};
 use super::process::{Process, TERM_WAIT};
 use super::stream::Stream;
 use super::waker::EventWaker;
@@ -177,8 +178,7 @@ impl Transfer<'_> {
                 }
             } else if progress.holds_back && progress.stage == Stage::Answering {
                 progress.holds_back = false;
-                self.messages
-                    .finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
+                self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
                 if !self.response.flush() && self.is_left(&progress) {
                     break TransferEnd::ClientGone;
                 }
@@ -187,9 +187,10 @@ impl Transfer<'_> {
                 break end;
             }
         };
-        self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request.request_id));
-        if self.messages.take_error() {
-            self.response.note_error();
+        self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
+        if let Some(LoggedError { text, place }) = self.messages.take_error() {
+            let (file, line) = place.unwrap_or_default();
+            self.response.note_error(|| Failure::of_message(&text, &file, line));
         }
         buffers.output.shrink_to(KEPT_BYTES);
         end
@@ -352,7 +353,7 @@ impl Transfer<'_> {
                 }
                 Ok(Some(Event::Stderr(text))) => {
                     let shared = &self.thread_context.shared;
-                    self.messages.take(text, &shared.log, Some(&self.exchange.request.request_id));
+                    self.messages.take(text, &shared.log, Some(&self.exchange.request));
                 }
                 Ok(Some(Event::End { .. })) => {
                     // Bytes that follow break the protocol, and concern no request.
@@ -437,7 +438,7 @@ impl Transfer<'_> {
         let Some(process) = &mut self.process else { return };
         let count = process.read_output(&mut buffers.input);
         let shared = &self.thread_context.shared;
-        self.messages.take(&buffers.input[..count], &shared.log, Some(&self.exchange.request.request_id));
+        self.messages.take(&buffers.input[..count], &shared.log, Some(&self.exchange.request));
     }
 }
 

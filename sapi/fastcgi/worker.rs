@@ -459,7 +459,7 @@ impl FastcgiWorker {
         let ended_at = exchange.request.span.as_ref().map(|_| time::now());
         let is_well = matches!(end, TransferEnd::Complete | TransferEnd::ClientGone);
         match end {
-            TransferEnd::Complete => response.end(PhpOutcome::Complete),
+            TransferEnd::Complete => response.end_foreign(),
             TransferEnd::ClientGone => {
                 response.end(PhpOutcome::Aborted);
                 self.await_script(context, request_id, hard);
@@ -500,11 +500,11 @@ impl FastcgiWorker {
 
     /// Ends the process. Another one is started after the request.
     fn end_process(&mut self) {
-        for signal in [Signal::TERM, Signal::KILL] {
-            if let Some(process) = &mut self.process {
-                process.signal(signal);
-                process.ends_within(process::TERM_WAIT);
-            }
+        let Some(process) = &mut self.process else { return };
+        process.terminate();
+        if process.ends_within(process::TERM_WAIT).is_none() {
+            process.signal(Signal::KILL);
+            process.ends_within(process::TERM_WAIT);
         }
     }
 }

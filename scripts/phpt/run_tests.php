@@ -83,7 +83,7 @@ final class RunTests
         file_put_contents($list, implode("\n", $tests) . "\n");
         $environment = [
             'PATH' => getenv('PATH'), 'PHP' => getenv('PHP'), 'SVC' => getenv('SVC'),
-            'PHPT_SERVER' => getenv('PHPT_SERVER'), 'PHPT_HOME' => __DIR__,
+            'PHPT_SERVER' => getenv('PHPT_SERVER'), 'PHPT_HOME' => __DIR__, 'PHPT_FASTCGI' => (string) getenv('PHPT_FASTCGI'),
             'TEST_PHP_EXECUTABLE' => getenv('PHP'), 'TEST_PHP_CGI_EXECUTABLE' => $cgi,
             'TEST_PHP_SRCDIR' => $this->work, 'TEST_PHP_JUNIT' => "$this->work/junit.xml", 'NO_INTERACTION' => '1',
             'TEST_TIMEOUT' => '300',

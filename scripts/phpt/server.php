@@ -2,7 +2,8 @@
 // One server under test: svc, or PHP's own development server as the yardstick.
 //
 // Promises: when the constructor returns, the server answers on $address; when stop() returns, its process is gone.
-// Environment: SVC (the binary), PHP (the CLI), PHPT_SERVER=svc|cli-server.
+// Environment: SVC (the binary), PHP (the CLI), PHPT_SERVER=svc|fastcgi|cli-server, and for fastcgi
+// PHPT_FASTCGI (the php-cgi).
 
 declare(strict_types=1);
 
@@ -46,8 +47,13 @@ final class Server
                 'LISTEN_ADDR' => '127.0.0.1:0', 'PHP_WORKERS' => '2', 'IO_WORKERS' => '1', 'LOG_LEVEL' => 'info',
                 // The tests compare whole heads, and what could be coded says so in Vary.
                 'BROTLI_LEVEL' => '0', 'ZSTD_LEVEL' => '0', 'GZIP_LEVEL' => '0',
+                // Processes start more slowly than threads, and a request waits for them.
+                'QUEUE_WAIT_TIMEOUT_MS' => '60000',
                 'KEEPALIVE_TIMEOUT_SECONDS' => '1', 'MAX_BODY_BYTES' => '4G', 'SPOOL_MAX_BYTES' => '5G', 'ENTRY_FILE' => (string) $entry,
             ];
+            if (getenv('PHPT_SERVER') === 'fastcgi') {
+                $environment += ['EXECUTOR' => 'fastcgi', 'FASTCGI_COMMAND' => getenv('PHPT_FASTCGI')];
+            }
         } else {
             $words = [getenv('PHP'), '-n', ...$words, '-t', $root, '-S', '127.0.0.1:0', ...(array) $entry];
         }

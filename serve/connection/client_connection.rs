@@ -133,6 +133,9 @@ impl ClientConnection {
             Some(stream) if stream.is_waiting() && stream.request.is_following() => {
                 decide(stream, io, RequestMeta::released);
             }
+            Some(stream) if stream.is_waiting() && stream.request.is_awaiting_change() => {
+                decide(stream, io, |request, _| request.change_noted());
+            }
             // The first parts always find room.
             Some(stream) if stream.is_waiting() => collect(stream),
             Some(stream) => stream.note_reply(),

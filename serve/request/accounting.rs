@@ -99,6 +99,9 @@ impl RequestMeta {
 
     /// Answers a request whose wait for a worker is over.
     pub(crate) fn on_wait_over(&mut self, io: &mut Io) -> Option<Decision> {
+        if self.is_awaiting_change() {
+            return self.change_noted();
+        }
         if self.is_following() {
             // It may have been released in the same turn.
             return self.released(io).or_else(|| {

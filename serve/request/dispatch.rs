@@ -31,6 +31,9 @@ impl RequestMeta {
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
             return Some(ServerResponse::plain(400).into_decision());
         };
+        if let Some(decision) = self.find_change_wait(io, &path.path) {
+            return Some(decision);
+        }
         match io.router.find(path.path, self.key, io.now) {
             Handler::Denied(denial) => Some(self.deny(&io.shared.metrics, denial)),
             Handler::File(ready) => Some(self.send_file(io, &ready)),
@@ -88,6 +91,9 @@ impl RequestMeta {
     }
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
+        if let Some(decision) = self.send_document(io, ready) {
+            return decision;
+        }
         let Some(head) = self.head() else { return ServerResponse::plain(500).into_decision() };
         let representation = represent(&ready.asset, head, || io.ids.new_id().to_string());
         let status = representation.status;
@@ -126,6 +132,9 @@ impl RequestMeta {
 
     /// Offers the request to the pool.
     pub(crate) fn offer(&mut self, io: &mut Io, body: Body, client_gone: bool) -> Option<Decision> {
+        if let Some(decision) = self.await_change(io).or_else(|| self.boot_failure(io)) {
+            return Some(decision);
+        }
         if let Some(cache) = &io.shared.cache {
             let cache = Arc::clone(cache);
             if let Some(decision) = self.ask_cache(io, &cache, !body.is_empty() || client_gone) {

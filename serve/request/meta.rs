@@ -17,6 +17,7 @@ use svc_core::time;
 use svc_core::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
 use super::cache_use::CacheUse;
+use super::change_wait::ChangeWait;
 use super::client_context::ClientContext;
 use super::outcome::RequestOutcome;
 use crate::io_thread::new_connection::Endpoints;
@@ -58,6 +59,8 @@ pub(crate) struct RequestMeta {
     pub(crate) span: Option<Arc<RequestSpan>>,
     /// Its use of the response cache, if the cache was asked.
     pub(crate) cache: Option<Box<CacheUse>>,
+    /// Its wait for a change of the code, if it is one of a browser that reloads.
+    pub(super) change: Option<Box<ChangeWait>>,
     /// The request ID.
     pub(crate) request_id: RequestId,
     /// Its exchange with a worker, once it is offered.
@@ -133,6 +136,7 @@ impl RequestMeta {
             client_context,
             span: None,
             cache: None,
+            change: None,
             request_id,
             exchange: None,
             head,

@@ -29,8 +29,15 @@ impl RequestMeta {
         self.outcome.head_goes_out(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         let mut own_page = None;
-        if let Some(page) =
-            io.router.rules().error_pages.page(status).filter(|_| head.origin != Origin::Script)
+        // A page about a failure is not replaced by one for visitors.
+        let is_about_failure =
+            io.shared.development.is_some() && is_servers && length.is_some_and(|length| length > 0);
+        if let Some(page) = io
+            .router
+            .rules()
+            .error_pages
+            .page(status)
+            .filter(|_| head.origin != Origin::Script && !is_about_failure)
         {
             own_page = Some((page.to_vec(), ERROR_PAGE_TYPE));
             // It described the body that the error page replaces.

@@ -58,7 +58,7 @@ const ENDED: &str = "svc_responses_by_status_total{";
 const FIBERS: &str = "svc_worker_request_fibers_active{";
 const QUEUED: &str = "svc_queue_depth ";
 /// The time limit for a server to come to rest.
-const REST: Duration = Duration::from_secs(20);
+const REST: Duration = Duration::from_secs(60);
 
 impl Server {
     /// Starts a server. With `CHAOS_CLASSIC=1` it has no worker mode: then each request has an interpreter alone, and
@@ -186,6 +186,8 @@ impl Server {
                 offences.push(format!("at rest {series} is {}", value(series)));
             }
         }
+        let refusals = text.lines().filter(|line| line.starts_with("svc_admission_refused_total{"));
+        offences.extend(refusals.filter(|line| !line.ends_with(" 0")).map(str::to_owned));
         offences.extend(offences_of_tasks(value));
         if value("svc_workers_current ") != value("svc_workers_min ") {
             offences.push(format!("at rest there are {} workers", value("svc_workers_current ")));
@@ -291,8 +293,8 @@ fn launch(
             ("WORKER_MODE_ENABLED", if is_classic { "false" } else { "true" }),
             ("ENTRY_FILE", "worker.php"),
             ("PHP_WORKERS", if is_classic { "8" } else { workers }),
-            // The model predicts no refusals, even on a slow machine.
-            ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
+            // The model predicts no refusals, even on a slow machine, where programs that leave shorten this to a 64th.
+            ("QUEUE_WAIT_TIMEOUT_MS", "600000"),
             ("ASYNC_WORKERS", workers),
             ("ASYNC_ENTRY_FILE", root.join("tasks.php").to_str().unwrap()),
             ("ASYNC_MAX_FIBERS", "65536"),

@@ -8,7 +8,7 @@ use crate::grammar::{Client, Program};
 use crate::model::{self, Answer};
 
 /// The time limit for an answer; after that none will come.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The part of an answer that was read.
 #[derive(Debug)]

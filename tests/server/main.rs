@@ -8,6 +8,7 @@ mod applications;
 mod r#async;
 mod cache;
 mod cli;
+mod dev;
 mod fastcgi;
 mod files;
 mod hooks;

@@ -139,7 +139,8 @@ static void restore_class_caches(HashTable *classes)
     zend_class_entry *class;
     ZEND_HASH_MAP_FOREACH_STR_KEY_PTR(classes, name, class) {
         if (ZSTR_HAS_CE_CACHE(class->name) && ZSTR_VAL(name)[0] != '\0') {
-            ZSTR_SET_CE_CACHE_EX(class->name, zend_hash_find_ptr(EG(class_table), name), false);
+            /* OPcache may have given the name, for another thread, a place that this thread does not have yet. */
+            ZSTR_SET_CE_CACHE(class->name, zend_hash_find_ptr(EG(class_table), name));
         }
     } ZEND_HASH_FOREACH_END();
 }

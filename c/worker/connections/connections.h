@@ -324,6 +324,8 @@ typedef struct shim_figures_aside {
 
 /* Saves the figures of a running request that loses the connection. */
 void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner);
+/* Makes the figures those of a new connection: they described a statement of a request that has ended. */
+void shim_figures_clear(shim_connection *connection);
 /* Restores the figures of the running request if they are saved. */
 void shim_figures_put_back(shim_connection *connection);
 /* Frees the figures of a request that ends, on all connections. */

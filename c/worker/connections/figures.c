@@ -80,6 +80,12 @@ void shim_figures_put_back(shim_connection *connection)
 
 /* ---- the end of a request ---- */
 
+void shim_figures_clear(shim_connection *connection)
+{
+    const shim_figures none = {0};
+    shim_figures_write(connection, &none);
+}
+
 static bool has_figures_of(const shim_connection *one, const void *request)
 {
     return shim_figures_of(one, *(const uint64_t *)request) != NULL;

@@ -66,6 +66,9 @@ static void reset_at_end(void *argument)
         one->is_clean = shim_connection_unlock(one->connection) && EG(exception) == NULL;
         zend_clear_exception();
     }
+    if (one->is_clean && !has_lender(one->connection)) {
+        shim_figures_clear(one->connection);
+    }
     one->is_lost = !one->is_clean && shim_connection_is_lost(one->connection);
 }
 

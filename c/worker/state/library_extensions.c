@@ -382,6 +382,8 @@ typedef struct soap_globals {
     HashTable *ref_map;
 } soap_globals;
 
+const size_t shim_soap_cache_offset = offsetof(soap_globals, mem_cache);
+
 /* ---- sockets ---- */
 
 typedef struct sockets_globals {

@@ -85,6 +85,18 @@ static zend_module_entry *module_of(const shim_part *part)
     return zend_hash_str_find_ptr(&module_registry, part->module, strlen(part->module));
 }
 
+void *shim_modules_struct(const char *name)
+{
+    const shim_part *part;
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
+        if (strcmp(part->module, name) == 0) {
+            const zend_module_entry *entry = module_of(part);
+            return entry != NULL ? find_struct(part, entry) : NULL;
+        }
+    }
+    return NULL;
+}
+
 bool shim_modules_hold(const shim_part *part)
 {
     const zend_module_entry *entry = module_of(part);

@@ -266,8 +266,18 @@ void shim_modules_clean(int *begun);
 void shim_modules_follow_stacks(void);
 /* Whether the struct exists and has a known layout. */
 bool shim_modules_hold(const shim_part *part);
+/* Returns this thread's struct of the extension; NULL if there is none, or its layout is unknown. */
+void *shim_modules_struct(const char *name);
 /* Whether any part of the extension's state is known to belong to a request. */
 bool shim_modules_travel(const char *name);
+
+/* ---- Cached descriptions of services (wsdl_cache.c) ---- */
+
+/* The place of the pointer to the cache in the struct of soap (library_extensions.c). */
+extern const size_t shim_soap_cache_offset;
+
+void shim_wsdl_cache_install(void);
+void shim_wsdl_cache_stop(void);
 
 /* ---- The parts of PHP's own extensions (php_extensions.c) ---- */
 

@@ -1,5 +1,6 @@
 //! The response cache where the server answers on behalf of a worker.
 
+use svc_core::admission::ShedReason;
 use svc_core::observe::CancelReason;
 use svc_testing::client::{Client, Response, eventually};
 
@@ -80,4 +81,32 @@ fn a_refresh_that_hangs_is_followed_by_another_one() {
         assert_eq!(ask(&site, "refresh").response().text(), "stored");
         refreshes() == 2
     });
+}
+
+#[test]
+fn a_stale_response_answers_when_no_worker_is_left() {
+    let site = Site::start(&[&SETTINGS[..], &[("RESPONSE_CACHE_STALE_SECONDS", "600")]].concat());
+    assert_eq!(ask(&site, "any").response().text(), "stored");
+    let mut last = site.client();
+    last.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    let mut dying = site.client();
+    dying.send("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the death is queued", || site.shared().gate_facts().unwrap().depth == 1);
+    let queued = ask(&site, "any");
+    eventually("one waits behind it", || site.shared().gate_facts().unwrap().depth == 2);
+    let follower = ask(&site, "any");
+    eventually("it has arrived", || site.metrics().requests_by_method.total() == 5);
+    // A replacement must not boot before the last check.
+    site.switches.refuse_boots(true);
+    site.switches.open("a");
+    assert_eq!((last.response().text().as_str(), dying.response().status), ("a", 500));
+    for mut client in [queued, follower, ask(&site, "any")] {
+        let response = client.response();
+        let status = response.field("cache-status").unwrap_or_default();
+        assert!(response.text() == "stored" && status.ends_with("; detail=error"), "{status}");
+    }
+    assert_eq!(site.metrics().refused.value(ShedReason::PoolUnavailable), 0);
+    drop((last, dying));
+    site.check_books();
 }

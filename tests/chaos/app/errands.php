@@ -254,6 +254,8 @@ final class Errand
             str_contains($message, 'ended by a fatal error'),
             str_contains($message, 'Allowed memory size'),
             str_contains($message, 'Maximum execution time'),
+            // The control thread says this if the task's own thread gets no processor time.
+            str_contains($message, 'time limit has expired'),
             str_contains($message, 'Cannot redeclare'),
             str_contains($message, 'strlen()') => '!',
             default => $message,

@@ -4,3 +4,4 @@ mod cached;
 mod documented;
 mod dokuwiki;
 mod octane;
+mod psr15;

@@ -1,5 +1,6 @@
 //! The response cache.
 
+mod case;
 mod ends;
 mod flights;
 mod responses;

@@ -381,3 +381,35 @@ fn the_manual_is_understood_by_man() {
         assert!(text.contains(words), "{words}");
     }
 }
+
+#[test]
+fn stubs_are_written_for_editors() {
+    let (folder, path) = scratch("project/ide");
+    let (said, _) = accepted(&["stubs", &path], &[]);
+    assert_eq!(said.trim_end(), format!("{path}/svc.php"));
+    let own = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/stubs/svc.php")).unwrap();
+    assert_eq!(fs::read_to_string(format!("{path}/svc.php")).unwrap(), own);
+    accepted(&["stubs", &path], &[]);
+    fs::write(folder.path().join("file"), "").unwrap();
+    let refused = svc(&["stubs", folder.path().join("file").to_str().unwrap()], &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    let missing = svc(&["stubs"], &[]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(String::from_utf8(missing.stderr).unwrap().contains("DIR"));
+}
+
+#[test]
+fn help_begins_with_what_people_do_first() {
+    let (help, _) = accepted(&["help"], &[]);
+    let places: Vec<_> = [
+        "Start here:",
+        "Serve an application:",
+        "Operate a server:",
+        "Write an application:",
+        "Look something up:",
+    ]
+    .map(|title| help.find(title).unwrap_or_else(|| panic!("{title}: {help}")))
+    .to_vec();
+    assert!(places.is_sorted());
+    assert!(help.contains("svc dev"));
+}

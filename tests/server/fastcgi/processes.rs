@@ -13,10 +13,10 @@ use svc_testing::client::{Response, becomes, eventually};
 use svc_testing::skip::skipped;
 use svc_testing::{Svc, written};
 
-const PID: (&str, &str) = ("pid.php", "<?php echo getmypid();");
+pub(super) const PID: (&str, &str) = ("pid.php", "<?php echo getmypid();");
 
 /// Whether the machine has a php-cgi; its absence is reported.
-fn has_php() -> bool {
+pub(super) fn has_php() -> bool {
     let found = ["/usr/bin/php-cgi", "/usr/bin/php-cgi8.2"].iter().any(|path| Path::new(path).exists());
     if !found {
         skipped("php-cgi is not installed");
@@ -24,7 +24,8 @@ fn has_php() -> bool {
     found
 }
 
-fn start(files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Svc {
+/// Starts a server with processes of the distribution's PHP.
+pub(super) fn start(files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Svc {
     let settings = [&[("EXECUTOR", "fastcgi")][..], settings].concat();
     Svc::start_with(files, &settings, directives)
 }
@@ -171,6 +172,63 @@ fn a_process_that_is_killed_costs_its_own_request() {
 }
 
 #[test]
+fn a_script_that_corrupts_memory_costs_its_own_request() {
+    if !has_php() {
+        return;
+    }
+    let crash = "<?php if (!extension_loaded('FFI')) { exit('no FFI'); } echo FFI::string(FFI::cast('char *', FFI::cast('uintptr_t', 8)));";
+    let svc = start(&[PID, ("crash.php", crash)], &[("PHP_WORKERS", "2")], &["ffi.enable=1"]);
+    let mut client = svc.client();
+    let response = client.get("/crash.php");
+    if response.text() == "no FFI" {
+        skipped("PHP has no extension FFI");
+        return;
+    }
+    assert_eq!(response.status, 500);
+    let record = svc.log().expect("PHP process has ended");
+    assert_eq!(record["fields"]["status"], "signal 11");
+    assert_eq!(record["fields"]["request_id"], response.field("x-request-id").unwrap());
+    for _ in 0..4 {
+        pid_of(&client.get("/pid.php"));
+    }
+    svc.assert_metric("svc_dropped_requests_total", 1.0);
+}
+
+#[test]
+fn a_response_of_an_error_is_a_failure() {
+    if !has_php() {
+        return;
+    }
+    let pages = written(&[("500.html", "sorry")]);
+    let cached = "header('Cache-Control: max-age=60'); header('X-A: b');";
+    let files = [
+        ("blank.php", format!("<?php {cached} http_response_code(500);")),
+        ("fatal.php", format!("<?php {cached} echo 'a part'; undefined();")),
+        ("own.php", format!("<?php {cached} http_response_code(500); echo 'an own page';")),
+        ("logged.php", format!("<?php {cached} error_log('PHP Fatal error:  not here'); echo 'a page';")),
+    ];
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let settings = [("ERROR_PAGES_DIR", pages.path().to_str().unwrap()), ("RESPONSE_CACHE_BYTES", "1M")];
+    let svc = start(&files, &settings, &["log_errors=1", "error_log=", "display_errors=0"]);
+    let mut client = svc.client();
+    for (path, expected) in [
+        ("/blank.php", (500, "sorry", false)),
+        ("/fatal.php", (500, "sorry", false)),
+        ("/own.php", (500, "an own page", false)),
+        // Not stored, in case it is one.
+        ("/logged.php", (200, "a page", false)),
+    ] {
+        client.get(path);
+        let response = client.get(path);
+        assert_eq!(response.field("x-a"), Some("b"), "{path}");
+        let is_stored = response.field("cache-status").is_some_and(|status| status.starts_with("svc; hit"));
+        assert_eq!((response.status, response.text().as_str(), is_stored), expected, "{path}");
+    }
+    // Nothing of a request is left for the next one.
+    assert_eq!(client.get("/own.php?again").text(), "an own page");
+}
+
+#[test]
 fn a_program_that_ends_at_once_is_started_again_after_a_pause() {
     let (_folder, path) = program("echo 'no way' >&2; exit 3");
     let svc = start(&[PID], &[("FASTCGI_COMMAND", &path)], &[]);
@@ -232,6 +290,38 @@ fn no_process_starts_while_the_server_stops() {
     svc.wait();
     // One that reports its version, and the worker's.
     assert_eq!(fs::read_to_string(folder.path().join("starts")).unwrap(), "\n\n");
+}
+
+#[test]
+fn idle_processes_end_when_they_are_asked_to() {
+    if !has_php() {
+        return;
+    }
+    // A shell takes note of the exit status. It waits for PHP, although it gets the same signal.
+    let note = "trap : TERM; php-cgi \"$@\"; status=$?; echo $status >>\"${0%/*}/ends\"; exit $status";
+    let (folder, path) = program(note);
+    for kept in ["true", "false"] {
+        let settings = [
+            ("FASTCGI_COMMAND", path.as_str()),
+            ("FASTCGI_KEEP_CONN", kept),
+            ("PHP_WORKERS", "4"),
+            ("PATH", "/usr/bin:/bin"),
+        ];
+        let ends = folder.path().join("ends");
+        let _ = fs::remove_file(&ends);
+        let mut svc = start(&[PID], &settings, &[]);
+        eventually("all processes are there", || svc.metric("svc_workers_current") == 4.0);
+        let clients: Vec<_> = (0..8).map(|_| svc.client()).collect();
+        for mut client in clients {
+            pid_of(&client.get("/pid.php"));
+        }
+        svc.stop();
+        // One reports its version. A process that does not see the signal is killed, and so is its shell. One that is
+        // starting has no handler for it yet.
+        let ends = fs::read_to_string(&ends).unwrap();
+        assert_eq!(ends.lines().count(), 5, "FASTCGI_KEEP_CONN={kept}: {ends}");
+        assert!(ends.lines().all(|status| ["0", "143"].contains(&status)), "{ends}");
+    }
 }
 
 #[test]

@@ -106,6 +106,22 @@ function fails()
     until('go');
     return $before == figures() && $before[2] === 1054 ? 'its own' : [$before, figures()];
 }
+/** Leaves an ID and an error behind. */
+function leaves($kind)
+{
+    make($kind, 'first');
+    if ($kind === 'mysqli') { mysqli_report(MYSQLI_REPORT_OFF); Held::$mysqli->query('SELECT nothing'); }
+    return 7;
+}
+/** What a request finds before its own first statement. */
+function finds($kind)
+{
+    return match ($kind) {
+        'mysqli' => [...figures(), Held::$mysqli->error_list],
+        'lite3' => [Held::$lite3->lastInsertRowID(), Held::$lite3->querySingle('SELECT last_insert_rowid()')],
+        default => [Held::$$kind->errorCode(), (int) Held::$$kind->lastInsertId()],
+    };
+}
 function asks_mysqli() { return (int) Held::$mysqli->query('SELECT 7')->fetch_row()[0]; }
 
 /** A connection that is closed in the middle of a transaction. */
@@ -163,6 +179,22 @@ fn an_id_is_that_of_the_request_that_has_made_it() {
             }
             server.mark("go");
             answers(&mut one, "\"its own\"");
+        }
+    });
+}
+
+#[test]
+fn a_request_finds_no_figures_of_an_earlier_one() {
+    with_all(|server| {
+        for (kind, expected) in [
+            ("my", "[null,0]"),
+            ("mysqli", r#"[0,0,0,"","00000",0,0,[]]"#),
+            ("lite", "[null,0]"),
+            ("lite3", "[0,0]"),
+        ] {
+            println!("{kind}");
+            assert_eq!(server.send("leaves", kind).response().text(), "7");
+            answers(&mut server.send("finds", kind), expected);
         }
     });
 }

@@ -160,7 +160,8 @@ fn overload_is_529_while_probes_and_files_are_served() {
 #[test]
 fn a_client_that_leaves_is_499_and_its_script_learns_it() {
     let script = format!(
-        "{WAITING} ignore_user_abort(true); pause('a'); echo 'x'; flush();
+        "{WAITING} ignore_user_abort(true); pause('a');
+        while (!connection_aborted()) {{ echo 'x'; ob_flush(); flush(); usleep(1000); }}
         file_put_contents(__DIR__ . '/told', connection_aborted());"
     );
     let svc = Svc::start(&[("wait.php", &script)], &[("ACCESS_LOG", "error")]);

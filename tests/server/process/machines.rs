@@ -216,7 +216,7 @@ fn the_tests_say_first_what_they_will_install_and_build() {
         String::from_utf8(output.stderr).unwrap()
     };
     let said = plan(&machine);
-    assert!(said.starts_with("test: the tests take about 20 minutes on two cores"), "{said}");
+    assert!(said.starts_with("test: the tests take about half an hour on two cores"), "{said}");
     let packages = said.lines().find(|line| line.contains("package manager")).unwrap();
     assert!(packages.contains(" libcurl4-openssl-dev ") && packages.ends_with(" fish"), "{said}");
     assert!(!packages.contains("libclang-dev"), "{said}");

@@ -3,5 +3,6 @@
 mod architecture;
 mod benchmark;
 mod circles;
+mod containers;
 pub(crate) mod docs;
 mod stubs;

@@ -33,3 +33,4 @@ mod starting_point;
 mod variables;
 mod watches;
 mod wedge;
+mod wsdl;

@@ -12,7 +12,7 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 22] = [
+const LAYERS: [(&str, u8); 23] = [
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
@@ -31,6 +31,7 @@ const LAYERS: [(&str, u8); 22] = [
     ("tls", 4),
     ("admit", 5),
     ("cache", 5),
+    ("dev", 5),
     ("connection", 6),
     ("observe", 6),
     ("otlp", 5),

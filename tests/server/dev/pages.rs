@@ -1,0 +1,321 @@
+//! Pages about failures of scripts.
+
+use svc_testing::Svc;
+use svc_testing::client::{Response, eventually};
+
+use super::{asked, save, start, start_with, visit};
+
+/// Failures of each kind, by the path of their script: its code, the class, a part of the message, and the status.
+const FAILURES: [(&str, &str, &str, &str, u16); 15] = [
+    (
+        "thrown",
+        "throw new DomainException('not <b>here</b>');",
+        "DomainException",
+        "not &lt;b&gt;here&lt;/b&gt;",
+        500,
+    ),
+    ("error", "undefined_function();", "Error", "undefined_function()", 500),
+    (
+        "cause",
+        "try { throw new LogicException('inner'); } catch (LogicException $e) { throw new RuntimeException('outer', 0, $e); }",
+        "RuntimeException",
+        "Caused by",
+        500,
+    ),
+    ("included", "include __DIR__ . '/syntax.inc';", "ParseError", "unexpected", 500),
+    (
+        "long",
+        "throw new OverflowException(str_repeat('long ', 100000));",
+        "OverflowException",
+        "long long",
+        500,
+    ),
+    (
+        "fiber",
+        "(new Fiber(function () { throw new UnderflowException('deep'); }))->start();",
+        "UnderflowException",
+        "deep",
+        500,
+    ),
+    (
+        "buffered",
+        "ob_start('strtoupper'); echo 'lost'; ob_start(fn () => throw new LogicException('in the buffer')); echo 'x';",
+        "LogicException",
+        "in the buffer",
+        500,
+    ),
+    ("evaluated", "eval('class {');", "ParseError", "unexpected", 500),
+    (
+        "memory",
+        "ini_set('memory_limit', '4M'); $a = str_repeat('x', 64 << 20);",
+        "E_ERROR",
+        "Allowed memory size",
+        500,
+    ),
+    ("compile", "eval('function same() {} function same() {}');", "E_COMPILE_ERROR", "Cannot redeclare", 500),
+    ("user", "trigger_error('raised', E_USER_ERROR);", "E_USER_ERROR", "raised", 500),
+    (
+        "destructor",
+        "$o = new class { function __destruct() { throw new LengthException('at the end'); } };",
+        "LengthException",
+        "at the end",
+        500,
+    ),
+    (
+        "shutdown",
+        "register_shutdown_function(function () { throw new RangeException('later'); });",
+        "RangeException",
+        "later",
+        500,
+    ),
+    (
+        "own_page",
+        "register_shutdown_function(function () { http_response_code(503); echo 'critical error'; }); f();",
+        "Error",
+        "f()",
+        500,
+    ),
+    ("time", "set_time_limit(1); while (true);", "E_ERROR", "Maximum execution time", 504),
+];
+
+/// The application: each path is a failure. In worker mode, one script serves all of them.
+fn files() -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = FAILURES
+        .iter()
+        .map(|(name, code, ..)| {
+            (format!("{name}.php"), format!("<?php\n\nheader('X-Own: 1');\necho 'partial';\n{code}\n"))
+        })
+        .collect();
+    files.push(("syntax.inc".into(), "<?php\n\n$a = ;".into()));
+    files.push((
+        "worker.php".into(),
+        "<?php Svc\\Worker::serve(fn () => require __DIR__ . $_SERVER['REQUEST_URI']);".into(),
+    ));
+    files
+}
+
+fn started(words: &[&str]) -> Svc {
+    let files = files();
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    start(&files, words)
+}
+
+#[track_caller]
+fn assert_page(response: &Response, class: &str, message: &str, what: &str) {
+    let text = response.text();
+    assert_eq!(response.field("content-type"), Some("text/html; charset=utf-8"), "{what}: {text}");
+    assert_eq!(response.field("cache-control"), Some("no-store"), "{what}");
+    assert!(response.field("content-security-policy").unwrap().starts_with("default-src 'none'"), "{what}");
+    assert!(text.contains(&format!("<h1>{class}</h1>")), "{what}: {class}: {text}");
+    assert!(text.contains(message), "{what}: {message}: {text}");
+}
+
+fn assert_all_failures(words: &[&str]) {
+    let svc = started(words);
+    for (name, code, class, message, status) in FAILURES {
+        let response = visit(&svc, &format!("/{name}.php"));
+        let text = response.text();
+        assert_eq!(response.status, status, "{name}: {text}");
+        assert_page(&response, class, message, name);
+        assert_eq!(response.field("x-own"), None, "{name}: the fields are those of the page");
+        assert!(
+            !text.contains("partial</") && !text.contains(">partial"),
+            "{name}: output of the script: {text}"
+        );
+        // A failure inside eval() has its place in a text that is no file.
+        if !code.contains("eval") && !matches!(name, "time" | "memory") {
+            assert!(text.contains("class=\"here\""), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn each_failure_has_a_page_in_classic_mode() {
+    assert_all_failures(&[]);
+}
+
+#[test]
+fn each_failure_has_a_page_in_worker_mode() {
+    assert_all_failures(&["--worker", "worker.php"]);
+}
+
+#[test]
+fn each_failure_has_a_page_in_loops_of_frankenphp() {
+    let loops =
+        "<?php while (frankenphp_handle_request(fn () => require __DIR__ . $_SERVER['REQUEST_URI'])) {}";
+    let files = files();
+    let mut files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.push(("loop.php", loops));
+    let svc = start(&files, &["--worker", "loop.php"]);
+    for name in ["thrown", "memory", "compile", "included"] {
+        let (_, _, class, message, _) = FAILURES.into_iter().find(|(other, ..)| *other == name).unwrap();
+        assert_page(&visit(&svc, &format!("/{name}.php")), class, message, name);
+    }
+}
+
+#[test]
+fn a_script_that_cannot_be_parsed_has_a_page() {
+    let svc = start(&[("index.php", "<?php\n$a = [1,\n2;\n")], &[]);
+    let response = visit(&svc, "/");
+    assert_eq!(response.status, 500);
+    assert_page(&response, "ParseError", "unexpected", "index");
+    assert!(response.text().contains("<i>3</i>2;"), "{}", response.text());
+}
+
+#[test]
+fn programs_get_json() {
+    for words in [&[][..], &["--worker", "worker.php"]] {
+        let svc = started(words);
+        let response = asked(&mut svc.client(), "GET", "/cause.php", "Accept: application/json, */*");
+        assert_eq!((response.status, response.field("content-type")), (500, Some("application/json")));
+        assert_eq!(response.field("content-security-policy"), None);
+        let seen: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+        assert_eq!((&seen["class"], &seen["message"]), (&"RuntimeException".into(), &"outer".into()));
+        assert!(seen["file"].as_str().unwrap().ends_with("/cause.php") && seen["line"] == 5, "{seen}");
+        assert!(seen["trace"].is_array());
+        assert_eq!(seen["previous"]["message"], "inner");
+        let response =
+            asked(&mut svc.client(), "POST", "/thrown.php", "Accept: application/json\r\nContent-Length: 0");
+        assert_eq!(response.status, 500);
+        assert!(response.text().contains("DomainException"));
+    }
+}
+
+#[test]
+fn programs_of_other_origins_can_read_it() {
+    let code = "<?php header('Access-Control-Allow-Origin: https://a'); header('Content-Encoding: br'); header('Location: /x'); f();";
+    let svc = start(&[("index.php", code)], &[]);
+    let response = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
+    assert_eq!(response.field("access-control-allow-origin"), Some("https://a"));
+    assert_eq!((response.field("location"), response.field("content-encoding")), (None, None));
+}
+
+#[test]
+fn a_head_request_gets_the_head_alone() {
+    let svc = started(&[]);
+    let mut client = svc.client();
+    let response = asked(&mut client, "HEAD", "/thrown.php", "Accept: text/html");
+    assert_eq!((response.status, response.field("content-type")), (500, Some("text/html; charset=utf-8")));
+    assert_eq!(client.get("/thrown.php").status, 500, "the connection goes on");
+}
+
+#[test]
+fn what_an_application_has_handled_is_left_to_it() {
+    let code =
+        "<?php set_exception_handler(function ($e) { http_response_code(502); echo 'own page'; }); f();";
+    let svc = start(&[("index.php", code), ("exit.php", "<?php http_response_code(500); exit('no');")], &[]);
+    let response = visit(&svc, "/");
+    assert_eq!((response.status, &*response.text()), (502, "own page"));
+    let response = visit(&svc, "/exit.php");
+    assert_eq!((response.status, &*response.text()), (500, "no"));
+}
+
+#[test]
+fn a_page_that_has_begun_is_covered() {
+    let begun = "<?php header('Content-Type: TYPE'); echo '<!doctype html><textarea>'; while (ob_get_level()) ob_end_flush(); flush(); f();";
+    let html = begun.replace("TYPE", "text/html");
+    let svc = start(&[("html.php", &html), ("text.php", &begun.replace("TYPE", "text/plain"))], &[]);
+    let mut client = svc.client();
+    client.send("GET /html.php HTTP/1.1\r\nHost: test\r\nSec-Fetch-Dest: document\r\n\r\n");
+    let text = String::from_utf8_lossy(&client.rest()).into_owned();
+    assert!(text.contains("role=\"alertdialog\"") && text.contains("<h1>Error</h1>"), "{text}");
+    assert!(!text.contains("<script data-revision"), "{text}");
+    let mut client = svc.client();
+    client.send("GET /text.php HTTP/1.1\r\nHost: test\r\nSec-Fetch-Dest: document\r\n\r\n");
+    assert!(!String::from_utf8_lossy(&client.rest()).contains("alertdialog"));
+}
+
+#[test]
+fn errors_are_displayed_and_go_on() {
+    let svc = start(&[("index.php", "<?php echo $undefined; echo 'after';")], &[]);
+    let response = visit(&svc, "/");
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains("Undefined variable") && response.text().contains("after"));
+}
+
+#[test]
+fn error_pages_of_the_operator_do_not_hide_it() {
+    let pages = svc_testing::written(&[("500.html", "for visitors"), ("404.html", "not here")]);
+    let files = [("index.php", "<?php f();")];
+    let svc = start_with(&files, &[], &[("ERROR_PAGES_DIR", pages.path().to_str().unwrap())]);
+    assert!(visit(&svc, "/").text().contains("<h1>Error</h1>"));
+    assert_eq!(visit(&svc, "/none.txt").text(), "not here");
+}
+
+#[test]
+fn secrets_of_the_environment_are_masked() {
+    let svc = start_with(
+        &[("index.php", "<?php f();")],
+        &[],
+        &[
+            ("DB_PASSWORD", "hunter2"),
+            ("DATABASE_URL", "mysql://app:hunter2@db/shop"),
+            ("APP_MODE", "visible"),
+        ],
+    );
+    let text = visit(&svc, "/?api_key=hunter2").text();
+    assert!(!text.contains("hunter2"), "{text}");
+    assert!(
+        text.contains("DB_PASSWORD") && text.contains("visible") && text.contains("mysql://app:"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_worker_that_does_not_boot_answers_with_the_reason() {
+    let code = "<?php\nrequire __DIR__ . '/app.inc';\nSvc\\Worker::serve(fn () => print(answer()));";
+    let broken = "<?php\nthrow new RuntimeException('no <database>');";
+    let svc = start(
+        &[("worker.php", code), ("app.inc", broken), ("plain.txt", "file")],
+        &["--worker", "worker.php"],
+    );
+    eventually("the reason is known", || visit(&svc, "/").text().contains("no &lt;database&gt;"));
+    let response = visit(&svc, "/any/path");
+    assert_eq!(response.status, 500);
+    assert_page(&response, "RuntimeException", "<i>2</i>throw new", "boot");
+    assert_eq!(visit(&svc, "/plain.txt").text(), "file", "files are served");
+    let app = svc.root().join("app.inc");
+    save(&app, "<?php function answer() { return 'one'; }");
+    eventually("the mended code runs", || visit(&svc, "/").text() == "one");
+    save(&app, "<?php function (");
+    eventually("the reason answers although old workers run", || {
+        visit(&svc, "/").text().contains("<h1>ParseError</h1>")
+    });
+    let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
+    assert!(json.text().contains("\"class\": \"ParseError\""), "{}", json.text());
+    save(&app, "<?php function answer() { return 'two'; }");
+    eventually("the mended code runs again", || visit(&svc, "/").text() == "two");
+}
+
+#[test]
+fn a_worker_that_forgets_to_serve_is_told_so() {
+    let svc = start(&[("worker.php", "<?php $a = 1;")], &["--worker", "worker.php"]);
+    eventually("the reason is known", || visit(&svc, "/").text().contains("without waiting for requests"));
+}
+
+#[test]
+fn php_in_other_processes_has_pages_too() {
+    if !["/usr/bin/php-cgi", "/usr/bin/php-cgi8.2"].iter().any(|path| std::path::Path::new(path).exists()) {
+        svc_testing::skip::skipped("php-cgi is not installed");
+        return;
+    }
+    let files = [
+        (
+            "index.php",
+            "<?php\necho 'partial';\nfunction g() { throw new LogicException('not <here>'); }\ng();",
+        ),
+        ("fine.php", "<?php error_log('a note'); echo 'fine';"),
+    ];
+    let svc = start_with(&files, &[], &[("EXECUTOR", "fastcgi"), ("PATH", "/usr/bin:/bin")]);
+    let response = visit(&svc, "/");
+    assert_eq!(response.status, 500, "{}", response.text());
+    assert_page(&response, "LogicException", "not &lt;here&gt;", "fastcgi");
+    assert!(
+        !response.text().contains("partial<") && response.text().contains("<i>3</i>"),
+        "{}",
+        response.text()
+    );
+    let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
+    assert!(json.text().contains("\"call\": \"g()\""), "{}", json.text());
+    assert_eq!(visit(&svc, "/fine.php").text(), "fine");
+}
