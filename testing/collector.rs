@@ -31,6 +31,8 @@ pub struct Received {
     pub fields: Vec<(String, String)>,
     /// The message.
     pub message: Value,
+    /// Whether the collector accepted it.
+    pub is_accepted: bool,
 }
 
 /// The collector's response.
@@ -157,7 +159,8 @@ impl Desk {
         }
     }
 
-    fn take(&self, connection: usize, path: String, fields: Vec<(String, String)>, body: &[u8]) {
+    /// Records an export; returns the response.
+    fn take(&self, connection: usize, path: String, fields: Vec<(String, String)>, body: &[u8]) -> Says {
         let field =
             |name: &str| fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
         let is_zipped = [field("content-encoding"), field("grpc-encoding")].contains(&Some("gzip"));
@@ -179,7 +182,10 @@ impl Desk {
             }
             other => panic!("the type of the content is {other:?}"),
         };
-        self.received.lock().unwrap().push(Received { connection, path, fields, message });
+        let says = *self.says.lock().unwrap();
+        let is_accepted = matches!(says, Says::Accepted | Says::Partial);
+        self.received.lock().unwrap().push(Received { connection, path, fields, message, is_accepted });
+        says
     }
 
     fn serve_http(
@@ -206,8 +212,7 @@ impl Desk {
             let length = fields.iter().find(|(name, _)| name == "content-length").unwrap().1.parse().unwrap();
             let mut body = vec![0; length];
             socket.read_exact(&mut body)?;
-            self.take(connection, path, fields, &body);
-            let says = *self.says.lock().unwrap();
+            let says = self.take(connection, path, fields, &body);
             let (status, body) = match says {
                 Says::Nothing => return Ok(()),
                 Says::Accepted => (200, &b""[..]),
@@ -262,8 +267,7 @@ impl Desk {
                 let message = std::mem::take(&mut body);
                 let length = u32::from_be_bytes(message[1..5].try_into().unwrap()) as usize;
                 assert_eq!(message.len(), 5 + length);
-                self.take(connection, path, fields, &message[5..]);
-                let says = *self.says.lock().unwrap();
+                let says = self.take(connection, path, fields, &message[5..]);
                 match says {
                     Says::Nothing => return Ok(()),
                     Says::Garbage => return socket.write_all(&[0xff; 100]),

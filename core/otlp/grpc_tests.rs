@@ -354,3 +354,19 @@ fn in_base64(bytes: &[u8]) -> String {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     digits.map(|digit| char::from(alphabet[digit])).collect()
 }
+
+#[test]
+fn details_of_any_bytes_are_harmless() {
+    for seed in 0..5000 {
+        let mut dice = svc_testing::dice::Dice::new(seed);
+        let length = dice.below(64);
+        // Mostly small bytes: tags and lengths that lead on.
+        let mut byte = || {
+            let end = if dice.one_in(4) { 256 } else { 32 };
+            dice.below(end) as u8
+        };
+        let bytes: Vec<_> = (0..length).map(|_| byte()).collect();
+        let _ = super::retry_info(&bytes);
+        let _ = super::retry_info(in_base64(&bytes).as_bytes());
+    }
+}

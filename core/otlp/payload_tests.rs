@@ -215,8 +215,8 @@ fn scope_of(signal: ExportSignal, protocol: ExportProtocol, items: &[Vec<u8>], n
     scope
 }
 
-#[test]
-fn metrics_are_the_same_in_each_encoding() {
+/// Returns a metric of each kind.
+fn each_kind() -> [Metric; 3] {
     let at = |seconds| UnixNanos::default().plus(std::time::Duration::from_secs(seconds));
     let attributes =
         || vec![("method".to_owned(), "GET".to_owned()), ("odd".to_owned(), "a\"b\n".to_owned())];
@@ -232,7 +232,7 @@ fn metrics_are_the_same_in_each_encoding() {
         unit,
         data,
     };
-    let metrics = [
+    [
         metric(
             "gauges",
             "By",
@@ -262,12 +262,16 @@ fn metrics_are_the_same_in_each_encoding() {
                 }],
             ),
         ),
-    ];
+    ]
+}
+
+/// Returns the same in OTLP's JSON, without empty texts.
+fn each_kind_in_json() -> Value {
     let (start, time) = ("3000000000", "9000000000");
     let named = json!([
         {"key": "method", "value": {"stringValue": "GET"}}, {"key": "odd", "value": {"stringValue": "a\"b\n"}}
     ]);
-    let expected = json!([
+    json!([
         {"name": "gauges", "description": "Help.", "unit": "By", "gauge": {"dataPoints": [
             {"timeUnixNano": time, "asInt": "-3"},
             {"timeUnixNano": time, "asDouble": 0.5},
@@ -285,12 +289,17 @@ fn metrics_are_the_same_in_each_encoding() {
             }],
             "aggregationTemporality": 2,
         }},
-    ]);
+    ])
+}
+
+#[test]
+fn metrics_are_the_same_in_each_encoding() {
+    let metrics = each_kind();
     for protocol in PROTOCOLS {
         let items: Vec<_> =
             metrics.iter().map(|metric| metric_format(protocol)(metric, Vec::new())).collect();
         let scope = scope_of(ExportSignal::Metrics, protocol, &items, ["resourceMetrics", "scopeMetrics"]);
-        assert_eq!(without_empty(scope["metrics"].clone()), expected, "{protocol:?}");
+        assert_eq!(without_empty(scope["metrics"].clone()), each_kind_in_json(), "{protocol:?}");
     }
 }
 

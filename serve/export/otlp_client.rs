@@ -129,20 +129,19 @@ impl OtlpClient {
         }
     }
 
-    /// Waits until the time of the next attempt; does not wait if the exporter has begun to end since the last pause.
-    /// Returns false if there is no time left for an attempt.
+    /// Waits until the time of the next attempt. The end of the exporter ends the wait, once: after that, there are no
+    /// further attempts, so that a collector that is down does not delay the end of the server. Returns whether to make
+    /// the attempt.
     fn pause(&mut self, until: Instant, stop: &dyn Fn() -> Option<Instant>, is_ending: &mut bool) -> bool {
         loop {
-            let (end, now) = (stop(), self.now());
-            if end.is_some_and(|end| end <= now) {
-                return false;
+            let now = self.now();
+            if let Some(end) = stop() {
+                return !std::mem::replace(is_ending, true) && now < end;
             }
-            let has_begun_to_end = end.is_some() && !*is_ending;
-            *is_ending = end.is_some();
-            if until <= now || has_begun_to_end {
+            if until <= now {
                 return true;
             }
-            self.wait(Some(end.map_or(until, |end| end.min(until))));
+            self.wait(Some(until));
         }
     }
 

@@ -420,3 +420,16 @@ fn the_end_cuts_a_pause_and_makes_one_more_attempt() {
     drop(client);
     collector.thread.join().unwrap();
 }
+
+#[test]
+fn after_the_end_has_begun_there_is_one_attempt() {
+    let time = Time::new();
+    let collector = Collector::start(&[Act::Close], ExportProtocol::HttpProtobuf, &time);
+    let config = config(ExportProtocol::HttpProtobuf, collector.addr);
+    let clock = time.clone();
+    let mut client = client_by(RetryRules::Backoff { seed: 1 }, &config, None, move || clock.now());
+    let ends = time.now() + TIMEOUT;
+    let delivery = client.deliver(&spans(ExportProtocol::HttpProtobuf), &|| Some(ends));
+    assert!(is_like(&delivery, false, false), "{delivery:?}");
+    collector.thread.join().unwrap();
+}
