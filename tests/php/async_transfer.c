@@ -1,4 +1,4 @@
-/* Packs and unpacks as tasks do. A parcel is a number, so that any thread can unpack it. */
+/* Packs and unpacks as tasks do. A payload is a number, so that any thread can unpack it. */
 #include <php.h>
 
 #include <stdlib.h>
@@ -12,13 +12,13 @@
 
 typedef bool packing(shim_packer *, const char *, zval *);
 typedef void beginning(shim_packer *, size_t);
-typedef shim_parcel *finishing(shim_packer *);
+typedef shim_payload *finishing(shim_packer *);
 typedef void abandoning(shim_packer *);
 typedef void packing_number(shim_packer *, uint64_t);
 typedef void packing_bytes(shim_packer *, const char *, size_t);
 typedef bool failing(shim_packer *, zend_object *);
 typedef void failing_text(shim_packer *, shim_view);
-typedef void opening(shim_unpacker *, const shim_parcel *);
+typedef void opening(shim_unpacker *, const shim_payload *);
 typedef void opening_view(shim_unpacker *, shim_view);
 typedef bool unpacking(shim_unpacker *, zval *);
 typedef bool unpacking_number(shim_unpacker *, uint64_t *);
@@ -26,14 +26,14 @@ typedef bool unpacking_bytes(shim_unpacker *, shim_view *);
 typedef bool ending(shim_unpacker *);
 typedef void throwing(shim_unpacker *);
 
-static int parcels;
+static int payloads;
 
-static void return_parcel(shim_packer *packer, zval *result)
+static void return_payload(shim_packer *packer, zval *result)
 {
-    shim_parcel *parcel = CALL(SHIM_PACKER_FINISH, finishing *)(packer);
-    if (parcel != NULL) {
-        __atomic_fetch_add(&parcels, 1, __ATOMIC_SEQ_CST);
-        ZVAL_LONG(result, (zend_long)parcel);
+    shim_payload *payload = CALL(SHIM_PACKER_FINISH, finishing *)(packer);
+    if (payload != NULL) {
+        __atomic_fetch_add(&payloads, 1, __ATOMIC_SEQ_CST);
+        ZVAL_LONG(result, (zend_long)payload);
     }
 }
 
@@ -63,7 +63,7 @@ PHP_FUNCTION(test_pack)
         }
         CALL(SHIM_PACK_BYTES, packing_bytes *)(&packer, place, strlen(place));
     } ZEND_HASH_FOREACH_END();
-    return_parcel(&packer, return_value);
+    return_payload(&packer, return_value);
 }
 
 static bool unpack_all(shim_unpacker *unpacker, zval *to)
@@ -112,15 +112,15 @@ static void return_unpacked(shim_unpacker *unpacker, zval *return_value)
     RETURN_COPY_VALUE(&values);
 }
 
-/* test_unpack(int $parcel): array */
+/* test_unpack(int $payload): array */
 PHP_FUNCTION(test_unpack)
 {
-    zend_long parcel;
+    zend_long payload;
     ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_LONG(parcel)
+        Z_PARAM_LONG(payload)
     ZEND_PARSE_PARAMETERS_END();
     shim_unpacker unpacker;
-    CALL(SHIM_UNPACKER_BEGIN, opening *)(&unpacker, (const shim_parcel *)parcel);
+    CALL(SHIM_UNPACKER_BEGIN, opening *)(&unpacker, (const shim_payload *)payload);
     return_unpacked(&unpacker, return_value);
 }
 
@@ -162,59 +162,59 @@ PHP_FUNCTION(test_pack_failure)
         CALL(SHIM_PACKER_ABANDON, abandoning *)(&packer);
         RETURN_THROWS();
     }
-    return_parcel(&packer, return_value);
+    return_payload(&packer, return_value);
 }
 
-/* test_throw_failure(int $parcel): never */
+/* test_throw_failure(int $payload): never */
 PHP_FUNCTION(test_throw_failure)
 {
-    zend_long parcel;
+    zend_long payload;
     ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_LONG(parcel)
+        Z_PARAM_LONG(payload)
     ZEND_PARSE_PARAMETERS_END();
     shim_unpacker unpacker;
-    CALL(SHIM_UNPACKER_BEGIN, opening *)(&unpacker, (const shim_parcel *)parcel);
+    CALL(SHIM_UNPACKER_BEGIN, opening *)(&unpacker, (const shim_payload *)payload);
     CALL(SHIM_THROW_FAILURE, throwing *)(&unpacker);
     (void)CALL(SHIM_UNPACKER_END, ending *)(&unpacker);
 }
 
 PHP_FUNCTION(test_free)
 {
-    zend_long parcel;
+    zend_long payload;
     ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_LONG(parcel)
+        Z_PARAM_LONG(payload)
     ZEND_PARSE_PARAMETERS_END();
-    free((shim_parcel *)parcel);
-    __atomic_fetch_sub(&parcels, 1, __ATOMIC_SEQ_CST);
+    free((shim_payload *)payload);
+    __atomic_fetch_sub(&payloads, 1, __ATOMIC_SEQ_CST);
 }
 
-PHP_FUNCTION(test_parcels)
+PHP_FUNCTION(test_payloads)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_LONG(__atomic_load_n(&parcels, __ATOMIC_SEQ_CST));
+    RETURN_LONG(__atomic_load_n(&payloads, __ATOMIC_SEQ_CST));
 }
 
 PHP_FUNCTION(test_bytes)
 {
-    zend_long parcel;
+    zend_long payload;
     ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_LONG(parcel)
+        Z_PARAM_LONG(payload)
     ZEND_PARSE_PARAMETERS_END();
-    RETURN_STRINGL(((shim_parcel *)parcel)->bytes, ((shim_parcel *)parcel)->length);
+    RETURN_STRINGL(((shim_payload *)payload)->bytes, ((shim_payload *)payload)->length);
 }
 
-/* test_parcel(string $bytes): int */
-PHP_FUNCTION(test_parcel)
+/* test_payload(string $bytes): int */
+PHP_FUNCTION(test_payload)
 {
     zend_string *bytes;
     ZEND_PARSE_PARAMETERS_START(1, 1)
         Z_PARAM_STR(bytes)
     ZEND_PARSE_PARAMETERS_END();
-    shim_parcel *parcel = malloc(sizeof(*parcel) + ZSTR_LEN(bytes));
-    parcel->length = ZSTR_LEN(bytes);
-    memcpy(parcel->bytes, ZSTR_VAL(bytes), ZSTR_LEN(bytes));
-    __atomic_fetch_add(&parcels, 1, __ATOMIC_SEQ_CST);
-    RETURN_LONG((zend_long)parcel);
+    shim_payload *payload = malloc(sizeof(*payload) + ZSTR_LEN(bytes));
+    payload->length = ZSTR_LEN(bytes);
+    memcpy(payload->bytes, ZSTR_VAL(bytes), ZSTR_LEN(bytes));
+    __atomic_fetch_add(&payloads, 1, __ATOMIC_SEQ_CST);
+    RETURN_LONG((zend_long)payload);
 }
 
 static const zend_function_entry functions[] = {
@@ -224,9 +224,9 @@ static const zend_function_entry functions[] = {
     PHP_FE(test_pack_failure, arginfo_any)
     PHP_FE(test_throw_failure, arginfo_any)
     PHP_FE(test_free, arginfo_any)
-    PHP_FE(test_parcels, arginfo_any)
+    PHP_FE(test_payloads, arginfo_any)
     PHP_FE(test_bytes, arginfo_any)
-    PHP_FE(test_parcel, arginfo_any)
+    PHP_FE(test_payload, arginfo_any)
     PHP_FE_END
 };
 

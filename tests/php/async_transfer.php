@@ -102,16 +102,16 @@ function faulty(): array
 /** An object of an undeclared class. */
 function missing(mixed $value): int
 {
-    $parcel = test_pack([$value]);
-    $other = test_parcel(strtr(test_bytes($parcel), ['Plain' => 'Ghost', 'Hearts' => 'Horses']));
-    test_free($parcel);
+    $payload = test_pack([$value]);
+    $other = test_payload(strtr(test_bytes($payload), ['Plain' => 'Ghost', 'Hearts' => 'Horses']));
+    test_free($payload);
     return $other;
 }
 function task_exception(Throwable|string $failure, ?array $replaced = null): Throwable
 {
-    $parcel = test_pack_failure($failure);
-    if ($replaced) { $other = test_parcel(strtr(test_bytes($parcel), $replaced)); test_free($parcel); $parcel = $other; }
-    try { test_throw_failure($parcel); } catch (Throwable $e) { return $e; } finally { test_free($parcel); }
+    $payload = test_pack_failure($failure);
+    if ($replaced) { $other = test_payload(strtr(test_bytes($payload), $replaced)); test_free($payload); $payload = $other; }
+    try { test_throw_failure($payload); } catch (Throwable $e) { return $e; } finally { test_free($payload); }
 }
 /** The exception: its message, and those of its previous exceptions. */
 function caught(callable $call): string

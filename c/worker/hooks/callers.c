@@ -141,7 +141,7 @@ static bool is_engine(const char *name)
 {
     return strncmp(name, "zend_", 5) == 0 || strncmp(name, "ts_", 3) == 0 || strncmp(name, "tsrm_", 5) == 0 ||
            strncmp(name, "_php_", 5) == 0 || strncmp(name, "virtual_", 8) == 0 || strncmp(name, "curl_", 5) == 0 ||
-           strncmp(name, "mysqlnd_", 8) == 0 || strncmp(name, "PQ", 2) == 0;
+           strncmp(name, "mysqlnd_", 8) == 0 || strncmp(name, "sapi_", 5) == 0 || strncmp(name, "PQ", 2) == 0;
 }
 
 static const void *file_of(const void *address)
