@@ -119,8 +119,8 @@ struct Progress {
     body_read: u64,
     /// The responder takes no more of the request.
     is_deaf: bool,
-    /// A part of the response has not been passed on.
-    holds_back: bool,
+    /// When the part of the response that is held back is passed on.
+    held_until: Option<Instant>,
     /// When the clock was read last.
     now: Instant,
 }
@@ -146,6 +146,17 @@ struct Ready {
     output: bool,
 }
 
+impl Progress {
+    /// Notes that a part of the response waits for more of it.
+    fn hold_back(&mut self) {
+        self.held_until.get_or_insert(self.now + GATHER_TIME);
+    }
+
+    fn is_held_long_enough(&self) -> bool {
+        self.stage == Stage::Answering && self.held_until.is_some_and(|until| self.now >= until)
+    }
+}
+
 impl Transfer<'_> {
     /// Runs the request with the parameters in `buffers`.
     pub(super) fn run(&mut self, open: &mut OpenConnection, buffers: &mut Buffers) -> TransferEnd {
@@ -156,7 +167,7 @@ impl Transfer<'_> {
             has_written: false,
             body_read: 0,
             is_deaf: false,
-            holds_back: false,
+            held_until: None,
             now: time::now(),
         };
         buffers.output.clear();
@@ -169,16 +180,20 @@ impl Transfer<'_> {
                 break end;
             }
             let ready = self.wait(stream, buffers, &mut progress);
+            progress.now = time::now();
             if ready.output {
                 self.log_output(buffers);
             }
-            if ready.socket || ready.ended {
-                if let Some(end) = self.read(stream, machine, buffers, &mut progress, ready.ended) {
-                    break end;
+            let has_paused = !ready.socket && !ready.ended;
+            if !has_paused && let Some(end) = self.read(stream, machine, buffers, &mut progress, ready.ended)
+            {
+                break end;
+            }
+            if progress.is_held_long_enough() {
+                progress.held_until = None;
+                if has_paused {
+                    self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
                 }
-            } else if progress.holds_back && progress.stage == Stage::Answering {
-                progress.holds_back = false;
-                self.messages.finish(&self.thread_context.shared.log, Some(&self.exchange.request));
                 if !self.response.flush() && self.is_left(&progress) {
                     break TransferEnd::ClientGone;
                 }
@@ -287,8 +302,8 @@ impl Transfer<'_> {
 
     /// Returns how long to wait: briefly while a part of the response is held back, and never beyond a limit.
     fn pause(&self, progress: &Progress) -> Duration {
-        let pause =
-            if progress.holds_back && progress.stage == Stage::Answering { GATHER_PAUSE } else { LOOK_PAUSE };
+        let held_until = progress.held_until.filter(|_| progress.stage == Stage::Answering);
+        let pause = held_until.map_or(LOOK_PAUSE, |until| until.saturating_duration_since(progress.now));
         let until = match progress.stage {
             Stage::Answering => self.limits.soft,
             Stage::Overdue => self.limits.hard,
@@ -337,7 +352,7 @@ impl Transfer<'_> {
             match machine.receive(bytes) {
                 Ok(None) => return None,
                 Ok(Some(Event::Head(head))) => {
-                    progress.holds_back = true;
+                    progress.hold_back();
                     let lines = head.lines;
                     self.response.set_head(&PhpHead {
                         status: head.status,
@@ -346,7 +361,7 @@ impl Transfer<'_> {
                     });
                 }
                 Ok(Some(Event::Body(output))) => {
-                    progress.holds_back = true;
+                    progress.hold_back();
                     if !self.response.write(output) && self.is_left(progress) {
                         return Some(TransferEnd::ClientGone);
                     }
@@ -386,7 +401,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Looks at the clock, the client and the server's state.
+    /// Looks at the limits, the client and the server's state.
     fn watch(
         &mut self,
         stream: &mut Stream,
@@ -394,7 +409,6 @@ impl Transfer<'_> {
         is_woken: bool,
         progress: &mut Progress,
     ) -> Option<TransferEnd> {
-        progress.now = time::now();
         if is_woken {
             self.waker.clear();
         }
@@ -451,8 +465,8 @@ const BODY_BYTES: usize = 64 * 1024;
 /// The memory for output that a worker keeps.
 const KEPT_BYTES: usize = 16 * 1024;
 
-/// How long PHP may pause before its output is passed on.
-const GATHER_PAUSE: Duration = Duration::from_millis(10);
+/// How long output waits for more, with which it is passed on.
+const GATHER_TIME: Duration = Duration::from_millis(10);
 
 /// How often the client is checked while PHP writes nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

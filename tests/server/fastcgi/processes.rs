@@ -469,6 +469,22 @@ fn output_arrives_when_the_script_flushes_it() {
 }
 
 #[test]
+fn output_of_a_script_that_never_pauses_arrives() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php while (!file_exists('go')) { echo 'y'; @ob_flush(); flush(); usleep(1000); clearstatcache(); }";
+    let svc = start(&[("drip.php", script)], &[], &[]);
+    let mut client = svc.client();
+    client.send("GET /drip.php HTTP/1.1\r\nHost: x\r\n\r\n");
+    client.head_only();
+    let chunk = client.chunk().unwrap();
+    assert!(chunk.len() < 4096, "{}", chunk.len());
+    fs::write(svc.root().join("go"), "").unwrap();
+    while client.chunk().is_some() {}
+}
+
+#[test]
 fn messages_become_records() {
     if !has_php() {
         return;
