@@ -37,7 +37,7 @@ toolchain:
 packages: toolchain
 	@for_php=$$(scripts/php-zts.sh --packages); \
 	if [ -n "$$for_php" ]; then printf 'svc: %s\n' 'there is no thread-safe PHP on this machine, and building one takes about five minutes' \
-	'with php-fpm or php-cgi, make build-lean takes one minute instead: EXECUTOR=fastcgi (docs/fastcgi.md)' >&2; fi; \
+	'with php-fpm or php-cgi, make build-lean takes a minute and a half instead: EXECUTOR=fastcgi (docs/fastcgi.md)' >&2; fi; \
 	scripts/system-packages.sh build-essential libclang-dev $$for_php
 
 # What Rust compiles without PHP is compiled while PHP is built: one waits for a single file where the other need not. The
