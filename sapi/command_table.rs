@@ -150,7 +150,7 @@ pub static COMMANDS: &[CliCommand] = &[
         name: "check",
         task: Task::Operate,
         argument: DIR,
-        summary: "Refuse what serve would refuse, else print the settings",
+        summary: "Validate the configuration, then print it",
         details: &[
             "Prints each setting with its value and source, the ini files that PHP has read and its extensions. Errors in the \
              settings, in the files that they name, in ini files, PHP directives, extensions or plugins, and ports that cannot be \
@@ -456,7 +456,7 @@ pub static EXAMPLES: &[(&str, &str)] = &[
     ("svc --worker worker.php public", "keep the application loaded"),
     ("EXECUTOR=fastcgi FASTCGI_ADDR=unix:/run/php/php-fpm.sock svc public", "use a php-fpm that runs"),
     ("svc --listen :80 --ops 127.0.0.1:9090 public", "with a port for operators"),
-    ("svc check", "find out what a start would refuse"),
+    ("svc check", "validate the configuration"),
 ];
 
 impl CliCommand {
