@@ -20,7 +20,7 @@ pub struct CliCommand {
     pub options: &'static [&'static [CommandOption]],
 }
 
-/// What a command is for. Help is in the order of tasks.
+/// The task that a command serves. The help lists commands by task, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// To serve an application.

@@ -87,7 +87,7 @@ impl StoredEntry {
         Self { status, reason, fields, asset, freshness, vary, vary_values, tags, serves_authorized }
     }
 
-    /// Makes the entry of a response to a request of a trusted proxy: it varies by what the proxy says, too.
+    /// Adds the fields that trusted proxies set to those by which the entry varies.
     #[must_use]
     pub fn for_proxy(self, request: &Head) -> Self {
         let vary = self.vary.with_proxy_fields();
@@ -110,8 +110,8 @@ impl StoredEntry {
         fields
     }
 
-    /// Returns whether a response with these fields varies by the same request fields. To a request of a proxy, it varies
-    /// by what the proxy says, too.
+    /// Returns whether a response with these fields varies by the same request fields. If the request came through a
+    /// trusted proxy, the fields that proxies set are among them.
     pub fn varies_like(&self, fields: &Fields, is_proxied: bool) -> bool {
         VaryNames::of(fields).is_some_and(|names| {
             self.vary == names.with_proxy_fields() || (!is_proxied && self.vary == names)

@@ -134,7 +134,7 @@ impl Freshness {
     }
 }
 
-/// The status of a refusal. It stands for 503, which says less.
+/// The status of a refusal, to which the rules for 503 apply.
 const OVERLOADED: u16 = 529;
 
 /// Returns the lifetime that the response states (section 4.2.1); `None` if it states none.

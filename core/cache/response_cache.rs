@@ -163,7 +163,7 @@ impl ResponseCache {
             (is_stored, part.end(lead, false, now, &mut removed))
         };
         self.count(&removed);
-        // RFC 9111, section 5.2.2.4: no other request is answered with `no-cache` without a validation of its own.
+        // RFC 9111, section 5.2.2.4: a response with `no-cache` must be validated for each request.
         let release = match entry.freshness().usability(now) {
             _ if !is_stored => Release::Retry,
             Usability::Stale => Release::Gate,

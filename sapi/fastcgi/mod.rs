@@ -1,4 +1,4 @@
-//! PHP in other processes, driven through FastCGI: processes of svc, or responders that listen elsewhere.
+//! The FastCGI executor: runs PHP in child processes, or through responders such as php-fpm.
 //!
 //! A worker thread drives one connection, and to the pool it is a worker like any other. The protocol is
 //! [`svc_core::fastcgi`]; these files own the sockets, the processes and the time. There is no `unsafe` code here, and no

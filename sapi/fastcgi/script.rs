@@ -1,4 +1,4 @@
-//! The script that PHP is asked to run.
+//! The script that a FastCGI request names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -17,7 +17,7 @@ bool shim_host_listen(const shim_callbacks *callbacks)
 
 /* ---- a forked child, which has no host ---- */
 
-/* Stands for each callback that returns false, 0, NULL or nothing, whatever its arguments. The C standard does not define
+/* Replaces all callbacks that return false, 0, NULL or nothing, whatever their arguments. The C standard does not define
  * such a call; the calling conventions of x86-64 and AArch64 do: the caller places and removes the arguments, and each of
  * these results is in the register of a uintptr_t. Callbacks that return a floating-point number or a struct would need
  * functions of their own, and so would all of them in a build that checks the types of calls (-fsanitize=cfi-icall, kcfi or

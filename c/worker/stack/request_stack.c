@@ -1,8 +1,7 @@
 /* Requests on their own stacks.
  *
- * The shim owns the stack and reuses it from request to request; it is not a PHP
- * object. To scripts, a request is what {main} is elsewhere: Fiber::getCurrent() is null, Fiber::suspend() throws, and
- * fibers that they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they
+ * The shim owns the stack and reuses it from request to request; it is not a PHP object. To scripts, code on it is {main}:
+ * Fiber::getCurrent() is null, Fiber::suspend() throws, and fibers that they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they
  * suspend it and expect a loop below to resume it; where there is none, they run the loop (Revolt's
  * DriverSuspension::suspend()).
  *
