@@ -1,9 +1,9 @@
 /* Requests on their own stacks.
  *
  * The shim owns the stack and reuses it from request to request; it is not a PHP object. To scripts, code on it is {main}:
- * Fiber::getCurrent() is null, Fiber::suspend() throws, and fibers that they create are started from it. Event loops written in PHP rely on that: where a fiber is current, they
- * suspend it and expect a loop below to resume it; where there is none, they run the loop (Revolt's
- * DriverSuspension::suspend()).
+ * Fiber::getCurrent() is null, Fiber::suspend() throws, and fibers that they create are started from it. Event loops
+ * written in PHP rely on that: where a fiber is current, they suspend it and expect a loop below to resume it; where there
+ * is none, they run the loop (Revolt's DriverSuspension::suspend()).
  *
  * Invariants. Only the loop switches to a request stack, or to the script's own fiber in which the stack's request waits;
  * that fiber has a caller, so PHP does not let scripts resume it. A request stack returns to the loop when its request waits,
