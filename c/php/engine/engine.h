@@ -135,6 +135,17 @@ const char *shim_tsrm_module(size_t index);
 /* Returns the virtual working directory of the thread. */
 cwd_state *shim_directory(void);
 
+/* ---- The handlers of PHP's functions (handlers.c) ---- */
+
+/* Returns the internal function of this lower-case name; NULL if there is none. */
+zend_function *shim_function_find(const HashTable *functions, const char *name);
+/* Replaces the handler of an internal function or method. Returns PHP's own; NULL if there is no such function. */
+zif_handler shim_handler_replace(zend_function *function, zif_handler handler);
+/* As shim_handler_replace(), by name. */
+zif_handler shim_function_replace(const char *name, zif_handler handler);
+/* As shim_function_replace(), for all functions that share the handler: gzclose() is fclose(). */
+zif_handler shim_function_replace_aliases(const char *name, zif_handler handler);
+
 /* ---- Exceptions that a script has not caught (uncaught.c) ---- */
 
 /* Called before PHP reports the exception; must not run script code. NULL if it is unused. */

@@ -262,11 +262,7 @@ static void hear_of_restarts(void)
         return;
     }
     /* Before PHP 8.4, the host learns about a full cache when the next request starts up. */
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
-    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
-        next_reset = function->internal_function.handler;
-        function->internal_function.handler = ZEND_FN(reset_and_tell);
-    }
+    next_reset = shim_function_replace("opcache_reset", ZEND_FN(reset_and_tell));
 }
 
 /* ---- reloads ---- */

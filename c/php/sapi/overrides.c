@@ -83,17 +83,6 @@ static ZEND_FUNCTION(chdir_with_room)
     shim_memory_limit_apply();
 }
 
-zif_handler shim_function_replace(const char *name, zif_handler handler)
-{
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-    if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION) {
-        return NULL;
-    }
-    zif_handler own = function->internal_function.handler;
-    function->internal_function.handler = handler;
-    return own;
-}
-
 void shim_functions_override(void)
 {
     php_getenv_handler = shim_function_replace("getenv", ZEND_FN(getenv_with_overlay));

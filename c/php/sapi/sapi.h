@@ -38,8 +38,6 @@ extern const zend_function_entry shim_cache_functions[];
 /* ---- PHP functions with replacements that use the host's knowledge (overrides.c) ---- */
 
 void shim_functions_override(void);
-/* Replaces the handler of a PHP function. Returns PHP's own; NULL if there is no such function. */
-zif_handler shim_function_replace(const char *name, zif_handler handler);
 
 /* ---- The SAPI module (sapi_module.c) ---- */
 

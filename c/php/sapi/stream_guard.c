@@ -89,31 +89,8 @@ static ZEND_FUNCTION(guarded_pclose)
     php_pclose(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
-static zif_handler handler_of(const char *name)
-{
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
-    return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.handler : NULL;
-}
-
-/* Replaces the handler under all its names (gzclose). */
-static void replace(zif_handler handler, zif_handler guarded)
-{
-    zend_function *function;
-    ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
-        if (function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler == handler) {
-            function->internal_function.handler = guarded;
-        }
-    } ZEND_HASH_FOREACH_END();
-}
-
 void shim_stream_guard_install(void)
 {
-    php_fclose = handler_of("fclose");
-    php_pclose = handler_of("pclose");
-    if (php_fclose != NULL) {
-        replace(php_fclose, ZEND_FN(guarded_fclose));
-    }
-    if (php_pclose != NULL) {
-        replace(php_pclose, ZEND_FN(guarded_pclose));
-    }
+    php_fclose = shim_function_replace_aliases("fclose", ZEND_FN(guarded_fclose));
+    php_pclose = shim_function_replace_aliases("pclose", ZEND_FN(guarded_pclose));
 }

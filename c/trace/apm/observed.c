@@ -9,6 +9,7 @@
  * Arguments are read, and never changed. The host ends spans that a bailout skips, with their request. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "trace/apm/apm.h"
 
 #include <stdlib.h>
@@ -217,15 +218,14 @@ static bool replace(zend_function *function, const shim_observer *observer, zif_
     if (own == NULL) {
         return false;
     }
-    *own = (replaced){.next = function->internal_function.handler, .observer = observer};
+    *own = (replaced){.next = shim_handler_replace(function, handler), .observer = observer};
     function->internal_function.reserved[place] = own;
-    function->internal_function.handler = handler;
     return true;
 }
 
 bool shim_observed_replace(const char *name, zif_handler handler)
 {
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+    zend_function *function = shim_function_find(CG(function_table), name);
     return function == NULL || replace(function, NULL, handler);
 }
 

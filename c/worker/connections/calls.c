@@ -7,6 +7,7 @@
  *
  * Objects that such a call returns belong to the connection. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 
@@ -21,8 +22,7 @@ zif_handler shim_call_handler(const zend_function *function)
 void shim_call_wrap(zend_function *function, zif_handler wrapper)
 {
     if (function->internal_function.reserved[handle] == NULL && (function->common.fn_flags & ZEND_ACC_ABSTRACT) == 0) {
-        function->internal_function.reserved[handle] = (void *)(uintptr_t)function->internal_function.handler;
-        function->internal_function.handler = wrapper;
+        function->internal_function.reserved[handle] = (void *)(uintptr_t)shim_handler_replace(function, wrapper);
     }
 }
 

@@ -10,6 +10,7 @@
  * itself. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "worker/engine/engine.h"
 
 #include <zend_compile.h>
@@ -173,16 +174,6 @@ static ZEND_FUNCTION(guarded_opcache_compile_file)
     }
 }
 
-static void guard_opcache(void)
-{
-    zend_function *function =
-        zend_hash_str_find_ptr(CG(function_table), "opcache_compile_file", sizeof("opcache_compile_file") - 1);
-    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
-        php_opcache_compile_file = function->internal_function.handler;
-        function->internal_function.handler = ZEND_FN(guarded_opcache_compile_file);
-    }
-}
-
 bool shim_loading_prepare(void)
 {
     next_evaluate = (evaluate_fn)dlsym(RTLD_NEXT, "zend_get_class_constant_ex");
@@ -191,7 +182,7 @@ bool shim_loading_prepare(void)
 
 void shim_loading_install(void)
 {
-    guard_opcache();
+    php_opcache_compile_file = shim_function_replace("opcache_compile_file", ZEND_FN(guarded_opcache_compile_file));
     shim_stack_is_lost_in_load = forget_loads_of;
     next_compile_file = zend_compile_file;
     zend_compile_file = load_file;

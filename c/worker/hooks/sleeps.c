@@ -5,9 +5,9 @@
  * waits for another process. PHP's own functions check the arguments, and pause if a request cannot wait. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/files/files.h"
 #include "php/libc/libc.h"
-#include "php/sapi/sapi.h"
 #include "worker/hooks/hooks.h"
 #include "worker/stack/stack.h"
 

@@ -5,6 +5,7 @@
  * ext/soap/php_sdl.c). Where requests overlap and objects outlive them, some do. The destructor of the cache therefore only
  * retires a description. It is freed when a client or server is made, provided that no object uses it any more. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/state/state.h"
 
 #include <stdlib.h>
@@ -133,9 +134,8 @@ static ZEND_FUNCTION(construct_server)
 static void wrap(const char *class_name, zif_handler *php, zif_handler wrapper)
 {
     const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
-    if (class != NULL && class->constructor != NULL && class->constructor->type == ZEND_INTERNAL_FUNCTION) {
-        *php = class->constructor->internal_function.handler;
-        class->constructor->internal_function.handler = wrapper;
+    if (class != NULL) {
+        *php = shim_handler_replace(class->constructor, wrapper);
     }
 }
 

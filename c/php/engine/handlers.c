@@ -1,0 +1,39 @@
+/* The handlers of PHP's own functions and methods: the one place where they are replaced.
+ *
+ * A replacement calls the handler that it receives here, so replacements of the same function stack. It happens once,
+ * before any thread runs a script: the threads' tables of functions are copies of the process's. */
+#include "compat.h"
+#include "php/engine/engine.h"
+
+zend_function *shim_function_find(const HashTable *functions, const char *name)
+{
+    zend_function *function = zend_hash_str_find_ptr(functions, name, strlen(name));
+    return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function : NULL;
+}
+
+zif_handler shim_handler_replace(zend_function *function, zif_handler handler)
+{
+    if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION) {
+        return NULL;
+    }
+    zif_handler own = function->internal_function.handler;
+    function->internal_function.handler = handler;
+    return own;
+}
+
+zif_handler shim_function_replace(const char *name, zif_handler handler)
+{
+    return shim_handler_replace(shim_function_find(CG(function_table), name), handler);
+}
+
+zif_handler shim_function_replace_aliases(const char *name, zif_handler handler)
+{
+    zif_handler own = shim_function_replace(name, handler);
+    zend_function *function;
+    ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
+        if (own != NULL && function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler == own) {
+            function->internal_function.handler = handler;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return own;
+}
