@@ -72,7 +72,10 @@ static void call_exception_handler(void)
 /* Reports an uncaught exception to the script's handler or to the log; exit() is ignored. */
 static void report_exception(void)
 {
-    if (EG(exception) != NULL && !is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+    if (EXPECTED(EG(exception) == NULL)) {
+        return;
+    }
+    if (!is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
         call_exception_handler();
     }
     if (EG(exception) == NULL) {
