@@ -10,7 +10,7 @@ use memchr::memchr;
 
 use super::head::{HeadSpan, TargetForm};
 use super::head_error::HeadError;
-use super::token::decimal;
+use super::token::{alphanumeric_and, decimal};
 
 /// Determines the form of a target; `at` is its position in the request header.
 ///
@@ -66,9 +66,7 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     } else {
         let end = memchr(b':', value).unwrap_or(value.len());
         let name = &value[..end];
-        let is_name = name.iter().all(|&byte| is_name_byte(byte) || byte == b'%');
-        let has_empty_label = matches!(name, [] | [b'.', ..]) || name.windows(2).any(|pair| pair == b"..");
-        (is_name && !has_empty_label, &value[end..])
+        (is_name(name), &value[end..])
     };
     let port_ok = match port {
         [] => true,
@@ -90,10 +88,24 @@ fn is_literal(literal: &[u8]) -> bool {
     is_version && !address.is_empty() && address.iter().all(|&byte| is_name_byte(byte) || byte == b':')
 }
 
-/// Returns whether the byte is an unreserved or sub-delimiter byte of a URI.
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+/// Returns whether the text is a registered name (RFC 3986, section 3.2.2) without an empty label.
+fn is_name(name: &[u8]) -> bool {
+    let mut previous = b'.';
+    for &byte in name {
+        if !(is_name_byte(byte) || byte == b'%') || (byte == b'.' && previous == b'.') {
+            return false;
+        }
+        previous = byte;
+    }
+    !name.is_empty()
 }
+
+/// Returns whether the byte is an unreserved or sub-delimiter byte of a URI.
+const fn is_name_byte(byte: u8) -> bool {
+    NAME_BYTES[byte as usize]
+}
+
+const NAME_BYTES: [bool; 256] = alphanumeric_and(b"-._~!$&'()*+,;=");
 
 #[cfg(test)]
 mod tests {

@@ -52,21 +52,23 @@ pub fn decimal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-const TOKEN_BYTES: [bool; 256] = {
+const TOKEN_BYTES: [bool; 256] = alphanumeric_and(b"!#$%&'*+-.^_`|~");
+
+/// Returns a table of the ASCII letters, the digits and `marks`, by byte.
+pub(super) const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {
         table[byte] = (byte as u8).is_ascii_alphanumeric();
         byte += 1;
     }
-    let marks = b"!#$%&'*+-.^_`|~";
     let mut mark = 0;
     while mark < marks.len() {
         table[marks[mark] as usize] = true;
         mark += 1;
     }
     table
-};
+}
 
 #[cfg(test)]
 mod tests {
