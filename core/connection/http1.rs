@@ -256,7 +256,9 @@ impl<R> Http1<R> {
         }
     }
 
-    /// Parses a head, and requests more input if it is incomplete.
+    /// Parses a head, and requests more input if it is incomplete. Not inlined, or each return would store the fields of
+    /// a command one by one.
+    #[inline(never)]
     fn step_head(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
         if has_begun && self.protocol == WireProtocol::PlainHttpOnTls {
@@ -341,7 +343,8 @@ impl<R> Http1<R> {
         None
     }
 
-    /// Advances the current request.
+    /// Advances the current request. Not inlined, for the same reason as [`Self::step_head`].
+    #[inline(never)]
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let Http1State::Serving(stream) = &mut self.state else { return None };
         stream.set_client_gone(peer.is_closed || peer.is_broken);
