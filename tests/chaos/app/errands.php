@@ -36,6 +36,9 @@ trait Errands
             return 'T' . $this->read($task->await($timeout), $id) . ';';
         } catch (Svc\Async\TaskException $failure) {
             return 't' . Errand::reason($failure) . ';';
+        } catch (Svc\Async\TimeoutException) {
+            World::complain($this->id, 'waits for a task for too long', "at most $timeout s", 'a timeout');
+            return 'late;';
         }
     }
 
