@@ -564,7 +564,7 @@ bool shim_ini_knows(shim_view name);
 
 /* Returns the path of a library whose calls should wait in a fiber and do not reach the hooks; empty after the last
  * one. Call after shim_startup. */
-shim_view shim_library_out_of_reach(size_t index);
+shim_view shim_library_without_hooks(size_t index);
 
 /* Shuts PHP down. Call after all other threads have called shim_thread_stop. */
 void shim_shutdown(void);
@@ -581,7 +581,7 @@ void shim_thread_stop(void);
 /* Runs one request from startup to shutdown. */
 shim_outcome shim_run(const shim_request *request, void *host);
 /* Whether a request of this thread has not been shut down completely: the thread runs no more requests, and is replaced. */
-bool shim_is_spent(void);
+bool shim_thread_is_tainted(void);
 
 /* Finds out whether a thread executes instructions of a script. Owned by C, one per thread; created on the thread after
  * shim_thread_start, and stopped there before shim_thread_stop, when no other thread uses it. NULL if out of memory. */
@@ -598,13 +598,13 @@ bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
 /* Interrupts the thread after one of its tasks has been cancelled, so that a task that executes instructions finds out.
  * On any thread. */
-void shim_interrupter_poke(shim_interrupter *interrupter);
+void shim_interrupter_notify(shim_interrupter *interrupter);
 
 /* Call about once a second, from one other thread at a time: the caller then watches the time limit of the thread's
  * script, and the kernel only does so when the limit is near. Without such calls, limits are passed to the kernel at
  * once. Returns the number of the request whose limit has expired while its thread is inside a call and does not react;
  * 0 if there is none. */
-uint64_t shim_interrupter_look(shim_interrupter *interrupter);
+uint64_t shim_interrupter_check(shim_interrupter *interrupter);
 
 /* ---- worker mode ---- */
 
@@ -627,7 +627,7 @@ shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const 
 void shim_payload_free(shim_payload *payload);
 
 /* Call after tasks of this thread may have been cancelled: wakes the waiting ones. Returns how many. */
-size_t shim_tasks_look(void);
+size_t shim_tasks_wake_cancelled(void);
 
 /* Makes the worker take no more requests, for the reason that Svc\Worker::exitReason() returns. At most 15 bytes of
  * `reason` are kept. */
@@ -654,14 +654,14 @@ void shim_request_here(const shim_request *request, void *host);
 shim_progress shim_fiber_resume(void);
 
 /* Finds out which requests have become ready, without sleeping. Returns the number of ready requests. */
-size_t shim_look(void);
+size_t shim_poll(void);
 
 /* Does the same, but if none is ready, sleeps until one is, until the worker's descriptor is written to, or for
  * `longest` nanoseconds; a negative `longest` means indefinitely. */
 size_t shim_wait(int64_t longest);
 
 /* A completion of a waiter in this group, current or former, may be complete. Returns how many requests can continue.
- * Call after shim_look and shim_wait, which consume the thread's wake-ups. */
+ * Call after shim_poll and shim_wait, which consume the thread's wake-ups. */
 size_t shim_waiters_notify(uint32_t group);
 
 /* Returns a new descriptor of an eventfd(2); writing to it wakes the calling thread's shim_wait. The caller closes it.
@@ -677,29 +677,30 @@ typedef struct shim_worker_facts {
     bool tainted;
     /* Svc\Worker::scheduleExit() has been called. */
     bool exit_scheduled;
-    /* There is enough possible garbage that shim_worker_tidy() should be called while no request runs. */
-    bool tidy_wanted;
+    /* There is enough possible garbage that shim_worker_collect_garbage() should be called while no request runs. */
+    bool collection_wanted;
 } shim_worker_facts;
 void shim_worker_facts_read(shim_worker_facts *facts);
 
 /* Collects garbage outside any request: destructors run, and their output is discarded. Call between requests. */
-void shim_worker_tidy(void);
-/* Returns in how many nanoseconds an idle worker should call shim_worker_tidy(); negative if there is no reason to. */
+void shim_worker_collect_garbage(void);
+/* Returns in how many nanoseconds an idle worker should call shim_worker_collect_garbage(); negative if there is no reason
+ * to. */
 int64_t shim_worker_idle_wait(void);
 
 /* Returns the name of an extension whose per-thread state has not been classified as belonging to a request or to the
  * thread; empty if there is none. For tests. */
-shim_view shim_state_stray(void);
+shim_view shim_state_unclassified(void);
 
 /* An extension that is known to keep state for a request, but in a different layout in this PHP: that state stays with
  * the thread. Filled by C. */
-typedef struct shim_unfit {
+typedef struct shim_mismatch {
     shim_view extension;
     /* Whether the headers that the shim was compiled with differ as well: they belong to another PHP. */
     bool has_header;
-} shim_unfit;
+} shim_mismatch;
 /* Fills in the entry with this index; returns false after the last one. */
-bool shim_state_unfit(size_t index, shim_unfit *unfit);
+bool shim_state_mismatch(size_t index, shim_mismatch *unfit);
 
 /* A part of an extension's struct that travels with requests. Filled by C, for tests. */
 typedef struct shim_span {

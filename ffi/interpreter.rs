@@ -65,7 +65,7 @@ impl Interpreter {
     /// further requests.
     pub fn is_spent(&self) -> bool {
         // SAFETY: it reads what this thread has written.
-        unsafe { bindings::shim_is_spent() }
+        unsafe { bindings::shim_thread_is_tainted() }
     }
 
     /// Runs the script of a worker, which serves requests, from startup to shutdown. Returns how the script ended; a

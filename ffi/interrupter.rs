@@ -34,10 +34,10 @@ impl Interrupter {
     }
 
     /// Signals that a task of the thread was cancelled; the thread notices if it is executing instructions.
-    pub fn poke(&self) {
+    pub fn notify(&self) {
         if let Raw(Some(raw)) = *self.raw() {
             // SAFETY: as in `ask`.
-            unsafe { bindings::shim_interrupter_poke(raw.as_ptr()) };
+            unsafe { bindings::shim_interrupter_notify(raw.as_ptr()) };
         }
     }
 
@@ -54,10 +54,10 @@ impl Interrupter {
     /// calls: a limit is only passed to the kernel when it is near, or immediately if this was not called for two
     /// seconds. Returns the [number](crate::PhpRequest::number) of a request whose limit has expired without a reaction
     /// of its thread.
-    pub fn look(&self) -> Option<u64> {
+    pub fn check(&self) -> Option<u64> {
         let number = match *self.raw() {
             // SAFETY: as in `ask`; the lock also prevents concurrent calls.
-            Raw(Some(raw)) => unsafe { bindings::shim_interrupter_look(raw.as_ptr()) },
+            Raw(Some(raw)) => unsafe { bindings::shim_interrupter_check(raw.as_ptr()) },
             Raw(None) => 0,
         };
         (number != 0).then_some(number)

@@ -85,7 +85,8 @@ pub use pairs::Pairs;
 pub use payload::Payload;
 #[cfg(feature = "php")]
 pub use php::{
-    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, travelling,
+    ClientOptions, ExtensionMismatch, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart,
+    travelling,
 };
 #[cfg(feature = "php")]
 pub use request::PhpRequest;

@@ -177,7 +177,7 @@ impl Php {
     pub fn libraries_out_of_reach(&self) -> Vec<String> {
         let path = |index| {
             // SAFETY: PHP has started.
-            let path = unsafe { bindings::shim_library_out_of_reach(index) };
+            let path = unsafe { bindings::shim_library_without_hooks(index) };
             // SAFETY: the view is valid while the library is loaded, and is copied immediately.
             unsafe { bytes(path) }
         };
@@ -297,20 +297,20 @@ impl Php {
 
     /// Returns the first extension whose per-thread state was not classified as belonging to a request or to the
     /// thread; empty if there is none. For tests: the isolation of requests in worker mode depends on it.
-    pub fn stray_state(&self) -> String {
+    pub fn unclassified_state(&self) -> String {
         // SAFETY: PHP has started; a static text.
-        let view = unsafe { bindings::shim_state_stray() };
+        let view = unsafe { bindings::shim_state_unclassified() };
         // SAFETY: a view of static storage.
         String::from_utf8_lossy(unsafe { bytes(view) }).into_owned()
     }
 
     /// Returns the extensions whose per-request state has a layout unknown to svc; it stays with the thread.
-    pub fn unfit_extensions(&self) -> Vec<Unfit> {
+    pub fn mismatched_extensions(&self) -> Vec<ExtensionMismatch> {
         let one = |index| {
-            let mut raw = bindings::shim_unfit { extension: view(&[]), has_header: false };
+            let mut raw = bindings::shim_mismatch { extension: view(&[]), has_header: false };
             // SAFETY: PHP has started, and `raw` is an out parameter.
-            let found = unsafe { bindings::shim_state_unfit(index, &raw mut raw) };
-            found.then(|| Unfit {
+            let found = unsafe { bindings::shim_state_mismatch(index, &raw mut raw) };
+            found.then(|| ExtensionMismatch {
                 // SAFETY: a view of static storage.
                 extension: String::from_utf8_lossy(unsafe { bytes(raw.extension) }).into_owned(),
                 has_header: raw.has_header,
@@ -327,7 +327,7 @@ impl Php {
 
 /// An extension whose per-request state has a layout unknown to svc.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfit {
+pub struct ExtensionMismatch {
     /// The name.
     pub extension: String,
     /// The headers that svc was built with differ as well, so this is another PHP.

@@ -36,8 +36,8 @@ pub struct PhpWorkerFacts {
     pub tainted: bool,
     /// The script has requested a new boot.
     pub exit_scheduled: bool,
-    /// Calling [`WorkerRequests::tidy`] is worthwhile now.
-    pub tidy_wanted: bool,
+    /// Calling [`WorkerRequests::collect_garbage`] is worthwhile now.
+    pub collection_wanted: bool,
 }
 
 impl WorkerRequests {
@@ -77,9 +77,9 @@ impl WorkerRequests {
     }
 
     /// Finds requests that are ready, without sleeping. Returns their number.
-    pub fn look(&mut self) -> usize {
+    pub fn poll(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        let ready = unsafe { bindings::shim_look() };
+        let ready = unsafe { bindings::shim_poll() };
         ready + completion::notify_waiters(self)
     }
 
@@ -95,20 +95,24 @@ impl WorkerRequests {
     /// Wakes the cancelled tasks of this thread; returns their number. Called after a cancellation.
     pub fn wake_cancelled(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_tasks_look() }
+        unsafe { bindings::shim_tasks_wake_cancelled() }
     }
 
     /// Reads the worker's facts.
     pub fn facts(&self) -> PhpWorkerFacts {
-        let mut raw =
-            shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false, tidy_wanted: false };
+        let mut raw = shim_worker_facts {
+            heap_bytes: 0,
+            tainted: false,
+            exit_scheduled: false,
+            collection_wanted: false,
+        };
         // SAFETY: on the worker's thread; `raw` is an out parameter.
         unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
         PhpWorkerFacts {
             heap_bytes: raw.heap_bytes,
             tainted: raw.tainted,
             exit_scheduled: raw.exit_scheduled,
-            tidy_wanted: raw.tidy_wanted,
+            collection_wanted: raw.collection_wanted,
         }
     }
 
@@ -120,9 +124,9 @@ impl WorkerRequests {
     }
 
     /// Collects the garbage of ended requests, outside any request: the output of destructors is discarded.
-    pub fn tidy(&mut self) {
+    pub fn collect_garbage(&mut self) {
         // SAFETY: on the worker's thread while it serves, and no request is running: the same loop runs them.
-        unsafe { bindings::shim_worker_tidy() }
+        unsafe { bindings::shim_worker_collect_garbage() }
     }
 
     /// Returns whether the worker does not use OPcache because the cache was waiting for a restart.

@@ -8,7 +8,7 @@ use svc_core::observe::{Event, Hint};
 use svc_core::sync::lock::ShortLock;
 use svc_serve::Shared;
 
-use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
+use svc_ffi::{ExtensionMismatch, Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
 use crate::apm;
 use crate::installation::Installation;
@@ -160,8 +160,8 @@ pub(crate) fn report_warnings(
     }
     if has_workers {
         // An extension that wraps a library risks only a last error or a connection.
-        for unfit in php.unfit_extensions().iter().filter(|unfit| !unfit.has_header) {
-            report(&Event::ExtensionUnknown { extension: &unfit.extension });
+        for mismatch in php.mismatched_extensions().iter().filter(|mismatch| !mismatch.has_header) {
+            report(&Event::ExtensionUnknown { extension: &mismatch.extension });
         }
     }
 }
@@ -235,9 +235,9 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
 /// requests are isolated using what svc knows about extensions. If PHP's own extensions differ from the headers that
 /// svc was built with, this knowledge is unreliable.
 pub(crate) fn fit_for_workers(php: &Php) -> Result<(), PhpError> {
-    match php.unfit_extensions().into_iter().find(|unfit| unfit.has_header) {
+    match php.mismatched_extensions().into_iter().find(|mismatch| mismatch.has_header) {
         None => Ok(()),
-        Some(Unfit { extension, .. }) => Err(PhpError::NotStarted(format!(
+        Some(ExtensionMismatch { extension, .. }) => Err(PhpError::NotStarted(format!(
             "PHP's {extension} extension differs from the one that svc was built with, so worker mode cannot isolate \
              requests; rebuild svc with this PHP"
         ))),

@@ -86,7 +86,7 @@ struct CancelledTasks {
 impl TaskThread for CancelledTasks {
     fn cancel(&self, _task: u64) {
         self.any.set();
-        self.interrupter.poke();
+        self.interrupter.notify();
         self.waker.wake();
     }
 }
@@ -106,8 +106,8 @@ impl ThreadProbe for TaskThreadProbe {
     }
 
     fn tick(&self) -> Option<u64> {
-        self.0.poke();
-        self.0.look()
+        self.0.notify();
+        self.0.check()
     }
 }
 

@@ -23,6 +23,6 @@ impl ThreadProbe for InterrupterProbe {
     }
 
     fn tick(&self) -> Option<u64> {
-        self.0.look()
+        self.0.check()
     }
 }

@@ -85,7 +85,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         }
         let longest = if self.waiting == 0 { requests.time_to_garbage() } else { None };
         if longest == Some(Duration::ZERO) {
-            self.tidy(requests);
+            self.collect_garbage(requests);
         } else if self.context.prepare_park() {
             let ready = requests.wait(longest);
             self.context.unpark(ready > 0);
@@ -99,15 +99,15 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         let facts = self.decide(requests);
         if self.leaves.is_none() {
             self.context.note_soft_reset();
-            if facts.tidy_wanted {
-                self.tidy(requests);
+            if facts.collection_wanted {
+                self.collect_garbage(requests);
             }
         }
     }
 
     /// Collects garbage. Destructors run scripts' code, so the thread may have to be replaced afterwards.
-    fn tidy(&mut self, requests: &mut WorkerRequests) {
-        self.context.run(|| requests.tidy());
+    fn collect_garbage(&mut self, requests: &mut WorkerRequests) {
+        self.context.run(|| requests.collect_garbage());
         self.decide(requests);
     }
 
@@ -148,7 +148,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
             return;
         }
         // Only those that are ready now, so that a job that becomes ready again immediately does not starve the others.
-        for _ in 0..requests.look() {
+        for _ in 0..requests.poll() {
             let Some(progress) = requests.resume() else { return };
             self.waiting -= 1;
             self.count(requests, progress);

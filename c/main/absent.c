@@ -17,7 +17,7 @@ shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const 
     return shim_boot(request, host, info);
 }
 
-size_t shim_tasks_look(void)
+size_t shim_tasks_wake_cancelled(void)
 {
     return 0;
 }
@@ -45,7 +45,7 @@ shim_progress shim_fiber_resume(void)
     return SHIM_NOTHING;
 }
 
-size_t shim_look(void)
+size_t shim_poll(void)
 {
     return 0;
 }
@@ -72,7 +72,7 @@ void shim_worker_facts_read(shim_worker_facts *facts)
     *facts = (shim_worker_facts){0};
 }
 
-void shim_worker_tidy(void)
+void shim_worker_collect_garbage(void)
 {
 }
 
@@ -81,18 +81,18 @@ int64_t shim_worker_idle_wait(void)
     return -1;
 }
 
-shim_view shim_library_out_of_reach(size_t index)
+shim_view shim_library_without_hooks(size_t index)
 {
     (void)index;
     return (shim_view){0};
 }
 
-shim_view shim_state_stray(void)
+shim_view shim_state_unclassified(void)
 {
     return (shim_view){0};
 }
 
-bool shim_state_unfit(size_t index, shim_unfit *unfit)
+bool shim_state_mismatch(size_t index, shim_mismatch *unfit)
 {
     (void)index;
     (void)unfit;

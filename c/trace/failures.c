@@ -67,7 +67,7 @@ static shim_view class_in(shim_view text)
 
 void shim_failure_note(const shim_log *error, bool is_of_exception)
 {
-    const bool was_told = shim_uncaught_was_told();
+    const bool was_told = shim_uncaught_was_recorded();
     if ((is_of_exception && was_told) || !is_wanted()) {
         return;
     }

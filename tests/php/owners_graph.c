@@ -178,7 +178,7 @@ static void stop(request *one)
 
 static void begin(void)
 {
-    static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
+    static const shim_graph_callbacks ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
     const int i = (int)random_below(REQUESTS);
     request *one = &requests[i];
     if (one->is_queued) {

@@ -50,7 +50,7 @@ void shim_execution_timer_release(void);
 shim_timer *shim_timer_of_thread(void);
 /* Call on one other thread at a time, about once a second while the timer's thread runs PHP. Returns the number of the
  * request whose limit expired a while ago; 0 if there is none. */
-uint64_t shim_timer_look(shim_timer *timer);
+uint64_t shim_timer_check(shim_timer *timer);
 
 /* The limit of a suspended request. */
 typedef struct shim_timer_state {
@@ -153,7 +153,7 @@ extern void (*shim_on_uncaught)(zend_object *exception);
 
 /* Whether shim_on_uncaught was called for the exception that PHP is reporting now. Clears the record: call once per
  * report. */
-bool shim_uncaught_was_told(void);
+bool shim_uncaught_was_recorded(void);
 /* Returns false if libphp does not export the functions. */
 bool shim_uncaught_prepare(void);
 

@@ -278,7 +278,7 @@ shim_timer *shim_timer_of_thread(void)
     return &own;
 }
 
-uint64_t shim_timer_look(shim_timer *timer)
+uint64_t shim_timer_check(shim_timer *timer)
 {
     int64_t now = shim_now();
     __atomic_store_n(&timer->looked_at, now, __ATOMIC_RELAXED);

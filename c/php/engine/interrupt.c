@@ -79,12 +79,12 @@ bool shim_interrupter_is_answered(const shim_interrupter *interrupter)
     return __atomic_load_n(&interrupter->answered, __ATOMIC_ACQUIRE);
 }
 
-uint64_t shim_interrupter_look(shim_interrupter *interrupter)
+uint64_t shim_interrupter_check(shim_interrupter *interrupter)
 {
-    return shim_timer_look(interrupter->timer);
+    return shim_timer_check(interrupter->timer);
 }
 
-void shim_interrupter_poke(shim_interrupter *interrupter)
+void shim_interrupter_notify(shim_interrupter *interrupter)
 {
     zend_atomic_bool_store_ex(interrupter->flag, true);
 }

@@ -29,7 +29,7 @@ static void tell(zend_object *exception)
     }
 }
 
-bool shim_uncaught_was_told(void)
+bool shim_uncaught_was_recorded(void)
 {
     const bool was_told = told != NULL;
     told = NULL;

@@ -105,7 +105,7 @@ int flock(int descriptor, int operation)
 
 static int control(int descriptor, int command, void *argument)
 {
-    if (shim_opcache_answers(descriptor, command, argument)) {
+    if (shim_opcache_handles(descriptor, command, argument)) {
         return 0;
     }
     if ((command == F_SETLKW || command == F_OFD_SETLKW) && shim_wait_hooks.for_record_lock != NULL) {

@@ -42,7 +42,7 @@ static bool is_restart_question(int command, const struct flock *lock)
            lock->l_start == 1 && lock->l_len == 1;
 }
 
-bool shim_opcache_answers(int descriptor, int command, void *argument)
+bool shim_opcache_handles(int descriptor, int command, void *argument)
 {
     if ((command == F_SETLK || command == F_SETLKW) && is_opcache_lock(descriptor)) {
         /* No other process uses this file, and OPcache uses a mutex between threads. */

@@ -30,6 +30,6 @@ void shim_cache_begin(double time);
 /* ---- OPcache's lock file (lock.c) ---- */
 
 /* Whether fcntl() has been answered, because the lock matters to OPcache only. */
-bool shim_opcache_answers(int descriptor, int command, void *argument);
+bool shim_opcache_handles(int descriptor, int command, void *argument);
 
 #endif

@@ -107,7 +107,7 @@ DECLARE_LIBC(zend_objects_store_free_object_storage);
 static __thread bool is_shutting_down;
 static __thread bool is_spent;
 
-bool shim_is_spent(void)
+bool shim_thread_is_tainted(void)
 {
     return is_spent;
 }

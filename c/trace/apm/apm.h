@@ -89,7 +89,7 @@ zend_object *shim_observed_subject(const shim_observed *observed);
 /* Returns a property of the exception that the call has thrown. */
 zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval *held);
 /* Calls a built-in method to describe the span; has no other effect. `answer` is undefined if that is not possible. */
-void shim_observed_ask(zend_object *object, const char *class_name, const char *method, zval *answer);
+void shim_observed_call_method(zend_object *object, const char *class_name, const char *method, zval *answer);
 /* Formats a number in the memory of the call. */
 shim_view shim_observed_number(shim_observed *observed, zend_long number);
 

@@ -107,7 +107,7 @@ zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval
     return value;
 }
 
-void shim_observed_ask(zend_object *object, const char *class_name, const char *method, zval *answer)
+void shim_observed_call_method(zend_object *object, const char *class_name, const char *method, zval *answer)
 {
     ZVAL_UNDEF(answer);
     const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));

@@ -68,18 +68,18 @@ static void describe_redis(shim_observed *observed, shim_client_call *call)
     }
     zval *host = &observed->held[0], number;
     /* The other methods declare a string or a number as their result, and have none without a connection. */
-    shim_observed_ask(object, "redis", "isconnected", &number);
+    shim_observed_call_method(object, "redis", "isconnected", &number);
     if (Z_TYPE(number) != IS_TRUE) {
         return;
     }
-    shim_observed_ask(object, "redis", "gethost", host);
+    shim_observed_call_method(object, "redis", "gethost", host);
     if (Z_TYPE_P(host) != IS_STRING) {
         return;
     }
     call->host = shim_observed_view(Z_STR_P(host));
-    shim_observed_ask(object, "redis", "getport", &number);
+    shim_observed_call_method(object, "redis", "getport", &number);
     call->port = Z_TYPE(number) == IS_LONG ? (uint16_t)Z_LVAL(number) : 0;
-    shim_observed_ask(object, "redis", "getdbnum", &number);
+    shim_observed_call_method(object, "redis", "getdbnum", &number);
     if (Z_TYPE(number) == IS_LONG) {
         call->database = shim_view_of(database, (size_t)snprintf(database, sizeof(database), ZEND_LONG_FMT, Z_LVAL(number)));
     }
@@ -107,7 +107,7 @@ static void describe_memcached(shim_observed *observed, shim_client_call *call)
     if (object == NULL) {
         return;
     }
-    shim_observed_ask(object, "memcached", "getserverlist", servers);
+    shim_observed_call_method(object, "memcached", "getserverlist", servers);
     const zval *server = Z_TYPE_P(servers) == IS_ARRAY && zend_hash_num_elements(Z_ARRVAL_P(servers)) == 1
                              ? zend_hash_index_find(Z_ARRVAL_P(servers), 0)
                              : NULL;
@@ -131,7 +131,7 @@ static void judge_memcached(shim_observed *observed, shim_client_end *end)
     if (observed->thrown != NULL || Z_TYPE_P(observed->return_value) != IS_FALSE || object == NULL) {
         return;
     }
-    shim_observed_ask(object, "memcached", "getresultcode", &code);
+    shim_observed_call_method(object, "memcached", "getresultcode", &code);
     if (Z_TYPE(code) == IS_LONG && Z_LVAL(code) != 0 && Z_LVAL(code) != DATA_EXISTS && Z_LVAL(code) != NOT_STORED &&
         Z_LVAL(code) != NOT_FOUND && Z_LVAL(code) != END) {
         end->failed = true;

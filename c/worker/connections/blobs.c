@@ -36,7 +36,7 @@ zend_object *shim_blob_connection(const php_stream *stream)
 
 static bool may_use(const blob *own)
 {
-    return !own->is_closed && (!shim_connections_take_turns() || shim_connection_grab(own->connection));
+    return !own->is_closed && (!shim_connections_have_owners() || shim_connection_try_take(own->connection));
 }
 
 static php_stream php_s(const php_stream *stream)
@@ -110,7 +110,7 @@ static int close_blob(php_stream *stream, int close_handle)
     } else {
         all = own->next;
     }
-    shim_connection_let_go(own->connection);
+    shim_connection_delref(own->connection);
     free(own);
     return 0;
 }
@@ -138,7 +138,7 @@ void shim_blob_follow(php_stream *stream, shim_connection *connection)
             *own = (blob){
                 .abstract = stream->abstract,
                 .ops = stream->ops,
-                .connection = shim_connection_hold(connection),
+                .connection = shim_connection_addref(connection),
                 .next = all,
             };
             if (all != NULL) {

@@ -33,7 +33,7 @@ static void end_of_wait(void)
     shim_busy_error_throw("Connection is used by another request");
 }
 
-bool shim_connections_take_turns(void)
+bool shim_connections_have_owners(void)
 {
     return shim_hook_is_on(SHIM_HOOK_NET) || (shim_running == NULL && shim_own_worker.serving && !shim_is_child);
 }
@@ -50,18 +50,18 @@ shim_taken shim_connection_wait(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     if (root == NULL) {
-        return (shim_taken){.result = take(shim_owner_joint())};
+        return (shim_taken){.result = take(shim_owner_shared())};
     }
-    shim_connection_hold(root);
+    shim_connection_addref(root);
     const bool is_handle = root->owned.is_leased && !root->owned.is_passed_on;
-    const shim_acquisition result = take(shim_connection_thing(root));
+    const shim_acquisition result = take(shim_connection_owned(root));
     if (result == SHIM_ACQUIRED && shim_running != NULL) {
         root->user = shim_running;
         if (root->kept != NULL) {
-            shim_figures_put_back(root);
+            shim_figures_restore(root);
         }
     }
-    shim_connection_let_go(root);
+    shim_connection_delref(root);
     return (shim_taken){.result = result, .is_handle = is_handle};
 }
 
@@ -99,21 +99,21 @@ bool shim_connection_take(shim_connection *connection)
     return shim_connection_is_taken(shim_connection_wait(connection));
 }
 
-bool shim_connection_take_joint(void)
+bool shim_connection_take_shared(void)
 {
-    return shim_connection_is_taken((shim_taken){.result = take(shim_owner_joint())});
+    return shim_connection_is_taken((shim_taken){.result = take(shim_owner_shared())});
 }
 
 bool shim_connection_take_stores(shim_connection *store)
 {
     store->is_persistent = true;
-    return shim_connection_is_taken((shim_taken){.result = take(shim_connection_thing(store))});
+    return shim_connection_is_taken((shim_taken){.result = take(shim_connection_owned(store))});
 }
 
 /* An object without a record counts as one that the boot script has opened. */
 static shim_owned *thing_of(const shim_connection *root)
 {
-    return root != NULL ? shim_connection_thing((shim_connection *)root) : shim_owner_joint();
+    return root != NULL ? shim_connection_owned((shim_connection *)root) : shim_owner_shared();
 }
 
 bool shim_connection_is_free(shim_connection *connection)
@@ -122,7 +122,7 @@ bool shim_connection_is_free(shim_connection *connection)
     return shim_owned_is_free(thing_of(root));
 }
 
-bool shim_connection_grab(shim_connection *connection)
+bool shim_connection_try_take(shim_connection *connection)
 {
     shim_connection *root = shim_connection_root(connection);
     shim_owned *thing = thing_of(root);

@@ -32,7 +32,7 @@ void shim_call_wrap(zend_function *function, zif_handler wrapper)
  * at the end of the request. */
 static void begin_without_owner(shim_call *call, zend_object *object)
 {
-    shim_connection *root = shim_user_now() != NULL ? shim_connection_hold(shim_connection_root(shim_connection_find(object)))
+    shim_connection *root = shim_user_now() != NULL ? shim_connection_addref(shim_connection_root(shim_connection_find(object)))
                                                     : NULL;
     if (root == NULL) {
         return;
@@ -41,33 +41,33 @@ static void begin_without_owner(shim_call *call, zend_object *object)
     *call = (shim_call){.connection = root, .use = shim_use_begin(&root->owned)};
     if (call->use == NULL) {
         call->connection = NULL;
-        shim_connection_let_go(root);
+        shim_connection_delref(root);
     }
 }
 
 bool shim_call_begin(shim_call *call, zend_object *object)
 {
     *call = (shim_call){0};
-    if (!shim_connections_take_turns()) {
+    if (!shim_connections_have_owners()) {
         begin_without_owner(call, object);
         return true;
     }
-    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    shim_connection *connection = shim_connection_addref(shim_connection_find(object));
     const shim_taken taken = shim_connection_wait(connection);
     const bool is_taken = taken.result == SHIM_ACQUIRED;
-    shim_connection *root = shim_connection_hold(shim_connection_root(connection));
-    shim_connection_let_go(connection);
+    shim_connection *root = shim_connection_addref(shim_connection_root(connection));
+    shim_connection_delref(connection);
     if (is_taken && root != NULL && root->is_left && root->owned.uses == 0) {
         root->is_left = false;
         shim_connection_close(root);
     }
     if (!is_taken || root == NULL) {
-        shim_connection_let_go(root);
+        shim_connection_delref(root);
         return shim_connection_is_taken(taken);
     }
     *call = (shim_call){.connection = root, .use = shim_use_begin(&root->owned)};
     if (call->use == NULL) {
-        shim_connection_let_go(root);
+        shim_connection_delref(root);
         shim_busy_error_throw("There is no memory for a call on a connection");
         return false;
     }
@@ -96,7 +96,7 @@ static void end_of_call(shim_owned *thing)
     if (thing->is_leased && thing->uses == 0 && connection->held == 0) {
         shim_socket_give(thing);
     }
-    shim_connection_let_go(connection);
+    shim_connection_delref(connection);
 }
 
 /* ---- functions ---- */
@@ -219,7 +219,7 @@ static void call_without_owner(INTERNAL_FUNCTION_PARAMETERS)
 
 ZEND_NAMED_FUNCTION(shim_call_on_connection)
 {
-    if (!shim_connections_take_turns()) {
+    if (!shim_connections_have_owners()) {
         call_without_owner(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
@@ -259,7 +259,7 @@ ZEND_NAMED_FUNCTION(shim_call_on_connection)
 
 ZEND_NAMED_FUNCTION(shim_call_on_two_connections)
 {
-    zend_object *other = shim_connections_take_turns() ? tracked_argument(execute_data, 1) : NULL;
+    zend_object *other = shim_connections_have_owners() ? tracked_argument(execute_data, 1) : NULL;
     shim_call call = {0};
     if (other == NULL || shim_call_begin(&call, other)) {
         shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);

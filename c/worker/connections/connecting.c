@@ -1,7 +1,7 @@
 /* Functions that open connections.
  *
  * The object of a new connection belongs to the request that creates it. A persistent connection is different: the object
- * is new, but other requests have used the connection behind it. So it belongs to the joint owner, and the request has to
+ * is new, but other requests have used the connection behind it. So it belongs to the shared owner, and the request has to
  * become that before PHP checks whether the connection is alive. */
 #include "compat.h"
 #include "worker/connections/connections.h"
@@ -138,7 +138,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         if (!shim_connection_take_stores(store)) {
             return;
         }
-    } else if (persists && !shim_connection_take_joint()) {
+    } else if (persists && !shim_connection_take_shared()) {
         return;
     }
     if (is_kept_by_pgsql) {
@@ -150,7 +150,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
         if (!shim_kind_is_store(connection->kind)) {
             shim_owned_release(&connection->owned);
         }
-        (void)shim_connection_grab(connection);
+        (void)shim_connection_try_take(connection);
         connection->user = shim_running;
     }
 }

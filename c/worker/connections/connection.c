@@ -45,7 +45,7 @@ bool shim_kind_is_store(shim_kind kind)
 /* Placeholder for all persistent stores of the thread. */
 static __thread shim_owned persistent_stores = {.is_leased = true, .is_passed_on = true};
 
-shim_owned *shim_connection_thing(shim_connection *root)
+shim_owned *shim_connection_owned(shim_connection *root)
 {
     return root->is_persistent ? &persistent_stores : &root->owned;
 }
@@ -135,7 +135,7 @@ shim_connection *shim_connection_find(const zend_object *object)
     return connection;
 }
 
-shim_connection *shim_connection_hold(shim_connection *connection)
+shim_connection *shim_connection_addref(shim_connection *connection)
 {
     if (connection != NULL) {
         connection->references++;
@@ -159,11 +159,11 @@ static void free_all(shim_kept *first)
     }
 }
 
-void shim_connection_let_go(shim_connection *connection)
+void shim_connection_delref(shim_connection *connection)
 {
     while (connection != NULL && --connection->references == 0) {
         shim_connection *parent = connection->parent;
-        shim_socket_part(&connection->owned);
+        shim_socket_detach(&connection->owned);
         shim_owned_forget(&connection->owned);
         free(connection->selections);
         free_all(connection->kept);
@@ -193,15 +193,15 @@ void shim_connection_remove(const zend_object *object)
         table.count--;
         connection->object = NULL;
         connection->next = NULL;
-        shim_connection_let_go(connection);
+        shim_connection_delref(connection);
     }
 }
 
 void shim_connection_belongs(shim_connection *connection, shim_connection *parent)
 {
     shim_connection *before = connection->parent;
-    connection->parent = shim_connection_hold(parent);
-    shim_connection_let_go(before);
+    connection->parent = shim_connection_addref(parent);
+    shim_connection_delref(before);
 }
 
 /* PDO's objects refer to their parent themselves. */
@@ -228,7 +228,7 @@ shim_connection *shim_connection_root(shim_connection *connection)
     return connection->parent != NULL ? connection->parent : connection;
 }
 
-shim_connection *shim_connection_which(bool (*test)(const shim_connection *connection, const void *argument),
+shim_connection *shim_connection_find_if(bool (*test)(const shim_connection *connection, const void *argument),
                                        const void *argument)
 {
     for (uint32_t i = 0; i < table.room; i++) {

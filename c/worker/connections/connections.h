@@ -127,8 +127,8 @@ shim_connection *shim_connection_add(zend_object *object, shim_kind kind);
 shim_connection *shim_connection_find(const zend_object *object);
 /* Removes the record of an object that is being freed. */
 void shim_connection_remove(const zend_object *object);
-shim_connection *shim_connection_hold(shim_connection *connection);
-void shim_connection_let_go(shim_connection *connection);
+shim_connection *shim_connection_addref(shim_connection *connection);
+void shim_connection_delref(shim_connection *connection);
 /* Sets the parent of the record. */
 void shim_connection_belongs(shim_connection *connection, shim_connection *parent);
 /* Whether the running call on it was made by svc itself. */
@@ -136,7 +136,7 @@ bool shim_connection_is_in_own_call(shim_connection *connection);
 /* Returns the connection itself: for a statement, the one that has prepared it. */
 shim_connection *shim_connection_root(shim_connection *connection);
 /* Returns a record that passes the test; NULL if none does. The test must not change anything. */
-shim_connection *shim_connection_which(bool (*test)(const shim_connection *connection, const void *argument),
+shim_connection *shim_connection_find_if(bool (*test)(const shim_connection *connection, const void *argument),
                                        const void *argument);
 /* Frees this thread's records after its objects were destroyed. */
 void shim_connections_forget(void);
@@ -146,7 +146,7 @@ bool shim_kind_is_connection(shim_kind kind);
 /* Whether they are stores: connections without a session. */
 bool shim_kind_is_store(shim_kind kind);
 /* Returns the unit of ownership: the connection, or the placeholder for it and others. */
-shim_owned *shim_connection_thing(shim_connection *root);
+shim_owned *shim_connection_owned(shim_connection *root);
 /* Whether they belong to a request for one call only. */
 bool shim_kind_is_leased(shim_kind kind);
 /* Returns the name of the class, in lower case. */
@@ -155,7 +155,7 @@ const char *shim_kind_class(shim_kind kind);
 /* ---- Waits of scripts for connections, and Svc\ConnectionBusyError (busy.c) ---- */
 
 /* Whether connections are taken before they are used: in a request that can wait, and in code that runs between requests. */
-bool shim_connections_take_turns(void);
+bool shim_connections_have_owners(void);
 /* The result of a wait for a connection. */
 typedef struct shim_taken {
     shim_acquisition result;
@@ -169,14 +169,14 @@ bool shim_connection_is_taken(shim_taken taken);
 /* Waits until the running request has the connection that the object belongs to; NULL stands for one without a record.
  * Returns false, with an exception thrown, if it must not be used. Does not return at the time limit of the request. */
 bool shim_connection_take(shim_connection *connection);
-/* Acquires the joint ownership before the caller opens a connection that falls under it. */
-bool shim_connection_take_joint(void);
+/* Acquires the shared ownership before the caller opens a connection that falls under it. */
+bool shim_connection_take_shared(void);
 /* Acquires all persistent stores of the thread, which `store` is about to join. */
 bool shim_connection_take_stores(shim_connection *store);
 /* Whether the object may be used without waiting. */
 bool shim_connection_is_free(shim_connection *connection);
 /* Takes it if no wait is needed; never throws. Leases, and anything between requests, are only checked. */
-bool shim_connection_grab(shim_connection *connection);
+bool shim_connection_try_take(shim_connection *connection);
 /* Throws a Svc\ConnectionBusyError. */
 void shim_busy_error_throw(const char *message);
 void shim_busy_error_register(void);
@@ -312,7 +312,7 @@ typedef struct shim_figures {
 } shim_figures;
 
 /* The figures of a request that has lent the connection. */
-typedef struct shim_figures_aside {
+typedef struct shim_saved_figures {
     shim_kept kept;
     shim_figures figures;
     /* The figures are saved, and not restored yet. */
@@ -320,20 +320,20 @@ typedef struct shim_figures_aside {
     /* The number of the session variable that holds its last ID, or 0; whether that ID is lost (last_ids.c). */
     unsigned id_kept_in;
     bool is_id_lost;
-} shim_figures_aside;
+} shim_saved_figures;
 
 /* Saves the figures of a running request that loses the connection. */
-void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner);
+void shim_figures_save(shim_connection *connection, const shim_fiber *owner);
 /* Makes the figures those of a new connection: they described a statement of a request that has ended. */
 void shim_figures_clear(shim_connection *connection);
 /* Restores the figures of the running request if they are saved. */
-void shim_figures_put_back(shim_connection *connection);
+void shim_figures_restore(shim_connection *connection);
 /* Frees the figures of a request that ends, on all connections. */
 void shim_figures_end(const shim_fiber *fiber);
 shim_figures shim_figures_read(const shim_connection *connection);
 void shim_figures_write(const shim_connection *connection, const shim_figures *figures);
 /* Returns the figures of a request; NULL if it has never lent the connection. */
-shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t request);
+shim_saved_figures *shim_figures_of(const shim_connection *connection, uint64_t request);
 /* Returns the mysqlnd connection behind PDO or mysqli; NULL for other databases. */
 void *shim_figures_mysqlnd(const shim_connection *connection);
 
@@ -414,7 +414,7 @@ bool shim_object_is_tracked(zend_object *object, bool is_new);
 void shim_objects_free_postponed(void);
 void shim_objects_forget_postponed(void);
 /* Called with each function that an object of such a class creates for a call. Set by calls.c. */
-extern void (*shim_objects_made_up)(zend_function *function);
+extern void (*shim_objects_on_function)(zend_function *function);
 
 /* ---- Options of stores (options.c) ---- */
 

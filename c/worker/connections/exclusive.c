@@ -2,7 +2,7 @@
  *
  * The place where a wrapper object (Doctrine's, Laravel's) keeps its connection is unknown, so this visits all that PHP's
  * garbage collector would reach from it, breadth first. A library may refer to a whole application: after THINGS_MAX
- * objects and arrays, the rest keeps the joint owner. Runs no script code, and does not use PHP's allocator. */
+ * objects and arrays, the rest keeps the shared owner. Runs no script code, and does not use PHP's allocator. */
 #include "compat.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"

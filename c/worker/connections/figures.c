@@ -38,19 +38,19 @@ void shim_figures_write(const shim_connection *connection, const shim_figures *f
     }
 }
 
-shim_figures_aside *shim_figures_of(const shim_connection *connection, uint64_t request)
+shim_saved_figures *shim_figures_of(const shim_connection *connection, uint64_t request)
 {
     shim_kept *one = connection->kept;
     while (one != NULL && one->request != request) {
         one = one->next;
     }
-    return (shim_figures_aside *)one;
+    return (shim_saved_figures *)one;
 }
 
 /* If out of memory, the request reads the figures of the last statement of any request. */
-static shim_figures_aside *add(shim_connection *connection, uint64_t request)
+static shim_saved_figures *add(shim_connection *connection, uint64_t request)
 {
-    shim_figures_aside *own = calloc(1, sizeof(*own));
+    shim_saved_figures *own = calloc(1, sizeof(*own));
     if (own != NULL) {
         own->kept = (shim_kept){.request = request, .next = connection->kept};
         connection->kept = &own->kept;
@@ -59,9 +59,9 @@ static shim_figures_aside *add(shim_connection *connection, uint64_t request)
     return own;
 }
 
-void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner)
+void shim_figures_save(shim_connection *connection, const shim_fiber *owner)
 {
-    shim_figures_aside *own = shim_figures_of(connection, owner->context.serial);
+    shim_saved_figures *own = shim_figures_of(connection, owner->context.serial);
     own = own != NULL ? own : add(connection, owner->context.serial);
     if (own != NULL && !own->are_aside) {
         own->figures = shim_figures_read(connection);
@@ -69,9 +69,9 @@ void shim_figures_put_aside(shim_connection *connection, const shim_fiber *owner
     }
 }
 
-void shim_figures_put_back(shim_connection *connection)
+void shim_figures_restore(shim_connection *connection)
 {
-    shim_figures_aside *own = shim_figures_of(connection, shim_running->context.serial);
+    shim_saved_figures *own = shim_figures_of(connection, shim_running->context.serial);
     if (own != NULL && own->are_aside) {
         own->are_aside = false;
         shim_figures_write(connection, &own->figures);
@@ -111,8 +111,8 @@ static void drop(shim_connection *connection, uint64_t request)
 void shim_figures_end(const shim_fiber *fiber)
 {
     shim_connection *one = NULL;
-    while (are_any && (one = shim_connection_which(has_figures_of, &fiber->context.serial)) != NULL) {
+    while (are_any && (one = shim_connection_find_if(has_figures_of, &fiber->context.serial)) != NULL) {
         drop(one, fiber->context.serial);
     }
-    are_any = are_any && shim_connection_which(has_any, NULL) != NULL;
+    are_any = are_any && shim_connection_find_if(has_any, NULL) != NULL;
 }

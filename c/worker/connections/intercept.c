@@ -84,7 +84,7 @@ bool shim_connections_install(bool have_owners)
     with_owners = have_owners;
     shim_wait_queue_install();
     shim_rest_install();
-    shim_objects_made_up = wrap;
+    shim_objects_on_function = wrap;
     for (int kind = 0; kind < SHIM_KINDS; kind++) {
         const char *name = shim_kind_class((shim_kind)kind);
         const bool is_wanted = with_owners || can_be_left_open((shim_kind)kind);

@@ -32,7 +32,7 @@ bool shim_large_object_is_busy(const php_stream *stream)
 static bool may_use(const php_stream *stream)
 {
     const zend_object *connection = shim_hook_is_on(SHIM_HOOK_NET) ? shim_large_object_connection(stream) : NULL;
-    return connection == NULL || shim_connection_grab(shim_connection_find(connection));
+    return connection == NULL || shim_connection_try_take(shim_connection_find(connection));
 }
 
 static ssize_t write_part(php_stream *stream, const char *bytes, size_t count)

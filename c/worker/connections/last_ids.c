@@ -32,14 +32,14 @@ static unsigned free_variable(const shim_connection *connection)
     unsigned number = 1;
     const shim_kept *one = connection->kept;
     while (one != NULL) {
-        const bool is_taken = ((const shim_figures_aside *)one)->id_kept_in == number;
+        const bool is_taken = ((const shim_saved_figures *)one)->id_kept_in == number;
         number += is_taken;
         one = is_taken ? connection->kept : one->next;
     }
     return number;
 }
 
-static void keep(shim_connection *connection, shim_figures_aside *of)
+static void keep(shim_connection *connection, shim_saved_figures *of)
 {
     char statement[STATEMENT_MAX];
     const unsigned number = free_variable(connection);
@@ -48,7 +48,7 @@ static void keep(shim_connection *connection, shim_figures_aside *of)
     tell_session(connection, statement);
 }
 
-static void return_to(shim_connection *connection, shim_figures_aside *of)
+static void return_to(shim_connection *connection, shim_saved_figures *of)
 {
     char statement[STATEMENT_MAX];
     (void)snprintf(statement, sizeof(statement), "SET LAST_INSERT_ID = @svc_id_%u", of->id_kept_in);
@@ -60,7 +60,7 @@ static void return_to(shim_connection *connection, shim_figures_aside *of)
 /* Saves the session's last ID for its request, before the next statement replaces it. */
 static void leave_last(shim_connection *connection, uint64_t request)
 {
-    shim_figures_aside *other =
+    shim_saved_figures *other =
         connection->identified_for != request ? shim_figures_of(connection, connection->identified_for) : NULL;
     if (other == NULL) {
         return;
@@ -80,7 +80,7 @@ bool shim_last_id_is_there(shim_connection *connection, unsigned effects)
         return true;
     }
     const uint64_t request = shim_running->context.serial;
-    shim_figures_aside *own = shim_figures_of(connection, request);
+    shim_saved_figures *own = shim_figures_of(connection, request);
     const bool is_kept = own != NULL && own->id_kept_in != 0;
     /* A saved ID is restored before any statement: it may call a function that reads the ID. */
     if (!(makes || asks || is_kept)) {

@@ -106,7 +106,7 @@ zif_handler shim_multi_wrapper(const char *name)
 
 void shim_multi_empty(shim_connection *multi, bool was_interrupted)
 {
-    for (shim_connection *easy = NULL; (easy = shim_connection_which(is_in, multi)) != NULL;) {
+    for (shim_connection *easy = NULL; (easy = shim_connection_find_if(is_in, multi)) != NULL;) {
         if (!was_interrupted && multi->object != NULL) {
             shim_transfer_abandon(easy->transfer);
         }

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-void (*shim_objects_made_up)(zend_function *function);
+void (*shim_objects_on_function)(zend_function *function);
 
 /* The functions that create objects, by the class that has defined them. */
 static struct {
@@ -47,7 +47,7 @@ static const zend_object_handlers *php_handlers(const zend_object *object)
 
 static bool is_usable(zend_object *object)
 {
-    return !shim_connections_take_turns() || shim_connection_take(shim_connection_find(object));
+    return !shim_connections_have_owners() || shim_connection_take(shim_connection_find(object));
 }
 
 static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
@@ -77,7 +77,7 @@ static zend_function *get_method(zend_object **object, zend_string *name, const 
     zend_function *function = php_handlers(*object)->get_method(object, name, key);
     if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION &&
         (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
-        shim_objects_made_up(function);
+        shim_objects_on_function(function);
     }
     return function;
 }
@@ -118,7 +118,7 @@ static void destroy_object(zend_object *object)
         }
         php_handlers(object)->dtor_obj(object);
     }
-    if (shim_connections_take_turns() && !shim_connection_grab(shim_connection_find(object))) {
+    if (shim_connections_have_owners() && !shim_connection_try_take(shim_connection_find(object))) {
         (void)postpone(object);
     }
 }
@@ -127,18 +127,18 @@ static void destroy_object(zend_object *object)
  * call on it would hold a reference to the object. */
 static bool may_free(shim_connection *connection, shim_connection *root)
 {
-    return !shim_connections_take_turns() || root == NULL || root->owned.is_leased || shim_connection_grab(connection) ||
+    return !shim_connections_have_owners() || root == NULL || root->owned.is_leased || shim_connection_try_take(connection) ||
            (shim_running != NULL && shim_owned_acquire(&root->owned) == SHIM_ACQUIRED);
 }
 
 static void free_php_s(zend_object *object, shim_connection *root)
 {
-    shim_use *use = root != NULL && shim_connections_take_turns() ? shim_use_begin(&root->owned) : NULL;
+    shim_use *use = root != NULL && shim_connections_have_owners() ? shim_use_begin(&root->owned) : NULL;
     php_handlers(object)->free_obj(object);
     if (use != NULL) {
         shim_use_end(use);
     } else {
-        shim_connection_let_go(root);
+        shim_connection_delref(root);
     }
 }
 
@@ -146,7 +146,7 @@ static void free_php_s(zend_object *object, shim_connection *root)
 static void free_object(zend_object *object)
 {
     shim_connection *connection = shim_connection_find(object);
-    shim_connection *root = shim_connection_hold(shim_connection_root(connection));
+    shim_connection *root = shim_connection_addref(shim_connection_root(connection));
     const bool is_free = may_free(connection, root);
     if (connection != NULL) {
         shim_options_forget(connection);
@@ -157,7 +157,7 @@ static void free_object(zend_object *object)
     } else {
         /* The extension's data for the object leaks, as in a bailout. */
         zend_object_std_dtor(object);
-        shim_connection_let_go(root);
+        shim_connection_delref(root);
     }
 }
 

@@ -231,7 +231,7 @@ static void give_to_all(shim_connection *store, change *given)
 
 void shim_options_end(const shim_fiber *fiber)
 {
-    for (shim_connection *store = NULL; (store = shim_connection_which(has_change_of, fiber)) != NULL;) {
+    for (shim_connection *store = NULL; (store = shim_connection_find_if(has_change_of, fiber)) != NULL;) {
         for (change *one = first_of(store); one != NULL; one = after(one)) {
             if (one->kept.request == fiber->context.serial) {
                 give_to_all(store, one);

@@ -129,7 +129,7 @@ static void leave(shim_connection *connection)
 /* Whether a bailout has skipped the rest of a call since the last call of this function. */
 static bool was_interrupted(shim_connection *connection)
 {
-    shim_uses_mend();
+    shim_uses_recover();
     const bool is_broken = connection->owned.is_broken;
     connection->owned.is_broken = false;
     return is_broken;
@@ -137,7 +137,7 @@ static bool was_interrupted(shim_connection *connection)
 
 static void clean(shim_connection *connection, const shim_checkpoint *here)
 {
-    releasing one = {.connection = shim_connection_hold(connection)};
+    releasing one = {.connection = shim_connection_addref(connection)};
     const bool is_broken = was_interrupted(connection);
     /* After a refused wait, libcurl has ended the transfer itself. */
     const bool is_cut = is_broken || (connection->is_cut && !is_lease(connection));
@@ -152,7 +152,7 @@ static void clean(shim_connection *connection, const shim_checkpoint *here)
         (void)was_interrupted(connection);
         lose(connection, one.is_lost);
     }
-    shim_connection_let_go(connection);
+    shim_connection_delref(connection);
 }
 
 /* Returns a connection that `user` was the last to use, and forgets the user first: calls that clean the connection take
@@ -161,7 +161,7 @@ static shim_connection *take_next(const shim_fiber *user)
 {
     shim_connection *connection = NULL;
     do {
-        connection = shim_connection_which(is_used_by, user);
+        connection = shim_connection_find_if(is_used_by, user);
     } while (connection != NULL && !shim_user_leave(connection, user));
     return connection;
 }
@@ -211,13 +211,13 @@ static void clean_all(const shim_fiber *user, shim_fiber *fiber, const shim_chec
     const silence before = begin_silence(fiber);
     /* The calls that clean a connection note its user again, a bounded number of times. */
     while (connection != NULL) {
-        shim_connection_hold(connection);
+        shim_connection_addref(connection);
         /* A fiber of the boot script may be suspended inside a call, and continues in a request. */
         if (fiber != NULL || connection->owned.uses == 0) {
             clean(connection, here);
         }
         (void)shim_user_leave(connection, user);
-        shim_connection_let_go(connection);
+        shim_connection_delref(connection);
         connection = take_next(user);
     }
     if (has_persistent) {
@@ -278,7 +278,7 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
         return;
     }
     const shim_fiber *fiber = shim_running;
-    if (shim_connection_which(is_open_for, fiber) != NULL) {
+    if (shim_connection_find_if(is_open_for, fiber) != NULL) {
         zend_throw_exception(spl_ce_LogicException,
                              "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
         RETURN_THROWS();
@@ -290,7 +290,7 @@ ZEND_NAMED_FUNCTION(shim_release_connections)
                              "end or free it", 0);
         RETURN_THROWS();
     }
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_given_back, fiber)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_given_back, fiber)) != NULL;) {
         one->user = NULL;
     }
     shim_objects_free_postponed();

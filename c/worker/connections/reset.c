@@ -100,7 +100,7 @@ static void end_sqlite_statements(const shim_connection *connection, void *datab
 
 static bool reset_pdo(shim_connection *connection)
 {
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_statement, connection)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_unread_statement, connection)) != NULL;) {
         if (!method_succeeds(one, "closecursor") || (one->object != NULL && shim_pdo_has_result(one->object))) {
             return false;
         }
@@ -128,7 +128,7 @@ static bool is_statement_of(const shim_connection *one, const void *connection)
 /* Unread rows of a statement can only be freed through it, and mysqli does not show whether there are any. */
 static void free_statement_results(shim_connection *connection)
 {
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_statement_of, connection)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_statement_of, connection)) != NULL;) {
         (void)method_succeeds(one, "free_result");
         zend_clear_exception();
         /* Clears the parent, which ends the search: the statement is found by its connection. */
@@ -139,7 +139,7 @@ static void free_statement_results(shim_connection *connection)
 static bool reset_mysqli(shim_connection *connection)
 {
     zend_object *object = connection->object;
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_result, connection)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_unread_result, connection)) != NULL;) {
         if (!function_succeeds("mysqli_free_result", one->object)) {
             return false;
         }
@@ -235,7 +235,7 @@ static bool is_sqlite_result_of(const shim_connection *one, const void *connecti
  * reports that it is closed. */
 static void finalize_results(shim_connection *connection)
 {
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_sqlite_result_of, connection)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_sqlite_result_of, connection)) != NULL;) {
         (void)method_succeeds(one, "finalize");
         zend_clear_exception();
         shim_connection_belongs(one, NULL);

@@ -55,7 +55,7 @@ static bool is_pdo_at_rest(shim_connection *connection)
     }
     return strcmp(driver, "mysql") == 0    ? shim_mysqlnd_is_idle(library)
            : strcmp(driver, "sqlite") == 0 ? !shim_sqlite_is_busy(shim_pdo_sqlite(connection->object))
-                                           : shim_connection_which(is_executed_statement, connection) == NULL;
+                                           : shim_connection_find_if(is_executed_statement, connection) == NULL;
 }
 
 /* libpq's connection is the first member of the extension's struct. */
@@ -114,8 +114,8 @@ static bool is_part(const shim_connection *one, const part *of)
     if (!shim_kind_is_connection(one->kind)) {
         return false;
     }
-    const shim_owned *thing = shim_connection_thing((shim_connection *)one);
-    return thing == of->thing || (of->thing == shim_owner_joint() && one->user == of->owner && thing->owner == NULL &&
+    const shim_owned *thing = shim_connection_owned((shim_connection *)one);
+    return thing == of->thing || (of->thing == shim_owner_shared() && one->user == of->owner && thing->owner == NULL &&
                                   !thing->is_leased && !thing->is_exclusive);
 }
 
@@ -145,23 +145,23 @@ static bool is_left_by(const shim_connection *one, const void *of)
 static bool is_at_rest(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    return !thing->is_unknown && !(thing == shim_owner_joint() && shim_owner_joint_is_unknown()) &&
-           shim_connection_which(is_restless, &of) == NULL;
+    return !thing->is_unknown && !(thing == shim_owner_shared() && shim_owner_shared_is_unknown()) &&
+           shim_connection_find_if(is_restless, &of) == NULL;
 }
 
 static bool keeps_state(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    return shim_connection_which(is_stateful, &of) != NULL;
+    return shim_connection_find_if(is_stateful, &of) != NULL;
 }
 
 static void is_left(const shim_owned *thing, const shim_fiber *owner)
 {
     const part of = {.thing = thing, .owner = owner};
-    for (shim_connection *one = NULL; (one = shim_connection_which(is_left_by, &of)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_left_by, &of)) != NULL;) {
         one->user = NULL;
         if (has_session(one)) {
-            shim_figures_put_aside(one, owner);
+            shim_figures_save(one, owner);
         }
     }
 }
@@ -253,11 +253,11 @@ static bool is_in_the_middle(const shim_connection *one, const void *fiber)
 
 bool shim_rest_is_broken(const shim_fiber *fiber)
 {
-    return shim_connection_which(is_in_the_middle, fiber) != NULL;
+    return shim_connection_find_if(is_in_the_middle, fiber) != NULL;
 }
 
 void shim_rest_install(void)
 {
     pg_status = (int (*)(const void *))dlsym(RTLD_DEFAULT, "PQtransactionStatus");
-    shim_owned_ask = (shim_owned_questions){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
+    shim_owned_callback = (shim_owned_callbacks){.is_at_rest = is_at_rest, .keeps_state = keeps_state, .is_left = is_left};
 }

@@ -219,7 +219,7 @@ void shim_stores_end(const shim_fiber *fiber)
     if (!fiber->has_selected) {
         return;
     }
-    for (shim_connection *one = NULL; (one = shim_connection_which(has_selection_of, fiber)) != NULL;) {
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(has_selection_of, fiber)) != NULL;) {
         forget(one->selections, fiber);
     }
     shim_options_end(fiber);

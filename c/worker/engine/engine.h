@@ -95,7 +95,7 @@ shim_stack *shim_stack_of(const zend_fiber_context *context);
 /* Returns the running stack's record, or a placeholder; never NULL. */
 shim_stack *shim_stack_now(void);
 /* Called when a stack is destroyed in the middle of a load. Set by worker/engine/loading.c. */
-extern void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack);
+extern void (*shim_on_stack_lost_in_load)(const shim_stack *lost_stack);
 /* Returns the head of the list of the thread's stacks, without its own. */
 shim_stack *shim_stack_first(void);
 /* Returns the number of these stacks that are fibers of scripts. */

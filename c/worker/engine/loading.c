@@ -183,7 +183,7 @@ bool shim_loading_prepare(void)
 void shim_loading_install(void)
 {
     php_opcache_compile_file = shim_function_replace("opcache_compile_file", ZEND_FN(guarded_opcache_compile_file));
-    shim_stack_is_lost_in_load = forget_loads_of;
+    shim_on_stack_lost_in_load = forget_loads_of;
     next_compile_file = zend_compile_file;
     zend_compile_file = load_file;
     next_compile_string = zend_compile_string;

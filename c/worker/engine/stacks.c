@@ -85,7 +85,7 @@ static void ignore(const shim_stack *lost_stack)
     (void)lost_stack;
 }
 
-void (*shim_stack_is_lost_in_load)(const shim_stack *lost_stack) = ignore;
+void (*shim_on_stack_lost_in_load)(const shim_stack *lost_stack) = ignore;
 
 static const calls no_calls = {.lineno_override = -1};
 
@@ -285,7 +285,7 @@ static void end_stack(zend_fiber_context *context)
         return;
     }
     if (stack->loads > 0) {
-        shim_stack_is_lost_in_load(stack);
+        shim_on_stack_lost_in_load(stack);
     }
     script_fibers -= context->kind == zend_ce_fiber;
     take_out(stack);

@@ -84,7 +84,7 @@ static int add_library(struct dl_phdr_info *library, size_t size, void *unused)
     return 0;
 }
 
-void shim_callers_look(void)
+void shim_callers_scan(void)
 {
     pthread_mutex_lock(&adding);
     (void)dl_iterate_phdr(add_library, NULL);
@@ -109,7 +109,7 @@ static const char *const names[] = {
 #undef SHIM_LIBC_NAME
 };
 
-/* The search parameter: the library with this index among those out of reach. */
+/* The search parameter: the library with this index among those without hooks. */
 typedef struct search {
     size_t index;
     const char *path;
@@ -239,7 +239,7 @@ static int look(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-shim_view shim_library_out_of_reach(size_t index)
+shim_view shim_library_without_hooks(size_t index)
 {
     search wanted = {.index = index};
     (void)dl_iterate_phdr(look, &wanted);

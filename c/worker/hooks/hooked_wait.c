@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-/* The number of refused waits in a row after which a library counts as deaf, and after which as hopeless. */
-enum { PATIENCE = 8, LAST_PATIENCE = 2 * PATIENCE };
+/* The number of refused waits in a row after which a library keeps retrying, and after which it never gives up. */
+enum { RETRIES = 8, LAST_RETRIES = 2 * RETRIES };
 
 /* Refuses the wait. A cancelled task gets its exception as soon as the call has returned. */
 static shim_waited give_up(void)
@@ -89,14 +89,14 @@ shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause)
     return waited == SHIM_WAITED_EXPIRED ? SHIM_WAITED_LOOK : waited;
 }
 
-bool shim_hooked_is_deaf(void)
+bool shim_hooked_keeps_retrying(void)
 {
-    return shim_running->refusals > PATIENCE;
+    return shim_running->refusals > RETRIES;
 }
 
-bool shim_hooked_is_hopeless(void)
+bool shim_hooked_never_gives_up(void)
 {
-    return shim_running->refusals > LAST_PATIENCE;
+    return shim_running->refusals > LAST_RETRIES;
 }
 
 bool shim_hooked_may_find(void)
@@ -105,7 +105,7 @@ bool shim_hooked_may_find(void)
     if (fiber->refusals > 0) {
         fiber->refusals = shim_is_over() ? fiber->refusals + 1 : 0;
     }
-    return !shim_hooked_is_hopeless();
+    return !shim_hooked_never_gives_up();
 }
 
 /* ---- several descriptors: poll(), select() and their variants ---- */

@@ -17,7 +17,7 @@ static uint32_t in_effect;
 void shim_hooks_install(uint32_t hooks)
 {
     in_effect = hooks;
-    shim_callers_look();
+    shim_callers_scan();
 }
 
 bool shim_hook_is_on(shim_hook hook)

@@ -14,11 +14,11 @@
 /* ---- The libraries whose waits for sockets, pipes and names can suspend a request (callers.c) ---- */
 
 /* Looks for such libraries that have been loaded since the last call. On any thread; called after each dlopen(). */
-void shim_callers_look(void);
+void shim_callers_scan(void);
 /* Whether the code at this address belongs to such a library. On any thread; takes no lock. */
 bool shim_caller_is_known(const void *address);
 
-/* shim_library_out_of_reach() is declared in shim.h. */
+/* shim_library_without_hooks() is declared in shim.h. */
 #include "shim.h"
 
 /* ---- Waits of hooked calls (hooked_wait.c) ---- */
@@ -49,12 +49,12 @@ shim_waited shim_hooked_wait_for(shim_hook hook, int descriptor, short events, i
 shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause);
 /* Whether the library keeps retrying after its request ended. The caller then shuts its sockets down, or the library would
  * retry endlessly. */
-bool shim_hooked_is_deaf(void);
+bool shim_hooked_keeps_retrying(void);
 /* Whether it retries even after that: it waits for something other than its sockets (a pause, its own rate limit), or keeps
  * finding a socket that is not ready. Only a call that fails as a whole stops it. */
-bool shim_hooked_is_hopeless(void);
-/* Called when the caller's condition holds without a wait. Returns false if the library is hopeless anyway
- * (shim_hooked_is_hopeless): the call fails. */
+bool shim_hooked_never_gives_up(void);
+/* Called when the caller's condition holds without a wait. Returns false if the library never gives up
+ * (shim_hooked_never_gives_up()): the call then fails. */
 bool shim_hooked_may_find(void);
 
 /* The reason why a wait ended without a result. */

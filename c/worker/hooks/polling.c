@@ -44,10 +44,10 @@ static int fail(void)
 static int fail_all(struct pollfd *list, nfds_t count)
 {
     int failed = 0;
-    if (shim_hooked_is_hopeless()) {
+    if (shim_hooked_never_gives_up()) {
         return fail();
     }
-    if (shim_hooked_is_deaf()) {
+    if (shim_hooked_keeps_retrying()) {
         shim_shut_down(list, count);
     }
     for (nfds_t i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static nfds_t list_of(const select_call *call, struct pollfd *list)
 static int fail_all_sets(const select_call *call, const struct pollfd *list, nfds_t length)
 {
     int failed = 0;
-    if (shim_hooked_is_deaf()) {
+    if (shim_hooked_keeps_retrying()) {
         shim_shut_down(list, length);
     }
     recall(call);

@@ -93,9 +93,9 @@ static void call_handler(shim_fiber *fiber)
     zend_fcall_info call = shim_handler.call;
     call.retval = &result;
     zend_fcall_info_cache *cache = &shim_handler.cache;
-    bool is_made_up = cache->function_handler != NULL &&
+    bool is_trampoline = cache->function_handler != NULL &&
                       (cache->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) != 0;
-    (void)zend_call_function(&call, is_made_up ? NULL : cache);
+    (void)zend_call_function(&call, is_trampoline ? NULL : cache);
     zval_ptr_dtor(&result);
 }
 

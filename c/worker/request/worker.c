@@ -205,7 +205,7 @@ void shim_request_here(const shim_request *request, void *host)
     run_here(context_of(request, host));
 }
 
-void shim_worker_tidy(void)
+void shim_worker_collect_garbage(void)
 {
     run_here((shim_context){.serial = next_serial(), .is_task = shim_own_worker.is_for_tasks, .finished = true});
 }
@@ -221,7 +221,7 @@ void shim_worker_facts_read(shim_worker_facts *facts)
         .heap_bytes = zend_memory_usage(false),
         .tainted = shim_own_worker.tainted || shim_own_worker.has_lost_connection,
         .exit_scheduled = shim_own_worker.exit_scheduled,
-        .tidy_wanted = !shim_own_worker.tainted && shim_collector_is_due(),
+        .collection_wanted = !shim_own_worker.tainted && shim_collector_is_due(),
     };
 }
 

@@ -33,7 +33,7 @@ void shim_cancel_unwatch(shim_fiber *fiber)
     }
 }
 
-size_t shim_tasks_look(void)
+size_t shim_tasks_wake_cancelled(void)
 {
     size_t count = 0;
     for (shim_fiber *fiber = parked; fiber != NULL; fiber = fiber->next_parked) {

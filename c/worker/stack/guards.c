@@ -154,7 +154,7 @@ bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
          frame = frame->prev_execute_data) {
         zend_object *object = guarded(frame);
         if (++frames > FRAMES_MAX || (object != NULL && object != last && !lift_from(guards, object))) {
-            shim_guards_put_back(guards);
+            shim_guards_restore(guards);
             return false;
         }
         /* Unknown marks stay: a request is not suspended there, and a fiber that suspends itself is remembered. */
@@ -167,7 +167,7 @@ bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom)
     return true;
 }
 
-void shim_guards_put_back(shim_guards *guards)
+void shim_guards_restore(shim_guards *guards)
 {
     while (guards->count > 0) {
         const shim_guard *one = &guards->list[--guards->count];
@@ -248,7 +248,7 @@ static void put_aside(const zend_fiber_context *context, const zend_execute_data
     (void)shim_guards_lift(&guards, bottom);
     suspended_stack *stack = has_marked || guards.count > 0 ? malloc(sizeof(*stack)) : NULL;
     if (stack == NULL) {
-        shim_guards_put_back(&guards);
+        shim_guards_restore(&guards);
         shim_guards_free(&guards);
         return;
     }
@@ -265,7 +265,7 @@ static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
     }
     suspended_stack *stack = stacks != NULL ? take_out(to) : NULL;
     if (stack != NULL) {
-        shim_guards_put_back(&stack->guards);
+        shim_guards_restore(&stack->guards);
         let_go(stack);
     }
 }

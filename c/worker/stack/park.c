@@ -235,7 +235,7 @@ shim_woken shim_park(const shim_wait_set *set)
     } else {
         stop_waiting(fiber);
     }
-    shim_guards_put_back(&fiber->guards);
+    shim_guards_restore(&fiber->guards);
     fiber->phase = SHIM_PHASE_RUNNING;
     fiber->wait_set = NULL;
     if (fiber->woken.by == SHIM_WOKEN_BY_CANCEL) {
@@ -386,7 +386,7 @@ static size_t wake_within(int64_t time)
     return shim_ready_count();
 }
 
-size_t shim_look(void)
+size_t shim_poll(void)
 {
     return wake_within(0);
 }

@@ -21,7 +21,7 @@ typedef struct shim_guards {
 /* Lifts the guards that the running stack has set, from its innermost frame out to `bottom`. Returns false if there is
  * no memory for them or there are too many frames; then all guards are in place. */
 bool shim_guards_lift(shim_guards *guards, const zend_execute_data *bottom);
-void shim_guards_put_back(shim_guards *guards);
+void shim_guards_restore(shim_guards *guards);
 void shim_guards_free(shim_guards *guards);
 /* Whether values carry marks that another stack would mistake for its own: left by a function further out on the
  * running stack, or by a suspended fiber of a script. */
@@ -196,7 +196,7 @@ size_t shim_ready_count(void);
 
 /* ---- Cancelled tasks (cancel.c) ---- */
 
-/* Call when a request parks and when it continues: shim_tasks_look wakes only parked ones. */
+/* Call when a request parks and when it continues: shim_tasks_wake_cancelled wakes only parked ones. */
 void shim_cancel_watch(shim_fiber *fiber);
 void shim_cancel_unwatch(shim_fiber *fiber);
 

@@ -33,7 +33,7 @@ static shim_view view_of_name(const char *name)
     return shim_view_of(name, name != NULL ? strlen(name) : 0);
 }
 
-shim_view shim_state_stray(void)
+shim_view shim_state_unclassified(void)
 {
     const char *module;
     for (size_t i = 0; (module = shim_tsrm_module(i)) != NULL; i++) {
@@ -51,12 +51,12 @@ static bool is_loaded(const shim_part *part)
     return entry != NULL && (part->hidden || entry->globals_size > 0);
 }
 
-bool shim_state_unfit(size_t index, shim_unfit *unfit)
+bool shim_state_mismatch(size_t index, shim_mismatch *unfit)
 {
     const shim_part *part;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
-            *unfit = (shim_unfit){view_of_name(part->module), i >= shim_library_extensions_count};
+            *unfit = (shim_mismatch){view_of_name(part->module), i >= shim_library_extensions_count};
             return true;
         }
     }

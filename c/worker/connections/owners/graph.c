@@ -31,7 +31,7 @@ void shim_queue_remove(shim_queue *queue, shim_blocked *one)
 }
 
 /* Marks the requests that are stuck if the wait of `refused` ends; returns whether there are any. */
-static bool find_stuck(const shim_queue *queue, const shim_blocked *refused, const shim_graph_questions *ask)
+static bool find_stuck(const shim_queue *queue, const shim_blocked *refused, const shim_graph_callbacks *ask)
 {
     unsigned left = 0;
     for (shim_blocked *one = queue->first; one != NULL; one = one->next) {
@@ -53,7 +53,7 @@ static bool find_stuck(const shim_queue *queue, const shim_blocked *refused, con
 
 /* Whether any request is stuck. Only the request that has just joined can have closed a circle: usually its answer
  * suffices. */
-static bool is_anybody_stuck(const shim_queue *queue, const shim_blocked *latest, const shim_graph_questions *ask)
+static bool is_anybody_stuck(const shim_queue *queue, const shim_blocked *latest, const shim_graph_callbacks *ask)
 {
     for (shim_blocked *one = queue->first; one != NULL; one = one->next) {
         one->is_stuck = true;
@@ -61,7 +61,7 @@ static bool is_anybody_stuck(const shim_queue *queue, const shim_blocked *latest
     return !ask->can_go_on(queue, latest) && find_stuck(queue, NULL, ask);
 }
 
-static shim_blocked *one_to_lend_to(const shim_queue *queue, const shim_graph_questions *ask)
+static shim_blocked *one_to_lend_to(const shim_queue *queue, const shim_graph_callbacks *ask)
 {
     shim_blocked *one = queue->first;
     while (one != NULL && !(one->is_stuck && ask->can_borrow(queue, one))) {
@@ -84,7 +84,7 @@ static shim_blocked *youngest_below(const shim_queue *queue, uint64_t limit, boo
 }
 
 /* Returns the youngest request whose refusal leaves none stuck; if no single one suffices, the youngest stuck one. */
-static shim_blocked *one_to_refuse(const shim_queue *queue, const shim_graph_questions *ask)
+static shim_blocked *one_to_refuse(const shim_queue *queue, const shim_graph_callbacks *ask)
 {
     shim_blocked *one = youngest_below(queue, UINT64_MAX, false);
     while (one != NULL && find_stuck(queue, one, ask)) {
@@ -97,7 +97,7 @@ static shim_blocked *one_to_refuse(const shim_queue *queue, const shim_graph_que
     return one;
 }
 
-shim_decision shim_graph_decide(const shim_queue *queue, shim_blocked *latest, const shim_graph_questions *ask)
+shim_decision shim_graph_decide(const shim_queue *queue, shim_blocked *latest, const shim_graph_callbacks *ask)
 {
     if (!is_anybody_stuck(queue, latest, ask)) {
         return (shim_decision){.way = SHIM_WAY_OUT_NONE};

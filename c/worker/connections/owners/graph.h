@@ -37,12 +37,12 @@ void shim_queue_remove(shim_queue *queue, shim_blocked *one);
 
 /* Questions about a waiting request. The answers do not change during a decision, except as far as they depend on the
  * `is_stuck` of others. */
-typedef struct shim_graph_questions {
+typedef struct shim_graph_callbacks {
     /* Whether a request that is not stuck may end its wait. */
     bool (*can_go_on)(const shim_queue *queue, const shim_blocked *one);
     /* Whether a stuck owner can lend it what it waits for. */
     bool (*can_borrow)(const shim_queue *queue, const shim_blocked *one);
-} shim_graph_questions;
+} shim_graph_callbacks;
 
 typedef enum shim_way_out {
     /* No request is stuck, or there is no way out. */
@@ -60,6 +60,6 @@ typedef struct shim_decision {
 
 /* `latest` has joined the queue; before that, no request was stuck, or there was no way out. Called again after each way
  * out while `latest` waits. */
-shim_decision shim_graph_decide(const shim_queue *queue, shim_blocked *latest, const shim_graph_questions *ask);
+shim_decision shim_graph_decide(const shim_queue *queue, shim_blocked *latest, const shim_graph_callbacks *ask);
 
 #endif

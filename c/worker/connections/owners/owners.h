@@ -22,14 +22,14 @@
  *            │ end of that request,             │ first  │ end of that          │ a call   │ the call
  *            │ or it gives all it owns back     │ touch  │ request, or it       │ begins   │ returns, or
  *            ▼                                  ▼        │ gives all back       │          ▼ the request ends
- *         free                        the joint owner's ─┘                    (is_leased, owner == NULL)
+ *         free                       the shared owner's ─┘                    (is_leased, owner == NULL)
  *            │
  *            │ the request that opened it passed it on to one request at a time (is_exclusive)
  *            ▼
  *      free, exclusive ──first touch──▶ (owner != NULL) ──end of that request──▶ free, exclusive
  *
  *  - A running request owns what it opens. Everything else (opened by the boot script or by a request that has ended,
- *    persistent connections) has one common owner, the joint owner: the request that first touches one of these things owns
+ *    persistent connections) has one common owner, the shared owner: the request that first touches one of these things owns
  *    all of them until it ends. So the order in which a request touches them does not matter.
  *  - An exclusive thing is exempt: requests that use different ones do not wait for each other.
  *  - A leased thing belongs to a request for one call, and is free otherwise. A leased thing that is passed on (a store)
@@ -87,7 +87,7 @@ typedef struct shim_owned {
     bool is_passed_on;
     /* Whether it is at rest is unknown: its bytes are of a protocol that svc does not follow. */
     bool is_unknown;
-    /* The owner has borrowed it from `lender`, or from the joint owner if that is NULL. */
+    /* The owner has borrowed it from `lender`, or from the shared owner if that is NULL. */
     bool is_lent;
     shim_fiber *lender;
     /* The sockets that calls on it have used (sockets.c). */
@@ -159,15 +159,15 @@ extern shim_deadlock_thrower *shim_deadlock_throw;
 
 /* Questions about things; set by worker/connections/rest.c. `thing` is one that the request owns, or the placeholder
  * for all that it owns jointly. */
-typedef struct shim_owned_questions {
+typedef struct shim_owned_callbacks {
     /* Whether another request may use it now. */
     bool (*is_at_rest)(const shim_owned *thing, const shim_fiber *owner);
     /* Whether the owner has left state on it that other requests must not see, even at rest. */
     bool (*keeps_state)(const shim_owned *thing, const shim_fiber *owner);
     /* The owner has lost it, and has nothing left to clean up on it. */
     void (*is_left)(const shim_owned *thing, const shim_fiber *owner);
-} shim_owned_questions;
-extern shim_owned_questions shim_owned_ask;
+} shim_owned_callbacks;
+extern shim_owned_callbacks shim_owned_callback;
 /* Whether the running request may use it without waiting. Does not change the owner. */
 bool shim_owned_is_free(const shim_owned *thing);
 /* Releases it (the lease ended, or it turned out to be shared) and wakes its next waiter. */
@@ -184,22 +184,22 @@ void shim_wait_queue_install(void);
 
 /* ---- Owners, without regard to waiters (ownership.c) ---- */
 
-/* Returns the request that has the thing, alone or as the joint owner; NULL if it is free. */
+/* Returns the request that has the thing, alone or as the shared owner; NULL if it is free. */
 shim_fiber *shim_owner_of(const shim_owned *thing);
 /* Makes the request the individual owner of a thing that had none. */
 void shim_owner_set(shim_owned *thing, shim_fiber *fiber);
-/* Excludes a thing that the running request has opened from those of the joint owner, once it is free. */
+/* Excludes a thing that the running request has opened from those of the shared owner, once it is free. */
 void shim_owner_set_exclusive(shim_owned *thing);
-/* Whether the request has opened anything that would pass to the joint owner. */
+/* Whether the request has opened anything that would pass to the shared owner. */
 bool shim_owner_has_opened(const shim_fiber *fiber);
-/* Returns the placeholder for all things with a joint owner. */
-shim_owned *shim_owner_joint(void);
-/* Whether the joint owner has used something of unknown state. */
-bool shim_owner_joint_is_unknown(void);
+/* Returns the placeholder for all things with a shared owner. */
+shim_owned *shim_owner_shared(void);
+/* Whether the shared owner has used something of unknown state. */
+bool shim_owner_shared_is_unknown(void);
 
 /* The remaining functions are for wait_queue.c.
  *
- * Gives a free thing to the request, as the joint owner unless the thing is leased or exclusive. */
+ * Gives a free thing to the request, as the shared owner unless the thing is leased or exclusive. */
 void shim_owner_give(shim_owned *thing, shim_fiber *fiber);
 /* Notes that the owner uses the thing. */
 void shim_owner_note_use(const shim_owned *thing);
@@ -224,7 +224,7 @@ void shim_owners_forget(void);
  *
  * What it guarantees. A socket that a connection uses has the owner of the connection; connections that share one
  * (persistent ones, however a script names them) have one common owner. Any other stream socket belongs to the running
- * request that connected it, or used it first, until that request ends; the rest belong to the joint owner (ownership.c),
+ * request that connected it, or used it first, until that request ends; the rest belong to the shared owner (ownership.c),
  * unless they are exclusive. A call of a known library that sends or receives waits until its request owns the socket, inside
  * calls on connections, too. So between the first byte that a request sends on a socket and the end of the request, no
  * other request of the thread sends or receives on that socket: it may wait for long, but it never receives data that was
@@ -255,7 +255,7 @@ void shim_socket_closed(int descriptor);
 /* Shuts down the sockets of a connection: its next user finds the connection lost. */
 void shim_socket_shut_down(const shim_owned *connection);
 /* Separates a connection from its sockets before it is destroyed. */
-void shim_socket_part(shim_owned *connection);
+void shim_socket_detach(shim_owned *connection);
 void shim_sockets_forget(void);
 
 /* ---- Calls in progress (uses.c) ---- */
@@ -287,7 +287,7 @@ extern void (*shim_use_is_over)(shim_owned *thing);
 /* Returns the thing of the innermost call on the running stack; NULL if there is none. */
 shim_owned *shim_use_here(void);
 /* Ends the uses on the running stack whose ends bailouts have skipped. */
-void shim_uses_mend(void);
+void shim_uses_recover(void);
 /* Ends all uses of the thread, none of whose stacks will run again. */
 void shim_uses_forget(void);
 /* Reserves a slot in the contexts of stacks. Returns false if PHP has none left. Called before any thread runs PHP. */

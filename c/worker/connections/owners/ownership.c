@@ -7,10 +7,10 @@
 
 static __thread struct {
     /* Placeholder for all things without an individual owner. */
-    shim_owned joint;
-    /* The joint owner has used something without a record, so whether it is at rest is unknown. */
-    bool is_joint_unknown;
-    /* Things with an individual owner, and `joint` if it has one. */
+    shim_owned shared;
+    /* The shared owner has used something without a record, so whether it is at rest is unknown. */
+    bool is_shared_unknown;
+    /* Things with an individual owner, and `shared` if it has one. */
     shim_owned *owned;
 } owners;
 
@@ -27,27 +27,27 @@ static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
     (void)owner;
 }
 
-shim_owned_questions shim_owned_ask = {
+shim_owned_callbacks shim_owned_callback = {
     .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
 
-static bool is_joint(const shim_owned *thing)
+static bool is_shared(const shim_owned *thing)
 {
     return thing->owner == NULL && !thing->is_leased && !thing->is_exclusive;
 }
 
 shim_fiber *shim_owner_of(const shim_owned *thing)
 {
-    return is_joint(thing) ? owners.joint.owner : thing->owner;
+    return is_shared(thing) ? owners.shared.owner : thing->owner;
 }
 
-shim_owned *shim_owner_joint(void)
+shim_owned *shim_owner_shared(void)
 {
-    return &owners.joint;
+    return &owners.shared;
 }
 
-bool shim_owner_joint_is_unknown(void)
+bool shim_owner_shared_is_unknown(void)
 {
-    return owners.is_joint_unknown;
+    return owners.is_shared_unknown;
 }
 
 void shim_owner_set_exclusive(shim_owned *thing)
@@ -61,7 +61,7 @@ bool shim_owner_has_opened(const shim_fiber *fiber)
 {
     const shim_owned *thing = owners.owned;
     while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_exclusive || thing->is_lent ||
-                             thing == &owners.joint)) {
+                             thing == &owners.shared)) {
         thing = thing->next;
     }
     return thing != NULL;
@@ -98,18 +98,18 @@ static void disown(shim_owned *thing)
 
 void shim_owner_give(shim_owned *thing, shim_fiber *fiber)
 {
-    if (!is_joint(thing)) {
+    if (!is_shared(thing)) {
         shim_owner_set(thing, fiber);
     } else {
-        owners.is_joint_unknown = false;
-        shim_owner_set(&owners.joint, fiber);
+        owners.is_shared_unknown = false;
+        shim_owner_set(&owners.shared, fiber);
     }
 }
 
 void shim_owner_lend(shim_owned *thing, shim_fiber *owner, shim_fiber *borrower)
 {
     shim_fiber *lender = thing->owner == owner ? owner : NULL;
-    shim_owned_ask.is_left(thing, owner);
+    shim_owned_callback.is_left(thing, owner);
     disown(thing);
     shim_owner_set(thing, borrower);
     thing->is_lent = true;
@@ -134,8 +134,8 @@ void shim_owner_take_back(shim_owned *thing)
 
 void shim_owner_note_use(const shim_owned *thing)
 {
-    if (thing->is_unknown && is_joint(thing)) {
-        owners.is_joint_unknown = true;
+    if (thing->is_unknown && is_shared(thing)) {
+        owners.is_shared_unknown = true;
     }
 }
 

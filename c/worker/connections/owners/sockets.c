@@ -127,7 +127,7 @@ static shim_owned *arbiter(note *one)
     return one->connection != NULL && !one->is_shared ? one->connection : &one->socket;
 }
 
-void shim_socket_part(shim_owned *connection)
+void shim_socket_detach(shim_owned *connection)
 {
     while (connection->sockets != NULL) {
         inherit(connection->sockets);
@@ -187,9 +187,9 @@ static note *introduce(int descriptor)
     one->is_free = !is_conversation(descriptor);
     shim_fiber *fiber = shim_running;
     shim_owned *calling = fiber != NULL ? shim_use_here() : NULL;
-    const bool is_joint =
+    const bool is_shared =
         fiber == NULL || (calling != NULL && (calling->owner == NULL || calling->is_lent || calling->is_passed_on));
-    if (!one->is_free && !is_joint) {
+    if (!one->is_free && !is_shared) {
         shim_owner_set(&one->socket, fiber);
     }
     if (calling != NULL) {

@@ -112,7 +112,7 @@ shim_owned *shim_use_here(void)
     return use != NULL ? use->thing : NULL;
 }
 
-zend_never_inline void shim_uses_mend(void)
+zend_never_inline void shim_uses_recover(void)
 {
     recover(EG(current_fiber_context), __builtin_frame_address(0));
 }

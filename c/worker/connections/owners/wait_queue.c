@@ -126,20 +126,20 @@ static bool is_generous(const shim_fiber *owner, const waiter *one)
         }
         break;
     case SHIM_WAITS_FOR_TIME:
-        if (owner->is_at_store && one->fiber->has_used_store && !shim_owned_ask.keeps_state(one->thing, owner)) {
+        if (owner->is_at_store && one->fiber->has_used_store && !shim_owned_callback.keeps_state(one->thing, owner)) {
             return true;
         }
         break;
     case SHIM_WAITS_TO_ACQUIRE:
         if (leads_outside(owner, STEPS_MAX) &&
-            (one->is_overdue || waits_for_session(owner) || !shim_owned_ask.keeps_state(one->thing, owner))) {
+            (one->is_overdue || waits_for_session(owner) || !shim_owned_callback.keeps_state(one->thing, owner))) {
             return true;
         }
         break;
     default:
         break;
     }
-    return one->is_overdue && !shim_owned_ask.keeps_state(one->thing, owner);
+    return one->is_overdue && !shim_owned_callback.keeps_state(one->thing, owner);
 }
 
 /* Gives the thing to a request that waits for it, or is about to, if it is free or its owner leaves it. Returns whether the
@@ -158,14 +158,14 @@ static bool serve(const waiter *one)
         }
         const bool is_left = thing->is_passed_on || (thing->is_lent && thing->owner == owner);
         if (owner->phase != SHIM_PHASE_PARKED || !(is_left || is_generous(owner, one)) ||
-            !shim_owned_ask.is_at_rest(thing, owner)) {
+            !shim_owned_callback.is_at_rest(thing, owner)) {
             return false;
         }
         if (!is_left) {
             shim_owner_lend(thing, owner, one->fiber);
             return true;
         }
-        shim_owned_ask.is_left(thing, owner);
+        shim_owned_callback.is_left(thing, owner);
         shim_owner_take_back(thing);
     }
 }
@@ -174,7 +174,7 @@ bool shim_owned_is_free(const shim_owned *thing)
 {
     const shim_fiber *owner = shim_owner_of(thing);
     return owner == NULL || owner == shim_running ||
-           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_owned_ask.is_at_rest(thing, owner));
+           (thing->is_passed_on && owner->phase == SHIM_PHASE_PARKED && shim_owned_callback.is_at_rest(thing, owner));
 }
 
 /* ---- the queue ---- */
@@ -295,14 +295,14 @@ static bool can_borrow(const shim_queue *queue, const shim_blocked *blocked)
     (void)queue;
     const waiter *one = waiter_of(blocked);
     const shim_fiber *owner = one->thing != NULL ? shim_owner_of(one->thing) : NULL;
-    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_owned_ask.is_at_rest(one->thing, owner);
+    return owner != NULL && owner != one->fiber && is_stuck(owner) && shim_owned_callback.is_at_rest(one->thing, owner);
 }
 
 static void lend_to(const waiter *one)
 {
     shim_fiber *owner = shim_owner_of(one->thing);
     if (one->thing->is_lent && one->thing->owner == owner) {
-        shim_owned_ask.is_left(one->thing, owner);
+        shim_owned_callback.is_left(one->thing, owner);
         shim_owner_take_back(one->thing);
         owner = shim_owner_of(one->thing);
     }
@@ -316,7 +316,7 @@ static void lend_to(const waiter *one)
 /* Resolves the deadlock, if any, that the request closed when it joined the queue. */
 static void untie(waiter *latest)
 {
-    static const shim_graph_questions ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
+    static const shim_graph_callbacks ask = {.can_go_on = can_go_on, .can_borrow = can_borrow};
     while (latest->is_queued) {
         const shim_decision decision = shim_graph_decide(&waiting, &latest->blocked, &ask);
         if (decision.way == SHIM_WAY_OUT_NONE) {
