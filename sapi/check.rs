@@ -34,7 +34,7 @@ pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
     let (config, inspection) = match Config::resolve(raw) {
         Ok(config) => {
             found.warnings.extend(config.warnings.iter().map(ToString::to_string));
-            found.look(&config);
+            found.check_resources(&config);
             let inspection = found.inspect(&config);
             (Some(config), inspection)
         }
@@ -60,7 +60,7 @@ pub fn check(raw: &RawConfig, style: CheckStyle) -> Exit {
 
 impl Findings {
     /// Checks everything except PHP.
-    fn look(&mut self, config: &Config) {
+    fn check_resources(&mut self, config: &Config) {
         let user = run_as::prepare(config);
         let policy = self.note(Policy::load(&config.clients, &config.serving.document_root, time::now()));
         if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref()) {
@@ -70,7 +70,7 @@ impl Findings {
         if let Some(policy) = policy {
             notices(config, policy, tls.as_ref(), &mut |event| self.warnings.push(event.to_line()));
         }
-        self.look_for_rivals(config);
+        self.check_exclusive_resources(config);
         // From here on, the start runs as the configured user.
         if let Some(user) = self.note(user).flatten()
             && let Some(unreadable) = self.note(run_as::assume(&user, config))
@@ -89,7 +89,7 @@ impl Findings {
 
     /// Checks the resources that only one server can hold. A conflict is a warning if their holder is the server that
     /// will be reloaded or replaced.
-    fn look_for_rivals(&mut self, config: &Config) {
+    fn check_exclusive_resources(&mut self, config: &Config) {
         let unavailable = unavailable_ports(config);
         if !unavailable.is_empty() {
             let running_instance = RunningInstance::find(config);

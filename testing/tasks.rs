@@ -280,7 +280,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
 
 /// The counters of tasks, and the number of tasks in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TaskBooks {
+pub struct TaskAccounting {
     pub dispatched: f64,
     pub completed: f64,
     pub failed: f64,
@@ -291,7 +291,7 @@ pub struct TaskBooks {
     pub limit: f64,
 }
 
-impl TaskBooks {
+impl TaskAccounting {
     /// Reads the counters and asserts the relations that hold at any time.
     #[track_caller]
     pub fn read(svc: &Svc) -> Self {
@@ -337,7 +337,7 @@ pub const COUNTERS: [&str; 6] = ["dispatched", "completed", "failed", "cancelled
 /// Asserts the relations that hold once all tasks have ended.
 #[track_caller]
 pub fn assert_laws(svc: &Svc) {
-    let books = TaskBooks::at_rest(svc);
+    let books = TaskAccounting::at_rest(svc);
     assert_eq!(books.dispatched, books.completed + books.failed + books.cancelled, "{books:?}");
     assert!(books.stranded <= books.cancelled, "{books:?}");
 }

@@ -379,7 +379,7 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         Section::Clients,
         "The proxies whose `Forwarded` or `X-Forwarded-*` header fields are trusted. `private` stands for loopback, \
          private and link-local addresses. The report shows only whether any are set. Because other \
-         programs use this name too, a value that svc does not understand is ignored, with a warning in the log, and nobody is \
+         programs use this name too, a value that svc does not understand is ignored, with a warning in the log, and no peer is \
          trusted; as `SVC_TRUSTED_PROXIES`, it stops the start.",
     ),
     Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", ValueKind::Globs, Initial::Unset).about(

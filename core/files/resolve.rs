@@ -190,7 +190,7 @@ pub(super) type OpenedFiles = (Opened, Vec<(Coding, Opened)>);
 
 /// The result of one check.
 #[derive(Debug)]
-enum Look {
+enum Probe {
     /// The result of the candidate, or a refusal.
     Found(Resolved),
     /// Nothing, so there is nothing below it either.
@@ -229,10 +229,10 @@ impl Root {
             if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
                 continue;
             }
-            match self.look(&candidate)? {
-                Look::Found(found) => return Ok(found),
-                Look::Missing => missing = Some([candidate.path(), b"/"].concat()),
-                Look::PassedBy => {}
+            match self.probe(&candidate)? {
+                Probe::Found(found) => return Ok(found),
+                Probe::Missing => missing = Some([candidate.path(), b"/"].concat()),
+                Probe::PassedBy => {}
             }
         }
         Ok(if has_dot_segment_file(path) { Resolved::DotFile } else { Resolved::Missing })
@@ -270,27 +270,27 @@ impl Root {
         }
     }
 
-    fn look(&self, candidate: &Candidate) -> io::Result<Look> {
+    fn probe(&self, candidate: &Candidate) -> io::Result<Probe> {
         let found = match self.find(candidate.path()) {
             Ok(found) => found,
             Err(errno) => return verdict(errno),
         };
         let takes_directory = matches!(candidate, Candidate::FileOrDirectory { .. });
         match FileType::from_raw_mode(found.stat.st_mode) {
-            FileType::Directory if !takes_directory => return Ok(Look::PassedBy),
+            FileType::Directory if !takes_directory => return Ok(Probe::PassedBy),
             FileType::Directory | FileType::RegularFile if found.stat.st_nlink > 0 => {}
-            _ => return Ok(Look::Missing),
+            _ => return Ok(Probe::Missing),
         }
         let place = RelativePath::of(&self.real_path, &found.real_path);
         if place.is_hidden() || !(place.is_inside() || self.links_may_leave) {
-            return Ok(Look::Found(Resolved::Forbidden));
+            return Ok(Probe::Found(Resolved::Forbidden));
         }
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::Directory {
-            return Ok(Look::Found(Resolved::Directory));
+            return Ok(Probe::Found(Resolved::Directory));
         }
         // Scripts are opened too, so that an unreadable one is rejected here and not by the interpreter.
         match found.open() {
-            Ok(file) => Ok(Look::Found(self.treat(candidate, found, place, file))),
+            Ok(file) => Ok(Probe::Found(self.treat(candidate, found, place, file))),
             Err(errno) => verdict(errno),
         }
     }
@@ -394,12 +394,12 @@ const CODED_ENDINGS: [(Coding, &[u8]); 3] =
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Maps errors of the system to "not found", "not allowed" and real errors.
-fn verdict(errno: Errno) -> io::Result<Look> {
+fn verdict(errno: Errno) -> io::Result<Probe> {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::INVAL | Errno::NXIO => {
-            Ok(Look::Missing)
+            Ok(Probe::Missing)
         }
-        Errno::ACCESS | Errno::PERM => Ok(Look::Found(Resolved::Forbidden)),
+        Errno::ACCESS | Errno::PERM => Ok(Probe::Found(Resolved::Forbidden)),
         other => Err(other.into()),
     }
 }

@@ -313,7 +313,7 @@ fn link_circles_and_endless_names_are_missing() {
 fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
     // By error number, because the tests may run as root, who may read everything.
     for errno in [Errno::ACCESS, Errno::PERM] {
-        assert!(matches!(verdict(errno), Ok(Look::Found(Resolved::Forbidden))), "{errno}");
+        assert!(matches!(verdict(errno), Ok(Probe::Found(Resolved::Forbidden))), "{errno}");
     }
     for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
         assert!(verdict(errno).is_err(), "{errno}");

@@ -51,7 +51,7 @@ impl SendfileRoots {
             let inside = spellings.into_iter().find_map(|spelling| below(spelling, &path));
             let relative = named.may_be_relative().then_some(&path[..]);
             for below in inside.into_iter().chain(relative) {
-                if let Some(found) = look(&root, below)? {
+                if let Some(found) = find_below(&root, below)? {
                     return Ok(Some(found));
                 }
             }
@@ -60,7 +60,7 @@ impl SendfileRoots {
     }
 }
 
-fn look(root: &Root, below: &[u8]) -> io::Result<Option<FoundFile>> {
+fn find_below(root: &Root, below: &[u8]) -> io::Result<Option<FoundFile>> {
     if has_dot_segment_file(below) || is_source(below) {
         return Ok(None);
     }

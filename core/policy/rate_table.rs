@@ -88,7 +88,7 @@ impl RateTable {
         let set = &self.sets[(hash & (self.sets.len() as u64 - 1)) as usize];
         let tag = hash & !DUE_MASK;
         loop {
-            let (found, victim) = self.look(set, tag, now);
+            let (found, victim) = self.lookup(set, tag, now);
             let (reading, used) = found.map_or((victim, 0), |found| (found, found.used));
             let wanted = used + TICKS_PER_REQUEST;
             if wanted > self.burst {
@@ -102,7 +102,7 @@ impl RateTable {
     }
 
     /// Finds the entry of a client in its set, and the entry that would be replaced for it.
-    fn look(&self, set: &[RateEntry; WAYS], tag: u64, now: u64) -> (Option<RateReading>, RateReading) {
+    fn lookup(&self, set: &[RateEntry; WAYS], tag: u64, now: u64) -> (Option<RateReading>, RateReading) {
         let mut victim: Option<RateReading> = None;
         for (way, entry) in set.iter().enumerate() {
             let word = entry.read();

@@ -41,13 +41,13 @@ pub type HelperJob = Box<dyn FnOnce() + Send>;
 /// `submit` starts at most one thread, and does not wait for it.
 pub struct HelperThreads {
     /// Held briefly: to compare numbers, or to push or pop a job.
-    books: ShortLock<Books>,
+    state: ShortLock<HelperState>,
     /// Notified when a job was queued, or when one or all threads must end.
     work: EventCount,
     stack_bytes: usize,
 }
 
-struct Books {
+struct HelperState {
     queue: VecDeque<HelperJob>,
     queue_max: usize,
     threads_max: usize,
@@ -85,7 +85,7 @@ impl HelperThreads {
     }
 
     fn with_stack(threads_max: usize, queue_max: usize, stack_bytes: usize) -> Arc<Self> {
-        let books = Books {
+        let state = HelperState {
             queue: VecDeque::with_capacity(queue_max),
             queue_max,
             threads_max: threads_max.min(NUMBERS),
@@ -98,30 +98,30 @@ impl HelperThreads {
             looked_at: None,
             is_closed: false,
         };
-        Arc::new(Self { books: ShortLock::new(books), work: EventCount::new(), stack_bytes })
+        Arc::new(Self { state: ShortLock::new(state), work: EventCount::new(), stack_bytes })
     }
 
     /// Queues a job, and starts a thread if none is idle. Returns false, and drops the job, if the queue is full, if
     /// there is no thread and the system failed to start one, or after [`close`](Self::close).
     pub fn submit(self: &Arc<Self>, job: HelperJob) -> bool {
         let number = {
-            let mut books = self.books.lock();
-            if !books.reserve() {
+            let mut state = self.state.lock();
+            if !state.reserve() {
                 return false;
             }
-            books.enlist()
+            state.enlist()
         };
         if let Some(number) = number {
             self.start(number);
         }
         {
-            let mut books = self.books.lock();
-            if books.is_closed || books.threads() == books.unborn {
-                books.demand -= 1;
+            let mut state = self.state.lock();
+            if state.is_closed || state.threads() == state.unborn {
+                state.demand -= 1;
                 return false;
             }
-            books.queue.push_back(job);
-            books.check_invariants();
+            state.queue.push_back(job);
+            state.check_invariants();
         }
         self.work.notify_one();
         true
@@ -131,10 +131,10 @@ impl HelperThreads {
     /// periodically; extra calls are harmless.
     pub fn retire(&self, now: Instant) {
         let has_ending = {
-            let mut books = self.books.lock();
-            books.look(now);
-            books.check_invariants();
-            books.ending > 0
+            let mut state = self.state.lock();
+            state.check(now);
+            state.check_invariants();
+            state.ending > 0
         };
         if has_ending {
             self.work.notify_all();
@@ -144,10 +144,10 @@ impl HelperThreads {
     /// Refuses further jobs, drops those that have not started, and ends each thread once it is idle. Does not wait.
     pub fn close(&self) {
         let dropped = {
-            let mut books = self.books.lock();
-            books.is_closed = true;
-            books.demand -= books.queue.len();
-            std::mem::take(&mut books.queue)
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            state.demand -= state.queue.len();
+            std::mem::take(&mut state.queue)
         };
         self.work.notify_all();
         // Outside of the lock: dropping a job may run arbitrary code.
@@ -156,25 +156,25 @@ impl HelperThreads {
 
     /// Returns the number of threads.
     pub fn threads(&self) -> usize {
-        self.books.lock().threads()
+        self.state.lock().threads()
     }
 
     fn start(self: &Arc<Self>, number: u32) {
         let own = Arc::clone(self);
         let builder = ThreadBuilder::new().name(format!("svc-helper-{number}")).stack_size(self.stack_bytes);
         let started = builder.spawn(move || own.run(number));
-        let mut books = self.books.lock();
-        books.unborn -= 1;
+        let mut state = self.state.lock();
+        state.unborn -= 1;
         if started.is_err() {
             // The existing threads run the job.
-            books.leave(number);
+            state.leave(number);
         }
     }
 
     fn run(&self, number: u32) {
         loop {
             let ticket = self.work.prepare_wait();
-            let next = self.books.lock().next(number);
+            let next = self.state.lock().next(number);
             match next {
                 Next::Sleep => self.work.wait(&ticket),
                 Next::End => return self.work.cancel_wait(ticket),
@@ -182,14 +182,14 @@ impl HelperThreads {
                     self.work.cancel_wait(ticket);
                     // A requester learns of a panic by the drop of the job's captures.
                     let _ = catch_unwind(AssertUnwindSafe(job));
-                    self.books.lock().idle += 1;
+                    self.state.lock().idle += 1;
                 }
             }
         }
     }
 }
 
-impl Books {
+impl HelperState {
     fn threads(&self) -> usize {
         self.numbers.count_ones() as usize
     }
@@ -244,7 +244,7 @@ impl Books {
         self.ending = self.ending.min(idle);
     }
 
-    fn look(&mut self, now: Instant) {
+    fn check(&mut self, now: Instant) {
         if self.looked_at.is_some_and(|at| now.saturating_duration_since(at) < HELPER_IDLE) {
             return;
         }

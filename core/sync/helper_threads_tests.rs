@@ -24,7 +24,7 @@ fn names(begun: &Receiver<String>, count: usize) -> Vec<String> {
 
 /// Polls until `idle` threads are idle, as there is no notification.
 fn settle(helpers: &HelperThreads, idle: usize) {
-    while helpers.books.lock().idle != idle {
+    while helpers.state.lock().idle != idle {
         std::thread::yield_now();
     }
 }
@@ -146,6 +146,6 @@ fn closing_drops_what_waits_and_does_not_wait_for_what_runs() {
 fn where_the_system_gives_no_thread_the_job_comes_back() {
     let helpers = HelperThreads::with_stack(2, 8, usize::MAX / 4);
     assert!(!helpers.submit(Box::new(|| {})));
-    let books = helpers.books.lock();
-    assert_eq!((books.threads(), books.idle, books.unborn, books.demand), (0, 0, 0, 0));
+    let state = helpers.state.lock();
+    assert_eq!((state.threads(), state.idle, state.unborn, state.demand), (0, 0, 0, 0));
 }

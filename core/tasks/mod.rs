@@ -11,7 +11,7 @@
 //! | `task_thread`, `task_events` | notifications of cancelled and of detached tasks |
 //! | `task_watch`, `task_watcher` | waiting for several tasks together, and its link in each task |
 //! | `task` | one task: its worker and its outcome |
-//! | `task_books` | the counters of dispatched and ended tasks |
+//! | `task_accounting` | the counters of dispatched and ended tasks |
 //! | `task_queue` | the queue shared by all threads |
 //! | `task_pool` | the threads, and the admission of tasks |
 //!
@@ -23,7 +23,7 @@
 //! - *Two ends.* A task is settled when its outcome is decided, and *has left* when none of its code is left to run, on its
 //!   thread or in the queue; until then it is in flight. A cancelled task may run long after its awaiters were notified: it
 //!   keeps its place under the limit, and is counted, by its outcome, when it leaves. Both ends can be waited for.
-//! - *Laws.* Counts that belong together change under one lock, so that every reading satisfies the laws (`task_books`).
+//! - *Laws.* Counts that belong together change under one lock, so that every reading satisfies the laws (`task_accounting`).
 //! - *Tasks never wait for a pool without threads.* The thread that sees the last one fail to boot clears the queue; a
 //!   thread that queues a task then checks again whether the pool has threads.
 //! - *The drain* waits for tasks as it does for requests, and cancels them at its deadline. The threads of tasks end after
@@ -36,7 +36,7 @@
 mod bounds;
 mod outcome;
 mod task;
-mod task_books;
+mod task_accounting;
 mod task_events;
 mod task_pool;
 mod task_queue;
@@ -47,7 +47,7 @@ mod task_watcher;
 pub use bounds::TaskLimits;
 pub use outcome::{Payload, TaskEnd, TaskOutcome};
 pub use task::{Task, TaskOrigin};
-pub use task_books::{TaskBooks, TaskCounts};
+pub use task_accounting::{TaskAccounting, TaskCounts};
 pub use task_events::TaskEvents;
 pub use task_pool::TaskPool;
 pub use task_thread::TaskThread;

@@ -12,7 +12,7 @@ use crate::sync::primitive::Arc;
 use crate::trace::SpanContext;
 
 use super::outcome::{Payload, TaskEnd, TaskOutcome};
-use super::task_books::TaskBooks;
+use super::task_accounting::TaskAccounting;
 use super::task_thread::TaskThread;
 use super::task_watcher::TaskWatcher;
 
@@ -53,7 +53,7 @@ pub struct Task {
     id: u64,
     request_id: Box<str>,
     trace: Option<SpanContext>,
-    books: Arc<TaskBooks>,
+    accounting: Arc<TaskAccounting>,
     outcome: OnceLock<TaskOutcome>,
     /// Held only to compare, replace or copy fields: no callback runs and no payload is freed under the lock.
     state: ShortLock<TaskState>,
@@ -107,8 +107,13 @@ struct Aftermath {
 }
 
 impl Task {
-    /// Creates a task that `books` have admitted under the number `id`; the caller queues it.
-    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Payload, books: &Arc<TaskBooks>) -> Self {
+    /// Creates a task that `accounting` have admitted under the number `id`; the caller queues it.
+    pub(super) fn new(
+        id: u64,
+        origin: TaskOrigin<'_>,
+        input: Payload,
+        accounting: &Arc<TaskAccounting>,
+    ) -> Self {
         let state = TaskState {
             stage: TaskStage::Queued,
             began: false,
@@ -123,7 +128,7 @@ impl Task {
             id,
             request_id: origin.request_id.into(),
             trace: origin.trace,
-            books: Arc::clone(books),
+            accounting: Arc::clone(accounting),
             outcome: OnceLock::new(),
             state: ShortLock::new(state),
         }
@@ -190,7 +195,7 @@ impl Task {
     /// claimed the task, before it runs. Returns false if the task has its outcome already and should not run.
     pub fn run_on(&self, thread: Arc<dyn TaskThread>) -> bool {
         let mut state = self.state.lock();
-        debug_assert_eq!(state.stage, TaskStage::Running, "nobody has claimed it");
+        debug_assert_eq!(state.stage, TaskStage::Running, "no thread has claimed it");
         let before = state.thread.replace(thread);
         // Under the lock, so that either this call sees the outcome, or the thread that decides it sees `thread`.
         let is_open = self.outcome.get().is_none();
@@ -218,7 +223,7 @@ impl Task {
         let Ok(aftermath) = self.decide(TaskOutcome::Cancelled, may) else { return false };
         self.state.lock().is_stranded = true;
         // Correct even if the task has left meanwhile: it is either in flight or counted as cancelled.
-        self.books.strand();
+        self.accounting.strand();
         self.carry_out(aftermath, true);
         true
     }
@@ -301,7 +306,7 @@ impl Task {
     fn carry_out(&self, aftermath: Aftermath, notifies_thread: bool) {
         let Aftermath { awaiting, input, thread, is_queued, is_detached } = aftermath;
         if is_queued {
-            self.books.note_stale();
+            self.accounting.note_stale();
         }
         let has_completed = self.has_completed();
         awaiting.into_iter().for_each(|watcher| watcher.report(has_completed));
@@ -315,7 +320,7 @@ impl Task {
     }
 
     fn report(&self, outcome: &TaskOutcome) {
-        if let Some(events) = self.books.events() {
+        if let Some(events) = self.accounting.events() {
             events.detached_settled(self.id, &self.request_id, outcome);
         }
     }
@@ -324,8 +329,8 @@ impl Task {
     pub(super) fn leave(&self) {
         let end = self.outcome().map(TaskOutcome::end);
         debug_assert!(end.is_some(), "it leaves without an outcome");
-        // Counted first, so that a thread that sees that the task has left also finds it in the books.
-        self.books.leave(end.unwrap_or(TaskEnd::Failed));
+        // Counted first, so that a thread that sees that the task has left also finds it in the accounting.
+        self.accounting.leave(end.unwrap_or(TaskEnd::Failed));
         let mut state = self.state.lock();
         debug_assert_ne!(state.stage, TaskStage::Left, "it leaves once");
         state.stage = TaskStage::Left;

@@ -16,14 +16,14 @@ use crate::sync::primitive::{Arc, Ordering, fence};
 use super::bounds::TaskLimits;
 use super::outcome::{Payload, TaskOutcome};
 use super::task::{Task, TaskOrigin};
-use super::task_books::{TaskBooks, TaskCounts};
+use super::task_accounting::{TaskAccounting, TaskCounts};
 use super::task_events::TaskEvents;
 use super::task_queue::TaskQueue;
 
 /// The threads that run tasks, and the queue in front of them.
 ///
 /// ```text
-///   dispatch ── the books admit it ──▶ queue ── claim ──▶ svc-async-N ── left ──▶ counted
+///   dispatch ── the accounting admits it ──▶ queue ── claim ──▶ svc-async-N ── left ──▶ counted
 ///      └── over a bound, closed, or no thread: TaskRejection
 /// ```
 ///
@@ -32,7 +32,7 @@ use super::task_queue::TaskQueue;
 /// thread after it has queued its task.
 #[derive(Debug)]
 pub struct TaskPool {
-    books: Arc<TaskBooks>,
+    accounting: Arc<TaskAccounting>,
     queue: Arc<TaskQueue>,
     limits: TaskLimits,
     /// Set when all threads should be replaced.
@@ -44,15 +44,15 @@ pub struct TaskPool {
 impl TaskPool {
     /// Creates a pool; its threads are started later.
     pub fn new(limits: TaskLimits) -> Arc<Self> {
-        let books = Arc::new(TaskBooks::new(limits));
+        let accounting = Arc::new(TaskAccounting::new(limits));
         let places = limits.queue_capacity.min(limits.in_flight_cap).max(1);
         // The threads have room for all tasks in flight, so a task never waits for the place of the task that awaits
         // it.
         let fibers_max = limits.fibers_max.max(1);
         let seats = Self::size_of(limits).slots();
-        let queue = Arc::new(TaskQueue::new(places, seats, fibers_max, &books));
+        let queue = Arc::new(TaskQueue::new(places, seats, fibers_max, &accounting));
         let (restart_wanted, workers) = (Flag::new(), OnceLock::new());
-        Arc::new(Self { books, queue, limits, restart_wanted, workers })
+        Arc::new(Self { accounting, queue, limits, restart_wanted, workers })
     }
 
     /// Starts the threads. Must be called at most once.
@@ -73,7 +73,7 @@ impl TaskPool {
 
     /// Sets the listener for detached tasks. The first call wins.
     pub fn set_events(&self, events: Arc<dyn TaskEvents>) {
-        self.books.set_events(events);
+        self.accounting.set_events(events);
     }
 
     /// Queues a task for the request in `origin`. Never waits.
@@ -84,13 +84,17 @@ impl TaskPool {
     pub fn dispatch(&self, input: Payload, origin: TaskOrigin<'_>) -> Result<Arc<Task>, TaskRejection> {
         if self.is_dead() {
             // A closed pool has no threads either, but they have ended regularly.
-            return Err(if self.books.is_closed() { TaskRejection::Closed } else { TaskRejection::NoThread });
+            return Err(if self.accounting.is_closed() {
+                TaskRejection::Closed
+            } else {
+                TaskRejection::NoThread
+            });
         }
-        if self.books.is_full() {
+        if self.accounting.is_full() {
             self.sweep();
         }
-        let id = self.books.admit()?;
-        let task = Arc::new(Task::new(id, origin, input, &self.books));
+        let id = self.accounting.admit()?;
+        let task = Arc::new(Task::new(id, origin, input, &self.accounting));
         self.queue.push(Arc::clone(&task));
         self.clear_if_dead();
         Ok(task)
@@ -99,19 +103,19 @@ impl TaskPool {
     /// Removes tasks with an outcome from the queue, to free their places. Should be called about once a second, as all
     /// threads may be busy.
     pub fn sweep(&self) {
-        if self.books.take_stale() {
+        if self.accounting.take_stale() {
             self.queue.sweep();
         }
     }
 
-    /// Takes a snapshot of the books.
+    /// Takes a snapshot of the accounting.
     pub fn counts(&self) -> TaskCounts {
-        self.books.counts()
+        self.accounting.counts()
     }
 
     /// Counts discarded output.
     pub fn discard_output(&self, bytes: u64) {
-        self.books.discard_output(bytes);
+        self.accounting.discard_output(bytes);
     }
 
     /// Returns the limits.
@@ -135,7 +139,7 @@ impl TaskPool {
 
     /// Rejects all further dispatches. Queued and running tasks continue.
     pub fn close(&self) {
-        self.books.close();
+        self.accounting.close();
     }
 
     /// Cancels all tasks, queued and running, and [closes](Self::close) the pool. Must be repeated until none is in

@@ -14,9 +14,9 @@ const SEEDS: u64 = 300;
 const STEPS: u64 = 400;
 
 #[derive(Debug)]
-struct Nobody;
+struct NoWaker;
 
-impl Wake for Nobody {
+impl Wake for NoWaker {
     fn wake(&self) {}
 }
 
@@ -80,7 +80,7 @@ impl History {
         let limits = TaskLimits { workers: 1, fibers_max: 4, queue_capacity, in_flight_cap };
         let (pool, heard) = (TaskPool::new(limits), Arc::<Told>::default());
         pool.set_events(Arc::<Told>::clone(&heard));
-        let wakes = WakeSet::new(Arc::new(Nobody));
+        let wakes = WakeSet::new(Arc::new(NoWaker));
         let (tasks, thread) = (Vec::new(), Arc::default());
         Self { dice, limits, pool, thread, heard, wakes, tasks, rejected: 0, stranded: 0, is_closed: false }
     }

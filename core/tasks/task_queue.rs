@@ -1,7 +1,7 @@
 //! The task queue, shared by all threads.
 //!
 //! First in, first out, except while a [sweep](TaskQueue::sweep) runs. A task that was cancelled in the queue is
-//! counted when it is removed, by a thread or by a sweep. Admission is up to the books.
+//! counted when it is removed, by a thread or by a sweep. Admission is up to the accounting.
 
 use crate::pool::JobSource;
 use crate::sync::idle_workers::IdleWorkers;
@@ -10,25 +10,30 @@ use crate::sync::queue::WorkQueue;
 
 use super::outcome::TaskOutcome;
 use super::task::Task;
-use super::task_books::TaskBooks;
+use super::task_accounting::TaskAccounting;
 
 /// The queue, and the places of the threads that take from it.
 #[derive(Debug)]
 pub(super) struct TaskQueue {
     entries: WorkQueue<Arc<Task>>,
-    books: Arc<TaskBooks>,
+    accounting: Arc<TaskAccounting>,
     fibers_max: usize,
 }
 
 impl TaskQueue {
     /// Creates an empty queue with this capacity.
-    pub(super) fn new(capacity: usize, seats: usize, fibers_max: usize, books: &Arc<TaskBooks>) -> Self {
-        Self { entries: WorkQueue::new(capacity, seats), books: Arc::clone(books), fibers_max }
+    pub(super) fn new(
+        capacity: usize,
+        seats: usize,
+        fibers_max: usize,
+        accounting: &Arc<TaskAccounting>,
+    ) -> Self {
+        Self { entries: WorkQueue::new(capacity, seats), accounting: Arc::clone(accounting), fibers_max }
     }
 
-    /// Queues a task that the books have admitted, and wakes a thread.
+    /// Queues a task that the accounting has admitted, and wakes a thread.
     pub(super) fn push(&self, task: Arc<Task>) {
-        // Never full: the books admit at most `capacity` tasks, and an entry is counted until it has been taken.
+        // Never full: the accounting admits at most `capacity` tasks, and an entry is counted until it has been taken.
         self.requeue(task);
     }
 
@@ -38,10 +43,10 @@ impl TaskQueue {
         for _ in 0..self.entries.len() {
             let Some(task) = self.entries.try_take() else { break };
             if task.outcome().is_some() {
-                self.books.taken();
+                self.accounting.taken();
                 task.leave();
             } else {
-                // It is still counted in the books.
+                // It is still counted in the accounting.
                 self.requeue(task);
             }
         }
@@ -51,7 +56,7 @@ impl TaskQueue {
         let refused = self.entries.push(task).err();
         debug_assert!(refused.is_none(), "admitted without a place");
         if let Some(task) = refused {
-            self.books.taken();
+            self.accounting.taken();
             task.settle(TaskOutcome::Lost("the queue had no place for it"));
             task.leave();
         }
@@ -75,7 +80,7 @@ impl TaskQueue {
 impl JobSource<Task> for TaskQueue {
     fn try_take(&self) -> Option<Arc<Task>> {
         let task = self.entries.try_take()?;
-        self.books.taken();
+        self.accounting.taken();
         Some(task)
     }
 

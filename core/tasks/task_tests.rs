@@ -3,7 +3,7 @@ use std::sync::Weak;
 use svc_types::WatchMode;
 
 use super::super::bounds::TaskLimits;
-use super::super::task_books::TaskCounts;
+use super::super::task_accounting::TaskCounts;
 use super::super::task_events::TaskEvents;
 use super::super::task_watch::TaskWatch;
 use super::*;
@@ -45,15 +45,15 @@ impl Heard {
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct NoWaker;
 
-impl Wake for Nobody {
+impl Wake for NoWaker {
     fn wake(&self) {}
 }
 
-/// The books of one task, with its listeners.
+/// The accounting of one task, with its listeners.
 struct Scene {
-    books: Arc<TaskBooks>,
+    accounting: Arc<TaskAccounting>,
     heard: Arc<Heard>,
     thread: Arc<Thread>,
     wakes: Arc<WakeSet>,
@@ -62,18 +62,18 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let limits = TaskLimits { workers: 1, fibers_max: 4, queue_capacity: 4, in_flight_cap: 4 };
-        let (books, heard) = (Arc::new(TaskBooks::new(limits)), Arc::<Heard>::default());
-        books.set_events(Arc::<Heard>::clone(&heard));
-        Self { books, heard, thread: Arc::default(), wakes: WakeSet::new(Arc::new(Nobody)) }
+        let (accounting, heard) = (Arc::new(TaskAccounting::new(limits)), Arc::<Heard>::default());
+        accounting.set_events(Arc::<Heard>::clone(&heard));
+        Self { accounting, heard, thread: Arc::default(), wakes: WakeSet::new(Arc::new(NoWaker)) }
     }
 
     fn queued(&self) -> Task {
-        Task::new(self.books.admit().unwrap(), "request".into(), Box::new(7_u8), &self.books)
+        Task::new(self.accounting.admit().unwrap(), "request".into(), Box::new(7_u8), &self.accounting)
     }
 
     fn running(&self) -> Task {
         let task = self.queued();
-        assert_eq!(claim(&self.books, &task), Ok(()));
+        assert_eq!(claim(&self.accounting, &task), Ok(()));
         assert!(task.run_on(self.own_thread()));
         task
     }
@@ -92,15 +92,15 @@ impl Scene {
 
     /// Returns completed, failed, cancelled, stranded, in flight.
     fn counts(&self) -> [u64; 5] {
-        let counts = self.books.counts();
+        let counts = self.accounting.counts();
         assert_eq!(counts.broken_law(), None);
         let TaskCounts { completed, failed, cancelled, stranded, .. } = counts;
         [completed, failed, cancelled, stranded, counts.in_flight()]
     }
 }
 
-fn claim(books: &TaskBooks, task: &Task) -> Result<(), NotClaimed> {
-    books.taken();
+fn claim(accounting: &TaskAccounting, task: &Task) -> Result<(), NotClaimed> {
+    accounting.taken();
     task.claim(1, time::now())
 }
 
@@ -114,7 +114,7 @@ fn a_queued_task_is_claimed_run_settled_and_leaves() {
     let task = scene.queued();
     let (awaited, seen_off) = (scene.awaited(&task), scene.seen_off(&task));
     assert!(!task.began() && task.outcome().is_none() && !task.is_settled());
-    assert_eq!(claim(&scene.books, &task), Ok(()));
+    assert_eq!(claim(&scene.accounting, &task), Ok(()));
     assert!(task.began() && task.run_on(scene.own_thread()));
     assert_eq!(*task.take_input().unwrap().downcast::<u8>().unwrap(), 7);
     assert!(task.take_input().is_none(), "once");
@@ -164,7 +164,7 @@ fn a_queued_task_that_is_cancelled_never_starts_and_leaves_with_the_queue() {
     assert!(task.cancel() && awaited.is_complete() && task.is_cancelled());
     assert!(task.take_input().is_none(), "what it would have read is freed");
     assert_eq!((scene.counts(), seen_off.is_complete()), ([0, 0, 0, 0, 1], false));
-    assert_eq!(claim(&scene.books, &task), Err(NotClaimed));
+    assert_eq!(claim(&scene.accounting, &task), Err(NotClaimed));
     assert_eq!((scene.counts(), seen_off.is_complete()), ([0, 0, 1, 0, 0], true));
     assert!(!task.began() && scene.thread.told().is_empty());
 }
@@ -185,7 +185,7 @@ fn the_thread_of_a_running_task_is_told_of_its_cancelling_once() {
 fn a_task_that_is_cancelled_before_its_thread_is_known_is_not_run() {
     let scene = Scene::new();
     let task = scene.queued();
-    assert_eq!(claim(&scene.books, &task), Ok(()));
+    assert_eq!(claim(&scene.accounting, &task), Ok(()));
     assert!(task.cancel());
     assert!(!task.run_on(scene.own_thread()));
     assert!(scene.thread.told().is_empty(), "it knows already");
@@ -269,8 +269,8 @@ fn a_task_that_nobody_holds_is_freed_with_all_that_it_held() {
     let scene = Scene::new();
     let payload = Arc::new(());
     let held: Weak<()> = Arc::downgrade(&payload);
-    let task = Task::new(scene.books.admit().unwrap(), "".into(), Box::new(payload), &scene.books);
-    assert_eq!(claim(&scene.books, &task), Ok(()));
+    let task = Task::new(scene.accounting.admit().unwrap(), "".into(), Box::new(payload), &scene.accounting);
+    assert_eq!(claim(&scene.accounting, &task), Ok(()));
     task.settle(done());
     assert!(held.upgrade().is_some(), "its worker may still read it");
     task.left();

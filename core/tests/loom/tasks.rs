@@ -144,7 +144,7 @@ fn a_task_is_run_and_whoever_awaits_it_is_told() {
         wait(&task, WatchMode::Race);
         assert!(matches!(task.outcome(), Some(TaskOutcome::Completed(_))));
         wait(&task, WatchMode::Left);
-        assert_eq!(scene.pool.counts().completed, 1, "whoever has seen it off finds it in the books");
+        assert_eq!(scene.pool.counts().completed, 1, "whoever has seen it off finds it in the accounting");
         scene.end();
     });
 }

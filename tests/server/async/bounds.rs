@@ -2,7 +2,7 @@
 #![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, TaskBooks, TaskServer, assert_like};
+use svc_testing::tasks::{MODES, TaskAccounting, TaskServer, assert_like};
 
 const CODE: &str = r"
 /** Keeps the only thread inside a C call, even beyond this request. */
@@ -37,7 +37,7 @@ fn a_full_queue_refuses_at_once_and_names_itself() {
         assert_eq!(server.send("block", &n).response().text(), "1");
         assert_like(&server.tell("fill"), r#"[3,"*ASYNC_QUEUE_CAPACITY*"]"#);
         server.open_gate(&n);
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.rejected), (4.0, 1.0), "{books:?}");
         assert_eq!(server.tell("more"), r#""more""#);
     });
@@ -80,9 +80,9 @@ fn the_queue_is_one_and_first_come_first_served() {
 fn the_cap_of_those_in_flight_refuses_at_once_and_names_itself() {
     let server = TaskServer::new(CODE).set("ASYNC_WORKERS", "2").set("ASYNC_MAX_FIBERS", "3");
     server.in_each_mode(|server| {
-        assert_eq!(TaskBooks::read(&server.svc).limit as u64, 6);
+        assert_eq!(TaskAccounting::read(&server.svc).limit as u64, 6);
         assert_like(&server.tell("fill"), r#"[6,"*ASYNC_MAX_FIBERS*"]"#);
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.rejected), (6.0, 1.0), "{books:?}");
         assert_eq!(server.tell("more"), r#""more""#, "their places are free again");
         assert_eq!(server.tell("fill_and_go"), "true", "what was taken ends well");
@@ -123,7 +123,7 @@ fn refusals_for_other_reasons_are_not_counted() {
     server.in_each_mode(|server| {
         assert_eq!(server.tell("transfers"), r#"["Svc\\Async\\TransferException",1]"#);
         assert!(!server.lines("entry").is_empty());
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.rejected), (1.0, 0.0), "{books:?}");
     });
 }

@@ -2,7 +2,7 @@
 #![cfg(all(feature = "php", feature = "async"))]
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{Mode, TaskBooks, TaskServer, TaskSvc, assert_like, everywhere, in_requests};
+use svc_testing::tasks::{Mode, TaskAccounting, TaskServer, TaskSvc, assert_like, everywhere, in_requests};
 
 #[test]
 fn a_parked_task_wakes_with_an_exception_and_waits_no_more() {
@@ -177,7 +177,7 @@ fn a_queued_task_never_starts() {
         server.open_gate(&n);
         assert_eq!(server.tell("next_one"), r#""next""#);
         assert!(!server.marked(&format!("ran-{n}")));
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         // The blocking task has completed, or was cancelled at the end of its request, which follows the response.
         assert_eq!((books.dispatched, books.failed), (3.0, 0.0), "{books:?}");
         assert!(books.cancelled >= 1.0, "{books:?}");
@@ -189,7 +189,7 @@ fn one_inside_of_a_c_call_goes_on_until_it_returns() {
     one_thread().in_each_mode(|server| {
         let (n, text) = blocked(server, "inside");
         assert_eq!(text, "[true,true]", "its requester need not wait");
-        let books = TaskBooks::read(&server.svc);
+        let books = TaskAccounting::read(&server.svc);
         assert_eq!(
             (books.in_flight, books.cancelled),
             (1.0, 0.0),
@@ -197,7 +197,7 @@ fn one_inside_of_a_c_call_goes_on_until_it_returns() {
         );
         server.open_gate(&n);
         server.until(&format!("finally-{n}"));
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.cancelled), (1.0, 1.0), "{books:?}");
         assert!(!server.marked(&format!("caught-{n}")), "nothing catches what unwinds it");
         assert_eq!(server.tell("next_one"), r#""next""#);
@@ -208,7 +208,7 @@ fn one_inside_of_a_c_call_goes_on_until_it_returns() {
 fn a_task_is_cancelled_once_however_often_it_is_asked() {
     one_thread().in_each_mode(|server| {
         server.tell("twice");
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.cancelled), (1.0, 1.0), "{books:?}");
     });
 }
@@ -220,7 +220,7 @@ fn who_waits_for_a_task_inside_of_a_cancelled_one_wakes() {
         assert_like(&server.send("nested", &n).response().text(), r"Svc\Async\CancelledException: *");
         eventually("both have ended", || server.lines(&format!("log-{n}")).len() == 2);
         assert_eq!(server.lines(&format!("log-{n}")), ["outer false", "inner"]);
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.cancelled), (2.0, 2.0), "{books:?}");
     });
 }

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use svc_testing::Svc;
 use svc_testing::client::eventually;
-use svc_testing::tasks::{TaskBooks, assert_laws};
+use svc_testing::tasks::{TaskAccounting, assert_laws};
 
 const PAGE: &str = include_str!("../../../docs/async.md");
 
@@ -103,6 +103,6 @@ fn the_long_example_serves_a_page_and_sends_a_mail_in_each_mode() {
             std::fs::read_to_string(&mail).is_ok_and(|text| text.contains("looked at product 7"))
         });
         assert_laws(&svc);
-        assert!(TaskBooks::at_rest(&svc).failed > 0.0);
+        assert!(TaskAccounting::at_rest(&svc).failed > 0.0);
     }
 }

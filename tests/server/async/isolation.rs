@@ -201,7 +201,7 @@ fn output_goes_nowhere_and_is_counted() {
     TaskServer::new(code).directive("output_buffering=4096").in_each_mode(|server| {
         assert_eq!(server.tell("quiet"), r#""result""#);
         assert_eq!(server.tell("keeps"), r#""kept""#);
-        svc_testing::tasks::TaskBooks::at_rest(&server.svc);
+        svc_testing::tasks::TaskAccounting::at_rest(&server.svc);
         assert!(!server.svc.ask("/metrics").text().contains(DISCARDED), "nothing was discarded");
         assert_eq!(server.tell("prints"), r#""result""#);
         server.svc.assert_metric(DISCARDED, 11.0);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, Mode, TaskBooks, TaskServer, TaskSvc, assert_laws, assert_like};
+use svc_testing::tasks::{MODES, Mode, TaskAccounting, TaskServer, TaskSvc, assert_laws, assert_like};
 use svc_testing::{Svc, command};
 
 const ENTRY: &str = r"
@@ -166,7 +166,7 @@ fn a_fatal_error_ends_its_thread_once_its_other_tasks_have_ended() {
         assert_eq!(waits.response().text(), "1", "it was not the one that failed");
         assert_eq!(server.tell("version_of_tasks"), "1");
         eventually("a new boot", || server.lines("boots").len() == 2);
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.completed, books.failed), (2.0, 1.0), "{books:?}");
     });
 }
@@ -191,7 +191,7 @@ fn while_no_thread_boots_tasks_are_refused_and_everything_else_goes_on() {
         assert_eq!(running.svc.ask("/readyz").status, 200, "requests are served");
         let health = running.svc.ask("/health");
         assert!(!health.text().is_empty());
-        let books = TaskBooks::read(&running.svc);
+        let books = TaskAccounting::read(&running.svc);
         assert_eq!((books.in_flight, books.rejected), (0.0, 0.0), "no bound was the reason: {books:?}");
         // The boot is retried at growing intervals.
         eventually("it is told again", || async_warnings(&running.svc).len() >= 3);
@@ -233,7 +233,7 @@ fn queued_tasks_fail_when_no_thread_can_boot() {
             &text,
             r#"["Svc\\Async\\TaskException:","Svc\\Async\\*","Svc\\Async\\*","Svc\\Async\\*"]"#,
         );
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.completed), (4.0, 0.0), "{books:?}");
     });
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use svc_testing::c;
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, Mode, TaskBooks, TaskServer, TaskSvc, assert_laws};
+use svc_testing::tasks::{MODES, Mode, TaskAccounting, TaskServer, TaskSvc, assert_laws};
 
 /// On such a thread, only the beginning of a task reads the time of day, unless the thread logs.
 const CLOCK: &str = r#"
@@ -97,7 +97,7 @@ fn what_a_lost_thread_ran_fails_and_the_thread_boots_anew() {
         eventually("the thread is back", || is_back(&server));
         let told = server.svc.log().of("svc");
         assert!(told.iter().any(|record| record.to_string().contains("the engine panicked")), "{told:#?}");
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         // The task that was beginning, the parked tasks, and a task that one of them had started.
         assert_eq!((books.failed, books.cancelled), (4.0, 0.0), "{books:?}");
         assert_laws(&server.svc);
@@ -123,7 +123,7 @@ fn what_other_threads_run_goes_on() {
         assert_eq!(holds.response().text(), r#""held""#);
         assert_eq!(server.tell("looks"), r#"[false,"booted","inner"]"#, "the other thread takes tasks");
         eventually("both have booted, and one again", || server.lines("boots").len() >= 3);
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.failed, books.cancelled), (4.0, 0.0), "{books:?}");
         assert_laws(&server.svc);
     }

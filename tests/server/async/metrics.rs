@@ -6,7 +6,7 @@ use svc_core::sync::counter::Flag;
 use svc_testing::books::check_books;
 use svc_testing::client::eventually;
 use svc_testing::exposition::{self, Dialect};
-use svc_testing::tasks::{COUNTERS, MODES, TaskBooks, TaskServer, assert_laws};
+use svc_testing::tasks::{COUNTERS, MODES, TaskAccounting, TaskServer, assert_laws};
 
 const CODE: &str = r"
 function completes() { return Svc\async(fn () => 1)->await(); }
@@ -51,7 +51,7 @@ fn each_family_appears_with_its_reason() {
         server.tell("refused");
         assert!(!server.svc.ask("/metrics").text().contains("svc_async_tasks_dispatched_total"));
         server.tell("completes");
-        assert_eq!(TaskBooks::at_rest(&server.svc).dispatched as u64, 1);
+        assert_eq!(TaskAccounting::at_rest(&server.svc).dispatched as u64, 1);
         let page = server.svc.ask("/metrics").text();
         for counter in COUNTERS {
             assert!(page.contains(&format!("\n# TYPE svc_async_tasks_{counter}_total counter\n")), "{page}");
@@ -68,7 +68,7 @@ fn each_family_appears_with_its_reason() {
 fn each_end_is_counted_once() {
     TaskServer::new(CODE).in_each_mode(|server| {
         let counts = |server: &svc_testing::tasks::TaskSvc| {
-            let books = TaskBooks::at_rest(&server.svc);
+            let books = TaskAccounting::at_rest(&server.svc);
             [books.dispatched, books.completed, books.failed, books.cancelled, books.rejected]
                 .map(|n| n as u64)
         };
@@ -91,10 +91,10 @@ fn in_flight_is_what_is_queued_or_running() {
     server.in_each_mode(|server| {
         let mut busy = server.send("busy", "a");
         server.until("dispatched");
-        assert_eq!(TaskBooks::read(&server.svc).in_flight as u64, 5);
+        assert_eq!(TaskAccounting::read(&server.svc).in_flight as u64, 5);
         server.mark("go-a");
         busy.response();
-        assert_eq!(TaskBooks::at_rest(&server.svc).completed as u64, 5);
+        assert_eq!(TaskAccounting::at_rest(&server.svc).completed as u64, 5);
         std::fs::remove_file(server.path("dispatched")).unwrap();
     });
 }
@@ -126,10 +126,10 @@ fn the_laws_hold_at_any_time_and_whatever_is_done() {
         let done = Flag::new();
         std::thread::scope(|scope| {
             let scraper = scope.spawn(|| {
-                let mut before = TaskBooks::read(&server.svc);
+                let mut before = TaskAccounting::read(&server.svc);
                 while !done.is_set() {
                     // Reading asserts the relations that hold at any time; and counters never fall.
-                    let books = TaskBooks::read(&server.svc);
+                    let books = TaskAccounting::read(&server.svc);
                     assert!(books.dispatched >= before.dispatched && books.cancelled >= before.cancelled);
                     assert!(books.completed >= before.completed && books.failed >= before.failed);
                     before = books;
@@ -150,7 +150,7 @@ fn the_laws_hold_at_any_time_and_whatever_is_done() {
             done.set();
             scraper.join().unwrap();
         });
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert!(books.completed > 0.0 && books.failed > 0.0 && books.cancelled > 0.0, "{books:?}");
         eventually("all requests have ended", || server.svc.metric("svc_busy_workers") == 0.0);
     });

@@ -56,7 +56,7 @@ fn many_tasks_of_many_requests_all_come_to_an_end() {
                 });
             }
         });
-        assert_eq!(svc_testing::tasks::TaskBooks::at_rest(&server.svc).completed as u64, 4 * 5 * 120);
+        assert_eq!(svc_testing::tasks::TaskAccounting::at_rest(&server.svc).completed as u64, 4 * 5 * 120);
     });
 }
 

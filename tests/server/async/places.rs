@@ -4,7 +4,7 @@
 
 use svc_core::limits::LINGERING_MIN;
 
-use svc_testing::tasks::{TaskBooks, TaskServer, assert_like};
+use svc_testing::tasks::{TaskAccounting, TaskServer, assert_like};
 
 const CODE: &str = r"
 function leaf(int $i): int { Svc\sleep(0.001); return $i; }
@@ -129,6 +129,6 @@ fn the_threads_of_several_requests_are_replaced_together() {
                 scope.spawn(move || assert_like(&server.tell_in_task(function), expected));
             }
         });
-        assert!(TaskBooks::at_rest(&server.svc).completed > 0.0);
+        assert!(TaskAccounting::at_rest(&server.svc).completed > 0.0);
     });
 }

@@ -4,7 +4,7 @@
 use svc_core::sync::counter::{Counter, Flag};
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, TaskBooks, TaskServer, TaskSvc, assert_laws};
+use svc_testing::tasks::{MODES, TaskAccounting, TaskServer, TaskSvc, assert_laws};
 
 const CODE: &str = r"
 final class Keeper { public static array $kept = []; public static ?Closure $call = null; }
@@ -69,7 +69,7 @@ fn the_cache_restarts_under_a_steady_stream_of_tasks_and_no_task_is_lost() {
         });
         assert_eq!(server.tell("statistics"), "1");
         assert!(server.lines("boots").len() >= 4, "threads have booted anew");
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!(books.completed, books.dispatched, "{books:?}");
         assert_eq!((books.rejected, books.failed, books.cancelled), (0.0, 0.0, 0.0), "{books:?}");
         assert_eq!(server.lines("left").len() as u64, ran.value());
@@ -127,7 +127,7 @@ fn a_task_that_runs_for_long_delays_the_restart_and_holds_no_other_task_back() {
             until_restarted(server, 0);
             assert_eq!(server.lines("ended"), [r#"["still","here"]"#]);
             eventually("tasks use the cache", || server.tell_in_task("is_cached") == "true");
-            let books = TaskBooks::at_rest(&server.svc);
+            let books = TaskAccounting::at_rest(&server.svc);
             assert_eq!((books.rejected, books.failed, books.cancelled), (0.0, 0.0, 0.0), "{books:?}");
         });
     }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, Mode, TaskBooks, TaskServer, TaskSvc, assert_laws, assert_like};
+use svc_testing::tasks::{MODES, Mode, TaskAccounting, TaskServer, TaskSvc, assert_laws, assert_like};
 
 const CODE: &str = r"
 final class Ends { public function __construct(private Closure $then) { } public function __destruct() { ($this->then)(); } }
@@ -49,7 +49,7 @@ fn tasks_that_nobody_detached_end_with_their_request() {
             let (n, _) = call(server, function);
             eventually("all have ended", || server.lines(&format!("log-{n}")) == ["ended"; 3]);
         }
-        let books = TaskBooks::at_rest(&server.svc);
+        let books = TaskAccounting::at_rest(&server.svc);
         assert_eq!((books.dispatched, books.cancelled), (15.0, 15.0), "{books:?}");
     });
 }
@@ -59,7 +59,7 @@ fn the_end_is_that_of_the_script_and_not_of_the_reply() {
     TaskServer::new(CODE).in_each_mode(|server| {
         let (n, text) = call(server, "finishes");
         assert_eq!(text, "early");
-        assert_eq!(TaskBooks::read(&server.svc).in_flight as u64, 3, "they go on while the script does");
+        assert_eq!(TaskAccounting::read(&server.svc).in_flight as u64, 3, "they go on while the script does");
         server.mark(&format!("go-{n}"));
         eventually("all have ended", || server.lines(&format!("log-{n}")).len() == 4);
         assert_eq!(server.lines(&format!("log-{n}")), ["request", "ended", "ended", "ended"]);
@@ -72,10 +72,10 @@ fn detached_tasks_go_on() {
         let (n, text) = call(server, "detaches");
         assert_eq!(text, r#""reply""#);
         server.svc.assert_metric("svc_busy_workers", 0.0);
-        assert_eq!(TaskBooks::read(&server.svc).in_flight as u64, 1);
+        assert_eq!(TaskAccounting::read(&server.svc).in_flight as u64, 1);
         server.mark(&format!("go-{n}"));
         server.until(&format!("went-on-{n}"));
-        assert_eq!(TaskBooks::at_rest(&server.svc).completed as u64, 1);
+        assert_eq!(TaskAccounting::at_rest(&server.svc).completed as u64, 1);
     });
 }
 
@@ -181,14 +181,14 @@ fn a_stranded_task_holds_up_the_end_of_its_request_but_neither_its_reply_nor_for
                 let reply = running.send("strands&gates=a", "0").response();
                 assert_eq!(reply.text(), r#""Svc\\Async\\TimeoutException""#);
                 assert_eq!(inside(&running, mode) as u64, 1, "{mode:?}: replied, and not ended");
-                let books = TaskBooks::read(&running.svc);
+                let books = TaskAccounting::read(&running.svc);
                 assert_eq!((books.stranded, books.in_flight, books.cancelled), (1.0, 1.0, 0.0), "{books:?}");
                 // The gate stays closed: the task does not end the wait.
                 eventually("the request ends without it", || inside(&running, mode) == 0.0);
-                assert_eq!(TaskBooks::read(&running.svc).in_flight as u64, 1);
+                assert_eq!(TaskAccounting::read(&running.svc).in_flight as u64, 1);
                 running.open_gate("a");
                 assert_laws(&running.svc);
-                assert_eq!(TaskBooks::read(&running.svc).stranded as u64, 1);
+                assert_eq!(TaskAccounting::read(&running.svc).stranded as u64, 1);
             });
         }
     });
@@ -206,7 +206,7 @@ fn stranded_tasks_are_waited_for_together() {
     eventually("the request ends without them", || inside(&server, Mode::Classic) == 0.0);
     // In sequence they would take fifteen seconds.
     assert!(began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
-    assert_eq!(TaskBooks::read(&server.svc).stranded as u64, 3);
+    assert_eq!(TaskAccounting::read(&server.svc).stranded as u64, 3);
     for gate in ["a", "b", "c"] {
         server.open_gate(gate);
     }
@@ -227,11 +227,11 @@ fn only_tasks_of_any_and_race_that_have_begun_are_stranded_and_once() {
         for (how, stranded) in [("all", 0), ("any", 1), ("race", 2)] {
             let text = server.tell(&format!("gives_up&how={how}"));
             assert!(text.starts_with(&format!("[{timeout},")), "{text}");
-            assert_eq!(TaskBooks::at_rest(&server.svc).stranded as u64, stranded, "{how}");
+            assert_eq!(TaskAccounting::at_rest(&server.svc).stranded as u64, stranded, "{how}");
         }
         server.close_gate("q");
         assert_eq!(server.tell("queues&gate=q"), timeout);
-        assert_eq!(TaskBooks::read(&server.svc).stranded as u64, 2, "it had not begun");
+        assert_eq!(TaskAccounting::read(&server.svc).stranded as u64, 2, "it had not begun");
         server.open_gate("q");
     });
 }

@@ -3,7 +3,7 @@
 
 use svc_testing::c;
 use svc_testing::client::eventually;
-use svc_testing::tasks::{TaskBooks, TaskServer, TaskSvc, assert_like};
+use svc_testing::tasks::{TaskAccounting, TaskServer, TaskSvc, assert_like};
 
 const CODE: &str = r"
 function open(): void { if (session_status() === PHP_SESSION_ACTIVE) { return; } session_id('same'); session_save_path(DIR); session_start(); }
@@ -55,7 +55,7 @@ fn each(function: &str, check: impl Fn(&TaskSvc, &str)) {
             let mut request = server.send(function, "a");
             server.until("ended");
             eventually("the task has left, and its neighbour has not", || {
-                TaskBooks::read(&server.svc).in_flight == 1.0
+                TaskAccounting::read(&server.svc).in_flight == 1.0
             });
             assert!(!server.marked("late"), "{handler}: it went on without the session");
             assert!(!server.marked("neighbour"));
@@ -74,7 +74,7 @@ fn each(function: &str, check: impl Fn(&TaskSvc, &str)) {
 fn a_task_that_waits_for_a_session_ends_when_it_is_cancelled() {
     each("cancelled", |server, text| {
         assert_like(text, r#"[true,"Svc\\Async\\CancelledException: *",2]"#);
-        assert_eq!(TaskBooks::read(&server.svc).cancelled as u64, 1);
+        assert_eq!(TaskAccounting::read(&server.svc).cancelled as u64, 1);
     });
 }
 
@@ -82,7 +82,7 @@ fn a_task_that_waits_for_a_session_ends_when_it_is_cancelled() {
 fn a_task_that_waits_for_a_session_ends_when_its_awaiter_has_waited_long_enough() {
     each("late", |server, text| {
         assert_like(text, r#"["Svc\\Async\\TimeoutException: *","Svc\\Async\\CancelledException: *",2]"#);
-        assert_eq!(TaskBooks::read(&server.svc).cancelled as u64, 1);
+        assert_eq!(TaskAccounting::read(&server.svc).cancelled as u64, 1);
     });
 }
 
@@ -93,7 +93,7 @@ fn a_task_that_waits_for_a_session_ends_at_its_time_limit() {
             text,
             r#"[true,"Svc\\Async\\TaskException: *Maximum execution time of 1 second exceeded*",2]"#,
         );
-        assert_eq!(TaskBooks::read(&server.svc).failed as u64, 1);
+        assert_eq!(TaskAccounting::read(&server.svc).failed as u64, 1);
     });
 }
 
@@ -101,6 +101,6 @@ fn a_task_that_waits_for_a_session_ends_at_its_time_limit() {
 fn a_task_that_was_cancelled_does_not_begin_to_wait_for_a_session() {
     each("cleaning", |server, text| {
         assert_like(text, r#"[true,"Svc\\Async\\CancelledException: *",2]"#);
-        assert_eq!(TaskBooks::read(&server.svc).cancelled as u64, 1);
+        assert_eq!(TaskAccounting::read(&server.svc).cancelled as u64, 1);
     });
 }

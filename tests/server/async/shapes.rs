@@ -10,7 +10,7 @@ use std::fs;
 use svc_core::sync::counter::{Counter, Flag};
 
 use svc_testing::client::eventually;
-use svc_testing::tasks::{MODES, TaskBooks, TaskServer, TaskSvc, assert_laws};
+use svc_testing::tasks::{MODES, TaskAccounting, TaskServer, TaskSvc, assert_laws};
 
 /// The number of tasks on all servers together, unless `TASKS` is set.
 const TASKS: u64 = 6000;
@@ -66,7 +66,7 @@ fn tasks_of_all_shapes_leave_nothing_behind() {
 /// Has requests dispatch `count` tasks; returns their outcome and the growth of memory.
 fn run(server: &TaskSvc, count: u64, beside: Beside) -> String {
     let (done, turns) = (Flag::new(), Counter::new());
-    let dispatched = || TaskBooks::read(&server.svc).dispatched;
+    let dispatched = || TaskAccounting::read(&server.svc).dispatched;
     let resident = || server.svc.metric("process_resident_memory_bytes");
     let mut at_quarter = 0.0;
     std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn run(server: &TaskSvc, count: u64, beside: Beside) -> String {
         waits(share);
         done.set();
     });
-    let books = TaskBooks::at_rest(&server.svc);
+    let books = TaskAccounting::at_rest(&server.svc);
     let grown = resident() - at_quarter;
     let said = format!(
         "{books:?}, {} MiB and {} KiB more",

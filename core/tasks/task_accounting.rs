@@ -1,6 +1,6 @@
 //! The counters of the tasks: dispatched, and ended in each way.
 //!
-//! A reading, by any thread at any time, satisfies the laws below. The books do not refer to the tasks.
+//! A reading, by any thread at any time, satisfies the laws below. The accounting does not refer to the tasks.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use super::bounds::TaskLimits;
 use super::outcome::TaskEnd;
 use super::task_events::TaskEvents;
 
-/// A snapshot of the books.
+/// A snapshot of the accounting.
 ///
 /// # Laws
 ///
@@ -66,11 +66,11 @@ impl TaskCounts {
     }
 }
 
-/// The state shared by all tasks of a pool: the books, their limits, and the listener for detached tasks.
+/// The state shared by all tasks of a pool: the accounting, its limits, and the listener for detached tasks.
 ///
 /// One lock protects all counters that the laws relate, so that no snapshot contains half of a change.
 #[derive(Debug)]
-pub struct TaskBooks {
+pub struct TaskAccounting {
     /// Held only to compare and change, or to copy, a few numbers.
     ledger: ShortLock<Ledger>,
     queue_capacity: u64,
@@ -88,7 +88,7 @@ struct Ledger {
     is_closed: bool,
 }
 
-impl TaskBooks {
+impl TaskAccounting {
     /// Records that a queued task has its outcome.
     pub(super) fn note_stale(&self) {
         self.stale.set();
@@ -102,7 +102,7 @@ impl TaskBooks {
         is_stale
     }
 
-    /// Creates the books of a pool.
+    /// Creates the accounting of a pool.
     pub(super) fn new(limits: TaskLimits) -> Self {
         let counts = TaskCounts { cap: limits.in_flight_cap as u64, ..TaskCounts::default() };
         Self {
@@ -198,43 +198,48 @@ impl TaskBooks {
 mod tests {
     use super::*;
 
-    fn books(in_flight_cap: usize, queue_capacity: usize) -> TaskBooks {
-        TaskBooks::new(TaskLimits { workers: 1, fibers_max: in_flight_cap, queue_capacity, in_flight_cap })
+    fn accounting(in_flight_cap: usize, queue_capacity: usize) -> TaskAccounting {
+        TaskAccounting::new(TaskLimits {
+            workers: 1,
+            fibers_max: in_flight_cap,
+            queue_capacity,
+            in_flight_cap,
+        })
     }
 
     #[test]
     fn a_task_holds_its_place_in_the_queue_until_it_is_taken_and_under_the_cap_until_it_leaves() {
-        let books = books(3, 2);
-        assert_eq!((books.admit(), books.admit()), (Ok(1), Ok(2)));
-        assert_eq!(books.admit(), Err(TaskRejection::Queue { capacity: 2 }));
-        books.taken();
-        assert_eq!(books.admit(), Ok(3));
-        books.taken();
-        assert_eq!(books.admit(), Err(TaskRejection::InFlight { cap: 3 }));
-        books.leave(TaskEnd::Completed);
-        assert_eq!(books.admit(), Ok(4));
-        let counts = books.counts();
+        let accounting = accounting(3, 2);
+        assert_eq!((accounting.admit(), accounting.admit()), (Ok(1), Ok(2)));
+        assert_eq!(accounting.admit(), Err(TaskRejection::Queue { capacity: 2 }));
+        accounting.taken();
+        assert_eq!(accounting.admit(), Ok(3));
+        accounting.taken();
+        assert_eq!(accounting.admit(), Err(TaskRejection::InFlight { cap: 3 }));
+        accounting.leave(TaskEnd::Completed);
+        assert_eq!(accounting.admit(), Ok(4));
+        let counts = accounting.counts();
         assert_eq!((counts.dispatched, counts.rejected, counts.in_flight()), (4, 2, 3));
     }
 
     #[test]
     fn closed_books_refuse_and_do_not_count_it() {
-        let books = books(3, 2);
-        books.close();
-        assert_eq!(books.admit(), Err(TaskRejection::Closed));
-        assert_eq!(books.counts(), TaskCounts { cap: 3, ..TaskCounts::default() });
+        let accounting = accounting(3, 2);
+        accounting.close();
+        assert_eq!(accounting.admit(), Err(TaskRejection::Closed));
+        assert_eq!(accounting.counts(), TaskCounts { cap: 3, ..TaskCounts::default() });
     }
 
     #[test]
     fn each_end_has_its_count() {
-        let books = books(3, 3);
+        let accounting = accounting(3, 3);
         for (end, counted) in
             [(TaskEnd::Completed, [1, 0, 0]), (TaskEnd::Failed, [1, 1, 0]), (TaskEnd::Cancelled, [1, 1, 1])]
         {
-            assert!(books.admit().is_ok());
-            books.taken();
-            books.leave(end);
-            let counts = books.counts();
+            assert!(accounting.admit().is_ok());
+            accounting.taken();
+            accounting.leave(end);
+            let counts = accounting.counts();
             assert_eq!([counts.completed, counts.failed, counts.cancelled], counted);
             assert_eq!(counts.in_flight(), 0);
         }
