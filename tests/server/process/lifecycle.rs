@@ -26,7 +26,7 @@ fn begin_waiting(svc: &Svc) -> Client {
 
 #[test]
 fn a_signal_ends_an_idle_server_with_exit_code_0() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
         let mut idle = svc.client();
         assert_eq!(idle.get("/").text(), "hello");
