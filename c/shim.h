@@ -720,7 +720,7 @@ void shim_signals_block(void);
  * none. Returns 0 after `milliseconds`, unless those are 0, and when a child has ended. */
 int shim_signals_wait(uint32_t milliseconds, int *sender);
 
-/* Returns a descriptor that is readable while a SIGINT or SIGTERM is pending; -1 if the system has none. The caller
+/* Returns a descriptor that is readable while a SIGINT, SIGQUIT or SIGTERM is pending; -1 if the system has none. The caller
  * closes it. */
 int shim_signals_stop_descriptor(void);
 

@@ -221,9 +221,20 @@ pub const HELPER_IDLE: Duration = Duration::from_secs(10);
 /// files being sent or cached, and files opened by scripts.
 pub const DESCRIPTORS_RESERVED: u64 = 512 + STATIC_DESCRIPTORS_MAX;
 
-/// Returns the number of descriptors that `max_connections` connections and the rest of the server need.
+/// Returns the number of descriptors that `max_connections` connections and the rest of the server need. If all fit below
+/// [`DESCRIPTOR_MIN`], every number is in the range that PHP's `select` supports, and none needs to be left to PHP.
 pub const fn descriptors_needed(max_connections: u64) -> u64 {
-    DESCRIPTOR_MIN.unsigned_abs() as u64 + max_connections + DESCRIPTORS_RESERVED
+    let used = max_connections + DESCRIPTORS_RESERVED;
+    let low = DESCRIPTOR_MIN.unsigned_abs() as u64;
+    if used <= low { used } else { low + used }
+}
+
+/// Returns the maximum number of connections for which this many descriptors suffice.
+pub const fn connections_within(descriptors: u64) -> u64 {
+    let low = DESCRIPTOR_MIN.unsigned_abs() as u64;
+    let below = if descriptors < low { descriptors } else { low }.saturating_sub(DESCRIPTORS_RESERVED);
+    let above = descriptors.saturating_sub(low + DESCRIPTORS_RESERVED);
+    if above > below { above } else { below }
 }
 
 /// The maximum size of a file of variables, in bytes.

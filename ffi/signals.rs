@@ -19,7 +19,7 @@ pub enum Signal {
     Hangup,
     /// SIGINT.
     Interrupt,
-    /// SIGTERM.
+    /// SIGTERM; or SIGQUIT, which makes nginx and php-fpm answer their requests and end.
     Terminate,
     /// A signal without a meaning for the server.
     Meaningless {
@@ -65,7 +65,7 @@ pub fn wait_up_to(time: Duration) -> Option<Signal> {
     wait_for(u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1))
 }
 
-/// Returns a descriptor that is readable once SIGINT or SIGTERM is pending, on any thread; it does not consume them.
+/// Returns a descriptor that is readable once SIGINT, SIGQUIT or SIGTERM is pending, on any thread; it does not consume them.
 /// They must be blocked already.
 ///
 /// # Errors
@@ -88,7 +88,7 @@ fn wait_for(milliseconds: u32) -> Option<Signal> {
         0 => None,
         1 => Some(Signal::Hangup),
         2 => Some(Signal::Interrupt),
-        15 => Some(Signal::Terminate),
+        3 | 15 => Some(Signal::Terminate),
         number => {
             let sender = u32::try_from(sender).ok().filter(|&sender| sender > 0);
             Some(Signal::Meaningless { number, sender })

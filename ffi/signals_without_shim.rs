@@ -6,14 +6,13 @@ use std::ptr;
 use libc::{c_int, sigset_t};
 
 /// The signals that are not blocked.
-const LEFT: [c_int; 14] = [
+const LEFT: [c_int; 13] = [
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGFPE,
     libc::SIGILL,
     libc::SIGTRAP,
     libc::SIGSYS,
-    libc::SIGQUIT,
     libc::SIGABRT,
     libc::SIGTSTP,
     libc::SIGCONT,
@@ -95,7 +94,7 @@ pub(super) unsafe fn shim_signals_wait(milliseconds: u32, sender: *mut c_int) ->
 /// None: it creates a descriptor.
 pub(super) unsafe fn shim_signals_stop_descriptor() -> c_int {
     let mut set = empty_set();
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
         // SAFETY: changes the set that it is given.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }

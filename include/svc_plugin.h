@@ -34,9 +34,9 @@
  *     over (DRAIN_TIMEOUT_SECONDS), and then ends without it.
  *   - A library is never unloaded. A plugin that crashes takes svc with it.
  *   - Standard output is svc's log, a JSON object on each line: use log() instead.
- *   - SIGHUP, SIGINT and SIGTERM are svc's, and blocked on all threads; SIGPIPE is ignored. A child of fork() has the
- *     three unblocked. One of posix_spawn() has them blocked unless its attributes say otherwise, and so has what
- *     system() and popen() start. Never unblock them on a thread of svc's process: that ends it without a drain.
+ *   - SIGHUP, SIGINT, SIGQUIT and SIGTERM are svc's, and blocked on all threads; SIGPIPE is ignored. A child of fork()
+ *     has the four unblocked. One of posix_spawn() has them blocked unless its attributes say otherwise, and so has
+ *     what system() and popen() start. Never unblock them on a thread of svc's process: that ends it without a drain.
  *
  * Memory
  *

@@ -336,7 +336,7 @@ mod executor {
             Ok(php) => php,
             Err(PhpStartError::Directives(faults)) => return fail(&php::fault_lines(&faults), Exit::Misused),
             Err(PhpStartError::Php(error)) => {
-                return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed);
+                return fail(&format_args!("cannot start PHP: {error}"), Exit::Misused);
             }
         };
         match run_with(&php, prepared, report, until) {

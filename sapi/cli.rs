@@ -144,20 +144,21 @@ where
         return Ok(Subcommand::Php(words.collect()));
     }
     let first = words.peek().filter(|_| named.is_none()).cloned();
-    let parsed = read(command, &mut Parser::from_args(words)).map_err(|error| {
-        let meant = first.as_deref().and_then(meant_command);
-        match (&error, first.as_ref().zip(meant)) {
-            (UsageError::TooManyWords(_), Some((word, meant))) => {
-                UsageError::UnknownCommand(lossy(word), meant)
+    let (command, parsed) =
+        read(command, named.is_some(), &mut Parser::from_args(words)).map_err(|error| {
+            let meant = first.as_deref().and_then(meant_command);
+            match (&error, first.as_ref().zip(meant)) {
+                (UsageError::TooManyWords(_), Some((word, meant))) => {
+                    UsageError::UnknownCommand(lossy(word), meant)
+                }
+                _ => error,
             }
-            _ => error,
-        }
-    })?;
+        })?;
     match parsed.shortcut {
         Some(Effect::Version) => Ok(Subcommand::Version),
-        Some(_) if named.is_none() => Ok(Subcommand::Help(HelpTopic::Commands)),
+        Some(_) if !parsed.is_named => Ok(Subcommand::Help(HelpTopic::Commands)),
         Some(_) => Ok(Subcommand::Help(HelpTopic::Command(command.name))),
-        None => parsed.subcommand(command, named.is_some()),
+        None => parsed.subcommand(command),
     }
 }
 
@@ -189,19 +190,33 @@ impl ProbeKind {
 struct ParsedWords {
     options: Vec<(&'static CommandOption, OsString)>,
     argument: Option<OsString>,
+    /// A word names the command.
+    is_named: bool,
     /// An option that replaces the command.
     shortcut: Option<Effect>,
 }
 
-fn read(command: &'static CliCommand, parser: &mut Parser) -> Result<ParsedWords, UsageError> {
-    let mut parsed = ParsedWords::default();
+/// Reads the options and the argument of a command. Without a name so far, the first word that is no option may name it,
+/// as in `svc -d memory_limit=1G serve public`.
+fn read(
+    mut command: &'static CliCommand,
+    is_named: bool,
+    parser: &mut Parser,
+) -> Result<(&'static CliCommand, ParsedWords), UsageError> {
+    let mut parsed = ParsedWords { is_named, ..ParsedWords::default() };
     loop {
         let name = match parser.next() {
-            Ok(None) => return Ok(parsed),
+            Ok(None) => return Ok((command, parsed)),
             Ok(Some(Arg::Short(letter))) => format!("-{letter}"),
             Ok(Some(Arg::Long(name))) => format!("--{name}"),
             // An empty word comes from an unset variable in a script; it must not serve the wrong directory.
             Ok(Some(Arg::Value(word))) => {
+                if let Some(named) = parsed.late_name(&word) {
+                    command = named;
+                    parsed.is_named = true;
+                    parsed.check_options(command)?;
+                    continue;
+                }
                 if parsed.argument.is_some() || word.is_empty() || command.argument == Argument::None {
                     return Err(UsageError::TooManyWords(lossy(&word)));
                 }
@@ -226,7 +241,7 @@ fn read(command: &'static CliCommand, parser: &mut Parser) -> Result<ParsedWords
             }
             None if matches!(option.effect, Effect::Help | Effect::Version) => {
                 parsed.shortcut = Some(option.effect);
-                return Ok(parsed);
+                return Ok((command, parsed));
             }
             None => parsed.options.push((option, OsString::new())),
         }
@@ -234,17 +249,30 @@ fn read(command: &'static CliCommand, parser: &mut Parser) -> Result<ParsedWords
 }
 
 impl ParsedWords {
-    fn subcommand(self, command: &'static CliCommand, is_named: bool) -> Result<Subcommand, UsageError> {
+    /// Returns the command that a word after options names.
+    fn late_name(&self, word: &OsStr) -> Option<&'static CliCommand> {
+        let is_expected = !self.is_named && self.argument.is_none();
+        word.to_str().filter(|_| is_expected).and_then(CliCommand::named)
+    }
+
+    /// Checks that the options before the name of the command are among its options.
+    fn check_options(&self, command: &'static CliCommand) -> Result<(), UsageError> {
+        let is_known = |given: &CommandOption| command.all_options().any(|own| own.effect == given.effect);
+        let unknown = self.options.iter().find(|(given, _)| !is_known(given));
+        unknown.map_or(Ok(()), |(given, _)| Err(unknown_option(command, given.name())))
+    }
+
+    fn subcommand(self, command: &'static CliCommand) -> Result<Subcommand, UsageError> {
         Ok(match command.name {
             "check" => {
                 let style = CheckStyle {
                     is_changed_only: self.has(Effect::Changed),
                     is_json: self.has(Effect::Json),
                 };
-                Subcommand::Check(self.overrides(is_named), style)
+                Subcommand::Check(self.overrides(), style)
             }
             "completions" => Subcommand::Completions(self.shell(command)?),
-            "dev" => Subcommand::Dev(Overrides { is_watching: true, ..self.overrides(true) }),
+            "dev" => Subcommand::Dev(Overrides { is_watching: true, ..self.overrides() }),
             "healthcheck" => {
                 let probe = match self.argument.as_ref().map(lossy).as_deref() {
                     None | Some("readiness") => ProbeKind::Readiness,
@@ -252,19 +280,19 @@ impl ParsedWords {
                     Some("startup") => ProbeKind::Startup,
                     Some(other) => return Err(UsageError::UnknownProbe(other.to_owned())),
                 };
-                Subcommand::Healthcheck(probe, Self { argument: None, ..self }.overrides(is_named))
+                Subcommand::Healthcheck(probe, Self { argument: None, ..self }.overrides())
             }
             "help" => Subcommand::Help(self.topic()?),
             "man" => Subcommand::Man,
-            "octane" => Subcommand::Octane(self.overrides(true)),
+            "octane" => Subcommand::Octane(self.overrides()),
             "reload" => {
                 let patience = self.patience()?;
-                Subcommand::Reload(self.overrides(is_named), patience)
+                Subcommand::Reload(self.overrides(), patience)
             }
             "stubs" => Subcommand::Stubs(self.required(command)?),
-            "stop" => Subcommand::Stop(self.overrides(is_named)),
+            "stop" => Subcommand::Stop(self.overrides()),
             "version" => Subcommand::Version,
-            _ => Subcommand::Serve(self.overrides(is_named)),
+            _ => Subcommand::Serve(self.overrides()),
         })
     }
 
@@ -272,9 +300,9 @@ impl ParsedWords {
         self.options.iter().any(|(option, _)| option.effect == effect)
     }
 
-    fn overrides(self, is_named: bool) -> Overrides {
+    fn overrides(self) -> Overrides {
         // The first word may be a misspelt command.
-        let meant = self.argument.as_deref().filter(|_| !is_named).and_then(meant_command);
+        let meant = self.argument.as_deref().filter(|_| !self.is_named).and_then(meant_command);
         let mut overrides = Overrides { document_root: self.argument, meant, ..Overrides::default() };
         for (option, value) in self.options {
             match option.effect {

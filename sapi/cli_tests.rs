@@ -131,3 +131,22 @@ fn what_is_not_understood_is_named() {
         assert_eq!(line(words), expected);
     }
 }
+
+#[test]
+fn options_may_precede_the_command() {
+    assert_eq!(parse(["-d", "a=1", "serve", "site"]), serve(Some("site"), &["a=1"]));
+    assert_eq!(parse(["-d", "a=1", "serve", "-d", "b=2"]), serve(None, &["a=1", "b=2"]));
+    assert_eq!(parse(["-d", "a=1", "serve", "check"]), serve(Some("check"), &["a=1"]));
+    assert_eq!(parse(["-d", "a=1", "./check"]), serve(Some("./check"), &["a=1"]));
+    assert_eq!(parse(["-d", "a=1", "site"]), serve(Some("site"), &["a=1"]));
+    assert_eq!(
+        parse(["-d", "a=1", "check", "--json", "site"]),
+        Ok(Subcommand::Check(
+            overrides(Some("site"), &["a=1"]),
+            CheckStyle { is_json: true, ..CheckStyle::default() }
+        ))
+    );
+    assert_eq!(line(&["-d", "a=1", "stubs", "out"]), "-d: unknown option; see svc help");
+    assert_eq!(line(&["-d", "a=1", "php", "x.php"]), "-d: unknown option; see svc help");
+    assert_eq!(line(&["-d", "a=1", "site", "serve"]), "\"serve\": unexpected argument; see svc help");
+}

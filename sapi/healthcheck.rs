@@ -48,6 +48,12 @@ impl fmt::Display for Unhealthy {
             Self::Status(address, probe, status) => {
                 write!(f, "{address}: {} returned status {status}", probe.path())
             }
+            // The end of a socket's timeout has the same code as a socket without blocking.
+            Self::Unreachable(address, error)
+                if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) =>
+            {
+                write!(f, "{address}: no response within {} seconds", DEADLINE.as_secs())
+            }
             Self::Unreachable(address, error) => write!(f, "{address}: {error}"),
         }
     }
@@ -143,6 +149,15 @@ mod tests {
     fn something_else_is_not_well() {
         assert!(matches!(against(b"220 mail ready\r\n").1, Err(Unhealthy::NotHttp(_))));
         assert!(matches!(against(b"").1, Err(Unhealthy::NotHttp(_))));
+    }
+
+    #[test]
+    fn silence_is_described() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9090));
+        for kind in [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut] {
+            let said = Unhealthy::Unreachable(address, kind.into()).to_string();
+            assert_eq!(said, "127.0.0.1:9090: no response within 3 seconds");
+        }
     }
 
     #[test]

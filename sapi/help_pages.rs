@@ -115,7 +115,7 @@ pub fn manual() -> String {
         }
     }
     page.push_str(
-        ".SH SIGNALS\n.TP\n.BR SIGTERM \", \" SIGINT\nStop, after requests in progress are finished; a second one stops at once.\n\
+        ".SH SIGNALS\n.TP\n.BR SIGTERM \", \" SIGINT \", \" SIGQUIT\nStop, after requests in progress are finished; a second one stops at once.\n\
          .TP\n.B SIGHUP\nReload.\n.SH EXIT STATUS\n.TP\n.B 0\nSuccess.\n.TP\n.B 1\nRuntime failure or forced stop.\n.TP\n.B \
          2\nInvalid usage or settings.\n.SH SEE ALSO\n.BR php (1)\n.PP\nThe pages that are named here, such as settings.md, are in share/doc/svc/docs \
          below the prefix of the installation, /usr with the package.\n",

@@ -51,7 +51,13 @@ pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
         errors: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     });
-    let php = php.map_err(|error| vec![format!("cannot start PHP: {error}")])?;
+    let php = php.map_err(|error| {
+        // The rest of a message is the trace.
+        let first_line = |text: &String| text.lines().next().unwrap_or_default().to_owned();
+        let mut said: Vec<String> = warnings.lock().iter().map(first_line).collect();
+        said.push(format!("cannot start PHP: {error}"));
+        said
+    })?;
     let mut errors = faults.end();
     errors.extend(installation.as_ref().and_then(Installation::fault));
     if has_workers && let Err(error) = php::fit_for_workers(&php) {

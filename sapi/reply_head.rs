@@ -3,6 +3,7 @@
 //! Status, reason phrase and fields are valid to send. Connection-specific fields, which belong to the server, are
 //! dropped; the length is kept apart.
 
+use svc_core::config::Config;
 use svc_core::http::status::is_bodiless;
 use svc_core::http::token::list;
 use svc_core::http::{Fields, NamedFile};
@@ -15,11 +16,31 @@ pub(crate) fn plain_head() -> ReplyHead {
     ReplyHead::bare(Origin::Script)
 }
 
+/// What becomes of fields that a script sets for the server or for a proxy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FieldUse {
+    /// Files that scripts name are sent.
+    pub(crate) sends_files: bool,
+    /// A proxy is in front, which reads the fields for it.
+    pub(crate) has_proxy: bool,
+}
+
+impl FieldUse {
+    /// Returns what the settings say.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            sends_files: !config.files.sendfile_roots.is_empty(),
+            has_proxy: !config.clients.trusted_proxies.is_empty(),
+        }
+    }
+}
+
 /// Sorts the lines that a script set into the parts of a response header. Malformed lines, and fields that a script may
-/// not set, are dropped. Fields that name a file are never sent; they have an effect if `sends_files`.
-pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
+/// not set, are dropped. Fields that name a file are never sent; they have an effect if `use_of.sends_files`.
+pub(crate) fn reply_head(head: &PhpHead<'_>, use_of: FieldUse) -> ReplyHead {
     let mut reply = plain_head();
     let mut status = head.status;
+    let mut stated = None;
     for line in &head.lines {
         let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -30,11 +51,16 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
             reply.content_length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         } else if name.eq_ignore_ascii_case(b"status") {
             // CGI scripts set the status this way.
-            status = leading_number(value).unwrap_or(status);
+            if let Some(code) = leading_number(value) {
+                status = code;
+                stated = reason(&[b" ", value].concat(), code);
+            }
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
             // PHP's default would replace the media type of the client's cached copy.
         } else if let Some(file) = NamedFile::of(name, value) {
-            reply.file = Some(file).filter(|_| sends_files);
+            reply.file = Some(file).filter(|_| use_of.sends_files);
+        } else if !use_of.has_proxy && is_for_a_proxy(name) {
+            // Nothing between svc and the client would read it.
         } else {
             // PHP rejects line breaks in headers; other malformed fields are dropped here.
             let _ = reply.fields.push(name, value);
@@ -43,7 +69,7 @@ pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
     reply.reason = reason(head.status_line, head.status);
     reply.status = u16::try_from(status).ok().filter(|code| (200..=999).contains(code)).unwrap_or(500);
     if i32::from(reply.status) != head.status {
-        reply.reason = None;
+        reply.reason = stated.filter(|_| i32::from(reply.status) == status);
     }
     // There is no body that the file could replace.
     reply.file.take_if(|_| is_bodiless(reply.status) || reply.status == 205);
@@ -86,6 +112,11 @@ fn is_of_the_connection(name: &[u8]) -> bool {
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
+/// Returns whether this field is an instruction to nginx, which removes it from responses, such as `X-Accel-Buffering`.
+fn is_for_a_proxy(name: &[u8]) -> bool {
+    name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"x-accel-"))
+}
+
 fn leading_number(value: &[u8]) -> Option<i32> {
     let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&value[..digits]).ok()?.parse().ok()
@@ -105,9 +136,11 @@ fn reason(line: &[u8], status: i32) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    const SENDS_FILES: FieldUse = FieldUse { sends_files: true, has_proxy: false };
+
     fn parse(status: i32, status_line: &str, lines: &[&str]) -> ReplyHead {
         let lines = lines.iter().map(|line| line.as_bytes()).collect();
-        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines }, true)
+        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines }, SENDS_FILES)
     }
 
     #[test]
@@ -117,7 +150,7 @@ mod tests {
         assert_eq!(head.file, Some(NamedFile::Path(b"/srv/a".to_vec())));
         assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\n", "PHP has added the type");
         let lines = lines.map(str::as_bytes).to_vec();
-        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, false);
+        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, FieldUse::default());
         assert_eq!(head.file, None);
         assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\nContent-type: text/html; charset=UTF-8\r\n");
     }
@@ -148,6 +181,17 @@ mod tests {
     }
 
     #[test]
+    fn instructions_to_a_proxy_are_for_the_one_in_front() {
+        let lines = ["X-Accel-Buffering: no", "x-accel-expires: 5", "X-Accel: 1", "X-Accelerated: 1"];
+        let head = parse(200, "", &lines);
+        assert_eq!(head.fields.as_bytes(), b"X-Accel: 1\r\nX-Accelerated: 1\r\n");
+        let lines = lines.map(str::as_bytes).to_vec();
+        let behind = FieldUse { has_proxy: true, ..SENDS_FILES };
+        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, behind);
+        assert_eq!(head.fields.get(b"x-accel-buffering"), Some(&b"no"[..]));
+    }
+
+    #[test]
     fn an_announced_length_is_kept_apart() {
         let head = parse(200, "", &["Content-Length: 12", "X-A: 1"]);
         assert_eq!(head.content_length, Some(12));
@@ -174,8 +218,15 @@ mod tests {
 
     #[test]
     fn a_status_field_sets_the_status_as_in_cgi() {
-        let head = parse(200, "", &["Status: 410 Gone", "X-A: 1"]);
+        let head = parse(200, "HTTP/1.1 200 Fine", &["Status: 410 Went away", "X-A: 1"]);
         assert_eq!((head.status, head.fields.as_bytes()), (410, &b"X-A: 1\r\n"[..]));
+        assert_eq!(head.reason.as_deref(), Some(&b"Went away"[..]));
+        for (value, reason) in
+            [("410", None), ("410 ", None), ("1000 Much", None), ("none", Some(&b"Fine"[..]))]
+        {
+            let head = parse(200, "HTTP/1.1 200 Fine", &[&format!("Status: {value}")]);
+            assert_eq!(head.reason.as_deref(), reason, "{value}");
+        }
     }
 
     #[test]

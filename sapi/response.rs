@@ -26,7 +26,7 @@ use svc_ffi::{PhpHead, PhpOutcome};
 
 use crate::coded_body::{CodedBody, Urgency};
 use crate::reply_copy::ReplyCopy;
-use crate::reply_head::{plain_head, remove_connection_options, reply_head};
+use crate::reply_head::{FieldUse, plain_head, remove_connection_options, reply_head};
 
 /// The stage of the response; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,7 @@ impl Response {
     /// Takes over the status and the headers from PHP.
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering {
-            let sends_files = !self.thread_context.shared.config.files.sendfile_roots.is_empty();
-            let mut own = reply_head(head, sends_files);
+            let mut own = reply_head(head, FieldUse::of(&self.thread_context.shared.config));
             if self.exchange.request.recorder.is_some() {
                 remove_connection_options(head, &mut own.fields);
             }
@@ -115,7 +114,7 @@ impl Response {
             && let Ok(status) = u16::try_from(head.status)
         {
             // A disconnected client needs no interim response.
-            let _ = self.exchange.interim(status, reply_head(head, false).fields);
+            let _ = self.exchange.interim(status, reply_head(head, FieldUse::default()).fields);
         }
     }
 

@@ -18,6 +18,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+/* The exit code for settings that cannot be used. */
+enum { EXIT_MISCONFIGURED = 2 };
+
 /* Exported by libphp, but not declared in its headers. */
 extern char *php_ini_opened_path;
 extern char *php_ini_scanned_files;
@@ -43,6 +46,18 @@ static void silence_stdio(void)
     FILE *nowhere = fopen("/dev/null", "we");
     if (nowhere != NULL) {
         stdout = nowhere;
+    }
+}
+
+/* The process that starts PHP's modules; 0 if none does. */
+static pid_t starting;
+
+/* PHP ends the process if OPcache cannot use its directives, with a code that means nothing to a service manager. */
+static void end_as_misconfigured(void)
+{
+    /* A child that preloads scripts as another user ends, too. */
+    if (starting == getpid()) {
+        _exit(EXIT_MISCONFIGURED);
     }
 }
 
@@ -99,11 +114,13 @@ const char *shim_startup(const shim_options *options)
     shim_sapi.executable_location = command_line != NULL && command_line[0] != '\0' ? command_line : NULL;
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
-    if (!shim_ini_errors_begin()) {
+    if (!shim_ini_errors_begin() || atexit(end_as_misconfigured) != 0) {
         return "out of memory";
     }
     lend_environment(options->environment, options->environment_count);
+    starting = getpid();
     int started = shim_sapi.startup(&shim_sapi);
+    starting = 0;
     shim_sapi.executable_location = NULL;
     free(command_line);
     shim_environment_clear();

@@ -244,8 +244,12 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .about(Section::Timeouts, "The timeout for receiving the request header."),
     Key::new(Id::BodyTimeoutSeconds, "BODY_TIMEOUT_SECONDS", seconds(1), Initial::Is("30"))
         .about(Section::Timeouts, "The timeout between two successive reads of the request body."),
-    Key::new(Id::KeepaliveTimeoutSeconds, "KEEPALIVE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
-        .about(Section::Timeouts, "How long an idle connection stays open between requests."),
+    Key::new(Id::KeepaliveTimeoutSeconds, "KEEPALIVE_TIMEOUT_SECONDS", seconds(1), Initial::Is("75"))
+        .about(
+            Section::Timeouts,
+            "How long an idle connection stays open between requests. It should be longer than proxies in front keep idle \
+             connections ([tuning.md](tuning.md#connections)), which is often 60 seconds.",
+        ),
     Key::new(Id::WriteTimeoutSeconds, "WRITE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
         .about(
             Section::Timeouts,

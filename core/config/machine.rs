@@ -11,7 +11,7 @@ use super::raw::ValueSource;
 use super::settings::Settings;
 use super::value::Value;
 use super::warning::Warning;
-use crate::limits::descriptors_needed;
+use crate::limits::{connections_within, descriptors_needed};
 
 /// The system's resources and limits for the process.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ impl Machine {
         if descriptors_needed(initial) <= granted {
             return;
         }
-        let room = granted.saturating_sub(descriptors_needed(0));
+        let room = connections_within(granted);
         let is_default = *settings.source(Id::MaxConnections) == ValueSource::Default;
         if room > 0 && is_default {
             settings.set(Id::MaxConnections, Value::Integer(room));

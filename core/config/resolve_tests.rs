@@ -486,12 +486,36 @@ fn the_default_number_of_connections_fits_the_limit_of_descriptors() {
         Config::resolve_on(&raw, &Machine { descriptors_max: Some(descriptors_max), ..MACHINE })
     };
     let fixed = crate::limits::descriptors_needed(0);
-    let few = limited(&[], fixed + 100).unwrap();
-    assert_eq!((few.admission.max_connections, few.admission.queue_max_waiting), (100, 50));
-    assert!(few.warnings[0].to_string().starts_with("MAX_CONNECTIONS: reduced from 10000 to 100, because"));
-    assert_eq!(limited(&[], fixed + 10_000).unwrap().warnings, []);
-    let error = limited(&[("SVC_MAX_CONNECTIONS", "101")], fixed + 100).unwrap_err().to_string();
-    assert!(error.starts_with("SVC_MAX_CONNECTIONS: 101 requires "), "{error}");
-    assert!(error.contains("accepted: up to 100, or a limit of at least "), "{error}");
+    for descriptors in [fixed + 100, crate::limits::descriptors_needed(1000)] {
+        let room = descriptors - fixed;
+        let room = if room > 1000 { 1000 } else { room };
+        let few = limited(&[], descriptors).unwrap();
+        let waiting = usize::try_from(room / 2).unwrap();
+        assert_eq!((few.admission.max_connections as u64, few.admission.queue_max_waiting), (room, waiting));
+        let warning = few.warnings[0].to_string();
+        assert!(
+            warning.starts_with(&format!("MAX_CONNECTIONS: reduced from 10000 to {room}, because")),
+            "{warning}"
+        );
+        let more = (room + 1).to_string();
+        let error = limited(&[("SVC_MAX_CONNECTIONS", &more)], descriptors).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("SVC_MAX_CONNECTIONS: {more} requires ")), "{error}");
+        assert!(error.contains(&format!("accepted: up to {room}, or a limit of at least ")), "{error}");
+    }
+    let enough = crate::limits::descriptors_needed(10_000);
+    assert_eq!(limited(&[], enough).unwrap().warnings, []);
     assert!(limited(&[], fixed).is_err(), "nothing fits");
+}
+
+#[test]
+fn a_higher_limit_of_descriptors_never_leaves_less_room() {
+    use crate::limits::{connections_within, descriptors_needed};
+    let mut before = 0;
+    for descriptors in 0..5000 {
+        let room = connections_within(descriptors);
+        assert!(room >= before, "{descriptors}: {room}, after {before}");
+        assert!(room == 0 || descriptors_needed(room) <= descriptors, "{descriptors}: {room}");
+        assert!(descriptors_needed(room + 1) > descriptors, "{descriptors}: one more than {room} fits");
+        before = room;
+    }
 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::conditions::Validators;
 use super::content_hash;
-use super::file_version::FileVersion;
+use super::file_version::{FileVersion, whole_seconds};
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
@@ -110,7 +110,8 @@ impl Asset {
             && (options.is_compressible)(content_type.as_bytes());
         let copies = is_codable.then(|| Copies::new(options.codings.clone(), length));
         let varies = is_codable || !found.coded.is_empty();
-        let dress = VariantBuilder { content_type, options, varies, root_modified: found.root_modified };
+        let root_modified = found.root_modified;
+        let dress = VariantBuilder { content_type, options, varies, root_modified, now };
         let plain = dress.variant(None, found.plain)?;
         // A precompressed file that cannot be read is not offered.
         let neighbours: Vec<_> = found
@@ -286,6 +287,7 @@ struct VariantBuilder<'a> {
     options: &'a AssetOptions,
     varies: bool,
     root_modified: Option<SystemTime>,
+    now: SystemTime,
 }
 
 impl VariantBuilder<'_> {
@@ -295,7 +297,9 @@ impl VariantBuilder<'_> {
         let suffix = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
         let is_dated = stamp.is_dated(self.root_modified);
         let tag = format!("\"{}{suffix}\"", self.tag(&content, &stamp, is_dated));
-        let modified = is_dated.then_some(stamp.modified);
+        // No response says that it was modified after it was sent (RFC 9110, section 8.8.2.1).
+        let is_past = whole_seconds(stamp.modified) <= whole_seconds(self.now);
+        let modified = Some(stamp.modified).filter(|_| is_dated && is_past);
         let mut validators = Fields::new();
         if let Some(modified) = modified {
             validators.set_own(b"Last-Modified", &imf_fixdate(modified));
@@ -470,6 +474,24 @@ mod tests {
         let dated = |length, last| tagged(length, last, 1_000_000);
         assert_eq!(dated(10, b'x'), (tagged(10, b'x', 1).0, true));
         assert_eq!(dated(100_001, b'x'), dated(100_001, b'y'), "time and length");
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_not_sent() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(200_001).unwrap();
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000_100);
+        let after = |milliseconds| now + Duration::from_millis(milliseconds);
+        // A date has a resolution of one second.
+        for (modified, is_sent) in
+            [(now, true), (after(899), true), (after(900), false), (after(9000), false)]
+        {
+            file.set_modified(modified).unwrap();
+            let asset = load(found(&file), now);
+            assert_eq!(asset.plain.modified.is_some(), is_sent, "{modified:?}");
+            assert_eq!(asset.plain.fields.contains(b"last-modified"), is_sent, "{modified:?}");
+            assert_eq!(asset.plain.tag, format!("\"{}\"", opened(&file).stamp.tag()), "{modified:?}");
+        }
     }
 
     #[test]

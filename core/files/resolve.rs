@@ -12,8 +12,8 @@
 //! in the directory of the file, and one that is older than the file is ignored.
 //!
 //! The system usually knows without the disk that nothing exists at a path
-//! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)), so the many paths of a front controller need
-//! no file thread.
+//! ([`leaves_all_to_the_entry`](DocumentRoot::leaves_all_to_the_entry)), so the many paths of a front controller or of a
+//! single-page application need no file thread.
 //!
 //! Refused are links to dot-files, links that leave the root where this is not allowed, and everything that is neither
 //! a file nor a directory.
@@ -133,10 +133,10 @@ impl DocumentRoot {
         Root::open(self)?.resolve(mode, path)
     }
 
-    /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
-    /// may exist there, or if the system cannot tell without the disk; an I/O thread may therefore call it.
-    pub fn leaves_all_to_the_script(&self, mode: &RoutingMode, path: &[u8]) -> bool {
-        let Some(script) = mode.front_controller() else { return false };
+    /// Returns whether a normalized path is left to the file that handles all remaining paths. `false` if something may
+    /// exist there, or if the system cannot tell without the disk; an I/O thread may therefore call it.
+    pub fn leaves_all_to_the_entry(&self, mode: &RoutingMode, path: &[u8]) -> bool {
+        let Some(entry) = mode.entry() else { return false };
         let open = |at: BorrowedFd<'_>, path: &[u8], flags| {
             rustix::fs::openat2(at, path, flags, Permissions::empty(), ResolveFlags::CACHED)
         };
@@ -147,10 +147,10 @@ impl DocumentRoot {
             if missing.as_ref().is_some_and(|gone| name.starts_with(gone)) {
                 continue;
             }
-            if let Candidate::Script { name, path_info } = &candidate
-                && **name == *script
-            {
-                return path_info.is_empty();
+            match &candidate {
+                Candidate::Script { name, path_info } if **name == *entry => return path_info.is_empty(),
+                Candidate::Static { path } if **path == *entry => return true,
+                _ => {}
             }
             if root.is_none() {
                 root = open(CWD, self.path.as_os_str().as_bytes(), HANDLE | OFlags::DIRECTORY).ok();

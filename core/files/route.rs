@@ -146,6 +146,14 @@ impl RoutingMode {
         }
     }
 
+    /// Returns the page that handles all remaining paths, if there is one.
+    pub fn page(&self) -> Option<&[u8]> {
+        match self {
+            Self::SinglePage { file } => Some(file),
+            Self::FrontController { .. } | Self::Worker { .. } | Self::Files => None,
+        }
+    }
+
     /// Returns the script that handles all remaining paths, if there is one.
     pub fn front_controller(&self) -> Option<&[u8]> {
         match self {

@@ -1,7 +1,7 @@
 //! A file of ten bytes, or a compressible one, instead of a script's body.
 
 use std::io::Write;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::*;
 use crate::files::asset::AssetOptions;
@@ -31,7 +31,7 @@ fn asset(bytes: &[u8], coded: Option<&[u8]>) -> Asset {
         coded,
         root_modified: None,
     };
-    Asset::load(found, &options, SystemTime::UNIX_EPOCH).unwrap()
+    Asset::load(found, &options, crate::time::wall()).unwrap()
 }
 
 fn fields(lines: &[(&str, &str)]) -> Fields {

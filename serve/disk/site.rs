@@ -138,7 +138,16 @@ impl Site {
     pub(crate) fn leaves_to_front_controller(&self, part: &SitePart, path: &[u8]) -> bool {
         !self.policy.php_deny.matches(path)
             && !self.names_task_entry(path)
-            && (part.has_only_the_script(path) || self.root.leaves_all_to_the_script(&part.mode, path))
+            && (part.has_only_the_script(path) || self.root.leaves_all_to_the_entry(&part.mode, path))
+    }
+
+    /// Returns the path of the page that certainly answers the normalized `path`, because nothing else does. Does not wait.
+    pub(crate) fn page_left_to<'a>(&self, part: &'a SitePart, path: &[u8]) -> Option<&'a [u8]> {
+        let page = part.mode.page()?;
+        let is_left = path != page
+            && !self.names_task_entry(path)
+            && self.root.leaves_all_to_the_entry(&part.mode, path);
+        is_left.then_some(page)
     }
 
     /// Returns the part of the site that contains the normalized `path`.
@@ -247,12 +256,19 @@ impl Site {
     }
 
     fn ready(&self, path: &[u8], file: StaticFile, look: LookBegun) -> io::Result<Ready> {
+        // A page that answers all remaining paths is cached under its own path alone: a new file answers the next request,
+        // and the paths that clients make up take no room.
+        let own_path = file.path.clone();
+        let is_fallback = path != own_path && self.part(path).mode.page() == Some(&own_path);
+        if is_fallback {
+            self.cache.remove(path);
+        }
+        let path = if is_fallback { &own_path } else { path };
         if let Some(asset) = self.cache.peek(path).filter(|asset| asset.is_of(&file)) {
             self.cache.confirm(path, &asset, look);
             return Ok(Ready { asset, was_kept: true });
         }
-        // The file may answer other paths too: the path of its directory, or every path of a single-page application.
-        let own_path = file.path.clone();
+        // The file may answer the path of its directory, too.
         if let Some(asset) = self.cache.peek(&own_path).filter(|asset| asset.is_of(&file)) {
             self.cache.insert(path, &asset, look);
             return Ok(Ready { asset, was_kept: true });

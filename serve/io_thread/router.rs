@@ -84,20 +84,30 @@ impl Router {
         if let Some(script) = self.scripts.get(&path, now) {
             return Handler::Script(Arc::clone(script));
         }
-        match self.site.kept(&path, now) {
-            Lookup::Absent | Lookup::Old => {
-                if let Some(script) = self.front_controller(part, &path, now) {
-                    return Handler::Script(Arc::clone(script));
-                }
-                self.disk.order(FileJob::Find(Arc::clone(&self.site), path), key);
-                Handler::Unknown
-            }
-            Lookup::Good(asset) => Handler::File(Ready { asset, was_kept: true }),
-            Lookup::Stale(asset) => {
-                self.disk.order_background(BackgroundJob::Look(Arc::clone(&self.site), path));
-                Handler::File(Ready { asset, was_kept: true })
-            }
+        if let Some(file) = self.kept(&path, now) {
+            return Handler::File(file);
         }
+        if let Some(script) = self.front_controller(part, &path, now) {
+            return Handler::Script(Arc::clone(script));
+        }
+        if let Some(file) = self.site.page_left_to(part, &path).and_then(|page| self.kept(page, now)) {
+            return Handler::File(file);
+        }
+        self.disk.order(FileJob::Find(Arc::clone(&self.site), path), key);
+        Handler::Unknown
+    }
+
+    /// Returns the file at a normalized path if the cache has it, and checks it on the disk if it is time to.
+    fn kept(&self, path: &[u8], now: Instant) -> Option<Ready> {
+        let asset = match self.site.kept(path, now) {
+            Lookup::Absent | Lookup::Old => return None,
+            Lookup::Good(asset) => asset,
+            Lookup::Stale(asset) => {
+                self.disk.order_background(BackgroundJob::Look(Arc::clone(&self.site), path.to_vec()));
+                asset
+            }
+        };
+        Some(Ready { asset, was_kept: true })
     }
 
     /// Returns the script that handles all remaining paths of `part` if it was found recently and certainly handles this

@@ -1,9 +1,9 @@
 /* The server's signals, and the thread that receives them.
  *
  * The default action of most signals ends the process. All signals that a process could send, and that have no meaning
- * for svc, are blocked on all threads together with the three that control the server, and one thread receives them.
+ * for svc, are blocked on all threads together with the four that control the server, and one thread receives them.
  * Not blocked are the signals that the processor raises (SIGSEGV and others), that an operator sends to get a core dump
- * (SIGQUIT, SIGABRT), that stop and continue at a terminal (SIGTSTP, SIGCONT), and that the system ignores. PHP threads
+ * (SIGABRT), that stop and continue at a terminal (SIGTSTP, SIGCONT), and that the system ignores. PHP threads
  * unblock the signal of PHP's time limit and that of an alarm for themselves. Signals that a request sends to its own
  * process do not arrive here (php/libc/own_signals.c). */
 #include "compat.h"
@@ -18,8 +18,8 @@
 
 static void blocked_signals(sigset_t *set)
 {
-    static const int left[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,   SIGQUIT,
-                               SIGABRT, SIGTSTP, SIGCONT, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG};
+    static const int left[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP,  SIGSYS, SIGABRT,
+                               SIGTSTP, SIGCONT, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG};
     sigfillset(set);
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
         sigdelset(set, left[i]);
@@ -80,6 +80,7 @@ int shim_signals_stop_descriptor(void)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGQUIT);
     sigaddset(&set, SIGTERM);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }

@@ -186,6 +186,38 @@ fn a_malformed_ini_file_stops_the_start_and_the_check() {
     assert_eq!(server.get("/").text(), "bool(false)\n");
 }
 
+#[cfg(feature = "php")]
+#[test]
+fn a_php_that_cannot_start_its_modules_is_a_fault_of_the_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("preload.php");
+    fs::write(&script, "<?php\nthrow new Exception('no preload');").unwrap();
+    let preload = format!("opcache.preload={}", script.display());
+    // PHP ends the process by itself in the first case.
+    let cases = [
+        (vec!["-d", "opcache.memory_consumption=200000000"], "Unable to allocate shared memory segment", ""),
+        (
+            vec!["-d", &preload, "-d", "opcache.preload_user=root"],
+            "Uncaught Exception: no preload",
+            "svc: error: cannot start PHP: cannot start PHP's modules\n",
+        ),
+    ];
+    for (words, reason, end) in cases {
+        for word in ["check", "serve"] {
+            let output = svc(&[&[word, "/tmp"][..], &words].concat(), &[("LISTEN_ADDR", "127.0.0.1:0")]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(2), "{word} {words:?}: {said}");
+            assert!(said.ends_with(end), "{word} {words:?}: {said}");
+            let records = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!((said + &records).contains(reason), "{word} {words:?}");
+            if word == "check" && !end.is_empty() {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(said.lines().all(|line| line.starts_with("svc: error: ")), "{said}");
+            }
+        }
+    }
+}
+
 /// Returns the warnings of a server's log and of a check, as sets of their common text.
 #[cfg(feature = "php")]
 #[test]

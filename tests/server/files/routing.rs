@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use svc_testing::Svc;
-use svc_testing::client::eventually;
+use svc_testing::client::{Client, eventually};
 
 /// Handles every path: creates the file of that name if it is missing, and is a persistent worker in worker mode.
 const MAKER: &str = r#"<?php
@@ -40,6 +40,39 @@ fn a_file_that_the_front_controller_makes_answers_the_next_request() {
             assert_eq!(client.get(path).text(), "made", "worker mode: {is_worker}");
             std::fs::remove_file(svc.root().join(&path[1..])).ok();
         }
+    }
+}
+
+#[test]
+fn a_file_that_comes_later_answers_in_place_of_the_page_of_an_application() {
+    for room in ["64M", "0"] {
+        let settings = [("ENTRY_FILE", "/api/=api/app.html,/=app.html"), ("STATIC_CACHE_BYTES", room)];
+        let svc = Svc::start(&[("app.html", "page"), ("api/app.html", "page of a part")], &settings);
+        let mut client = svc.client();
+        for (path, page) in [
+            ("/a.txt", "page"),
+            ("/d/a.txt", "page"),
+            ("/users/1", "page"),
+            ("/tool.php", "page"),
+            ("/api/a.txt", "page of a part"),
+        ] {
+            for _ in 0..3 {
+                let response = client.get(path);
+                assert_eq!((response.status, response.text().as_str()), (200, page), "{path}");
+                assert_eq!(response.field("content-type"), Some("text/html; charset=utf-8"), "{path}");
+            }
+            let file = svc.root().join(&path[1..]);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "made").unwrap();
+            assert_eq!(client.get(path).text(), "made", "{path}, cache: {room}");
+        }
+        for number in 0..50 {
+            assert_eq!(client.get(&format!("/made/up/{number}")).text(), "page");
+        }
+        let status = Client::connect(svc.ops()).request("GET /status HTTP/1.1\r\nHost: localhost");
+        let status: serde_json::Value = serde_json::from_str(&status.text()).unwrap();
+        let kept = status["caches"]["static"]["files"].as_u64().unwrap();
+        assert!(kept <= 6, "{kept} files for two pages and the files that came later");
     }
 }
 

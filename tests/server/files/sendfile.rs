@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use svc_testing::Svc;
 use svc_testing::client::{Client, Response, eventually};
+use svc_testing::http2::{Http2Client, head};
 
 /// Sends the fields in the query: `a` is `X-Accel-Redirect`, `s` is `X-Sendfile`.
 const SEND: &str = r#"<?php
@@ -130,6 +131,21 @@ fn without_roots_the_fields_only_disappear() {
     assert_eq!((response.status, response.text().as_str()), (200, "the script's own body"));
     assert_eq!((response.field("x-accel-redirect"), response.field("x-sendfile")), (None, None));
     assert_eq!(response.field("content-type"), Some("text/html; charset=UTF-8"));
+}
+
+#[test]
+fn instructions_to_nginx_reach_a_proxy_in_front_and_nobody_else() {
+    const STREAM: &str = "<?php header('X-Accel-Buffering: no'); header('X-Accel-Expires: 5'); header('X-Other: 1'); echo 'x'; flush();";
+    for (proxies, expected) in [("", None), ("10.0.0.0/8", Some("no"))] {
+        let svc = Svc::start(&[("stream.php", STREAM)], &[("TRUSTED_PROXIES", proxies)]);
+        let mut http2 = Http2Client::connect(svc.main());
+        let id = http2.open(&head("GET", "/stream.php"), true);
+        for response in [svc.get("/stream.php"), http2.response(id)] {
+            assert_eq!((response.text().as_str(), response.field("x-other")), ("x", Some("1")));
+            assert_eq!(response.field("x-accel-buffering"), expected, "{proxies}");
+            assert_eq!(response.field("x-accel-expires").is_some(), expected.is_some(), "{proxies}");
+        }
+    }
 }
 
 #[test]

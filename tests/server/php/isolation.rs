@@ -103,8 +103,8 @@ fn programs_get_the_environment_of_their_request() {
 #[test]
 fn programs_can_be_ended_by_signals() {
     let svc = start("1");
-    // The bits of SIGHUP, SIGINT and SIGTERM, which svc itself blocks.
-    const CONTROL: u64 = 1 | 1 << 1 | 1 << 14;
+    // The bits of SIGHUP, SIGINT, SIGQUIT and SIGTERM, which svc itself blocks.
+    const CONTROL: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 14;
     let mask = |status: &str, name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let digits = line.unwrap_or_else(|| panic!("no {name} in {status}")).trim();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use svc_testing::client::eventually;
 use svc_testing::plugins::Plugins;
 
-const TO_STOP: [Signal; 2] = [Signal::TERM, Signal::INT];
+const TO_STOP: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
 
 /// Sends a signal to a server that starts, and asserts that it exits soon.
 fn stopped_by(signal: Signal, server: Child) -> Output {

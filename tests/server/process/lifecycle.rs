@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use svc_testing::client::{Client, eventually};
 use svc_testing::descriptors::limited_to;
-use svc_testing::{Svc, command};
+use svc_testing::{Svc, command, written};
 
 /// A script that answers when a file appears beside it.
 const WAITING: &str = r#"<?php
@@ -26,7 +26,7 @@ fn begin_waiting(svc: &Svc) -> Client {
 
 #[test]
 fn a_signal_ends_an_idle_server_with_exit_code_0() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let mut svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
         let mut idle = svc.client();
         assert_eq!(idle.get("/").text(), "hello");
@@ -123,14 +123,37 @@ fn too_few_descriptors_are_one_line_and_exit_code_2() {
 fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
     let root = tempfile::tempdir().unwrap();
     // Without the setting, a single connection would be enough.
-    for (settings, needed) in [(&[("MAX_CONNECTIONS", "10")][..], 1802), (&[], 1793)] {
-        let mut command = limited_to(1100, &command(root.path(), settings));
+    for (settings, needed) in [(&[("MAX_CONNECTIONS", "10")][..], 778), (&[], 769)] {
+        let mut command = limited_to(500, &command(root.path(), settings));
         let output = command.stdout(Stdio::null()).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        let expected = format!("the limit is 1100; accepted: a limit of at least {needed} (ulimit -Hn)");
+        let expected = format!("the limit is 500; accepted: a limit of at least {needed} (ulimit -Hn)");
         assert!(said.contains(&expected), "{said}");
     }
+}
+
+#[test]
+fn the_usual_limit_of_1024_descriptors_is_enough_for_a_server() {
+    let files = [("index.php", "<?php echo 'hello';"), ("a.txt", "static")];
+    let root = written(&files);
+    let limited = limited_to(1024, &command(root.path(), &[]));
+    let mut svc = Svc::spawn(root, limited);
+    let warning = svc.log().expect("MAX_CONNECTIONS is reduced to what the limit of file descriptors allows");
+    assert_eq!(
+        (&warning["fields"]["max_connections"], &warning["fields"]["limit"]),
+        (&256.into(), &1024.into())
+    );
+    // All permits are taken, and each connection gets its response.
+    let mut clients: Vec<Client> = (0..256).map(|_| svc.client()).collect();
+    eventually("all connections are open", || svc.metric("svc_active_connections") == 256.0);
+    for client in &mut clients {
+        assert_eq!(client.get("/").text(), "hello");
+        assert_eq!(client.get("/a.txt").text(), "static");
+    }
+    drop(clients);
+    svc.signal(Signal::TERM);
+    assert_eq!(svc.wait(), Some(0));
 }
 
 #[test]
