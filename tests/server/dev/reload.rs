@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use svc_testing::Svc;
 use svc_testing::chromium::Chromium;
-use svc_testing::client::{Client, Response};
+use svc_testing::client::{Client, Response, eventually};
 use svc_testing::decoder::decoded;
 
 use super::{asked, save, start, visit};
@@ -187,6 +187,28 @@ fn a_change_ends_the_wait() {
         let now = visit(&svc, "/");
         assert!(now.status == 500 || revision(&now) == response.text(), "{words:?} {file}");
     }
+}
+
+/// Compiling a whole framework again takes longer than the rest of a reload.
+#[test]
+fn opcache_keeps_the_files_that_were_not_saved() {
+    let worker = "<?php require __DIR__ . '/code.inc'; Svc\\Worker::serve(function () { echo code(); });";
+    let code = |text: &str| format!("<?php function code() {{ return '{text}'; }}");
+    let svc = start(&[("worker.php", worker), ("code.inc", &code("first"))], &["--worker", "worker.php"]);
+    svc.log().expect("code is watched for changes");
+    let path = svc.root().join("code.inc");
+    save(&path, &code("saved"));
+    eventually("workers run the saved code", || svc.get("/").text() == "saved");
+    assert_eq!(svc.metric("svc_opcache_restarts_total"), 0.0);
+    let moved = svc.root().join("moved");
+    std::fs::write(&moved, code("moved")).unwrap();
+    let before = std::time::SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::open(&moved).unwrap().set_modified(before).unwrap();
+    std::fs::rename(&moved, &path).unwrap();
+    eventually("workers run the file that got the name", || svc.get("/").text() == "moved");
+    eventually("OPcache is emptied, because files may have the same time", || {
+        svc.metric("svc_opcache_restarts_total") == 1.0
+    });
 }
 
 #[test]
