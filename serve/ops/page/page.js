@@ -157,7 +157,7 @@ const DETAILS = {
     const boot = s.boot_failure;
     if (!boot) return '';
     const where = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
-    return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
+    return `Since ${clock(boot.since)}, ${count(boot.attempts)} ${boot.attempts === 1 ? 'attempt' : 'attempts'}: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
   },
   stuck: (s) => busiest(s).filter((one) => one.state === 'stuck').slice(0, 3)
     .map((one) => `${isNone(one.task) ? 'Worker' : 'Task thread'} ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),

@@ -179,6 +179,28 @@ fn a_stuck_worker_is_named_with_its_request() {
     assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0]);
 }
 
+#[test]
+fn long_messages_leave_room_for_what_they_are_about() {
+    let svc = Svc::start(&[("index.php", "")], &[("PHP_WORKERS", "1")]);
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "deployment-list", "executor");
+    let failed = "(() => { const ask = window.fetch; window.fetch = async (...words) => {
+        const answer = await ask(...words), report = await answer.json();
+        report.reload.successful = false;
+        report.reload.error = 'cannot load ' + '/releases/current'.repeat(20);
+        return { ok: true, json: async () => report };
+    }; })()";
+    browser.evaluate(failed);
+    says(&mut browser, "deployment-list", "/releases/current/releases/current");
+    for width in [1200, 1000, 360] {
+        browser.resize(width, 800);
+        let is_wide =
+            "[...document.querySelectorAll('dt')].every((name) => name.getBoundingClientRect().width > 100)";
+        browser.eventually(is_wide);
+    }
+    assert_fits_a_phone(&mut browser);
+}
+
 /// Writes a picture of the window to docs/images.
 fn keep(browser: &mut Chromium, name: &str) {
     let file = format!("{}/docs/images/ops-{name}.png", env!("CARGO_MANIFEST_DIR"));
