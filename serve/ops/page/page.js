@@ -154,8 +154,8 @@ const DETAILS = {
     return `${rate}${busy}${busy && longest ? `, the longest for ${age(longest.request_age_seconds)}: ${request(longest)}` : ''}${busy && '.'}`;
   },
   boot_failed: (s) => {
-    const boot = s.boot_failure;
-    if (!boot) return '';
+    const boot = s.boot_failure, episode = s.episodes.find((one) => one.kind === 'boot_failed' && !one.ended_at);
+    if (!boot) return episode ? `Since ${clock(episode.began_at)}: ${episode.detail}.` : '';
     const where = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
     return `Since ${clock(boot.since)}, ${count(boot.attempts)} ${boot.attempts === 1 ? 'attempt' : 'attempts'}: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
   },
@@ -174,9 +174,15 @@ const DETAILS = {
   certificate_expired: (s) => `Since ${new Date(s.certificates.first_expiry).toLocaleString([], HOURS)}. Renew it, then svc reload.`,
 };
 
+// Without persistent workers, code is not what fails.
+function condition(name, s) {
+  if (name !== 'boot_failed' || s.boot_failure) return CONDITIONS[name] || ['warn', name, ''];
+  return ['bad', 'Workers do not boot', s.executor === 'fastcgi' ? 'PHP does not start, or is not reachable.' : ''];
+}
+
 function showState(status) {
   const known = status.conditions.map((name) => {
-    const [rank, title, text] = CONDITIONS[name] || ['warn', name, ''];
+    const [rank, title, text] = condition(name, status);
     const details = DETAILS[name] ? DETAILS[name](status) : '';
     return { rank, title, text: [text, details].filter(Boolean).join(' ') };
   });

@@ -179,6 +179,19 @@ fn a_stuck_worker_is_named_with_its_request() {
     assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0]);
 }
 
+/// No deployment has failed: a php-fpm that does not run is named by its address.
+#[test]
+fn a_php_that_is_not_reachable_is_named() {
+    let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_ADDR", "unix:/nowhere/php-fpm.sock")];
+    let svc = Svc::start(&[("index.php", "")], &settings);
+    assert_eq!(svc.get("/").status, 500);
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "state", "Workers do not boot PHP does not start, or is not reachable. Since ");
+    says(&mut browser, "state", "unix:/nowhere/php-fpm.sock: No such file or directory");
+    let text = browser.evaluate("document.getElementById('state').innerText");
+    assert!(!text.as_str().unwrap().contains("code"), "{text}");
+}
+
 #[test]
 fn long_messages_leave_room_for_what_they_are_about() {
     let svc = Svc::start(&[("index.php", "")], &[("PHP_WORKERS", "1")]);
