@@ -142,6 +142,8 @@ const lastError = (s, isMeant) => {
   const error = s.php_errors && s.php_errors.last.find(isMeant);
   return error ? `Last error of PHP: ${shown(error)}.` : '';
 };
+// Errors are known where PHP runs in this process.
+const none = (s) => s.php_errors || !s.pool ? 'none' : 'in the log';
 const left = (iso, s) => (new Date(iso) - new Date(s.time)) / 1000;
 
 // Details of conditions, from the rest of the report.
@@ -162,7 +164,7 @@ const DETAILS = {
   stuck: (s) => busiest(s).filter((one) => one.state === 'stuck').slice(0, 3)
     .map((one) => `${isNone(one.task) ? 'Worker' : 'Task thread'} ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),
   failing: (s) => `${percent(s.requests.failed_per_second, s.requests.served_per_second)} of the answers in the last ${Math.round(s.window_seconds)} seconds are 5xx. ` +
-    (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || 'PHP raised no error: see the log of the application.'),
+    (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || (s.php_errors ? 'PHP raised no error: see the log of the application.' : 'Errors of PHP are in the log.')),
   disk_full: (s) => {
     const full = (text) => /No space left on device|out of free disk space/.test(text);
     const spool = s.episodes.find((one) => one.kind === 'spool' && full(one.detail));
@@ -235,7 +237,7 @@ function showTables(s) {
   fill(at('error-rows'), errors.length ? errors.map((one) => ({
     cells: [one.level.replaceAll('_', ' '), clock(one.last_at), count(one.count), place(one), one.message],
     level: ENDINGS.includes(one.level) ? 'bad' : '',
-  })) : [{ cells: ['none', NONE, NONE, NONE, NONE] }]);
+  })) : [{ cells: [none(s), NONE, NONE, NONE, NONE] }]);
   fill(at('episode-rows'), s.episodes.length ? s.episodes.map((one) => ({
     cells: [(KINDS[one.kind] || one.kind) + (one.subject ? ` (${one.subject})` : ''), clock(one.began_at),
       one.ended_at ? age((new Date(one.ended_at) - new Date(one.began_at)) / 1000) : 'goes on', count(one.count), one.detail || NONE],

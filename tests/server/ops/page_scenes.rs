@@ -193,6 +193,22 @@ fn a_php_that_is_not_reachable_is_named() {
 }
 
 #[test]
+fn errors_of_php_in_other_processes_are_in_the_log() {
+    if !std::path::Path::new("/usr/bin/php-cgi").exists() {
+        svc_testing::skip::skipped("php-cgi is not installed");
+        return;
+    }
+    let settings = [("EXECUTOR", "fastcgi"), ("PATH", "/usr/bin:/bin"), ("PHP_WORKERS", "1")];
+    let svc = Svc::start(&[("index.php", "<?php throw new LogicException('no');")], &settings);
+    for _ in 0..5 {
+        assert_eq!(svc.get("/").status, 500);
+    }
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "state", "Errors of PHP are in the log.");
+    says(&mut browser, "error-rows", "in the log");
+}
+
+#[test]
 fn long_messages_leave_room_for_what_they_are_about() {
     let svc = Svc::start(&[("index.php", "")], &[("PHP_WORKERS", "1")]);
     let Some(mut browser) = opened(svc.ops()) else { return };
