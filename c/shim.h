@@ -569,8 +569,9 @@ shim_view shim_library_without_hooks(size_t index);
 /* Shuts PHP down. Call after all other threads have called shim_thread_stop. */
 void shim_shutdown(void);
 /* Makes requests and workers that start from now on run the code on disk: empties OPcache, and makes threads forget
- * resolved paths. On the thread that called shim_startup. */
-void shim_code_renew(void);
+ * resolved paths. `is_saved`: files were saved, and have the time of that; OPcache then keeps the others, if it is set to
+ * find these out. On the thread that called shim_startup. */
+void shim_code_renew(bool is_saved);
 
 /* Prepares the calling thread for shim_run. */
 void shim_thread_start(void);

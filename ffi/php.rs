@@ -263,15 +263,16 @@ impl Php {
     }
 
     /// Makes requests and workers that start later run the code on disk: OPcache is reset, and threads clear their
-    /// realpath caches. The restart is not reported.
-    pub fn renew_code(&self) {
+    /// realpath caches. The restart is not reported. `is_saved`: files were saved just now; OPcache then keeps the others,
+    /// if its directives make it check each file.
+    pub fn renew_code(&self, is_saved: bool) {
         // Inside the barrier, so that no request restarts OPcache before the barrier has recorded the restart.
         if let Some(news) = BARRIER.enter() {
             callbacks::report_restart(news);
         }
         callbacks::without_news(|| {
             // SAFETY: PHP has started, on this thread.
-            unsafe { bindings::shim_code_renew() };
+            unsafe { bindings::shim_code_renew(is_saved) };
         });
         BARRIER.leave();
     }

@@ -376,8 +376,9 @@ mod executor {
         read();
         let renew_code = || {
             note_ini_files(&ini_files, &shared);
+            let is_saved = shared.development.as_ref().is_some_and(|development| development.take_save());
             // Last, directly before the pools restart: one restart then serves both.
-            php.renew_code();
+            php.renew_code(is_saved);
             true
         };
         let main = MainThread { read: &read, renew_code: &renew_code, report };

@@ -62,8 +62,8 @@ pub struct DevelopmentOptions {
 /// Why a server for development does not start.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DevelopmentError {
-    /// An address that other machines may reach, without `--host`.
-    Public(String),
+    /// A setting with an address that other machines may reach, without `--host`.
+    Public(&'static str, String),
     /// The user that the server would become.
     RunAs(String),
     /// A value of `--host` that is not an IP address.
@@ -104,11 +104,12 @@ impl DevelopmentOptions {
         if let Some(user) = &config.serving.run_as {
             return Err(DevelopmentError::RunAs(user.clone()));
         }
-        let is_public =
-            |place: &&ListenAddr| place.tcp().is_some_and(|addr| !addr.ip().to_canonical().is_loopback());
-        if let Some(place) = config.serving.listen_addr.iter().find(is_public).filter(|_| self.host.is_none())
-        {
-            return Err(DevelopmentError::Public(place.to_string()));
+        let is_public = |addr: &SocketAddr| !addr.ip().to_canonical().is_loopback();
+        let main = config.serving.listen_addr.iter().filter_map(ListenAddr::tcp).find(is_public);
+        let ops = config.operations.addr.filter(is_public);
+        let public = main.map(|addr| ("LISTEN_ADDR", addr)).or(ops.map(|addr| ("INTERNAL_ADDR", addr)));
+        if let Some((variable, addr)) = public.filter(|_| self.host.is_none()) {
+            return Err(DevelopmentError::Public(variable, addr.to_string()));
         }
         if config.php.worker_mode_enabled {
             raw = raw.with_option_by_default(COMMAND, "PHP_WORKERS", WORKERS);
@@ -224,9 +225,9 @@ impl std::error::Error for DevelopmentError {}
 impl fmt::Display for DevelopmentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Public(place) => write!(
+            Self::Public(variable, place) => write!(
                 f,
-                "LISTEN_ADDR: {place:?}: other machines may reach this address, and {COMMAND} shows code and the \
+                "{variable}: {place:?}: other machines may reach this address, and {COMMAND} shows code and the \
                  environment; accepted: an address of this machine alone, such as 127.0.0.1:8080, or --host ADDRESS"
             ),
             Self::RunAs(user) => write!(
@@ -300,8 +301,11 @@ mod tests {
     fn only_an_option_makes_it_public() {
         for addr in ["0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:0", "127.0.0.1:0,10.0.0.1:0"] {
             let seen = listens(None, None, &[("LISTEN_ADDR", addr)]);
-            assert!(matches!(seen, Err(DevelopmentError::Public(_))), "{addr}: {seen:?}");
+            assert!(matches!(seen, Err(DevelopmentError::Public("LISTEN_ADDR", _))), "{addr}: {seen:?}");
         }
+        let seen = config(&options(None, Some("0")), &[("INTERNAL_ADDR", "0.0.0.0:0")]);
+        assert!(matches!(seen, Err(DevelopmentError::Public("INTERNAL_ADDR", _))), "{seen:?}");
+        assert!(config(&options(Some("0.0.0.0"), Some("0")), &[("INTERNAL_ADDR", "0.0.0.0:0")]).is_ok());
         for addr in ["127.0.0.1:0", "[::1]:0", "127.8.8.8:0", "unix:/tmp/a.sock"] {
             assert_eq!(listens(None, None, &[("LISTEN_ADDR", addr)]).as_deref(), Ok(addr));
         }

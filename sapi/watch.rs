@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -74,6 +74,8 @@ struct Changes {
     count: u64,
     /// The first one.
     first: PathBuf,
+    /// Whether all of them are files that were saved or removed, and not moved with the time of an earlier change.
+    are_saves: bool,
     /// Whether a file for browsers has changed.
     has_assets: bool,
 }
@@ -122,6 +124,9 @@ impl Watcher {
             self.log.emit(&Event::Watch(WatchEvent::Changed { path: &path, changes: changes.count }));
         }
         if changes.count > 0 && self.keeps_code {
+            if let Some(development) = self.development.as_ref().filter(|_| changes.are_saves) {
+                development.note_save();
+            }
             // A process may always signal itself.
             let _ = kill_process(getpid(), Signal::HUP);
         } else if let Some(development) = &self.development {
@@ -230,8 +235,16 @@ impl Changes {
         if self.count == 0 {
             self.first = path.to_owned();
         }
+        self.are_saves = (self.count == 0 || self.are_saves) && is_save(path);
         self.count += 1;
     }
+}
+
+/// Returns whether a changed file cannot have the time of its earlier contents: its time is recent, or it is gone.
+fn is_save(path: &Path) -> bool {
+    let Ok(metadata) = fs::metadata(path) else { return true };
+    let age = |changed: SystemTime| time::wall().duration_since(changed);
+    metadata.is_file() && metadata.modified().is_ok_and(|changed| age(changed).is_ok_and(|age| age < RECENT))
 }
 
 /// Returns whether this file is code, or is read by code at boot.
@@ -256,6 +269,9 @@ fn is_watched(path: &Path, root: &Path) -> bool {
 
 /// A burst of changes is over when nothing has changed for this long.
 const QUIET: Duration = Duration::from_millis(40);
+
+/// The age of a file that was saved just now, with room for a slow machine.
+const RECENT: Duration = Duration::from_secs(10);
 
 /// A burst that continues is handled after this time.
 const BURST_MAX: Duration = Duration::from_millis(500);
@@ -305,6 +321,24 @@ mod tests {
         }
         for path in [".git", "node_modules", "var", "storage", "bootstrap/cache", "vendor/.bin"] {
             assert!(!is_watched(&root.join(path), root), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_saved_file_has_the_time_of_the_change() {
+        let project = tempfile::tempdir().unwrap();
+        let path = project.path().join("a.php");
+        assert!(is_save(&path), "it was removed");
+        fs::write(&path, "").unwrap();
+        assert!(is_save(&path));
+        let before = time::wall() - 2 * RECENT;
+        fs::File::open(&path).unwrap().set_modified(before).unwrap();
+        assert!(!is_save(&path), "another file has got its name");
+        assert!(!is_save(project.path()), "its files may be of any time");
+        let mut changes = Changes::default();
+        for (name, are_saves) in [("gone.php", true), ("a.php", false), ("gone.php", false)] {
+            changes.note(&project.path().join(name));
+            assert_eq!(changes.are_saves, are_saves, "{name}");
         }
     }
 

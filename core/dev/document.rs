@@ -1,8 +1,12 @@
-//! The script that reloads a browser, and the responses that get it: complete HTML documents.
+//! The script that reloads a browser, and the responses that get it: HTML that is shown as a page.
 //!
 //! A fragment, which a script of the page asks for and inserts, must stay as it is. Browsers name the destination of a
-//! request in `Sec-Fetch-Dest`, at least on this machine and over HTTPS; a request without that field must name HTML in
-//! `Accept`. In any case, the body must begin like a document.
+//! request in `Sec-Fetch-Dest`, at least on this machine and over HTTPS: what a window navigates to is a page, whatever it
+//! begins with, such as a warning that PHP displays before the document. Without that field, and in frames, which
+//! scripts use for transfers, too, the body must begin like a document, and the request must name HTML in `Accept`.
+//!
+//! The script remembers the revision that it has left. A page that has the same one after a reload comes from a cache, and
+//! would reload without end.
 
 use crate::http::status::is_bodiless;
 use crate::http::{Fields, Head};
@@ -11,7 +15,7 @@ use crate::http::{Fields, Head};
 const SCRIPT: &str = include_str!("reload.js");
 
 /// Its hash, for a Content-Security-Policy.
-pub(super) const SCRIPT_HASH: &str = "sha256-8R8wut1G2uYwkxKgqQ1j1JXcw/yUv4h+HUnENwWF8Nk=";
+pub(super) const SCRIPT_HASH: &str = "sha256-gU77509yZbuLA7ex201Tum5N6vHJVVzNa0ZRrxeBfiw=";
 
 /// Enough of a body to find out how it begins.
 const BEGINNING_BYTES: usize = 4096;
@@ -32,6 +36,11 @@ pub fn is_document_request(head: &Head) -> bool {
             .header_values("accept")
             .any(|value| value.to_ascii_lowercase().windows(TYPE.len()).any(|window| window == TYPE)),
     }
+}
+
+/// Returns whether a window navigates to the response to this request.
+pub(super) fn is_navigation(head: &Head) -> bool {
+    head.header("sec-fetch-dest") == Some(b"document")
 }
 
 /// The media type of documents.
@@ -113,6 +122,18 @@ mod tests {
             ("Accept: text/html\r\nHX-Request: true\r\n", false),
         ] {
             assert_eq!(is_document_request(&head(fields)), expected, "{fields}");
+        }
+    }
+
+    #[test]
+    fn windows_navigate_and_nothing_else_does() {
+        for (fields, expected) in [
+            ("Sec-Fetch-Dest: document\r\n", true),
+            ("Sec-Fetch-Dest: iframe\r\n", false),
+            ("Sec-Fetch-Dest: empty\r\n", false),
+            ("Accept: text/html\r\n", false),
+        ] {
+            assert_eq!(is_navigation(&head(fields)), expected, "{fields}");
         }
     }
 

@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use crate::config::DevelopmentConfig;
 use crate::http::{Fields, Head};
 use crate::sync::lock::ShortLock;
-use crate::sync::primitive::Arc;
+use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 
 pub use self::changes::{CHANGES_PATH, Changes};
 pub use self::document::is_document_request;
@@ -60,6 +60,8 @@ pub struct Development {
     environment: Vec<(String, String)>,
     /// The directory with the application's code.
     project: PathBuf,
+    /// Whether the next reload of code is due to files that were saved.
+    has_save: AtomicBool,
     /// Why workers do not boot; locked only to copy or replace it.
     boot_failure: ShortLock<Option<Arc<FailureReport>>>,
 }
@@ -96,8 +98,20 @@ impl Development {
             changes: Changes::new(instance),
             environment,
             project: config.project.clone(),
+            has_save: AtomicBool::new(false),
             boot_failure: ShortLock::default(),
         })
+    }
+
+    /// Notes that files with code were saved, directly before the reload that this causes.
+    pub fn note_save(&self) {
+        self.has_save.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether saved files have caused this reload. An operator's reload also applies changes that files do not
+    /// show in their time.
+    pub fn take_save(&self) -> bool {
+        self.has_save.swap(false, Ordering::Relaxed)
     }
 
     /// Notes why a worker has not booted, or that one has. Reads source files.

@@ -21,7 +21,7 @@ const STYLE: &str = include_str!("page.css");
 /// The policy of the page: nothing but its own style and script, and requests to its own origin.
 pub(super) const POLICY: &str = concat!(
     "default-src 'none'; style-src 'unsafe-inline'; script-src '",
-    "sha256-8R8wut1G2uYwkxKgqQ1j1JXcw/yUv4h+HUnENwWF8Nk=",
+    "sha256-gU77509yZbuLA7ex201Tum5N6vHJVVzNa0ZRrxeBfiw=",
     "'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
 );
 

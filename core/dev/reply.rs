@@ -3,12 +3,12 @@
 //! | the script | nothing was sent | a part was sent |
 //! |---|---|---|
 //! | has failed | the page or JSON replaces all of it | the page is appended to HTML, and the body stays incomplete |
-//! | has ended | a document gets the script | a document gets the script |
+//! | has ended | a page gets the script | a page gets the script |
 //!
 //! The page replaces also a page that the application has written about its own fatal error in a shutdown function: such
 //! pages are made for visitors. An application that catches its exceptions has not failed here, and keeps its response.
 
-use super::document::{begins_document, is_document_request, is_html, script};
+use super::document::{begins_document, is_document_request, is_html, is_navigation, script};
 use super::failure::Failure;
 use super::failure_report::FailureReport;
 use super::{Development, ShownRequest, csp, document, page};
@@ -72,20 +72,27 @@ impl DevReply {
         *body = response.body;
     }
 
-    /// Appends the script to a whole response, if that is a document. Returns the number of bytes added.
+    /// Appends the script to a whole response, if that is a page. Returns the number of bytes added.
     pub fn complete(&self, request: &Head, head: &mut ReplyHead, body: &mut Vec<u8>) -> u64 {
         if !takes_script(request, head) || head.file.is_some() {
             return 0;
         }
         if request.method_kind() == MethodKind::Head {
-            // Whether the body is a document is unknown, and so is its length.
+            // Whether the body would be a page is unknown, and so is its length.
             (head.content_length, head.is_streamed) = (None, true);
+            forget_validators(&mut head.fields);
             return 0;
         }
+        self.append(request, head, body)
+    }
+
+    /// Appends the script to a body that is known, if a browser shows it as a page. Returns the number of bytes added.
+    pub fn append(&self, request: &Head, head: &mut ReplyHead, body: &mut Vec<u8>) -> u64 {
         let announced = head.content_length.is_none_or(|length| length == body.len() as u64);
-        if !announced || !begins_document(body) {
+        if !takes_script(request, head) || !announced || !is_page(request, body) {
             return 0;
         }
+        forget_validators(&mut head.fields);
         let script = script(&self.revision);
         body.extend_from_slice(script.as_bytes());
         csp::permit(&mut head.fields, document::SCRIPT_HASH);
@@ -99,7 +106,11 @@ impl DevReply {
     pub fn begin(&mut self, request: &Head, head: &mut ReplyHead, first: &[u8]) {
         let can_append = head.content_length.is_none() && request.method_kind() != MethodKind::Head;
         self.open_status = Some(head.status).filter(|status| can_append && is_html(*status, &head.fields));
-        self.is_document = can_append && takes_script(request, head) && begins_document(first);
+        let is_candidate = takes_script(request, head);
+        self.is_document = can_append && is_candidate && is_page(request, first);
+        if self.is_document || (is_candidate && request.method_kind() == MethodKind::Head) {
+            forget_validators(&mut head.fields);
+        }
         if self.is_document {
             csp::permit(&mut head.fields, document::SCRIPT_HASH);
         }
@@ -123,6 +134,17 @@ fn takes_script(request: &Head, head: &ReplyHead) -> bool {
     matches!(request.method_kind(), MethodKind::Get | MethodKind::Head)
         && is_document_request(request)
         && is_html(head.status, &head.fields)
+}
+
+/// Returns whether a browser shows this body as a page.
+fn is_page(request: &Head, body: &[u8]) -> bool {
+    is_navigation(request) || begins_document(body)
+}
+
+/// Removes the fields by which a browser would keep the page, with the revision in it, after the code has changed.
+fn forget_validators(fields: &mut Fields) {
+    fields.remove(b"ETag");
+    fields.remove(b"Last-Modified");
 }
 
 fn is_about_origins(name: &[u8]) -> bool {

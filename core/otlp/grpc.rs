@@ -195,7 +195,7 @@ impl Grpc {
                     if message.len() as u64 <= EXPORT_ANSWER_BYTES_MAX {
                         return true;
                     }
-                    self.conclude(Ok(CollectorAnswer::refused("an answer that is too long".to_owned())))
+                    self.conclude(Ok(CollectorAnswer::refused("with a response that is too long".to_owned())))
                 }
                 Poll::Ready(Some(Err(error))) => self.conclude(Err(lost(&error))),
                 Poll::Ready(None) => match body.poll_trailers(context) {

@@ -132,7 +132,7 @@ impl Http1Conversation {
                     return self.begin_body(&response, &rest);
                 }
                 Ok(None) if head.len() <= EXPORT_HEAD_BYTES_MAX => return,
-                Ok(None) | Err(()) => return self.refuse("an answer that is not HTTP".to_owned()),
+                Ok(None) | Err(()) => return self.refuse("with something other than HTTP".to_owned()),
             }
         }
     }
@@ -178,7 +178,7 @@ impl Http1Conversation {
     }
 }
 
-const TOO_LONG: &str = "an answer that is malformed or too long";
+const TOO_LONG: &str = "with a malformed or too long response";
 
 /// Parses a response head; returns `Ok(None)` if it is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<AnswerHead>, ()> {

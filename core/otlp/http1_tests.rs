@@ -117,7 +117,7 @@ fn without_a_status_there_is_no_answer() {
 
 #[test]
 fn what_is_not_http_or_too_long_is_an_answer_that_refuses() {
-    let odd = refused("an answer that is not HTTP");
+    let odd = refused("with something other than HTTP");
     assert_eq!(answered("SSH-2.0-x\r\n", false), (odd.clone(), false));
     assert_eq!(answered("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", false), (odd.clone(), false));
     assert_eq!(

@@ -70,17 +70,15 @@ impl RequestMeta {
         let request = self.head()?;
         let plain = ready.asset.plain();
         let Content::Memory(bytes) = &plain.content else { return None };
-        if !is_document_request(request) || request.method_kind() != MethodKind::Get {
+        if !is_document_request(request) {
             return None;
         }
         let mut head = ReplyHead { fields: plain.fields.clone(), ..ReplyHead::bare(Origin::Server) };
         let mut body = bytes.to_vec();
-        if DevReply::new(development).complete(request, &mut head, &mut body) == 0 {
+        if DevReply::new(development).append(request, &mut head, &mut body) == 0 {
             return None;
         }
-        for name in [&b"Accept-Ranges"[..], b"ETag", b"Last-Modified"] {
-            head.fields.remove(name);
-        }
+        head.fields.remove(b"Accept-Ranges");
         head.fields.set_own(b"Cache-Control", b"no-store");
         head.content_length = Some(body.len() as u64);
         Some(Decision::Respond(Reply::whole(head, body)))

@@ -282,11 +282,28 @@ static void forget_paths(void)
     }
 }
 
+static zend_long number(const char *name, size_t length)
+{
+    return zend_ini_long(name, length, 0);
+}
+
+/* Returns whether OPcache looks at each file that a script includes, and keeps none that may change again within the
+ * second that its time of change names. */
+static bool is_each_file_checked(void)
+{
+    const char *const preloaded = zend_ini_string(ZEND_STRL("opcache.preload"), 0);
+    return number(ZEND_STRL("opcache.validate_timestamps")) != 0 && number(ZEND_STRL("opcache.revalidate_freq")) == 0
+        && number(ZEND_STRL("opcache.file_update_protection")) >= 2 && (preloaded == NULL || *preloaded == '\0');
+}
+
 /* The first request that starts up alone empties the cache; requests that start up earlier do not use it. If a restart
  * is already pending, opcache_reset() does nothing, which is enough. */
-void shim_code_renew(void)
+void shim_code_renew(bool is_saved)
 {
     __atomic_fetch_add(&renewals, 1, __ATOMIC_RELEASE);
+    if (is_saved && is_each_file_checked()) {
+        return;
+    }
     if (call("opcache_reset", NULL)) {
         shim_host.restart.wanted();
     }

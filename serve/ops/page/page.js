@@ -142,6 +142,8 @@ const lastError = (s, isMeant) => {
   const error = s.php_errors && s.php_errors.last.find(isMeant);
   return error ? `Last error of PHP: ${shown(error)}.` : '';
 };
+// Errors are known where PHP runs in this process.
+const none = (s) => s.php_errors || !s.pool ? 'none' : 'in the log';
 const left = (iso, s) => (new Date(iso) - new Date(s.time)) / 1000;
 
 // Details of conditions, from the rest of the report.
@@ -154,15 +156,15 @@ const DETAILS = {
     return `${rate}${busy}${busy && longest ? `, the longest for ${age(longest.request_age_seconds)}: ${request(longest)}` : ''}${busy && '.'}`;
   },
   boot_failed: (s) => {
-    const boot = s.boot_failure;
-    if (!boot) return '';
+    const boot = s.boot_failure, episode = s.episodes.find((one) => one.kind === 'boot_failed' && !one.ended_at);
+    if (!boot) return episode ? `Since ${clock(episode.began_at)}: ${episode.detail}.` : '';
     const where = boot.file ? ` in ${boot.file} on line ${boot.line}` : '';
-    return `Since ${clock(boot.since)}, ${count(boot.attempts)} attempts: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
+    return `Since ${clock(boot.since)}, ${count(boot.attempts)} ${boot.attempts === 1 ? 'attempt' : 'attempts'}: ${boot.message}${where}. Workers that have booted keep serving the former code: do not restart.`;
   },
   stuck: (s) => busiest(s).filter((one) => one.state === 'stuck').slice(0, 3)
     .map((one) => `${isNone(one.task) ? 'Worker' : 'Task thread'} ${one.id} has run ${request(one)} for ${age(one.request_age_seconds)}${one.request_id ? ` (${one.request_id})` : ''}.`).join(' '),
   failing: (s) => `${percent(s.requests.failed_per_second, s.requests.served_per_second)} of the answers in the last ${Math.round(s.window_seconds)} seconds are 5xx. ` +
-    (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || 'PHP raised no error: see the log of the application.'),
+    (lastError(s, (one) => ENDINGS.includes(one.level)) || lastError(s, () => true) || (s.php_errors ? 'PHP raised no error: see the log of the application.' : 'Errors of PHP are in the log.')),
   disk_full: (s) => {
     const full = (text) => /No space left on device|out of free disk space/.test(text);
     const spool = s.episodes.find((one) => one.kind === 'spool' && full(one.detail));
@@ -174,9 +176,15 @@ const DETAILS = {
   certificate_expired: (s) => `Since ${new Date(s.certificates.first_expiry).toLocaleString([], HOURS)}. Renew it, then svc reload.`,
 };
 
+// Without persistent workers, code is not what fails.
+function condition(name, s) {
+  if (name !== 'boot_failed' || s.boot_failure) return CONDITIONS[name] || ['warn', name, ''];
+  return ['bad', 'Workers do not boot', s.executor === 'fastcgi' ? 'PHP does not start, or is not reachable.' : ''];
+}
+
 function showState(status) {
   const known = status.conditions.map((name) => {
-    const [rank, title, text] = CONDITIONS[name] || ['warn', name, ''];
+    const [rank, title, text] = condition(name, status);
     const details = DETAILS[name] ? DETAILS[name](status) : '';
     return { rank, title, text: [text, details].filter(Boolean).join(' ') };
   });
@@ -229,7 +237,7 @@ function showTables(s) {
   fill(at('error-rows'), errors.length ? errors.map((one) => ({
     cells: [one.level.replaceAll('_', ' '), clock(one.last_at), count(one.count), place(one), one.message],
     level: ENDINGS.includes(one.level) ? 'bad' : '',
-  })) : [{ cells: ['none', NONE, NONE, NONE, NONE] }]);
+  })) : [{ cells: [none(s), NONE, NONE, NONE, NONE] }]);
   fill(at('episode-rows'), s.episodes.length ? s.episodes.map((one) => ({
     cells: [(KINDS[one.kind] || one.kind) + (one.subject ? ` (${one.subject})` : ''), clock(one.began_at),
       one.ended_at ? age((new Date(one.ended_at) - new Date(one.began_at)) / 1000) : 'goes on', count(one.count), one.detail || NONE],

@@ -390,6 +390,11 @@ fn stubs_are_written_for_editors() {
     let own = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/stubs/svc.php")).unwrap();
     assert_eq!(fs::read_to_string(format!("{path}/svc.php")).unwrap(), own);
     accepted(&["stubs", &path], &[]);
+    let code = "<?php // What an application calls svc.php\n";
+    fs::write(folder.path().join("svc.php"), code).unwrap();
+    let refused = svc(&["stubs", folder.path().to_str().unwrap()], &[]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(fs::read_to_string(folder.path().join("svc.php")).unwrap(), code);
     fs::write(folder.path().join("file"), "").unwrap();
     let refused = svc(&["stubs", folder.path().join("file").to_str().unwrap()], &[]);
     assert_eq!(refused.status.code(), Some(1));

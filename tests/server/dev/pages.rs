@@ -204,10 +204,10 @@ fn what_an_application_has_handled_is_left_to_it() {
     let code =
         "<?php set_exception_handler(function ($e) { http_response_code(502); echo 'own page'; }); f();";
     let svc = start(&[("index.php", code), ("exit.php", "<?php http_response_code(500); exit('no');")], &[]);
-    let response = visit(&svc, "/");
-    assert_eq!((response.status, &*response.text()), (502, "own page"));
-    let response = visit(&svc, "/exit.php");
-    assert_eq!((response.status, &*response.text()), (500, "no"));
+    for (path, status, text) in [("/", 502, "own page"), ("/exit.php", 500, "no")] {
+        let response = asked(&mut svc.client(), "GET", path, "Accept: text/html");
+        assert_eq!((response.status, &*response.text()), (status, text));
+    }
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_worker_that_does_not_boot_answers_with_the_reason() {
     assert_eq!(visit(&svc, "/plain.txt").text(), "file", "files are served");
     let app = svc.root().join("app.inc");
     save(&app, "<?php function answer() { return 'one'; }");
-    eventually("the mended code runs", || visit(&svc, "/").text() == "one");
+    eventually("the mended code runs", || visit(&svc, "/").text().starts_with("one"));
     save(&app, "<?php function (");
     eventually("the reason answers although old workers run", || {
         visit(&svc, "/").text().contains("<h1>ParseError</h1>")
@@ -284,7 +284,7 @@ fn a_worker_that_does_not_boot_answers_with_the_reason() {
     let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
     assert!(json.text().contains("\"class\": \"ParseError\""), "{}", json.text());
     save(&app, "<?php function answer() { return 'two'; }");
-    eventually("the mended code runs again", || visit(&svc, "/").text() == "two");
+    eventually("the mended code runs again", || visit(&svc, "/").text().starts_with("two"));
 }
 
 #[test]
@@ -317,5 +317,5 @@ fn php_in_other_processes_has_pages_too() {
     );
     let json = asked(&mut svc.client(), "GET", "/", "Accept: application/json");
     assert!(json.text().contains("\"call\": \"g()\""), "{}", json.text());
-    assert_eq!(visit(&svc, "/fine.php").text(), "fine");
+    assert!(visit(&svc, "/fine.php").text().starts_with("fine"));
 }

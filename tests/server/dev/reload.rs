@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use svc_testing::Svc;
 use svc_testing::chromium::Chromium;
-use svc_testing::client::{Client, Response};
+use svc_testing::client::{Client, Response, eventually};
 use svc_testing::decoder::decoded;
 
 use super::{asked, save, start, visit};
@@ -35,6 +35,7 @@ fn documents_get_the_script_and_nothing_else_does() {
             ("page.php", PAGE),
             ("file.html", PAGE),
             ("part.php", "<p>fragment</p>"),
+            ("warned.php", &format!("<?php echo $nothing; echo '{PAGE}';")),
             ("data.php", &types("application/json", PAGE)),
             ("text.php", &types("text/plain", PAGE)),
             ("load.php", &format!("<?php header('Content-Disposition: attachment'); echo '{PAGE}';")),
@@ -51,12 +52,22 @@ fn documents_get_the_script_and_nothing_else_does() {
         ],
         &[],
     );
-    for path in ["/page.php", "/file.html", "/long.php", "/gone.php", "/slow.php", "/big.php"] {
+    let pages = [
+        "/page.php",
+        "/file.html",
+        "/long.php",
+        "/gone.php",
+        "/slow.php",
+        "/big.php",
+        "/part.php",
+        "/warned.php",
+    ];
+    for path in pages {
         let response = visit(&svc, path);
         assert_eq!(response.text().matches(MARK).count(), 1, "{path}: {}", response.text());
         assert!(response.text().trim_end().ends_with("</script>"), "{path}");
     }
-    for path in ["/part.php", "/data.php", "/text.php", "/load.php", "/none.php"] {
+    for path in ["/data.php", "/text.php", "/load.php", "/none.php"] {
         assert!(!visit(&svc, path).text().contains(MARK), "{path}");
     }
     for fields in
@@ -65,6 +76,10 @@ fn documents_get_the_script_and_nothing_else_does() {
         for path in ["/page.php", "/file.html"] {
             assert_eq!(asked(&mut svc.client(), "GET", path, fields).text(), PAGE, "{path} {fields}");
         }
+    }
+    for fields in ["Accept: text/html", "Sec-Fetch-Dest: iframe", "Sec-Fetch-Dest: empty"] {
+        let fragment = asked(&mut svc.client(), "GET", "/part.php", fields);
+        assert_eq!(fragment.text(), "<p>fragment</p>", "{fields}: a window does not navigate to it");
     }
     let posted = asked(&mut svc.client(), "POST", "/page.php", "Accept: text/html\r\nContent-Length: 0");
     assert_eq!(posted.text(), PAGE, "a reload would send the form again");
@@ -85,7 +100,58 @@ fn lengths_and_codings_are_those_of_the_page_with_the_script() {
     let head = asked(&mut client, "HEAD", "/page.php", "Accept: text/html");
     assert!(head.field("content-length").is_none_or(|length| length != PAGE.len().to_string()));
     assert_eq!(client.get("/page.php").text(), PAGE, "the connection goes on");
-    assert_eq!(visit(&svc, "/file.html").field("etag"), None);
+    let head = asked(&mut client, "HEAD", "/file.html", "Accept: text/html\r\nSec-Fetch-Dest: document");
+    let whole = visit(&svc, "/file.html");
+    for name in ["content-length", "content-type", "etag", "last-modified", "accept-ranges", "cache-control"]
+    {
+        assert_eq!(head.field(name), whole.field(name), "{name}");
+    }
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(whole.field("etag"), None);
+    assert_eq!(client.get("/file.html").text(), PAGE, "the connection goes on");
+}
+
+#[test]
+fn a_page_is_not_kept_by_its_validators() {
+    let fields = "header('ETag: \"a\"'); header('Last-Modified: Mon, 01 Jan 2024 00:00:00 GMT');";
+    let begun = "while (ob_get_level()) ob_end_flush(); flush();";
+    let svc = start(
+        &[
+            ("page.php", &format!("<?php {fields} echo '{PAGE}';")),
+            ("slow.php", &format!("<?php {fields} echo '{PAGE}'; {begun} echo '<p>more';")),
+        ],
+        &[],
+    );
+    for path in ["/page.php", "/slow.php"] {
+        for response in
+            [visit(&svc, path), asked(&mut svc.client(), "HEAD", path, "Sec-Fetch-Dest: document")]
+        {
+            for name in ["etag", "last-modified"] {
+                assert_eq!(response.field(name), None, "{path} {name}");
+            }
+        }
+        let other = asked(&mut svc.client(), "GET", path, "Accept: */*");
+        assert!(other.field("etag").is_some() && other.field("last-modified").is_some(), "{path}");
+    }
+}
+
+/// A cache of the browser, or of the application, returns the page with the revision that it had at first.
+#[test]
+fn a_page_from_a_cache_does_not_reload_without_end() {
+    let code = format!(
+        "<?php $kept = __DIR__ . '/kept'; if (is_file($kept)) {{ header('Content-Encoding: identity'); \
+         readfile($kept); exit; }} echo '{PAGE}';"
+    );
+    let svc = start(&[("index.php", &code), ("style.css", "")], &[]);
+    svc.log().expect("code is watched for changes");
+    let page = visit(&svc, "/").text();
+    std::fs::write(svc.root().join("kept"), page).unwrap();
+    let Some(mut browser) = Chromium::start() else { return };
+    browser.open(&format!("http://{}/", svc.main()));
+    browser.eventually("typeof window.svcReload === 'function'");
+    save(&svc.root().join("style.css"), "p {}");
+    browser.eventually("performance.getEntriesByType('navigation')[0].type === 'reload'");
+    browser.eventually("document.readyState === 'complete' && typeof window.svcReload === 'undefined'");
 }
 
 #[test]
@@ -121,6 +187,28 @@ fn a_change_ends_the_wait() {
         let now = visit(&svc, "/");
         assert!(now.status == 500 || revision(&now) == response.text(), "{words:?} {file}");
     }
+}
+
+/// Compiling a whole framework again takes longer than the rest of a reload.
+#[test]
+fn opcache_keeps_the_files_that_were_not_saved() {
+    let worker = "<?php require __DIR__ . '/code.inc'; Svc\\Worker::serve(function () { echo code(); });";
+    let code = |text: &str| format!("<?php function code() {{ return '{text}'; }}");
+    let svc = start(&[("worker.php", worker), ("code.inc", &code("first"))], &["--worker", "worker.php"]);
+    svc.log().expect("code is watched for changes");
+    let path = svc.root().join("code.inc");
+    save(&path, &code("saved"));
+    eventually("workers run the saved code", || svc.get("/").text() == "saved");
+    assert_eq!(svc.metric("svc_opcache_restarts_total"), 0.0);
+    let moved = svc.root().join("moved");
+    std::fs::write(&moved, code("moved")).unwrap();
+    let before = std::time::SystemTime::now() - Duration::from_secs(3600);
+    std::fs::File::open(&moved).unwrap().set_modified(before).unwrap();
+    std::fs::rename(&moved, &path).unwrap();
+    eventually("workers run the file that got the name", || svc.get("/").text() == "moved");
+    eventually("OPcache is emptied, because files may have the same time", || {
+        svc.metric("svc_opcache_restarts_total") == 1.0
+    });
 }
 
 #[test]

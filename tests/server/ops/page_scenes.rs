@@ -179,6 +179,57 @@ fn a_stuck_worker_is_named_with_its_request() {
     assert_eq!(barriers(&mut browser).unwrap_or_default(), [""; 0]);
 }
 
+/// No deployment has failed: a php-fpm that does not run is named by its address.
+#[test]
+fn a_php_that_is_not_reachable_is_named() {
+    let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_ADDR", "unix:/nowhere/php-fpm.sock")];
+    let svc = Svc::start(&[("index.php", "")], &settings);
+    assert_eq!(svc.get("/").status, 500);
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "state", "Workers do not boot PHP does not start, or is not reachable. Since ");
+    says(&mut browser, "state", "unix:/nowhere/php-fpm.sock: No such file or directory");
+    let text = browser.evaluate("document.getElementById('state').innerText");
+    assert!(!text.as_str().unwrap().contains("code"), "{text}");
+}
+
+#[test]
+fn errors_of_php_in_other_processes_are_in_the_log() {
+    if !std::path::Path::new("/usr/bin/php-cgi").exists() {
+        svc_testing::skip::skipped("php-cgi is not installed");
+        return;
+    }
+    let settings = [("EXECUTOR", "fastcgi"), ("PATH", "/usr/bin:/bin"), ("PHP_WORKERS", "1")];
+    let svc = Svc::start(&[("index.php", "<?php throw new LogicException('no');")], &settings);
+    for _ in 0..5 {
+        assert_eq!(svc.get("/").status, 500);
+    }
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "state", "Errors of PHP are in the log.");
+    says(&mut browser, "error-rows", "in the log");
+}
+
+#[test]
+fn long_messages_leave_room_for_what_they_are_about() {
+    let svc = Svc::start(&[("index.php", "")], &[("PHP_WORKERS", "1")]);
+    let Some(mut browser) = opened(svc.ops()) else { return };
+    says(&mut browser, "deployment-list", "executor");
+    let failed = "(() => { const ask = window.fetch; window.fetch = async (...words) => {
+        const answer = await ask(...words), report = await answer.json();
+        report.reload.successful = false;
+        report.reload.error = 'cannot load ' + '/releases/current'.repeat(20);
+        return { ok: true, json: async () => report };
+    }; })()";
+    browser.evaluate(failed);
+    says(&mut browser, "deployment-list", "/releases/current/releases/current");
+    for width in [1200, 1000, 360] {
+        browser.resize(width, 800);
+        let is_wide =
+            "[...document.querySelectorAll('dt')].every((name) => name.getBoundingClientRect().width > 100)";
+        browser.eventually(is_wide);
+    }
+    assert_fits_a_phone(&mut browser);
+}
+
 /// Writes a picture of the window to docs/images.
 fn keep(browser: &mut Chromium, name: &str) {
     let file = format!("{}/docs/images/ops-{name}.png", env!("CARGO_MANIFEST_DIR"));

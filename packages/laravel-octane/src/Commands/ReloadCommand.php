@@ -14,7 +14,7 @@ final class ReloadCommand extends OctaneReloadCommand
 
     public function handle()
     {
-        if (! $this->isForSvc()) {
+        if (! $this->isForRunningSvc()) {
             return parent::handle();
         }
         $server = $this->laravel->make(SvcServer::class);

@@ -60,7 +60,8 @@ final class StartCommand extends OctaneStartCommand
     /** @return list<string> */
     private function serverOptions(): array
     {
-        $options = ['--listen', $this->getHost().':'.$this->getPort(), '--max-requests', $this->option('max-requests')];
+        $host = str_contains($this->getHost(), ':') ? '['.trim($this->getHost(), '[]').']' : $this->getHost();
+        $options = ['--listen', $host.':'.$this->getPort(), '--max-requests', $this->option('max-requests')];
         if ($this->option('workers') !== 'auto') {
             array_push($options, '--workers', $this->option('workers'));
         }

@@ -14,7 +14,7 @@ final class StatusCommand extends OctaneStatusCommand
 
     public function handle()
     {
-        if (! $this->isForSvc()) {
+        if (! $this->isForRunningSvc()) {
             return parent::handle();
         }
         $isRunning = $this->laravel->make(SvcServer::class)->isRunning();

@@ -14,12 +14,12 @@ final class StopCommand extends OctaneStopCommand
 
     public function handle()
     {
-        if (! $this->isForSvc()) {
+        if (! $this->isForRunningSvc()) {
             return parent::handle();
         }
         $server = $this->laravel->make(SvcServer::class);
         if (! $server->isRunning()) {
-            $this->error('svc is not running.');
+            $this->error('Octane server is not running.');
 
             return self::FAILURE;
         }
