@@ -254,8 +254,14 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 /// Encodes an HTTP/2 request as one HEADERS frame; with `is_end`, it has no body.
 pub(super) fn request(stream: u32, method: &str, is_end: bool) -> Vec<u8> {
+    request_with(&[], stream, method, is_end)
+}
+
+/// As [`request`], with further fields.
+pub(super) fn request_with(fields: &[(&str, &str)], stream: u32, method: &str, is_end: bool) -> Vec<u8> {
     let mut block = Vec::new();
-    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", "/")] {
+    let pseudo = [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", "/")];
+    for (name, value) in pseudo.iter().chain(fields) {
         block.push(0);
         for text in [name, value] {
             block.push(u8::try_from(text.len()).expect("a short text"));

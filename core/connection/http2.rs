@@ -30,8 +30,8 @@ use h2::{Reason, RecvStream};
 use crate::http::{FirstWord, FrameWatch, HeadError};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
-    HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
-    HTTP2_UNSENT_BYTES_MAX, HTTP2_WRITE_STEPS, TIGHT_OUTPUT_BYTES,
+    HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX,
+    HTTP2_WINDOW_BYTES_MAX, HTTP2_WRITE_STEPS, TIGHT_OUTPUT_BYTES,
 };
 use crate::sync::primitive::Arc;
 
@@ -375,7 +375,9 @@ impl<R> Http2<R> {
         let left = if current.is_some() { left } else { left - 1 };
         self.turn = Http2Turn::Streams { left, current: None };
         let step = self.streams.step(terms, id, current.is_some(), self.steps, now);
-        self.uploads.note_taken(step.taken);
+        if self.uploads.note_taken(step.taken, step.awaited) {
+            self.ready.call();
+        }
         self.steps = self.steps.saturating_sub(step.steps);
         if step.has_sent {
             self.watch.note_content();
@@ -685,7 +687,7 @@ fn builder() -> Builder {
     builder
         .max_concurrent_streams(HTTP2_STREAMS_MAX)
         .max_header_list_size(HTTP2_HEAD_BYTES_MAX)
-        .initial_window_size(HTTP2_STREAM_WINDOW_BYTES)
+        .initial_window_size(HTTP2_WINDOW_BYTES_MAX)
         .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
         .max_pending_accept_reset_streams(HTTP2_RESETS_UNSEEN_MAX)
         .max_send_buffer_size(HTTP2_OUTPUT_BYTES_MAX);

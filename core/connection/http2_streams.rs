@@ -64,6 +64,8 @@ pub(super) struct StreamTurn {
     pub(super) steps: u32,
     /// The number of body bytes read.
     pub(super) taken: u64,
+    /// The number of body bytes that the stream still awaits; 0 if that is unknown.
+    pub(super) awaited: u64,
 }
 
 impl<R> Http2Streams<R> {
@@ -180,7 +182,7 @@ impl<R> Http2Streams<R> {
         steps: u32,
         now: Instant,
     ) -> StreamTurn {
-        let mut turn = StreamTurn { ask: None, has_sent: false, steps: 1, taken: 0 };
+        let mut turn = StreamTurn { ask: None, has_sent: false, steps: 1, taken: 0, awaited: 0 };
         let received = self.received;
         if let Some(open) = self.open.get_mut(&id) {
             let room = self.room.saturating_sub(self.held);
@@ -193,6 +195,7 @@ impl<R> Http2Streams<R> {
                 self.crowded.push_back(id);
             }
             turn.has_sent = open.take_sent();
+            turn.awaited = open.stream.awaited_body_bytes();
             self.received += open.take_received();
             match outcome {
                 StreamOutcome::Ask(ask) => turn.ask = Some(ask),

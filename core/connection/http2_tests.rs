@@ -1,11 +1,15 @@
 //! One test for each arrow of the diagram, with real frames.
 
 use super::{Arc, Http2};
-use crate::connection::harness::{Bench, Rest, answer, file, frame, greeting, request, seconds};
+use crate::connection::harness::{
+    Bench, Rest, answer, file, frame, greeting, request, request_with, seconds,
+};
 use crate::connection::{Ask, Decision, Input};
 use crate::limits::{
-    DISK_SLICE_BYTES, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX, LINK_STEPS_MAX, STEP_BYTES,
+    DISK_SLICE_BYTES, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_STREAMS_MAX, HTTP2_UNSENT_BYTES_MAX,
+    HTTP2_WINDOW_BYTES_MAX, HTTP2_WINDOW_PERMIT_BYTES, HTTP2_WINDOW_PERMITS, LINK_STEPS_MAX, STEP_BYTES,
 };
+use crate::sync::permits::Permits;
 
 const DATA: u8 = 0;
 const RST_STREAM: u8 = 3;
@@ -260,7 +264,19 @@ impl Uploader {
 
     /// Uploads `len` bytes on one stream, which the server reads if `takes`; returns the number of round trips.
     fn upload(&mut self, bench: &mut Bench, stream: u32, len: usize, takes: bool) -> usize {
-        bench.send(&request(stream, "POST", false));
+        self.upload_after(&request(stream, "POST", false), bench, stream, len, takes)
+    }
+
+    /// As [`Self::upload`], after this head.
+    fn upload_after(
+        &mut self,
+        head: &[u8],
+        bench: &mut Bench,
+        stream: u32,
+        len: usize,
+        takes: bool,
+    ) -> usize {
+        bench.send(head);
         if takes {
             bench.decide(stream, Decision::ReadBody);
         }
@@ -330,44 +346,73 @@ fn spool_all(bench: &mut Bench) {
     }
 }
 
-/// Answers the first stream. With no stream open, the window returns to its first size as soon as the client has
-/// acknowledged the previous settings.
-fn end_upload(bench: &mut Bench, client: &mut Uploader) {
-    bench.decide(1, Decision::Respond(answer("taken")));
-    while client.initial != 256 << 10 {
-        let answers = client.hear(bench, &mut 0);
-        assert!(!answers.is_empty(), "a window of {} bytes", client.initial);
-        bench.send(&answers);
-    }
-}
-
 #[test]
-fn windows_grow_with_the_round_trips_of_an_upload() {
+fn the_window_grows_with_the_round_trips_of_an_upload() {
     let (mut bench, mut client) = (open(), Uploader::new());
     bench.body_bytes_max = 1 << 30;
     let trips = client.upload(&mut bench, 1, 10_000_000, true);
-    assert!(trips <= 8, "{trips} round trips");
+    assert!(trips <= 5, "{trips} round trips");
     assert!((1..=trips).contains(&client.pings), "{} pings", client.pings);
-    assert!(client.initial > 1 << 20, "a window of {} bytes", client.initial);
-    end_upload(&mut bench, &mut client);
+    assert!(client.of_all > 4 << 20, "a window of {} bytes", client.of_all);
+    bench.decide(1, Decision::Respond(answer("taken")));
     // The learned window is kept.
-    let again = client.upload(&mut bench, 3, 10_000_000, true);
-    assert!(again < trips, "{again} round trips after {trips}");
+    let again = client.upload(&mut bench, 3, 20_000_000, true);
+    assert!(again <= trips, "{again} round trips after {trips}");
+}
+
+#[test]
+fn a_length_that_is_known_needs_no_measurement() {
+    for (len, most) in [(1_000_000, 1), (10_000_000, 2), (100_000_000, 10)] {
+        let (mut bench, mut client) = (open(), Uploader::new());
+        bench.body_bytes_max = 1 << 30;
+        let head = request_with(&[("content-length", &len.to_string())], 1, "POST", false);
+        let trips = client.upload_after(&head, &mut bench, 1, len, true);
+        assert!(trips <= most, "{len} bytes take {trips} round trips");
+    }
+}
+
+/// A client that announces much and sends little.
+#[test]
+fn half_of_the_permits_are_for_measured_uploads() {
+    let permits = Permits::new(HTTP2_WINDOW_PERMITS);
+    let mut benches: Vec<_> =
+        (0..HTTP2_WINDOW_PERMITS).map(|_| Bench::with_window_permits(&permits)).collect();
+    for bench in &mut benches {
+        bench.body_bytes_max = 1 << 30;
+        bench.send(&greeting());
+        bench.send(&request_with(&[("content-length", "900000000")], 1, "POST", false));
+        bench.decide(1, Decision::ReadBody);
+        bench.send(&frame(DATA, 0, 1, &[b'x'; 16_384]));
+        spool_all(bench);
+    }
+    let granted_at_most = HTTP2_WINDOW_BYTES_MAX / HTTP2_WINDOW_PERMIT_BYTES;
+    let least = HTTP2_WINDOW_PERMITS / 2 - granted_at_most as usize;
+    assert!((least..=HTTP2_WINDOW_PERMITS / 2).contains(&permits.free()), "{} are free", permits.free());
+    let (bench, mut client) = (&mut benches[HTTP2_WINDOW_PERMITS - 1], Uploader::new());
+    client.hear(bench, &mut 0);
+    client.upload(bench, 3, 20_000_000, true);
+    assert!(client.of_all > i64::from(HTTP2_CONNECTION_WINDOW_BYTES), "a window of {} bytes", client.of_all);
 }
 
 #[test]
 fn a_short_upload_causes_no_ping_and_one_that_is_not_taken_no_larger_window() {
+    let first = i64::from(HTTP2_CONNECTION_WINDOW_BYTES);
     let (mut bench, mut client) = (open(), Uploader::new());
     client.upload(&mut bench, 1, 50_000, true);
-    assert_eq!((client.pings, client.initial), (0, 256 << 10));
-    let (mut bench, mut client) = (open(), Uploader::new());
-    assert_eq!(client.upload(&mut bench, 1, 1 << 20, false), TRIPS_MAX);
-    assert_eq!(client.initial, 256 << 10);
+    assert_eq!((client.pings, client.of_all), (0, first - 50_000));
+    for head in [request(1, "POST", false), request_with(&[("content-length", "2097152")], 1, "POST", false)]
+    {
+        let (mut bench, mut client) = (open(), Uploader::new());
+        bench.body_bytes_max = 1 << 30;
+        assert_eq!(client.upload_after(&head, &mut bench, 1, 2 << 20, false), TRIPS_MAX);
+        assert_eq!(client.of_all, 0, "all that it may send, and no more");
+        assert_eq!(bench.connection.copied_bytes(), u64::from(HTTP2_CONNECTION_WINDOW_BYTES));
+    }
 }
 
 #[test]
 fn windows_grow_within_the_bound_for_all_connections() {
-    let permits = crate::sync::permits::Permits::new(2);
+    let permits = Permits::new(2);
     let mut benches: Vec<_> = (0..3).map(|_| Bench::with_window_permits(&permits)).collect();
     let mut windows = Vec::new();
     for bench in &mut benches {
@@ -375,9 +420,10 @@ fn windows_grow_within_the_bound_for_all_connections() {
         bench.send(&greeting());
         bench.body_bytes_max = 1 << 30;
         client.upload(bench, 1, 20_000_000, true);
-        windows.push(client.initial);
+        client.hear(bench, &mut 0);
+        windows.push(client.of_all >> 20);
     }
-    assert_eq!(windows, [3 << 20, 1 << 20, 1 << 20]);
+    assert!(windows[0] == 2 && windows[1..] == [0, 0], "{windows:?} MiB, of which half is open at least");
     drop(benches);
     assert_eq!(permits.free(), 2, "they are back");
 }
@@ -385,12 +431,13 @@ fn windows_grow_within_the_bound_for_all_connections() {
 #[test]
 fn a_window_that_cannot_be_taken_back_keeps_its_permits() {
     const PERMITS: usize = 8;
-    let permits = crate::sync::permits::Permits::new(PERMITS);
+    let permits = Permits::new(PERMITS);
     let (mut bench, mut client) = (Bench::with_window_permits(&permits), Uploader::new());
     bench.send(&greeting());
     bench.body_bytes_max = 1 << 30;
     client.upload(&mut bench, 1, 10_000_000, true);
-    end_upload(&mut bench, &mut client);
+    bench.decide(1, Decision::Respond(answer("taken")));
+    client.hear(&mut bench, &mut 0);
     assert!(client.of_all > 1 << 20, "a window of {} bytes", client.of_all);
     let granted = (1 + PERMITS - permits.free()) << 20;
     assert!(client.of_all as usize <= granted, "{} bytes, and permits for {granted}", client.of_all);

@@ -1,8 +1,10 @@
-//! Uploads on an HTTP/2 connection: receive windows, and body bytes received but not read.
+//! Uploads on an HTTP/2 connection: its receive window, and body bytes received but not read.
 //!
-//! All connections together let clients send no further ahead than their initial windows and the permits for larger
-//! ones. A connection without open streams keeps only the permits for bytes that its client may still send, since a
-//! window cannot be taken back. Bodies are read elsewhere.
+//! The window grows as soon as the beginning of a body with a known length has been read, while at least half of the
+//! permits are free, and otherwise with each round trip that it was too small for. All connections together let clients
+//! send no further ahead than their initial windows and the permits for larger ones. A connection without open streams
+//! keeps only the permits for bytes that its client may still send, since a window cannot be taken back. Bodies are read
+//! elsewhere.
 
 use std::task::{Context, Poll};
 
@@ -10,14 +12,16 @@ use bytes::Bytes;
 use h2::server::Connection as Library;
 use h2::{Ping, PingPong};
 
-use crate::limits::{HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_STREAM_WINDOW_BYTES, HTTP2_WINDOW_PERMIT_BYTES};
+use crate::limits::{
+    HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX, HTTP2_WINDOW_PERMIT_BYTES, HTTP2_WINDOW_PERMITS,
+};
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::Arc;
 
 use super::duplex::LibraryEnd;
 use super::upload_window::UploadWindow;
 
-/// The receive windows of a connection.
+/// The receive window of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     window: UploadWindow,
@@ -29,8 +33,8 @@ pub(super) struct Uploads {
     excess: u64,
     /// Upper bound of the body bytes received but not read.
     unread: u64,
-    /// The windows are reset once the client has acknowledged the previous settings.
-    is_resting: bool,
+    /// The number of body bytes to come on a stream that is being read; 0 after the window was adapted to it.
+    awaited: u64,
 }
 
 impl Uploads {
@@ -39,15 +43,20 @@ impl Uploads {
         self.window.note_data(bytes);
         self.unread += bytes;
         // An enlarged window reopens as bodies are read; only after the reset does received data use it up.
-        if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
+        if self.window.bytes() == HTTP2_CONNECTION_WINDOW_BYTES {
             self.excess = self.excess.saturating_sub(bytes);
         }
-        self.is_resting &= bytes == 0;
     }
 
-    /// Records body bytes that were read.
-    pub(super) fn note_taken(&mut self, bytes: u64) {
+    /// Records body bytes that were read from a stream which still awaits `awaited` bytes. Returns whether a larger window
+    /// would help; [`poll`](Self::poll) must be called then.
+    #[must_use]
+    pub(super) fn note_taken(&mut self, bytes: u64, awaited: u64) -> bool {
         self.unread = self.unread.saturating_sub(bytes);
+        if bytes > 0 && awaited > u64::from(self.window.bytes()) {
+            self.awaited = awaited;
+        }
+        self.awaited > 0
     }
 
     /// Returns the body bytes received but not read. The library does not report when it drops those of an ended
@@ -67,8 +76,9 @@ impl Uploads {
         context: &mut Context<'_>,
         count: impl FnOnce() -> u64,
     ) -> bool {
-        if self.is_resting {
-            return self.rest(library);
+        let awaited = std::mem::take(&mut self.awaited).min(HTTP2_WINDOW_BYTES_MAX.into());
+        if awaited > self.window.bytes().into() && permits.free() > HTTP2_WINDOW_PERMITS / 2 {
+            return self.widen(library, permits, awaited.try_into().unwrap_or(HTTP2_WINDOW_BYTES_MAX));
         }
         if self.window.is_worth_a_probe() {
             if let Some(known) = self.window.known() {
@@ -88,7 +98,7 @@ impl Uploads {
         next.is_some_and(|next| self.widen(library, permits, next))
     }
 
-    /// Enlarges the windows to `bytes`, or as far as there are permits; returns whether they were enlarged.
+    /// Enlarges the window to at least `bytes`, or as far as there are permits; returns whether it was enlarged.
     fn widen(
         &mut self,
         library: &mut Library<LibraryEnd, Bytes>,
@@ -102,37 +112,30 @@ impl Uploads {
             self.permits.push(permit);
         }
         let granted = u32::try_from(self.permits.len()).unwrap_or(0) * HTTP2_WINDOW_PERMIT_BYTES;
-        let all = HTTP2_CONNECTION_WINDOW_BYTES + granted;
-        let bytes = bytes.min(all);
-        // Fails until the client has acknowledged the previous settings.
-        if bytes <= self.window.bytes() || library.set_initial_window_size(bytes).is_err() {
+        let bytes = HTTP2_CONNECTION_WINDOW_BYTES + granted;
+        if bytes <= self.window.bytes() {
             // Restart the measurement, so that the next attempt is not immediate.
             self.window.begin_probe();
             self.window.end_probe(false);
             return false;
         }
-        library.set_target_window_size(all);
+        library.set_target_window_size(bytes);
         self.window.set(bytes);
         self.excess = self.excess.max(u64::from(granted));
         true
     }
 
-    /// Resets the windows when no stream is open, and returns the permits that the client can no longer use. Returns
+    /// Resets the window when no stream is open, and returns the permits that the client can no longer use. Returns
     /// whether the library has something to send.
     pub(super) fn rest(&mut self, library: &mut Library<LibraryEnd, Bytes>) -> bool {
-        self.unread = 0;
-        if self.window.bytes() == HTTP2_STREAM_WINDOW_BYTES {
-            self.give_permits_back();
-            return false;
+        (self.unread, self.awaited) = (0, 0);
+        let is_larger = self.window.bytes() > HTTP2_CONNECTION_WINDOW_BYTES;
+        if is_larger {
+            library.set_target_window_size(HTTP2_CONNECTION_WINDOW_BYTES);
+            self.window.set(HTTP2_CONNECTION_WINDOW_BYTES);
         }
-        self.is_resting = library.set_initial_window_size(HTTP2_STREAM_WINDOW_BYTES).is_err();
-        if self.is_resting {
-            return false;
-        }
-        library.set_target_window_size(HTTP2_CONNECTION_WINDOW_BYTES);
-        self.window.set(HTTP2_STREAM_WINDOW_BYTES);
         self.give_permits_back();
-        true
+        is_larger
     }
 
     fn give_permits_back(&mut self) {
@@ -142,4 +145,4 @@ impl Uploads {
 }
 
 /// Above this many bytes, the unread ones are counted exactly.
-const COUNTED_FROM: u64 = HTTP2_STREAM_WINDOW_BYTES as u64;
+const COUNTED_FROM: u64 = HTTP2_CONNECTION_WINDOW_BYTES as u64 / 4;

@@ -184,6 +184,14 @@ impl<R> Stream<R> {
         self.is_too_long
     }
 
+    /// Returns the number of bytes of its body that the owner still awaits; 0 if that is unknown.
+    pub(super) fn awaited_body_bytes(&self) -> u64 {
+        match &self.phase {
+            StreamPhase::ReadingBody(body) => body.reader.decoder.remaining().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
     /// Returns the facts of its head that determine the response.
     pub(super) fn facts(&self) -> ResponseFacts {
         self.facts

@@ -5,9 +5,9 @@
 //! it does not limit, or while bodies are not read as they arrive; a few bytes cause no PING. This type does no I/O,
 //! and does not limit the total over all connections.
 
-use crate::limits::{HTTP2_STREAM_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX};
+use crate::limits::{HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX};
 
-/// The window of each stream of a connection, and the current measurement.
+/// The window of a connection, and the current measurement.
 #[derive(Debug)]
 pub(super) struct UploadWindow {
     bytes: u32,
@@ -27,7 +27,8 @@ const PROBED_PART: u32 = 4;
 
 impl Default for UploadWindow {
     fn default() -> Self {
-        Self { bytes: HTTP2_STREAM_WINDOW_BYTES, known: HTTP2_STREAM_WINDOW_BYTES, probed: None, unprobed: 0 }
+        let bytes = HTTP2_CONNECTION_WINDOW_BYTES;
+        Self { bytes, known: bytes, probed: None, unprobed: 0 }
     }
 }
 
@@ -102,7 +103,7 @@ mod tests {
 
     #[test]
     fn it_grows_up_to_the_product_of_delay_and_bandwidth() {
-        let (first, max) = (HTTP2_STREAM_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX);
+        let (first, max) = (HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_WINDOW_BYTES_MAX);
         assert_eq!(windows(u64::MAX, true, 8).last(), Some(&max));
         for product in [1, 10_000, u64::from(first / 2) - 1] {
             assert_eq!(windows(product, true, 8), [first; 8], "{product}: the window holds nobody back");
@@ -116,19 +117,19 @@ mod tests {
 
     #[test]
     fn it_does_not_grow_while_bodies_are_not_taken() {
-        assert_eq!(windows(u64::MAX, false, 8), [HTTP2_STREAM_WINDOW_BYTES; 8]);
+        assert_eq!(windows(u64::MAX, false, 8), [HTTP2_CONNECTION_WINDOW_BYTES; 8]);
     }
 
     #[test]
     fn little_is_not_worth_a_ping_and_what_was_learned_is_kept() {
         let mut window = UploadWindow::default();
-        window.note_data(u64::from(HTTP2_STREAM_WINDOW_BYTES / PROBED_PART) - 1);
+        window.note_data(u64::from(HTTP2_CONNECTION_WINDOW_BYTES / PROBED_PART) - 1);
         assert!(!window.is_worth_a_probe());
         window.note_data(1);
         assert!(window.is_worth_a_probe() && window.known().is_none());
         window.set(HTTP2_WINDOW_BYTES_MAX);
         assert!(window.known().is_none());
-        window.set(HTTP2_STREAM_WINDOW_BYTES);
+        window.set(HTTP2_CONNECTION_WINDOW_BYTES);
         assert_eq!(window.known(), Some(HTTP2_WINDOW_BYTES_MAX));
         assert_eq!(window.end_probe(true), None, "there was no ping");
     }

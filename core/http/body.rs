@@ -98,6 +98,15 @@ impl BodyDecoder {
         self.state == DecoderState::Done
     }
 
+    /// Returns the number of body bytes to come; `None` if the message does not state it.
+    pub fn remaining(&self) -> Option<u64> {
+        match self.state {
+            DecoderState::Fixed { left } => Some(left),
+            DecoderState::Done => Some(0),
+            _ => None,
+        }
+    }
+
     /// Signals that the protocol below has ended the body. This has no effect on other framings.
     pub fn end(&mut self) {
         if self.state == DecoderState::Framed {
