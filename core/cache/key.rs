@@ -145,13 +145,19 @@ pub fn is_forged_by_clients(name: &[u8]) -> bool {
     FORWARDED_FIELDS.iter().any(|forged| name.eq_ignore_ascii_case(forged))
 }
 
-/// Returns whether a request has a cookie whose name matches.
+/// Returns whether a request has a cookie whose name matches, as it is or as PHP registers it: with `_` for dots, spaces
+/// and brackets (`php_register_variable_ex`).
 pub fn has_cookie(head: &Head, patterns: &NamePatterns) -> bool {
     !patterns.is_empty()
         && head.header_values("cookie").any(|cookies| {
             cookies.split(|&byte| matches!(byte, b';' | b',')).any(|pair| {
                 let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-                patterns.matches(name.trim_ascii())
+                let name = name.trim_ascii();
+                let is_renamed = |byte: &u8| matches!(byte, b'.' | b' ' | b'[');
+                let registered = |byte: &u8| if is_renamed(byte) { b'_' } else { *byte };
+                patterns.matches(name)
+                    || (name.iter().any(is_renamed)
+                        && patterns.matches(&name.iter().map(registered).collect::<Vec<_>>()))
             })
         })
 }
@@ -267,9 +273,10 @@ mod tests {
             let Ok(Parsed::Complete { head, .. }) = parse(text.as_bytes(), HeadLimits::main_port()) else {
                 panic!("{line}")
             };
-            has_cookie(&head, &NamePatterns::new(["*sess*"]))
+            has_cookie(&head, &NamePatterns::new(["*sess*", "wp-postpass_*", "a.b"]))
         };
         assert!(has("a=b; PHPSESSID=1") && has("xsess") && has("a=b;sess=1"));
+        assert!(has("wp-postpass.x=1") && has("wp-postpass[x=1") && has("wp-postpass x=1") && has("a.b=1"));
         assert!(!has("a=session") && !has("") && !has("a=b; c=\"PHPSESSID\""));
     }
 }
