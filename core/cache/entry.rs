@@ -13,6 +13,7 @@ use super::freshness::{Freshness, FreshnessPolicy, ReceivedAt};
 use super::storable::{permits_authorized, takes_default_ttl};
 use super::tag::CacheTag;
 use super::vary::VaryNames;
+use crate::allocation::{allocated, allocated_shared};
 use crate::files::{Asset, Representation, StoredBody, represent_stored};
 use crate::http::{Coding, Fields, Head, imf_fixdate};
 use crate::sync::primitive::Arc;
@@ -233,10 +234,12 @@ impl StoredEntry {
 
     /// Returns the memory that it accounts for, in bytes: at most what it holds once its copies are made.
     pub fn weight(&self) -> u64 {
-        let tags: usize = self.tags.iter().map(CacheTag::memory_bytes).sum();
-        let own = size_of::<Self>() + self.vary_values.len() + self.vary.memory_bytes();
-        let own = own + 2 * self.fields.as_bytes().len() + tags + self.reason.as_ref().map_or(0, Vec::len);
-        self.asset.weight() + own as u64
+        let tags =
+            allocated(size_of_val(&*self.tags)) + self.tags.iter().map(CacheTag::memory_bytes).sum::<usize>();
+        let own = allocated_shared(size_of::<Self>()) + self.fields.memory_bytes() + tags;
+        let vary = self.vary.memory_bytes() + allocated(self.vary_values.len());
+        let reason = self.reason.as_ref().map_or(0, |reason| allocated(reason.capacity()));
+        self.asset.weight() + (own + vary + reason) as u64
     }
 }
 
@@ -248,6 +251,7 @@ fn stored_fields(mut fields: Fields, at: ReceivedAt) -> Fields {
     if fields.get(b"date").and_then(super::expiry::date).is_none() {
         fields.set_own(b"Date", &imf_fixdate(at.wall));
     }
+    fields.shrink_to_fit();
     fields
 }
 

@@ -26,6 +26,7 @@ use super::passes::Passes;
 use super::purges::{Purge, Purges};
 use super::tag::CacheTag;
 use super::vary::VaryNames;
+use crate::allocation::{allocated, allocated_shared};
 use crate::http::Head;
 use crate::limits::{CACHE_SHARE, CACHE_VARIANTS_MAX};
 use crate::sync::primitive::Arc;
@@ -422,11 +423,16 @@ impl VariantSet {
     }
 
     fn weight_of(key: &CacheKey, variants: &[Arc<StoredEntry>]) -> u64 {
-        // The key is shared, but its places in the tables are not.
-        let own = 2 * key.len() + size_of::<Self>() + TABLE_BYTES;
-        own as u64 + variants.iter().map(|variant| variant.weight()).sum::<u64>()
+        let vary = variants.last().map_or(0, |variant| variant.vary().memory_bytes());
+        let own = allocated_shared(size_of::<Self>()) + allocated(size_of_val(variants)) + vary;
+        let own = (own + allocated_shared(key.len()) + TABLE_BYTES) as u64;
+        let bytes = own + variants.iter().map(|variant| variant.weight()).sum::<u64>();
+        bytes + bytes / GAPS_SHARE
     }
 }
+
+/// What libc cannot use between allocations of different lengths, as a share of these.
+const GAPS_SHARE: u64 = 8;
 
 /// The approximate size of the table entries of a set, in bytes.
 const TABLE_BYTES: usize = 192;

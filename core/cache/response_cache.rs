@@ -111,7 +111,8 @@ impl Follower {
 impl ResponseCache {
     /// Creates an empty cache.
     pub fn new(settings: CacheSettings) -> Arc<Self> {
-        let per_object = settings.object_bytes_max.saturating_mul(2 * CACHE_SHARE);
+        // With room for compressed copies and for all that belongs to a response.
+        let per_object = settings.object_bytes_max.saturating_mul(3 * CACHE_SHARE);
         let part_bytes_min = CACHE_PART_BYTES_MIN.max(per_object);
         let count = (settings.bytes / part_bytes_min).clamp(1, CACHE_PARTS_MAX);
         let part = |_| ShortLock::new(Partition::new(settings.bytes / count));

@@ -5,6 +5,7 @@
 //! response cannot make each lookup expensive.
 
 use super::key::FORWARDED_FIELDS;
+use crate::allocation::allocated;
 use crate::http::token::{is_token, list};
 use crate::http::{Fields, Head};
 use crate::limits::CACHE_VARY_NAMES_MAX;
@@ -81,9 +82,9 @@ impl VaryNames {
         values.into_boxed_slice()
     }
 
-    /// Returns the number of bytes it holds.
+    /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|name| name.len() + size_of::<Box<[u8]>>()).sum()
+        allocated(size_of_val(&*self.0)) + self.0.iter().map(|name| allocated(name.len())).sum::<usize>()
     }
 }
 

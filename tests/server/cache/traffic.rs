@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use svc_testing::Svc;
-use svc_testing::client::{Client, Response};
+use svc_testing::client::{Client, Response, eventually};
 use svc_testing::dice::Dice;
 use svc_testing::http2::Http2Client;
 
@@ -234,4 +234,30 @@ fn no_response_is_wrong() {
         assert!(grown <= (CACHE_MIB + 12) << 10, "{grown} KiB");
         println!("{requests} requests, {hits} hits, {grown} KiB more");
     }
+}
+
+#[test]
+fn small_responses_take_no_more_memory_than_they_may() {
+    const MIB: u64 = 32;
+    let script = "<?php header('Cache-Control: max-age=600'); header('Cache-Tag: all, ' . $_GET['n']);";
+    let capacity = format!("{MIB}M");
+    let own = [("RESPONSE_CACHE_BYTES", capacity.as_str()), ("PHP_WORKERS", "4"), ("ACCESS_LOG", "off")];
+    let svc = Svc::start(&[("page.php", script)], &own);
+    svc.get("/page.php?n=0");
+    let before = resident_kib(&svc);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let svc = &svc;
+            scope.spawn(move || {
+                let mut client = svc.client();
+                (0..5000).for_each(|n| drop(client.get(&format!("/page.php?n={n}-{thread}"))));
+            });
+        }
+    });
+    eventually("responses were evicted", || {
+        svc.metric("svc_response_cache_evictions_total{reason=\"memory\"}") > 0.0
+    });
+    let grown = resident_kib(&svc).saturating_sub(before);
+    // What the workers need comes on top.
+    assert!(grown <= (MIB + 6) << 10, "{grown} KiB");
 }
