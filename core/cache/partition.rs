@@ -22,13 +22,16 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use super::entry::StoredEntry;
 use super::freshness::Usability;
 use super::key::CacheKey;
-use super::passes::Passes;
 use super::purges::{Purge, Purges};
+use super::recent_keys::RecentKeys;
 use super::tag::CacheTag;
 use super::vary::VaryNames;
 use crate::allocation::{allocated, allocated_shared};
 use crate::http::Head;
-use crate::limits::{CACHE_SHARE, CACHE_VARIANTS_MAX};
+use crate::limits::{
+    CACHE_BYTES_PER_RECENT_KEY, CACHE_CONDITION_TIME, CACHE_PASS_TIME, CACHE_RECENT_KEYS_MAX, CACHE_SHARE,
+    CACHE_VARIANTS_MAX,
+};
 use crate::sync::primitive::Arc;
 
 /// One part of the cache. `F` is a request that follows a flight.
@@ -37,7 +40,10 @@ pub struct Partition<F> {
     resources: Cache<CacheKey, Arc<VariantSet>, VariantWeigher, RandomState, EvictedVariants>,
     index: HashMap<CacheTag, HashSet<CacheKey>>,
     flights: HashMap<FlightKey, Flight<F>>,
-    passes: Passes,
+    /// The keys whose last response was not stored, each for requests with and without `Authorization`.
+    passes: RecentKeys,
+    /// The keys whose scripts have answered a condition of a client.
+    conditions: RecentKeys,
     purges: Purges,
     /// The number of stored responses.
     entries: u64,
@@ -75,6 +81,32 @@ pub struct Lead {
     purges: u64,
     /// The stored response that it may validate.
     pub stale: Option<Arc<StoredEntry>>,
+    /// Whether its request goes without the conditions of its client, which are evaluated here.
+    pub is_unconditional: bool,
+}
+
+/// Whether a response was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreOutcome {
+    /// It was.
+    Stored,
+    /// A purge since the beginning of its flight names it.
+    Purged,
+    /// It would take too large a part of the memory.
+    TooLarge,
+}
+
+/// What is remembered of a flight whose response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// Nothing: the next flight may end otherwise.
+    Nothing,
+    /// Responses to its URL are not stored: for a while, requests run side by side.
+    Unstorable,
+    /// The same, for requests with `Authorization` only.
+    UnstorableIfAuthorized,
+    /// The script has answered a condition of its client.
+    Condition,
 }
 
 /// A request's place among the followers of a flight.
@@ -95,8 +127,8 @@ pub struct Query<'a> {
     pub head: &'a Head,
     /// Whether it has `Authorization`.
     pub is_authorized: bool,
-    /// Whether it may lead a flight or follow one. If not, it passes.
-    pub is_collapsible: bool,
+    /// Whether its response may be stored.
+    pub may_lead: bool,
     /// Whether there is room for another follower.
     pub may_follow: bool,
 }
@@ -137,6 +169,8 @@ impl<F> Partition<F> {
     pub fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(0).max(64);
         let options = OptionsBuilder::new().estimated_items_capacity(items).weight_capacity(bytes).build();
+        let keys_max = (bytes / CACHE_BYTES_PER_RECENT_KEY).clamp(64, CACHE_RECENT_KEYS_MAX);
+        let keys_max = usize::try_from(keys_max).unwrap_or(usize::MAX);
         let hasher = RandomState::new;
         let resources = match options {
             Ok(options) => Cache::with_options(options, VariantWeigher, hasher(), EvictedVariants),
@@ -146,7 +180,8 @@ impl<F> Partition<F> {
             resources,
             index: HashMap::new(),
             flights: HashMap::new(),
-            passes: Passes::default(),
+            passes: RecentKeys::new(CACHE_PASS_TIME, keys_max),
+            conditions: RecentKeys::new(CACHE_CONDITION_TIME, keys_max),
             purges: Purges::default(),
             entries: 0,
             last_number: 0,
@@ -165,22 +200,22 @@ impl<F> Partition<F> {
             return Consulted::Fresh(Arc::clone(entry));
         }
         let stale = stored.map(Arc::clone);
-        if let (Some(entry), Some(Usability::WhileRevalidating), false) =
-            (stored, usability, query.is_collapsible)
-        {
-            return Consulted::Refresh(Arc::clone(entry), None);
-        }
-        if !query.is_collapsible || (stale.is_none() && self.passes.has(query.key, now)) {
-            return Consulted::Pass(stale);
-        }
         let flight = FlightKey { key: query.key.clone(), vary_values: values };
+        let is_under_way = self.flights.contains_key(&flight);
         if let (Some(entry), Some(Usability::WhileRevalidating)) = (&stale, usability) {
             let entry = Arc::clone(entry);
-            let lead = (!self.flights.contains_key(&flight)).then(|| self.take_off(flight, stale));
+            let lead = (query.may_lead && !is_under_way).then(|| self.take_off(flight, stale, now));
             return Consulted::Refresh(entry, lead);
         }
-        if !self.flights.contains_key(&flight) {
-            return Consulted::Lead(self.take_off(flight, stale));
+        if stale.is_none() && self.passes.has(&(query.key, query.is_authorized), now) {
+            return Consulted::Pass(None);
+        }
+        if !is_under_way {
+            return if query.may_lead {
+                Consulted::Lead(self.take_off(flight, stale, now))
+            } else {
+                Consulted::Pass(stale)
+            };
         }
         if !query.may_follow {
             return Consulted::Full(stale);
@@ -208,23 +243,23 @@ impl<F> Partition<F> {
         self.flights.get(&lead.flight).map_or(0, |flight| flight.followers.len())
     }
 
-    fn take_off(&mut self, flight: FlightKey, stale: Option<Arc<StoredEntry>>) -> Lead {
+    fn take_off(&mut self, flight: FlightKey, stale: Option<Arc<StoredEntry>>, now: Instant) -> Lead {
         self.last_number += 1;
         let number = self.last_number;
         self.flights.insert(flight.clone(), Flight { number, followers: Vec::new() });
-        Lead { flight, number, purges: self.purges.count(), stale }
+        let is_unconditional = self.conditions.has(&flight.key, now);
+        Lead { flight, number, purges: self.purges.count(), stale, is_unconditional }
     }
 
-    /// Stores a response that a flight has received. Returns false if it is too large, or if a purge since the beginning
-    /// of the flight concerns it.
-    pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> bool {
+    /// Stores a response that a flight has received.
+    pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> StoreOutcome {
         let key = &lead.flight.key;
         if self.is_purged(lead, entry) {
-            return false;
+            return StoreOutcome::Purged;
         }
         let weight = VariantSet::weight_of(key, std::slice::from_ref(entry));
         if weight > self.capacity() / CACHE_SHARE {
-            return false;
+            return StoreOutcome::TooLarge;
         }
         let old = self.resources.peek(key).map(Arc::clone);
         let resource = Arc::new(VariantSet::with(old.as_deref(), key, entry, self.capacity() / CACHE_SHARE));
@@ -236,7 +271,10 @@ impl<F> Partition<F> {
         self.list(key, &resource);
         let mut evicted = Vec::new();
         self.resources.insert_with_lifecycle(key.clone(), resource, &mut evicted);
-        self.passes.forget(key);
+        self.passes.forget(&(key, false));
+        if entry.serves_authorized() {
+            self.passes.forget(&(key, true));
+        }
         for (key, resource) in evicted {
             // The replaced one is reported as evicted, too, but was taken out of the counts above.
             if old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &resource)) {
@@ -246,7 +284,7 @@ impl<F> Partition<F> {
             removed.resources.push(resource);
         }
         removed.resources.extend(old);
-        true
+        StoreOutcome::Stored
     }
 
     /// Returns whether a purge since the beginning of the flight concerns a response to its URL.
@@ -254,14 +292,27 @@ impl<F> Partition<F> {
         self.purges.concern(lead.purges, &lead.flight.key, entry.tags())
     }
 
-    /// Ends a flight. Returns its followers. With `is_passed`, the next requests for its key run side by side, and the
-    /// response that it was to replace is removed.
-    pub fn end(&mut self, lead: &Lead, is_passed: bool, now: Instant, removed: &mut Removed) -> Vec<F> {
-        if is_passed {
-            self.passes.add(&lead.flight.key, now);
-            if let Some(stale) = &lead.stale {
-                self.remove_variants(&lead.flight.key, |variant| variant.is_like(stale), removed);
+    /// Ends a flight. Returns its followers. If its response turned out to be unstorable, the response that it was to replace
+    /// is removed.
+    pub fn end(
+        &mut self,
+        lead: &Lead,
+        remembered: Remembered,
+        now: Instant,
+        removed: &mut Removed,
+    ) -> Vec<F> {
+        let key = &lead.flight.key;
+        match remembered {
+            Remembered::Nothing => {}
+            Remembered::Unstorable => {
+                self.passes.add(&(key, false), now);
+                self.passes.add(&(key, true), now);
+                if let Some(stale) = &lead.stale {
+                    self.remove_variants(key, |variant| variant.is_like(stale), removed);
+                }
             }
+            Remembered::UnstorableIfAuthorized => self.passes.add(&(key, true), now),
+            Remembered::Condition => self.conditions.add(key, now),
         }
         match self.flights.entry(lead.flight.clone()) {
             Entry::Occupied(flight) if flight.get().number == lead.number => {
@@ -287,7 +338,7 @@ impl<F> Partition<F> {
         let count = std::mem::take(&mut self.entries);
         removed.resources.extend(self.resources.drain().map(|(_, resource)| resource));
         removed.index = std::mem::take(&mut self.index);
-        self.passes = Passes::default();
+        self.passes.clear();
         count
     }
 

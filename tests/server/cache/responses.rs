@@ -133,6 +133,14 @@ fn what_may_not_be_stored_is_not() {
                 );
             }
         }
+        // The answers to the range or the conditions of one client.
+        for status in [206, 412, 416] {
+            let page = url(&format!("status={status}"), &[MINUTE]);
+            for _ in 0..2 {
+                run += 1;
+                assert_eq!(status_of(&svc.get(&page)), "svc; fwd=miss", "{status}");
+            }
+        }
         assert_eq!(std::fs::read(svc.root().join("runs")).unwrap().len(), run);
         assert_eq!(svc.metric("svc_response_cache_requests_total{result=\"hit\"}"), 0.0);
     });
@@ -146,6 +154,7 @@ fn some_requests_are_not_for_the_cache() {
     for field in [
         "Cookie: a=b; PHPSESSID=1",
         "Cookie: wordpress_logged_in_x=1",
+        "Cookie: wp-postpass.x=1",
         "X-HTTP-Method-Override: DELETE",
         "X-Original-URL: /admin",
         "Content-Length: 0\r\nTransfer-Encoding: identity",
@@ -286,6 +295,61 @@ fn a_script_confirms_a_stale_response() {
         assert_eq!((part.status, part.text().as_str()), (206, "run"));
         svc.assert_metric("svc_response_cache_requests_total{result=\"revalidated\"}", 3.0);
     });
+}
+
+#[test]
+fn a_page_that_is_requested_with_conditions_only_is_stored() {
+    in_both_modes(|svc| {
+        let page = url("etag=\"x\"", &[MINUTE]);
+        let ask = || get(svc, &page, "If-None-Match: \"x\"\r\n");
+        let first = ask();
+        assert_eq!(
+            (first.status, status_of(&first), first.field("x-validated")),
+            (304, "svc; fwd=miss", Some("1"))
+        );
+        let second = ask();
+        assert_eq!((second.status, status_of(&second)), (304, "svc; fwd=miss; stored"));
+        assert!(second.field("etag") == Some("\"x\"") && second.field("x-validated").is_none());
+        let third = ask();
+        assert!(third.status == 304 && status_of(&third).starts_with("svc; hit"), "{}", status_of(&third));
+        assert_eq!(svc.get(&page).text(), "run 2");
+        let other = get(svc, &page, "If-None-Match: \"y\"\r\n");
+        assert_eq!((other.status, other.text().as_str()), (200, "run 2"));
+    });
+}
+
+#[test]
+fn a_304_that_may_not_be_stored_changes_nothing() {
+    let svc = cached(&[]);
+    for fields in [&[][..], &["Cache-Control: private"], &[MINUTE, "Set-Cookie: a=b"]] {
+        let page = url("etag=\"x\"", fields);
+        for _ in 0..3 {
+            let response = get(&svc, &page, "If-None-Match: \"x\"\r\n");
+            assert!(response.status == 304 && response.field("x-validated").is_some(), "{fields:?}");
+        }
+    }
+    svc.assert_metric("svc_response_cache_entries", 0.0);
+}
+
+#[test]
+fn conditions_are_evaluated_for_a_response_that_replaces_a_stale_one() {
+    in_both_modes(|svc| {
+        let page = |tag: &str| url("a", &["Cache-Control: max-age=0", &format!("ETag: {tag}")]);
+        assert_eq!(svc.get(&page("\"x\"")).status, 200);
+        let renewed = get(svc, &page("\"x\""), "If-None-Match: \"x\"\r\n");
+        assert_eq!((renewed.status, status_of(&renewed)), (304, "svc; fwd=stale; stored"));
+        let failed = get(svc, &page("\"x\""), "If-Match: \"y\"\r\n");
+        assert_eq!(failed.status, 412);
+    });
+}
+
+#[test]
+fn an_authorized_request_keeps_no_response_from_others() {
+    let svc = cached(&[]);
+    let page = url("a", &[MINUTE]);
+    assert_eq!(status_of(&get(&svc, &page, "Authorization: Basic YTpi\r\n")), "svc; fwd=miss");
+    assert_eq!(status_of(&svc.get(&page)), "svc; fwd=miss; stored");
+    assert!(status_of(&svc.get(&page)).starts_with("svc; hit"));
 }
 
 #[test]
