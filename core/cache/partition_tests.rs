@@ -298,7 +298,7 @@ fn what_is_for_authorized_requests_alone_concerns_no_others() {
     scene.end(&lead, true);
     assert!(matches!(scene.ask("/a", ""), Consulted::Pass(None)));
     scene.wait(11);
-    scene.put("/a", "", &[MINUTE], 10);
+    drop(scene.put("/a", "", &[MINUTE], 10));
     assert!(matches!(scene.ask_as("/a", "", true, true), Consulted::Lead(_)), "the time is over");
 }
 

@@ -168,7 +168,8 @@ impl RequestMeta {
     /// Starts a request without a client that receives a new response.
     fn refresh(&mut self, io: &mut Io, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
-        let fill = Fill::new(Arc::clone(cache), lead, request);
+        // No client has conditions to evaluate.
+        let fill = Fill::new(Arc::clone(cache), lead, RequestTraits { has_condition: false, ..request });
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };
