@@ -160,7 +160,7 @@ pub struct Removed {
     pub for_room: u64,
     /// The number of responses that were removed because their URL has too many variants.
     pub for_variants: u64,
-    /// The number of responses that a purge has removed.
+    /// The number of responses that a purge has removed, or a newer response that may not be stored.
     pub purged: u64,
 }
 
@@ -308,7 +308,7 @@ impl<F> Partition<F> {
                 self.passes.add(&(key, false), now);
                 self.passes.add(&(key, true), now);
                 if let Some(stale) = &lead.stale {
-                    self.remove_variants(key, |variant| variant.is_like(stale), removed);
+                    removed.purged += self.remove_variants(key, |variant| variant.is_like(stale), removed);
                 }
             }
             Remembered::UnstorableIfAuthorized => self.passes.add(&(key, true), now),

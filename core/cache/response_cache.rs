@@ -85,7 +85,7 @@ pub struct CacheReading {
     pub bytes_max: u64,
     /// The responses that were removed, by reason.
     pub evictions: [u64; EvictionReason::ALL.len()],
-    /// The responses that purges have removed.
+    /// The responses that purges have removed, and newer ones that may not be stored.
     pub purged: u64,
     /// The refreshes that were started.
     pub refreshes: u64,
@@ -184,6 +184,7 @@ impl ResponseCache {
             let is_purged = matches!(release, Release::Stale(entry) if part.is_purged(lead, entry));
             (part.end(lead, remembered, now, &mut removed), is_purged)
         };
+        self.count(&removed);
         // Requests that came after the purge may be among the followers.
         wake(&followers, if is_purged { &Release::Gate } else { release });
     }

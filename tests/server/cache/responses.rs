@@ -372,6 +372,7 @@ fn a_confirmation_that_is_for_one_client_is_not_stored() {
             assert_eq!((third.field("set-cookie"), status_of(&third)), (None, "svc; fwd=miss"), "{field}");
         }
         svc.assert_metric("svc_response_cache_entries", 0.0);
+        svc.assert_metric("svc_response_cache_purged_total", 3.0);
     });
 }
 
