@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::directives::{Directives, OWN_FIELD};
+use super::directives::{Directives, OWN_FIELD, joined};
 use super::freshness::{Freshness, FreshnessPolicy, ReceivedAt};
 use super::storable::{permits_authorized, takes_default_ttl};
 use super::tag::CacheTag;
@@ -52,6 +52,8 @@ pub struct StoredEntry {
     /// The fields as stored, with their date.
     fields: Fields,
     asset: Arc<Asset>,
+    /// The field for this cache alone, which is not among the fields.
+    own_directives: Option<Box<[u8]>>,
     freshness: Freshness,
     vary: VaryNames,
     /// The values of the fields that it varies by, in the request that it answered.
@@ -83,9 +85,21 @@ impl StoredEntry {
         let vary_values = vary.values_in(request);
         let (freshness, serves_authorized) = Self::read(status, &fields, options, at);
         let tags = CacheTag::all_of(&fields);
+        let own_directives = own_directives(&fields);
         let fields = stored_fields(fields, at);
         let asset = Arc::new(Self::make_asset(status, &fields, body, options));
-        Self { status, reason, fields, asset, freshness, vary, vary_values, tags, serves_authorized }
+        Self {
+            status,
+            reason,
+            fields,
+            asset,
+            own_directives,
+            freshness,
+            vary,
+            vary_values,
+            tags,
+            serves_authorized,
+        }
     }
 
     /// Adds the fields that trusted proxies set to those by which the entry varies.
@@ -108,6 +122,9 @@ impl StoredEntry {
             // It was a valid field before.
             let _ = fields.push(name, value);
         }
+        if let Some(own) = self.own_directives.as_ref().filter(|_| !renewing.contains(OWN_FIELD)) {
+            fields.push_own(OWN_FIELD, own);
+        }
         fields
     }
 
@@ -128,6 +145,7 @@ impl StoredEntry {
         } else {
             self.tags.clone()
         };
+        let own_directives = own_directives(&fields);
         let fields = stored_fields(fields, at);
         let asset =
             Self::make_asset(self.status, &fields, self.asset.stored_bytes().unwrap_or_default(), options);
@@ -137,6 +155,7 @@ impl StoredEntry {
             reason: self.reason.clone(),
             fields,
             asset: Arc::new(asset),
+            own_directives,
             freshness,
             vary: self.vary.clone(),
             vary_values: self.vary_values.clone(),
@@ -239,8 +258,14 @@ impl StoredEntry {
         let own = allocated_shared(size_of::<Self>()) + self.fields.memory_bytes() + tags;
         let vary = self.vary.memory_bytes() + allocated(self.vary_values.len());
         let reason = self.reason.as_ref().map_or(0, |reason| allocated(reason.capacity()));
-        self.asset.weight() + (own + vary + reason) as u64
+        let directives = self.own_directives.as_ref().map_or(0, |directives| allocated(directives.len()));
+        self.asset.weight() + (own + vary + reason + directives) as u64
     }
+}
+
+/// Returns the field for this cache alone, which a validation keeps unless it has one itself (RFC 9111, section 3.2).
+fn own_directives(fields: &Fields) -> Option<Box<[u8]>> {
+    joined(fields, OWN_FIELD).map(Vec::into_boxed_slice)
 }
 
 /// Removes what is not stored, and adds the date of a response that has none or an invalid one.

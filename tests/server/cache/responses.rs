@@ -28,6 +28,7 @@ const PAGE: (&str, &str) = (
         header('ETag: ' . $tag);
         if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? null) === $tag) {
             http_response_code(304);
+            if (isset($_GET['once'])) header_remove('SVC-Cache-Control');
             header('X-Validated: ' . $run);
             $field = @file_get_contents(__DIR__ . '/confirmation');
             if ($field !== false) header($field, false);
@@ -350,6 +351,21 @@ fn an_authorized_request_keeps_no_response_from_others() {
     assert_eq!(status_of(&get(&svc, &page, "Authorization: Basic YTpi\r\n")), "svc; fwd=miss");
     assert_eq!(status_of(&svc.get(&page)), "svc; fwd=miss; stored");
     assert!(status_of(&svc.get(&page)).starts_with("svc; hit"));
+}
+
+#[test]
+fn a_confirmation_keeps_the_directives_for_this_cache() {
+    let svc = cached(&[]);
+    for (name, own) in [("a", "SVC-Cache-Control: no-cache"), ("b", "SVC-Cache-Control: max-age=0")] {
+        let page = url(&format!("{name}&etag=\"x\"&once"), &["Cache-Control: private, max-age=60", own]);
+        let first = svc.get(&page);
+        assert_eq!(status_of(&first), "svc; fwd=miss; stored", "{own}");
+        for _ in 0..2 {
+            let response = svc.get(&page);
+            assert_eq!(status_of(&response), "svc; fwd=stale; fwd-status=304", "{own}");
+            assert!(response.text() == first.text() && response.field("svc-cache-control").is_none());
+        }
+    }
 }
 
 #[test]
