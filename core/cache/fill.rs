@@ -36,6 +36,8 @@ pub struct Fill {
     cache: Arc<ResponseCache>,
     request: RequestTraits,
     is_unconditional: bool,
+    /// The request of the client, if its conditions or its range are evaluated here.
+    conditional: Option<Arc<Head>>,
     state: ShortLock<FillState>,
 }
 
@@ -63,11 +65,18 @@ pub struct Replacement {
 }
 
 impl Fill {
-    /// Begins to receive the response of `lead`.
-    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits) -> Arc<Self> {
+    /// Begins to receive the response of `lead`. `conditional`: the request of the client, if it has conditions or a range.
+    pub fn new(
+        cache: Arc<ResponseCache>,
+        lead: Lead,
+        request: RequestTraits,
+        conditional: Option<Arc<Head>>,
+    ) -> Arc<Self> {
         let is_unconditional = lead.is_unconditional;
+        // Otherwise, the script evaluates them.
+        let conditional = conditional.filter(|_| is_unconditional || lead.validates());
         let state = FillState { lead: Some(lead), ..FillState::default() };
-        Arc::new(Self { cache, request, is_unconditional, state: ShortLock::new(state) })
+        Arc::new(Self { cache, request, is_unconditional, conditional, state: ShortLock::new(state) })
     }
 
     /// Ends the flight without a response, unless it has ended: one of the followers leads the next one.
@@ -227,9 +236,9 @@ impl ReplyRecorder for Fill {
         let is_stored = self.cache.store(&lead, &entry, at.now);
         let mut state = self.state.lock();
         state.is_stored = is_stored;
-        // The client's conditions, which the script has not seen, are evaluated by what sends stored responses.
-        let is_validation = lead.stale.as_ref().is_some_and(|stale| stale.has_validator());
-        let is_replaced = is_stored && self.request.has_condition && (is_validation || self.is_unconditional);
+        // The script has not seen the conditions of the client.
+        let is_replaced = is_stored
+            && self.conditional.as_ref().is_some_and(|head| entry.answer(head, String::new).status != status);
         if is_replaced {
             state.replacement = Some(Replacement { entry, outcome: CacheOutcome::Miss, status });
         }
@@ -298,7 +307,7 @@ mod tests {
     fn the_age_counts_from_the_beginning_of_the_script() {
         let cache = cache();
         let Consulted::Lead(lead) = ask(&cache) else { panic!("it is empty") };
-        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default());
+        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default(), None);
         fill.state.lock().started = time::now().checked_sub(Duration::from_secs(30));
         // The script was looked up anew.
         fill.start();

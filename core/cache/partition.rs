@@ -432,6 +432,11 @@ impl Lead {
         &self.flight.key
     }
 
+    /// Returns whether its script is asked to confirm a stored response.
+    pub fn validates(&self) -> bool {
+        self.stale.as_ref().is_some_and(|stale| stale.has_validator())
+    }
+
     /// Returns the values of the fields that its response varies by, if they are known.
     pub fn variant(&self) -> Option<Box<[u8]>> {
         self.flight.vary_values.clone()

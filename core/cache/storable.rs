@@ -13,8 +13,6 @@ use crate::http::Fields;
 pub struct RequestTraits {
     /// Whether it has `Authorization`.
     pub has_authorization: bool,
-    /// Whether it has conditions or a range.
-    pub has_condition: bool,
     /// Whether a trusted proxy has sent it.
     pub is_proxied: bool,
 }

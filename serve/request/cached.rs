@@ -103,13 +103,12 @@ impl RequestMeta {
         }
         let trusts_proxy = io.shared.policy.proxies.trusts(self.endpoints.peer.ip());
         let has_forwarded = trusts_proxy && head.header("forwarded").is_some();
-        let (mut is_authorized, mut is_forged, mut has_condition) = (false, false, false);
+        let (mut is_authorized, mut is_forged) = (false, false);
         for (name, _) in head.headers() {
             if is_unkeyed(name) {
                 return Err(Forwarded::Bypass);
             }
             is_authorized |= name.eq_ignore_ascii_case(b"authorization");
-            has_condition |= is_among(&CONDITIONS, name);
             // A trusted proxy that sends `Forwarded` may pass on the other fields as its client sent them.
             let is_vouched = trusts_proxy && (!has_forwarded || name.eq_ignore_ascii_case(b"forwarded"));
             is_forged |= !is_vouched && is_forged_by_clients(name);
@@ -119,8 +118,7 @@ impl RequestMeta {
         }
         let url = self.url().ok_or(Forwarded::Bypass)?;
         let key = CacheKey::new(url, &cache.settings.ignored_parameters);
-        let traits =
-            RequestTraits { has_authorization: is_authorized, has_condition, is_proxied: trusts_proxy };
+        let traits = RequestTraits { has_authorization: is_authorized, is_proxied: trusts_proxy };
         Ok((key, traits, method == MethodKind::Get && !is_forged))
     }
 
@@ -144,7 +142,9 @@ impl RequestMeta {
     fn lead(&mut self, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
         let mut used = CacheUse::new(CacheOutcome::Miss, Forwarded::of(stale.as_ref()));
-        used.fill = Some(Fill::new(Arc::clone(cache), lead, request));
+        let has_conditions = |head: &&Arc<Head>| head.headers().any(|(name, _)| is_among(&CONDITIONS, name));
+        let conditional = self.head().filter(has_conditions).map(Arc::clone);
+        used.fill = Some(Fill::new(Arc::clone(cache), lead, request, conditional));
         used.stale = stale;
         self.cache = Some(used);
     }
@@ -168,8 +168,7 @@ impl RequestMeta {
     /// Starts a request without a client that receives a new response.
     fn refresh(&mut self, io: &mut Io, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
-        // No client has conditions to evaluate.
-        let fill = Fill::new(Arc::clone(cache), lead, RequestTraits { has_condition: false, ..request });
+        let fill = Fill::new(Arc::clone(cache), lead, request, None);
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };

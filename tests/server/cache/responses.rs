@@ -341,6 +341,14 @@ fn conditions_are_evaluated_for_a_response_that_replaces_a_stale_one() {
         assert_eq!((renewed.status, status_of(&renewed)), (304, "svc; fwd=stale; stored"));
         let failed = get(svc, &page("\"x\""), "If-Match: \"y\"\r\n");
         assert_eq!(failed.status, 412);
+        let part = get(svc, &page("\"x\""), "Range: bytes=0-2\r\n");
+        assert_eq!((part.status, part.text().as_str()), (206, "run"));
+        // A whole response is that of the script, with its coding.
+        let text = format!("{}&n=9000", page("\"x\""));
+        for _ in 0..2 {
+            let whole = get(svc, &text, "If-None-Match: \"y\"\r\nAccept-Encoding: gzip\r\n");
+            assert_eq!((whole.status, whole.field("content-encoding")), (200, Some("gzip")));
+        }
     });
 }
 
