@@ -106,7 +106,7 @@ pub const CACHE_TAG_BYTES_MAX: usize = 1024;
 pub const CACHE_PASS_TIME: Duration = Duration::from_secs(10);
 
 /// How long the response cache remembers that a script has answered a condition of a client with a 304 whose 200 may be
-/// stored, so that the next request for the URL fetches that.
+/// stored, so that the next request for the URL fetches that, or that it could then not be stored.
 pub const CACHE_CONDITION_TIME: Duration = Duration::from_secs(600);
 
 /// The maximum number of URLs that one part of the response cache remembers for each of these reasons.

@@ -20,7 +20,7 @@ use super::directives::Directives;
 use super::entry::{ReceivedResponse, StoredEntry};
 use super::freshness::ReceivedAt;
 use super::outcome::CacheOutcome;
-use super::partition::{Lead, Remembered};
+use super::partition::{ClientConditions, Lead, Remembered};
 use super::response_cache::{Release, ResponseCache};
 use super::storable::{RequestTraits, Unstorable, check};
 use super::tag::CacheTag;
@@ -72,7 +72,7 @@ impl Fill {
         request: RequestTraits,
         conditional: Option<Arc<Head>>,
     ) -> Arc<Self> {
-        let is_unconditional = lead.is_unconditional;
+        let is_unconditional = lead.conditions == ClientConditions::LeftOut;
         // Otherwise, the script evaluates them.
         let conditional = conditional.filter(|_| is_unconditional || lead.validates());
         let state = FillState { lead: Some(lead), ..FillState::default() };
@@ -171,7 +171,8 @@ impl Fill {
 
     /// Ends the flight of a response that answers the range or the conditions of its client: others may get a whole one.
     fn end_partial(&self, lead: &Lead, head: &ReplyHead) {
-        let hides_storable = head.status == 304 && !self.is_unconditional && self.check(head, 200).is_ok();
+        let hides_storable =
+            head.status == 304 && lead.conditions == ClientConditions::Sent && self.check(head, 200).is_ok();
         let (release, remembered) = if hides_storable {
             (Release::Retry, Remembered::Condition)
         } else {

@@ -50,7 +50,9 @@ pub use self::fill::{Fill, Replacement};
 pub use self::freshness::{Freshness, FreshnessPolicy, ReceivedAt, Usability};
 pub use self::key::{CacheKey, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed};
 pub use self::outcome::{CacheOutcome, EvictionReason, StaleReason};
-pub use self::partition::{Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome};
+pub use self::partition::{
+    ClientConditions, Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome,
+};
 pub use self::patterns::NamePatterns;
 pub use self::purges::Purge;
 pub use self::response_cache::{CacheReading, CacheSettings, Follower, Release, ResponseCache};

@@ -42,7 +42,8 @@ pub struct Partition<F> {
     flights: HashMap<FlightKey, Flight<F>>,
     /// The keys whose last response was not stored, each for requests with and without `Authorization`.
     passes: RecentKeys,
-    /// The keys whose scripts have answered a condition of a client.
+    /// The keys whose scripts have answered a condition of a client; those whose whole responses could then not be stored,
+    /// marked by `true`.
     conditions: RecentKeys,
     purges: Purges,
     /// The number of stored responses.
@@ -81,8 +82,19 @@ pub struct Lead {
     purges: u64,
     /// The stored response that it may validate.
     pub stale: Option<Arc<StoredEntry>>,
-    /// Whether its request goes without the conditions of its client, which are evaluated here.
-    pub is_unconditional: bool,
+    /// What its script sees of the conditions of its client.
+    pub conditions: ClientConditions,
+}
+
+/// What the script of a flight sees of those conditions of its client that are answered with 304.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientConditions {
+    /// It sees them. If its 304 may be stored, the next flight fetches the 200.
+    Sent,
+    /// It does not see them: they are evaluated here.
+    LeftOut,
+    /// It sees them, because its 200 could not be stored when they were left out.
+    Needed,
 }
 
 /// Whether a response was stored.
@@ -247,8 +259,14 @@ impl<F> Partition<F> {
         self.last_number += 1;
         let number = self.last_number;
         self.flights.insert(flight.clone(), Flight { number, followers: Vec::new() });
-        let is_unconditional = self.conditions.has(&flight.key, now);
-        Lead { flight, number, purges: self.purges.count(), stale, is_unconditional }
+        let conditions = if self.conditions.has(&(&flight.key, true), now) {
+            ClientConditions::Needed
+        } else if self.conditions.has(&(&flight.key, false), now) {
+            ClientConditions::LeftOut
+        } else {
+            ClientConditions::Sent
+        };
+        Lead { flight, number, purges: self.purges.count(), stale, conditions }
     }
 
     /// Stores a response that a flight has received.
@@ -307,12 +325,15 @@ impl<F> Partition<F> {
             Remembered::Unstorable => {
                 self.passes.add(&(key, false), now);
                 self.passes.add(&(key, true), now);
+                if lead.conditions == ClientConditions::LeftOut {
+                    self.conditions.add(&(key, true), now);
+                }
                 if let Some(stale) = &lead.stale {
                     removed.purged += self.remove_variants(key, |variant| variant.is_like(stale), removed);
                 }
             }
             Remembered::UnstorableIfAuthorized => self.passes.add(&(key, true), now),
-            Remembered::Condition => self.conditions.add(key, now),
+            Remembered::Condition => self.conditions.add(&(key, false), now),
         }
         match self.flights.entry(lead.flight.clone()) {
             Entry::Occupied(flight) if flight.get().number == lead.number => {
@@ -339,6 +360,7 @@ impl<F> Partition<F> {
         removed.resources.extend(self.resources.drain().map(|(_, resource)| resource));
         removed.index = std::mem::take(&mut self.index);
         self.passes.clear();
+        self.conditions.clear();
         count
     }
 

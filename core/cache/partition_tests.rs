@@ -305,13 +305,24 @@ fn what_is_for_authorized_requests_alone_concerns_no_others() {
 #[test]
 fn a_condition_that_was_answered_is_left_out_for_a_while() {
     let mut scene = Scene::new(1 << 20);
-    let lead = scene.lead("/a", "");
-    assert!(!lead.is_unconditional);
-    let now = scene.now;
-    scene.part.end(&lead, Remembered::Condition, now, &mut Removed::default());
-    let lead = scene.lead("/a", "");
-    assert!(lead.is_unconditional && !scene.lead("/b", "").is_unconditional);
-    scene.end(&lead, false);
+    let conditions = |scene: &mut Scene, url: &str, is_passed: bool| {
+        let lead = scene.lead(url, "");
+        scene.end(&lead, is_passed);
+        lead.conditions
+    };
+    let answered = |scene: &mut Scene| {
+        let (lead, now) = (scene.lead("/a", ""), scene.now);
+        scene.part.end(&lead, Remembered::Condition, now, &mut Removed::default());
+        lead.conditions
+    };
+    assert_eq!(answered(&mut scene), ClientConditions::Sent);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::LeftOut);
+    assert_eq!(conditions(&mut scene, "/b", false), ClientConditions::Sent);
     scene.wait(601);
-    assert!(!scene.lead("/a", "").is_unconditional);
+    assert_eq!(answered(&mut scene), ClientConditions::Sent);
+    assert_eq!(conditions(&mut scene, "/a", true), ClientConditions::LeftOut);
+    scene.wait(11);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::Needed, "it was not stored");
+    scene.wait(601);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::Sent);
 }

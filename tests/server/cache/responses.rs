@@ -35,6 +35,7 @@ const PAGE: (&str, &str) = (
             return;
         }
     }
+    if (isset($_GET['cookie'])) header('Set-Cookie: a=b');
     echo 'run ', $run, str_repeat('.', (int) ($_GET['n'] ?? 0));",
 );
 
@@ -316,6 +317,16 @@ fn a_page_that_is_requested_with_conditions_only_is_stored() {
         assert_eq!(svc.get(&page).text(), "run 2");
         let other = get(svc, &page, "If-None-Match: \"y\"\r\n");
         assert_eq!((other.status, other.text().as_str()), (200, "run 2"));
+    });
+}
+
+#[test]
+fn conditions_are_left_out_once_if_the_whole_response_may_not_be_stored() {
+    in_both_modes(|svc| {
+        let page = url("etag=\"x\"&cookie", &[MINUTE]);
+        let statuses =
+            [0; 4].map(|_| get(svc, &page, "If-None-Match: \"x\"\r\n")).map(|response| response.status);
+        assert_eq!(statuses, [304, 200, 304, 304]);
     });
 }
 
