@@ -6,7 +6,7 @@
 //!
 //! | layer | folders |
 //! |---|---|
-//! | 0 | `limits`, `time` |
+//! | 0 | `allocation`, `limits`, `time` |
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `fastcgi`, `http`, `spool` |
 //! | 3 | `trace` |
@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
+pub mod allocation;
 pub mod limits;
 pub mod time;
 

@@ -105,8 +105,15 @@ pub const CACHE_TAG_BYTES_MAX: usize = 1024;
 /// not wait for one another.
 pub const CACHE_PASS_TIME: Duration = Duration::from_secs(10);
 
-/// The maximum number of such URLs in one part of the response cache.
-pub const CACHE_PASSES_MAX: usize = 16 * 1024;
+/// How long the response cache remembers that a script has answered a condition of a client with a 304 whose 200 may be
+/// stored, so that the next request for the URL fetches that, or that it could then not be stored.
+pub const CACHE_CONDITION_TIME: Duration = Duration::from_secs(600);
+
+/// The maximum number of URLs that one part of the response cache remembers for each of these reasons.
+pub const CACHE_RECENT_KEYS_MAX: u64 = 16 * 1024;
+
+/// The capacity of a part for which it remembers one of them, in bytes.
+pub const CACHE_BYTES_PER_RECENT_KEY: u64 = 8 * 1024;
 
 /// The number of purges that one part of the response cache remembers for responses that are being received.
 pub const CACHE_PURGES_MAX: usize = 1024;

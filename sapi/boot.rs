@@ -107,6 +107,10 @@ fn run_on(
     clock: Clock,
     until: impl FnOnce(&Server, &MainThread<'_>),
 ) -> Exit {
+    if config.response_cache.is_some() {
+        // Large responses that replace each other would leave gaps.
+        svc_ffi::allocator::map_large_blocks();
+    }
     let user = match run_as::prepare(config) {
         Ok(user) => user,
         Err(problem) => return fail(&problem, Exit::Misused),

@@ -46,21 +46,25 @@ impl ReplyCopy {
         self.body.extend_from_slice(bytes);
     }
 
-    /// Hands over the copy, unless the response is incomplete.
-    pub(crate) fn end(self, exchange: &Exchange, is_complete: bool) {
+    /// Hands over the copy, unless the response is incomplete. Returns whether the cache answers instead of the script, if
+    /// nothing was sent.
+    pub(crate) fn end(self, exchange: &Exchange, is_complete: bool) -> bool {
         if self.is_given_up {
-            return;
+            return false;
         }
         let is_as_announced = self.announced.is_none_or(|announced| announced == self.body.len() as u64);
         if !is_complete || !is_as_announced {
             Self::give_up(exchange, RecordingEnd::Failed);
-            return;
+            return false;
         }
         let Self { status, reason, fields, mut body, .. } = self;
         body.shrink_to_fit();
-        if let Some(recorder) = &exchange.request.recorder {
-            recorder.complete(&exchange.request.head, RecordedReply { status, reason, fields, body });
-        }
+        let reply = RecordedReply { status, reason, fields, body };
+        exchange
+            .request
+            .recorder
+            .as_ref()
+            .is_some_and(|recorder| recorder.complete(&exchange.request.head, reply))
     }
 
     /// Reports to the cache that the response is not stored.

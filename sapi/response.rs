@@ -382,7 +382,10 @@ impl Response {
         }
         if let Some(mut copy) = self.copy.take() {
             copy.add(&self.exchange, &self.gathered);
-            copy.end(&self.exchange, true);
+            if copy.end(&self.exchange, true) {
+                self.defer_to_cache();
+                return;
+            }
         }
         if head.file.is_some() {
             // The coding and the length are those of the file.

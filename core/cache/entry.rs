@@ -8,11 +8,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::directives::{Directives, OWN_FIELD};
+use super::directives::{Directives, OWN_FIELD, joined};
 use super::freshness::{Freshness, FreshnessPolicy, ReceivedAt};
 use super::storable::{permits_authorized, takes_default_ttl};
 use super::tag::CacheTag;
 use super::vary::VaryNames;
+use crate::allocation::{allocated, allocated_shared};
 use crate::files::{Asset, Representation, StoredBody, represent_stored};
 use crate::http::{Coding, Fields, Head, imf_fixdate};
 use crate::sync::primitive::Arc;
@@ -51,6 +52,8 @@ pub struct StoredEntry {
     /// The fields as stored, with their date.
     fields: Fields,
     asset: Arc<Asset>,
+    /// The field for this cache alone, which is not among the fields.
+    own_directives: Option<Box<[u8]>>,
     freshness: Freshness,
     vary: VaryNames,
     /// The values of the fields that it varies by, in the request that it answered.
@@ -82,9 +85,21 @@ impl StoredEntry {
         let vary_values = vary.values_in(request);
         let (freshness, serves_authorized) = Self::read(status, &fields, options, at);
         let tags = CacheTag::all_of(&fields);
+        let own_directives = own_directives(&fields);
         let fields = stored_fields(fields, at);
         let asset = Arc::new(Self::make_asset(status, &fields, body, options));
-        Self { status, reason, fields, asset, freshness, vary, vary_values, tags, serves_authorized }
+        Self {
+            status,
+            reason,
+            fields,
+            asset,
+            own_directives,
+            freshness,
+            vary,
+            vary_values,
+            tags,
+            serves_authorized,
+        }
     }
 
     /// Adds the fields that trusted proxies set to those by which the entry varies.
@@ -107,6 +122,9 @@ impl StoredEntry {
             // It was a valid field before.
             let _ = fields.push(name, value);
         }
+        if let Some(own) = self.own_directives.as_ref().filter(|_| !renewing.contains(OWN_FIELD)) {
+            fields.push_own(OWN_FIELD, own);
+        }
         fields
     }
 
@@ -127,6 +145,7 @@ impl StoredEntry {
         } else {
             self.tags.clone()
         };
+        let own_directives = own_directives(&fields);
         let fields = stored_fields(fields, at);
         let asset =
             Self::make_asset(self.status, &fields, self.asset.stored_bytes().unwrap_or_default(), options);
@@ -136,6 +155,7 @@ impl StoredEntry {
             reason: self.reason.clone(),
             fields,
             asset: Arc::new(asset),
+            own_directives,
             freshness,
             vary: self.vary.clone(),
             vary_values: self.vary_values.clone(),
@@ -233,11 +253,19 @@ impl StoredEntry {
 
     /// Returns the memory that it accounts for, in bytes: at most what it holds once its copies are made.
     pub fn weight(&self) -> u64 {
-        let tags: usize = self.tags.iter().map(CacheTag::memory_bytes).sum();
-        let own = size_of::<Self>() + self.vary_values.len() + self.vary.memory_bytes();
-        let own = own + 2 * self.fields.as_bytes().len() + tags + self.reason.as_ref().map_or(0, Vec::len);
-        self.asset.weight() + own as u64
+        let tags =
+            allocated(size_of_val(&*self.tags)) + self.tags.iter().map(CacheTag::memory_bytes).sum::<usize>();
+        let own = allocated_shared(size_of::<Self>()) + self.fields.memory_bytes() + tags;
+        let vary = self.vary.memory_bytes() + allocated(self.vary_values.len());
+        let reason = self.reason.as_ref().map_or(0, |reason| allocated(reason.capacity()));
+        let directives = self.own_directives.as_ref().map_or(0, |directives| allocated(directives.len()));
+        self.asset.weight() + (own + vary + reason + directives) as u64
     }
+}
+
+/// Returns the field for this cache alone, which a validation keeps unless it has one itself (RFC 9111, section 3.2).
+fn own_directives(fields: &Fields) -> Option<Box<[u8]>> {
+    joined(fields, OWN_FIELD).map(Vec::into_boxed_slice)
 }
 
 /// Removes what is not stored, and adds the date of a response that has none or an invalid one.
@@ -248,6 +276,7 @@ fn stored_fields(mut fields: Fields, at: ReceivedAt) -> Fields {
     if fields.get(b"date").and_then(super::expiry::date).is_none() {
         fields.set_own(b"Date", &imf_fixdate(at.wall));
     }
+    fields.shrink_to_fit();
     fields
 }
 

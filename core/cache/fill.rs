@@ -8,6 +8,7 @@
 //!   Open ──complete, 304──▶ stored        followers: this response if it is fresh, or anew if a purge came in between
 //!    │ ──not storable, too large──▶       followers: run side by side, as do the next ones for ten seconds
 //!    │ ──script failed──▶                 followers: the stale response if it may be used, else side by side
+//!    │ ──304 to its client's condition──▶ followers: anew; the next one to lead fetches the whole response
 //!    └─ ──client left, refused, dropped──▶ followers: anew, so that one of them leads
 //! ```
 
@@ -19,7 +20,7 @@ use super::directives::Directives;
 use super::entry::{ReceivedResponse, StoredEntry};
 use super::freshness::ReceivedAt;
 use super::outcome::CacheOutcome;
-use super::partition::Lead;
+use super::partition::{ClientConditions, Lead, Remembered};
 use super::response_cache::{Release, ResponseCache};
 use super::storable::{RequestTraits, Unstorable, check};
 use super::tag::CacheTag;
@@ -34,6 +35,9 @@ use crate::time;
 pub struct Fill {
     cache: Arc<ResponseCache>,
     request: RequestTraits,
+    is_unconditional: bool,
+    /// The request of the client, if its conditions or its range are evaluated here.
+    conditional: Option<Arc<Head>>,
     state: ShortLock<FillState>,
 }
 
@@ -53,24 +57,38 @@ struct FillState {
 pub struct Replacement {
     /// The response.
     pub entry: Arc<StoredEntry>,
-    /// [`Revalidated`](CacheOutcome::Revalidated), or [`Stale`](CacheOutcome::Stale) after a failure.
+    /// [`Revalidated`](CacheOutcome::Revalidated), [`Stale`](CacheOutcome::Stale) after a failure, or
+    /// [`Miss`](CacheOutcome::Miss) for a response that was just stored.
     pub outcome: CacheOutcome,
     /// The status of the script.
     pub status: u16,
 }
 
 impl Fill {
-    /// Begins to receive the response of `lead`.
-    pub fn new(cache: Arc<ResponseCache>, lead: Lead, request: RequestTraits) -> Arc<Self> {
+    /// Begins to receive the response of `lead`. `conditional`: the request of the client, if it has conditions or a range.
+    pub fn new(
+        cache: Arc<ResponseCache>,
+        lead: Lead,
+        request: RequestTraits,
+        conditional: Option<Arc<Head>>,
+    ) -> Arc<Self> {
+        let is_unconditional = lead.conditions == ClientConditions::LeftOut;
+        // Otherwise, the script evaluates them.
+        let conditional = conditional.filter(|_| is_unconditional || lead.validates());
         let state = FillState { lead: Some(lead), ..FillState::default() };
-        Arc::new(Self { cache, request, state: ShortLock::new(state) })
+        Arc::new(Self { cache, request, is_unconditional, conditional, state: ShortLock::new(state) })
     }
 
     /// Ends the flight without a response, unless it has ended: one of the followers leads the next one.
     pub fn abandon(&self) {
         if let Some(lead) = self.take_lead() {
-            self.cache.end(&lead, &Release::Retry, false, time::now());
+            self.cache.end(&lead, &Release::Retry, Remembered::Nothing, time::now());
         }
+    }
+
+    /// Returns whether its script runs without those conditions of the client that are answered with 304.
+    pub fn is_unconditional(&self) -> bool {
+        self.is_unconditional
     }
 
     /// Returns whether the response was stored.
@@ -103,12 +121,12 @@ impl Fill {
         let now = time::now();
         let stale = lead.stale.as_ref().filter(|entry| entry.freshness().answers_error(status, now));
         let Some(entry) = stale.map(Arc::clone) else {
-            self.cache.end(&lead, &Release::Gate, false, now);
+            self.cache.end(&lead, &Release::Gate, Remembered::Nothing, now);
             return Recording::Nothing;
         };
         let replacement = Replacement { entry: Arc::clone(&entry), outcome: CacheOutcome::Stale, status };
         self.state.lock().replacement = Some(replacement);
-        self.cache.end(&lead, &Release::Stale(entry), false, now);
+        self.cache.end(&lead, &Release::Stale(entry), Remembered::Nothing, now);
         Recording::Replaced
     }
 
@@ -120,7 +138,7 @@ impl Fill {
         let entry = Arc::new(stale.renewed(fields, &self.cache.settings.entries, at));
         let is_stored = is_storable && self.cache.store(lead, &entry, at.now);
         if !is_storable {
-            self.cache.end(lead, &Release::Gate, true, at.now);
+            self.cache.end(lead, &Release::Gate, Remembered::Unstorable, at.now);
         }
         let mut state = self.state.lock();
         state.is_stored = is_stored;
@@ -138,17 +156,29 @@ impl Fill {
             && CacheTag::are_bounded(fields)
     }
 
-    /// Returns whether the response may be stored, by its head.
-    fn is_storable(&self, head: &ReplyHead) -> bool {
+    /// Decides whether the response may be stored, by its head, as if it had this status.
+    fn check(&self, head: &ReplyHead, status: u16) -> Result<(), Unstorable> {
         let options = &self.cache.settings.entries;
         let directives = Directives::of(&head.fields);
         let has_default = !options.freshness.default_ttl.is_zero();
         let is_short =
             head.content_length.is_none_or(|length| length <= self.cache.object_bytes_max() as u64);
-        is_short
-            && head.file.is_none()
-            && CacheTag::are_bounded(&head.fields)
-            && check(self.request, head.status, &head.fields, &directives, time::wall(), has_default).is_ok()
+        if !is_short || head.file.is_some() || !CacheTag::are_bounded(&head.fields) {
+            return Err(Unstorable::TooLarge);
+        }
+        check(self.request, status, &head.fields, &directives, time::wall(), has_default)
+    }
+
+    /// Ends the flight of a response that answers the range or the conditions of its client: others may get a whole one.
+    fn end_partial(&self, lead: &Lead, head: &ReplyHead) {
+        let hides_storable =
+            head.status == 304 && lead.conditions == ClientConditions::Sent && self.check(head, 200).is_ok();
+        let (release, remembered) = if hides_storable {
+            (Release::Retry, Remembered::Condition)
+        } else {
+            (Release::Gate, Remembered::Nothing)
+        };
+        self.cache.end(lead, &release, remembered, time::now());
     }
 }
 
@@ -169,47 +199,61 @@ impl ReplyRecorder for Fill {
                 return self.fail(head.status);
             }
         }
-        if matches!(head.status, 206 | 304) {
+        if matches!(head.status, 206 | 304 | 412 | 416) {
             let Some(lead) = self.take_lead() else { return Recording::Nothing };
             let validated = lead.stale.as_ref().filter(|entry| head.status == 304 && entry.has_validator());
             if let Some(stale) = validated.map(Arc::clone) {
                 return self.renew(&lead, &stale, head);
             }
-            // The answer to a condition or a range of this client: others may get a whole response.
-            self.cache.end(&lead, &Release::Gate, false, time::now());
+            self.end_partial(&lead, head);
             return Recording::Nothing;
         }
-        if !self.is_storable(head) {
+        match self.check(head, head.status) {
+            Ok(()) => return Recording::UpTo(self.cache.object_bytes_max()),
             // An error does not mean that the stored response is outdated.
-            self.give_up(if head.status >= 500 { RecordingEnd::Failed } else { RecordingEnd::Unstorable });
-            return Recording::Nothing;
+            Err(_) if head.status >= 500 => self.give_up(RecordingEnd::Failed),
+            Err(Unstorable::Authorized) => {
+                if let Some(lead) = self.take_lead() {
+                    let remembered = Remembered::UnstorableIfAuthorized;
+                    self.cache.end(&lead, &Release::Retry, remembered, time::now());
+                }
+            }
+            Err(_) => self.give_up(RecordingEnd::Unstorable),
         }
-        Recording::UpTo(self.cache.object_bytes_max())
+        Recording::Nothing
     }
 
-    fn complete(&self, request: &Head, reply: RecordedReply) {
-        let Some(lead) = self.take_lead() else { return };
+    fn complete(&self, request: &Head, reply: RecordedReply) -> bool {
+        let Some(lead) = self.take_lead() else { return false };
         let at = self.received_at();
         let RecordedReply { status, reason, fields, body } = reply;
         let response = ReceivedResponse { status, reason, fields, body: Bytes::from(body), at };
         let entry = StoredEntry::new(request, response, &self.cache.settings.entries);
         let entry = Arc::new(if self.request.is_proxied { entry.for_proxy(request) } else { entry });
         if !entry.is_useful() {
-            self.cache.end(&lead, &Release::Gate, true, at.now);
-            return;
+            self.cache.end(&lead, &Release::Gate, Remembered::Unstorable, at.now);
+            return false;
         }
         let is_stored = self.cache.store(&lead, &entry, at.now);
-        self.state.lock().is_stored = is_stored;
+        let mut state = self.state.lock();
+        state.is_stored = is_stored;
+        // The script has not seen the conditions of the client.
+        let is_replaced = is_stored
+            && self.conditional.as_ref().is_some_and(|head| entry.answer(head, String::new).status != status);
+        if is_replaced {
+            state.replacement = Some(Replacement { entry, outcome: CacheOutcome::Miss, status });
+        }
+        is_replaced
     }
 
     fn give_up(&self, end: RecordingEnd) {
         let Some(lead) = self.take_lead() else { return };
-        let (release, is_passed) = match end {
-            RecordingEnd::Unstorable => (Release::Gate, true),
-            RecordingEnd::Failed => (Release::Gate, false),
-            RecordingEnd::ClientLeft => (Release::Retry, false),
+        let (release, remembered) = match end {
+            RecordingEnd::Unstorable => (Release::Gate, Remembered::Unstorable),
+            RecordingEnd::Failed => (Release::Gate, Remembered::Nothing),
+            RecordingEnd::ClientLeft => (Release::Retry, Remembered::Nothing),
         };
-        self.cache.end(&lead, &release, is_passed, time::now());
+        self.cache.end(&lead, &release, remembered, time::now());
     }
 }
 
@@ -256,8 +300,7 @@ mod tests {
     fn ask(cache: &ResponseCache) -> Consulted {
         let key = CacheKey::new(UrlParts::parse(b"http://h/", None).unwrap(), &NamePatterns::default());
         let head = head();
-        let query =
-            Query { key: &key, head: &head, is_authorized: false, is_collapsible: true, may_follow: true };
+        let query = Query { key: &key, head: &head, is_authorized: false, may_lead: true, may_follow: true };
         cache.consult(query, time::now(), || panic!("nothing is received")).0
     }
 
@@ -265,7 +308,7 @@ mod tests {
     fn the_age_counts_from_the_beginning_of_the_script() {
         let cache = cache();
         let Consulted::Lead(lead) = ask(&cache) else { panic!("it is empty") };
-        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default());
+        let fill = Fill::new(Arc::clone(&cache), lead, RequestTraits::default(), None);
         fill.state.lock().started = time::now().checked_sub(Duration::from_secs(30));
         // The script was looked up anew.
         fill.start();

@@ -95,11 +95,12 @@ impl Freshness {
         self.initial_age + now.saturating_duration_since(self.stored_at)
     }
 
-    /// Returns how long it stays fresh from now on, in seconds; negative once it is stale.
+    /// Returns how long it stays fresh from now on, in seconds; negative once it is stale, if only for a moment.
     pub fn ttl_seconds(&self, now: Instant) -> i64 {
         let [lifetime, age] =
             [self.lifetime, self.age(now)].map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
-        lifetime.saturating_sub(age)
+        let ttl = lifetime.saturating_sub(age);
+        if self.staleness(now).is_some() { ttl.min(-1) } else { ttl }
     }
 
     /// Returns its permitted uses without validation.
@@ -272,7 +273,9 @@ mod tests {
                 "{age}"
             );
         }
-        assert_eq!(freshness.ttl_seconds(now + seconds(12)), -2);
+        for (age, expected) in [(0, 10), (9500, 1), (10_000, -1), (10_300, -1), (12_000, -2)] {
+            assert_eq!(freshness.ttl_seconds(now + Duration::from_millis(age)), expected, "{age}");
+        }
     }
 
     #[test]

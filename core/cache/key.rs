@@ -90,16 +90,28 @@ impl<'a> UrlParts<'a> {
 }
 
 impl UrlParts<'_> {
-    /// Returns a reference that names a file beside this one as a path; any other one as it is.
+    /// Resolves a relative reference to a path, as browsers do (RFC 3986, section 5.2); returns any other one as it is.
     pub fn resolve<'b>(&self, reference: &'b [u8]) -> Cow<'b, [u8]> {
-        let is_relative = !reference.starts_with(b"/")
-            && memchr::memmem::find(reference, b":").is_none()
-            && memchr::memmem::find(reference, b"./").is_none();
-        if !is_relative {
+        let before_fragment = reference.split(|&byte| byte == b'#').next().unwrap_or_default();
+        let (path, query) = split_query(before_fragment);
+        let first = path.split(|&byte| byte == b'/').next().unwrap_or_default();
+        if path.starts_with(b"//") || memchr::memchr(b':', first).is_some() {
             return Cow::Borrowed(reference);
         }
-        let end = memchr::memrchr(b'/', self.path).map_or(0, |slash| slash + 1);
-        Cow::Owned([&self.path[..end], reference].concat())
+        let mut resolved = match path {
+            b"" => self.path.to_vec(),
+            [b'/', ..] => without_dots(path),
+            _ => {
+                let end = memchr::memrchr(b'/', self.path).map_or(0, |slash| slash + 1);
+                without_dots(&[&self.path[..end], path].concat())
+            }
+        };
+        // Without a path, an absent query is that of this URL.
+        if let Some(query) = query.or(if path.is_empty() { self.query } else { None }) {
+            resolved.push(b'?');
+            resolved.extend_from_slice(query);
+        }
+        Cow::Owned(resolved)
     }
 
     /// Returns whether both have the same scheme, host and port.
@@ -145,13 +157,19 @@ pub fn is_forged_by_clients(name: &[u8]) -> bool {
     FORWARDED_FIELDS.iter().any(|forged| name.eq_ignore_ascii_case(forged))
 }
 
-/// Returns whether a request has a cookie whose name matches.
+/// Returns whether a request has a cookie whose name matches, as it is or as PHP registers it: with `_` for dots, spaces
+/// and brackets (`php_register_variable_ex`).
 pub fn has_cookie(head: &Head, patterns: &NamePatterns) -> bool {
     !patterns.is_empty()
         && head.header_values("cookie").any(|cookies| {
             cookies.split(|&byte| matches!(byte, b';' | b',')).any(|pair| {
                 let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-                patterns.matches(name.trim_ascii())
+                let name = name.trim_ascii();
+                let is_renamed = |byte: &u8| matches!(byte, b'.' | b' ' | b'[');
+                let registered = |byte: &u8| if is_renamed(byte) { b'_' } else { *byte };
+                patterns.matches(name)
+                    || (name.iter().any(is_renamed)
+                        && patterns.matches(&name.iter().map(registered).collect::<Vec<_>>()))
             })
         })
 }
@@ -176,6 +194,24 @@ fn push_query(key: &mut Vec<u8>, query: &[u8], ignored: &NamePatterns) {
         is_first = false;
     }
     debug_assert!(!is_first || has_ignored, "a query has at least one parameter, which may be empty");
+}
+
+/// Removes the segments `.` and `..` of an absolute path, the latter with the segment before it.
+fn without_dots(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let mut segments = path.split(|&byte| byte == b'/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        if segment == b".." {
+            kept.pop();
+        }
+        let is_dots = matches!(segment, b"." | b"..");
+        if !is_dots {
+            kept.push(segment);
+        } else if segments.peek().is_none() {
+            kept.push(b"");
+        }
+    }
+    kept.iter().flat_map(|segment| [b"/", *segment]).flatten().copied().collect()
 }
 
 fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
@@ -261,15 +297,45 @@ mod tests {
     }
 
     #[test]
+    fn references_are_resolved_as_browsers_do() {
+        let base = UrlParts::parse(b"http://h/a/b?c", None).unwrap();
+        for (reference, expected) in [
+            ("d", "/a/d"),
+            ("d?e#f", "/a/d?e"),
+            ("./d", "/a/d"),
+            ("../d", "/d"),
+            ("../../../d", "/d"),
+            (".", "/a/"),
+            ("..", "/"),
+            ("d/../e/.", "/a/e/"),
+            ("?e", "/a/b?e"),
+            ("?", "/a/b?"),
+            ("", "/a/b?c"),
+            ("#f", "/a/b?c"),
+            ("/d/../e", "/e"),
+            ("/d//e", "/d//e"),
+            ("d?a:b", "/a/d?a:b"),
+            ("d/e:f", "/a/d/e:f"),
+            ("//i/d", "//i/d"),
+            ("http://i/d", "http://i/d"),
+            ("mailto:d", "mailto:d"),
+        ] {
+            let resolved = base.resolve(reference.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&resolved), expected, "{reference}");
+        }
+    }
+
+    #[test]
     fn cookies_are_found_by_name() {
         let has = |line: &str| {
             let text = format!("GET / HTTP/1.1\r\nHost: h\r\nCookie: {line}\r\n\r\n");
             let Ok(Parsed::Complete { head, .. }) = parse(text.as_bytes(), HeadLimits::main_port()) else {
                 panic!("{line}")
             };
-            has_cookie(&head, &NamePatterns::new(["*sess*"]))
+            has_cookie(&head, &NamePatterns::new(["*sess*", "wp-postpass_*", "a.b"]))
         };
         assert!(has("a=b; PHPSESSID=1") && has("xsess") && has("a=b;sess=1"));
+        assert!(has("wp-postpass.x=1") && has("wp-postpass[x=1") && has("wp-postpass x=1") && has("a.b=1"));
         assert!(!has("a=session") && !has("") && !has("a=b; c=\"PHPSESSID\""));
     }
 }

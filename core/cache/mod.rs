@@ -22,7 +22,7 @@
 //! | `tag` | `Cache-Tag`, `Surrogate-Key` | tags |
 //! | `entry` | a complete response | what answers requests |
 //! | `partition` | requests, responses, purges | which requests are answered, run or wait |
-//! | `passes`, `purges` | | the recent past of a partition |
+//! | `recent_keys`, `purges` | | the recent past of a partition |
 //! | `response_cache` | | all partitions, behind their locks |
 //! | `fill` | the reply of a script | a stored response, and released followers |
 //! | `outcome` | | the outcome of a request, as spelled in the access log and the metrics |
@@ -35,9 +35,9 @@ mod freshness;
 mod key;
 mod outcome;
 mod partition;
-mod passes;
 mod patterns;
 mod purges;
+mod recent_keys;
 mod response_cache;
 mod storable;
 mod structured;
@@ -50,7 +50,9 @@ pub use self::fill::{Fill, Replacement};
 pub use self::freshness::{Freshness, FreshnessPolicy, ReceivedAt, Usability};
 pub use self::key::{CacheKey, UrlParts, has_cookie, is_forged_by_clients, is_unkeyed};
 pub use self::outcome::{CacheOutcome, EvictionReason, StaleReason};
-pub use self::partition::{Consulted, Following, Lead, Partition, Query, Removed};
+pub use self::partition::{
+    ClientConditions, Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome,
+};
 pub use self::patterns::NamePatterns;
 pub use self::purges::Purge;
 pub use self::response_cache::{CacheReading, CacheSettings, Follower, Release, ResponseCache};

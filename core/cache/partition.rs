@@ -22,12 +22,16 @@ use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
 use super::entry::StoredEntry;
 use super::freshness::Usability;
 use super::key::CacheKey;
-use super::passes::Passes;
 use super::purges::{Purge, Purges};
+use super::recent_keys::RecentKeys;
 use super::tag::CacheTag;
 use super::vary::VaryNames;
+use crate::allocation::{allocated, allocated_shared};
 use crate::http::Head;
-use crate::limits::{CACHE_SHARE, CACHE_VARIANTS_MAX};
+use crate::limits::{
+    CACHE_BYTES_PER_RECENT_KEY, CACHE_CONDITION_TIME, CACHE_PASS_TIME, CACHE_RECENT_KEYS_MAX, CACHE_SHARE,
+    CACHE_VARIANTS_MAX,
+};
 use crate::sync::primitive::Arc;
 
 /// One part of the cache. `F` is a request that follows a flight.
@@ -36,7 +40,11 @@ pub struct Partition<F> {
     resources: Cache<CacheKey, Arc<VariantSet>, VariantWeigher, RandomState, EvictedVariants>,
     index: HashMap<CacheTag, HashSet<CacheKey>>,
     flights: HashMap<FlightKey, Flight<F>>,
-    passes: Passes,
+    /// The keys whose last response was not stored, each for requests with and without `Authorization`.
+    passes: RecentKeys,
+    /// The keys whose scripts have answered a condition of a client; those whose whole responses could then not be stored,
+    /// marked by `true`.
+    conditions: RecentKeys,
     purges: Purges,
     /// The number of stored responses.
     entries: u64,
@@ -74,6 +82,43 @@ pub struct Lead {
     purges: u64,
     /// The stored response that it may validate.
     pub stale: Option<Arc<StoredEntry>>,
+    /// What its script sees of the conditions of its client.
+    pub conditions: ClientConditions,
+}
+
+/// What the script of a flight sees of those conditions of its client that are answered with 304.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientConditions {
+    /// It sees them. If its 304 may be stored, the next flight fetches the 200.
+    Sent,
+    /// It does not see them: they are evaluated here.
+    LeftOut,
+    /// It sees them, because its 200 could not be stored when they were left out.
+    Needed,
+}
+
+/// Whether a response was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreOutcome {
+    /// It was.
+    Stored,
+    /// A purge since the beginning of its flight names it.
+    Purged,
+    /// It would take too large a part of the memory.
+    TooLarge,
+}
+
+/// What is remembered of a flight whose response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// Nothing: the next flight may end otherwise.
+    Nothing,
+    /// Responses to its URL are not stored: for a while, requests run side by side.
+    Unstorable,
+    /// The same, for requests with `Authorization` only.
+    UnstorableIfAuthorized,
+    /// The script has answered a condition of its client.
+    Condition,
 }
 
 /// A request's place among the followers of a flight.
@@ -94,8 +139,8 @@ pub struct Query<'a> {
     pub head: &'a Head,
     /// Whether it has `Authorization`.
     pub is_authorized: bool,
-    /// Whether it may lead a flight or follow one. If not, it passes.
-    pub is_collapsible: bool,
+    /// Whether its response may be stored.
+    pub may_lead: bool,
     /// Whether there is room for another follower.
     pub may_follow: bool,
 }
@@ -127,7 +172,7 @@ pub struct Removed {
     pub for_room: u64,
     /// The number of responses that were removed because their URL has too many variants.
     pub for_variants: u64,
-    /// The number of responses that a purge has removed.
+    /// The number of responses that a purge has removed, or a newer response that may not be stored.
     pub purged: u64,
 }
 
@@ -136,6 +181,8 @@ impl<F> Partition<F> {
     pub fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(0).max(64);
         let options = OptionsBuilder::new().estimated_items_capacity(items).weight_capacity(bytes).build();
+        let keys_max = (bytes / CACHE_BYTES_PER_RECENT_KEY).clamp(64, CACHE_RECENT_KEYS_MAX);
+        let keys_max = usize::try_from(keys_max).unwrap_or(usize::MAX);
         let hasher = RandomState::new;
         let resources = match options {
             Ok(options) => Cache::with_options(options, VariantWeigher, hasher(), EvictedVariants),
@@ -145,7 +192,8 @@ impl<F> Partition<F> {
             resources,
             index: HashMap::new(),
             flights: HashMap::new(),
-            passes: Passes::default(),
+            passes: RecentKeys::new(CACHE_PASS_TIME, keys_max),
+            conditions: RecentKeys::new(CACHE_CONDITION_TIME, keys_max),
             purges: Purges::default(),
             entries: 0,
             last_number: 0,
@@ -164,22 +212,22 @@ impl<F> Partition<F> {
             return Consulted::Fresh(Arc::clone(entry));
         }
         let stale = stored.map(Arc::clone);
-        if let (Some(entry), Some(Usability::WhileRevalidating), false) =
-            (stored, usability, query.is_collapsible)
-        {
-            return Consulted::Refresh(Arc::clone(entry), None);
-        }
-        if !query.is_collapsible || (stale.is_none() && self.passes.has(query.key, now)) {
-            return Consulted::Pass(stale);
-        }
         let flight = FlightKey { key: query.key.clone(), vary_values: values };
+        let is_under_way = self.flights.contains_key(&flight);
         if let (Some(entry), Some(Usability::WhileRevalidating)) = (&stale, usability) {
             let entry = Arc::clone(entry);
-            let lead = (!self.flights.contains_key(&flight)).then(|| self.take_off(flight, stale));
+            let lead = (query.may_lead && !is_under_way).then(|| self.take_off(flight, stale, now));
             return Consulted::Refresh(entry, lead);
         }
-        if !self.flights.contains_key(&flight) {
-            return Consulted::Lead(self.take_off(flight, stale));
+        if stale.is_none() && self.passes.has(&(query.key, query.is_authorized), now) {
+            return Consulted::Pass(None);
+        }
+        if !is_under_way {
+            return if query.may_lead {
+                Consulted::Lead(self.take_off(flight, stale, now))
+            } else {
+                Consulted::Pass(stale)
+            };
         }
         if !query.may_follow {
             return Consulted::Full(stale);
@@ -207,23 +255,29 @@ impl<F> Partition<F> {
         self.flights.get(&lead.flight).map_or(0, |flight| flight.followers.len())
     }
 
-    fn take_off(&mut self, flight: FlightKey, stale: Option<Arc<StoredEntry>>) -> Lead {
+    fn take_off(&mut self, flight: FlightKey, stale: Option<Arc<StoredEntry>>, now: Instant) -> Lead {
         self.last_number += 1;
         let number = self.last_number;
         self.flights.insert(flight.clone(), Flight { number, followers: Vec::new() });
-        Lead { flight, number, purges: self.purges.count(), stale }
+        let conditions = if self.conditions.has(&(&flight.key, true), now) {
+            ClientConditions::Needed
+        } else if self.conditions.has(&(&flight.key, false), now) {
+            ClientConditions::LeftOut
+        } else {
+            ClientConditions::Sent
+        };
+        Lead { flight, number, purges: self.purges.count(), stale, conditions }
     }
 
-    /// Stores a response that a flight has received. Returns false if it is too large, or if a purge since the beginning
-    /// of the flight concerns it.
-    pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> bool {
+    /// Stores a response that a flight has received.
+    pub fn store(&mut self, lead: &Lead, entry: &Arc<StoredEntry>, removed: &mut Removed) -> StoreOutcome {
         let key = &lead.flight.key;
         if self.is_purged(lead, entry) {
-            return false;
+            return StoreOutcome::Purged;
         }
         let weight = VariantSet::weight_of(key, std::slice::from_ref(entry));
         if weight > self.capacity() / CACHE_SHARE {
-            return false;
+            return StoreOutcome::TooLarge;
         }
         let old = self.resources.peek(key).map(Arc::clone);
         let resource = Arc::new(VariantSet::with(old.as_deref(), key, entry, self.capacity() / CACHE_SHARE));
@@ -235,7 +289,10 @@ impl<F> Partition<F> {
         self.list(key, &resource);
         let mut evicted = Vec::new();
         self.resources.insert_with_lifecycle(key.clone(), resource, &mut evicted);
-        self.passes.forget(key);
+        self.passes.forget(&(key, false));
+        if entry.serves_authorized() {
+            self.passes.forget(&(key, true));
+        }
         for (key, resource) in evicted {
             // The replaced one is reported as evicted, too, but was taken out of the counts above.
             if old.as_ref().is_none_or(|old| !Arc::ptr_eq(old, &resource)) {
@@ -245,7 +302,7 @@ impl<F> Partition<F> {
             removed.resources.push(resource);
         }
         removed.resources.extend(old);
-        true
+        StoreOutcome::Stored
     }
 
     /// Returns whether a purge since the beginning of the flight concerns a response to its URL.
@@ -253,14 +310,30 @@ impl<F> Partition<F> {
         self.purges.concern(lead.purges, &lead.flight.key, entry.tags())
     }
 
-    /// Ends a flight. Returns its followers. With `is_passed`, the next requests for its key run side by side, and the
-    /// response that it was to replace is removed.
-    pub fn end(&mut self, lead: &Lead, is_passed: bool, now: Instant, removed: &mut Removed) -> Vec<F> {
-        if is_passed {
-            self.passes.add(&lead.flight.key, now);
-            if let Some(stale) = &lead.stale {
-                self.remove_variants(&lead.flight.key, |variant| variant.is_like(stale), removed);
+    /// Ends a flight. Returns its followers. If its response turned out to be unstorable, the response that it was to replace
+    /// is removed.
+    pub fn end(
+        &mut self,
+        lead: &Lead,
+        remembered: Remembered,
+        now: Instant,
+        removed: &mut Removed,
+    ) -> Vec<F> {
+        let key = &lead.flight.key;
+        match remembered {
+            Remembered::Nothing => {}
+            Remembered::Unstorable => {
+                self.passes.add(&(key, false), now);
+                self.passes.add(&(key, true), now);
+                if lead.conditions == ClientConditions::LeftOut {
+                    self.conditions.add(&(key, true), now);
+                }
+                if let Some(stale) = &lead.stale {
+                    removed.purged += self.remove_variants(key, |variant| variant.is_like(stale), removed);
+                }
             }
+            Remembered::UnstorableIfAuthorized => self.passes.add(&(key, true), now),
+            Remembered::Condition => self.conditions.add(&(key, false), now),
         }
         match self.flights.entry(lead.flight.clone()) {
             Entry::Occupied(flight) if flight.get().number == lead.number => {
@@ -286,7 +359,8 @@ impl<F> Partition<F> {
         let count = std::mem::take(&mut self.entries);
         removed.resources.extend(self.resources.drain().map(|(_, resource)| resource));
         removed.index = std::mem::take(&mut self.index);
-        self.passes = Passes::default();
+        self.passes.clear();
+        self.conditions.clear();
         count
     }
 
@@ -380,6 +454,11 @@ impl Lead {
         &self.flight.key
     }
 
+    /// Returns whether its script is asked to confirm a stored response.
+    pub fn validates(&self) -> bool {
+        self.stale.as_ref().is_some_and(|stale| stale.has_validator())
+    }
+
     /// Returns the values of the fields that its response varies by, if they are known.
     pub fn variant(&self) -> Option<Box<[u8]>> {
         self.flight.vary_values.clone()
@@ -422,11 +501,16 @@ impl VariantSet {
     }
 
     fn weight_of(key: &CacheKey, variants: &[Arc<StoredEntry>]) -> u64 {
-        // The key is shared, but its places in the tables are not.
-        let own = 2 * key.len() + size_of::<Self>() + TABLE_BYTES;
-        own as u64 + variants.iter().map(|variant| variant.weight()).sum::<u64>()
+        let vary = variants.last().map_or(0, |variant| variant.vary().memory_bytes());
+        let own = allocated_shared(size_of::<Self>()) + allocated(size_of_val(variants)) + vary;
+        let own = (own + allocated_shared(key.len()) + TABLE_BYTES) as u64;
+        let bytes = own + variants.iter().map(|variant| variant.weight()).sum::<u64>();
+        bytes + bytes / GAPS_SHARE
     }
 }
+
+/// What libc cannot use between allocations of different lengths, as a share of these.
+const GAPS_SHARE: u64 = 8;
 
 /// The approximate size of the table entries of a set, in bytes.
 const TABLE_BYTES: usize = 192;

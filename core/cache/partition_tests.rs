@@ -50,9 +50,12 @@ impl Scene {
     }
 
     fn ask(&mut self, url: &str, request: &str) -> Consulted {
+        self.ask_as(url, request, false, true)
+    }
+
+    fn ask_as(&mut self, url: &str, request: &str, is_authorized: bool, may_lead: bool) -> Consulted {
         let (key, head) = (key(url), head(request));
-        let query =
-            Query { key: &key, head: &head, is_authorized: false, is_collapsible: true, may_follow: true };
+        let query = Query { key: &key, head: &head, is_authorized, may_lead, may_follow: true };
         self.part.consult(&query, self.now)
     }
 
@@ -78,13 +81,14 @@ impl Scene {
         let lead = self.lead(url, request);
         let entry = self.entry(request, lines, bytes);
         let mut removed = Removed::default();
-        assert!(self.part.store(&lead, &entry, &mut removed), "{url}");
-        self.part.end(&lead, false, self.now, &mut removed);
+        assert_eq!(self.part.store(&lead, &entry, &mut removed), StoreOutcome::Stored, "{url}");
+        self.part.end(&lead, Remembered::Nothing, self.now, &mut removed);
         removed
     }
 
     fn end(&mut self, lead: &Lead, is_passed: bool) -> Vec<u32> {
-        self.part.end(lead, is_passed, self.now, &mut Removed::default())
+        let remembered = if is_passed { Remembered::Unstorable } else { Remembered::Nothing };
+        self.part.end(lead, remembered, self.now, &mut Removed::default())
     }
 
     fn is_fresh(&mut self, url: &str, request: &str) -> bool {
@@ -117,7 +121,7 @@ fn one_leads_and_others_follow_until_it_ends() {
     let other = scene.lead("/b", "");
     assert_eq!((scene.part.flights(), scene.part.followers(&lead)), (2, 2));
     let entry = scene.entry("", &[MINUTE], 10);
-    assert!(scene.part.store(&lead, &entry, &mut Removed::default()));
+    assert_eq!(scene.part.store(&lead, &entry, &mut Removed::default()), StoreOutcome::Stored);
     assert_eq!(scene.end(&lead, false), [1, 3]);
     assert!(scene.end(&lead, false).is_empty(), "it ends once");
     assert!(scene.is_fresh("/a", ""));
@@ -231,7 +235,8 @@ fn a_purge_keeps_what_is_being_received_from_being_stored() {
         let lead = scene.lead("/a", "");
         scene.part.purge(purge.clone(), &mut Removed::default());
         let entry = scene.entry("", &[MINUTE, ("Cache-Tag", "x")], 10);
-        assert_eq!(scene.part.store(&lead, &entry, &mut Removed::default()), !concerns, "{purge:?}");
+        let expected = if concerns { StoreOutcome::Purged } else { StoreOutcome::Stored };
+        assert_eq!(scene.part.store(&lead, &entry, &mut Removed::default()), expected, "{purge:?}");
         scene.end(&lead, false);
         scene.part.purge(Purge::All, &mut Removed::default());
     }
@@ -256,7 +261,7 @@ fn what_is_too_large_is_not_stored() {
     let mut scene = Scene::new(1 << 20);
     let lead = scene.lead("/a", "");
     let entry = scene.entry("", &[MINUTE], 300_000);
-    assert!(!scene.part.store(&lead, &entry, &mut Removed::default()));
+    assert_eq!(scene.part.store(&lead, &entry, &mut Removed::default()), StoreOutcome::TooLarge);
 }
 
 #[test]
@@ -266,9 +271,58 @@ fn authorized_requests_get_only_what_is_meant_for_them() {
     drop(scene.put("/b", "", &[("Cache-Control", "public, max-age=60")], 10));
     let mut ask = |url: &str| {
         let (key, head) = (key(url), head(""));
-        let query =
-            Query { key: &key, head: &head, is_authorized: true, is_collapsible: false, may_follow: true };
+        let query = Query { key: &key, head: &head, is_authorized: true, may_lead: false, may_follow: true };
         scene.part.consult(&query, scene.now)
     };
     assert!(matches!(ask("/a"), Consulted::Pass(None)) && matches!(ask("/b"), Consulted::Fresh(_)));
+}
+
+#[test]
+fn a_request_whose_response_is_not_stored_follows_others() {
+    let mut scene = Scene::new(1 << 20);
+    assert!(matches!(scene.ask_as("/a", "", false, false), Consulted::Pass(None)));
+    let lead = scene.lead("/a", "");
+    assert!(matches!(scene.ask_as("/a", "", false, false), Consulted::Follow(_)));
+    scene.end(&lead, false);
+    assert_eq!(scene.part.flights(), 0);
+}
+
+#[test]
+fn what_is_for_authorized_requests_alone_concerns_no_others() {
+    let mut scene = Scene::new(1 << 20);
+    let Consulted::Lead(lead) = scene.ask_as("/a", "", true, true) else { panic!("it is empty") };
+    let (remembered, now) = (Remembered::UnstorableIfAuthorized, scene.now);
+    scene.part.end(&lead, remembered, now, &mut Removed::default());
+    assert!(matches!(scene.ask_as("/a", "", true, true), Consulted::Pass(None)));
+    let lead = scene.lead("/a", "");
+    scene.end(&lead, true);
+    assert!(matches!(scene.ask("/a", ""), Consulted::Pass(None)));
+    scene.wait(11);
+    drop(scene.put("/a", "", &[MINUTE], 10));
+    assert!(matches!(scene.ask_as("/a", "", true, true), Consulted::Lead(_)), "the time is over");
+}
+
+#[test]
+fn a_condition_that_was_answered_is_left_out_for_a_while() {
+    let mut scene = Scene::new(1 << 20);
+    let conditions = |scene: &mut Scene, url: &str, is_passed: bool| {
+        let lead = scene.lead(url, "");
+        scene.end(&lead, is_passed);
+        lead.conditions
+    };
+    let answered = |scene: &mut Scene| {
+        let (lead, now) = (scene.lead("/a", ""), scene.now);
+        scene.part.end(&lead, Remembered::Condition, now, &mut Removed::default());
+        lead.conditions
+    };
+    assert_eq!(answered(&mut scene), ClientConditions::Sent);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::LeftOut);
+    assert_eq!(conditions(&mut scene, "/b", false), ClientConditions::Sent);
+    scene.wait(601);
+    assert_eq!(answered(&mut scene), ClientConditions::Sent);
+    assert_eq!(conditions(&mut scene, "/a", true), ClientConditions::LeftOut);
+    scene.wait(11);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::Needed, "it was not stored");
+    scene.wait(601);
+    assert_eq!(conditions(&mut scene, "/a", false), ClientConditions::Sent);
 }

@@ -11,7 +11,7 @@ use super::entry::{EntryOptions, StoredEntry};
 use super::freshness::Usability;
 use super::key::CacheKey;
 use super::outcome::EvictionReason;
-use super::partition::{Consulted, Following, Lead, Partition, Query, Removed};
+use super::partition::{Consulted, Following, Lead, Partition, Query, Remembered, Removed, StoreOutcome};
 use super::patterns::NamePatterns;
 use super::purges::Purge;
 use crate::limits::{CACHE_PART_BYTES_MIN, CACHE_PARTS_MAX, CACHE_SHARE};
@@ -85,7 +85,7 @@ pub struct CacheReading {
     pub bytes_max: u64,
     /// The responses that were removed, by reason.
     pub evictions: [u64; EvictionReason::ALL.len()],
-    /// The responses that purges have removed.
+    /// The responses that purges have removed, and newer ones that may not be stored.
     pub purged: u64,
     /// The refreshes that were started.
     pub refreshes: u64,
@@ -111,7 +111,8 @@ impl Follower {
 impl ResponseCache {
     /// Creates an empty cache.
     pub fn new(settings: CacheSettings) -> Arc<Self> {
-        let per_object = settings.object_bytes_max.saturating_mul(2 * CACHE_SHARE);
+        // With room for compressed copies and for all that belongs to a response.
+        let per_object = settings.object_bytes_max.saturating_mul(3 * CACHE_SHARE);
         let part_bytes_min = CACHE_PART_BYTES_MIN.max(per_object);
         let count = (settings.bytes / part_bytes_min).clamp(1, CACHE_PARTS_MAX);
         let part = |_| ShortLock::new(Partition::new(settings.bytes / count));
@@ -153,34 +154,37 @@ impl ResponseCache {
         drop(self.part(following.key()).lock().leave(following));
     }
 
-    /// Stores a response and ends its flight. Returns whether it was stored; if a purge has prevented that, the
-    /// followers begin anew. If it is stale already, they run on their own.
+    /// Stores a response and ends its flight. Returns whether it was stored. If a purge has prevented that, the followers
+    /// begin anew. If it is stale already, or too large, they run on their own.
     pub fn store(&self, lead: &Lead, entry: &Arc<StoredEntry>, now: Instant) -> bool {
         let mut removed = Removed::default();
-        let (is_stored, followers) = {
+        let (outcome, followers) = {
             let mut part = self.part(lead.key()).lock();
-            let is_stored = part.store(lead, entry, &mut removed);
-            (is_stored, part.end(lead, false, now, &mut removed))
+            let outcome = part.store(lead, entry, &mut removed);
+            let is_too_large = outcome == StoreOutcome::TooLarge;
+            let remembered = if is_too_large { Remembered::Unstorable } else { Remembered::Nothing };
+            (outcome, part.end(lead, remembered, now, &mut removed))
         };
         self.count(&removed);
         // RFC 9111, section 5.2.2.4: a response with `no-cache` must be validated for each request.
-        let release = match entry.freshness().usability(now) {
-            _ if !is_stored => Release::Retry,
-            Usability::Stale => Release::Gate,
-            Usability::Fresh | Usability::WhileRevalidating => Release::Entry(Arc::clone(entry)),
+        let release = match (outcome, entry.freshness().usability(now)) {
+            (StoreOutcome::Purged, _) => Release::Retry,
+            (StoreOutcome::TooLarge, _) | (_, Usability::Stale) => Release::Gate,
+            (_, Usability::Fresh | Usability::WhileRevalidating) => Release::Entry(Arc::clone(entry)),
         };
         wake(&followers, &release);
-        is_stored
+        outcome == StoreOutcome::Stored
     }
 
-    /// Ends a flight whose response is not stored. With `is_passed`, further requests for its key run side by side.
-    pub fn end(&self, lead: &Lead, release: &Release, is_passed: bool, now: Instant) {
+    /// Ends a flight whose response is not stored.
+    pub fn end(&self, lead: &Lead, release: &Release, remembered: Remembered, now: Instant) {
         let mut removed = Removed::default();
         let (followers, is_purged) = {
             let mut part = self.part(lead.key()).lock();
             let is_purged = matches!(release, Release::Stale(entry) if part.is_purged(lead, entry));
-            (part.end(lead, is_passed, now, &mut removed), is_purged)
+            (part.end(lead, remembered, now, &mut removed), is_purged)
         };
+        self.count(&removed);
         // Requests that came after the purge may be among the followers.
         wake(&followers, if is_purged { &Release::Gate } else { release });
     }

@@ -28,12 +28,15 @@ pub enum Unstorable {
     NoStore,
     /// Section 5.2.2.3: `no-store, must-understand`, with a status that the cache does not know.
     NotUnderstood,
-    /// Section 3.4 permits it, but parts of a response are not stored.
+    /// It is no complete response, but an answer to the range or the conditions of its client. Section 3.4 permits to store
+    /// parts.
     Partial,
     /// Section 5.2.2.7.
     Private,
     /// It sets a cookie. RFC 9111, section 7.3 leaves this to the response's `Cache-Control`; applications forget it.
     SetsCookie,
+    /// It is larger than what is stored, or has more tags, or names a file.
+    TooLarge,
     /// Section 4.1.
     VariesByAnything,
 }
@@ -74,18 +77,22 @@ pub fn check(
     if fields.contains(b"set-cookie") {
         return Err(Unstorable::SetsCookie);
     }
-    if matches!(status, 0..=199 | 206 | 304) {
+    if matches!(status, 0..=199 | 206 | 304 | 412 | 416) {
         return Err(Unstorable::Partial);
-    }
-    if request.has_authorization && !permits_authorized(directives) {
-        return Err(Unstorable::Authorized);
     }
     if super::vary::VaryNames::of(fields).is_none() {
         return Err(Unstorable::VariesByAnything);
     }
     let is_stated = stated_lifetime(fields, directives, received).is_some() || directives.no_cache;
     let has_lifetime = is_stated || (has_default_ttl && takes_default_ttl(status, directives));
-    if has_lifetime { Ok(()) } else { Err(Unstorable::NoLifetime) }
+    if !has_lifetime {
+        return Err(Unstorable::NoLifetime);
+    }
+    // The last rule: the same response to a request without `Authorization` may be stored.
+    if request.has_authorization && !permits_authorized(directives) {
+        return Err(Unstorable::Authorized);
+    }
+    Ok(())
 }
 
 /// Returns whether the operator's lifetime applies to a response that states none (section 4.2.2).
@@ -136,7 +143,7 @@ mod tests {
             assert_eq!(plain(200, cache_control), expected, "{cache_control}");
         }
         assert_eq!(plain(599, "no-store, must-understand, max-age=60"), Err(Unstorable::NotUnderstood));
-        for status in [206, 304] {
+        for status in [206, 304, 412, 416] {
             assert_eq!(plain(status, "max-age=60"), Err(Unstorable::Partial), "{status}");
         }
         for status in [200, 299, 404, 500, 599] {

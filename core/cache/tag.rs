@@ -3,6 +3,7 @@
 //! `Cache-Tag` lists them with commas, `Surrogate-Key` with spaces; both are compared byte by byte. Number and length
 //! are bounded; a response that exceeds the bounds is not stored, because a purge would not find it.
 
+use crate::allocation::allocated_shared;
 use crate::http::Fields;
 use crate::http::token::list;
 use crate::limits::{CACHE_TAG_BYTES_MAX, CACHE_TAGS_MAX};
@@ -38,12 +39,13 @@ impl CacheTag {
 
     /// Returns the memory that it accounts for, in bytes: its own, and that of its place in the index.
     pub fn memory_bytes(&self) -> usize {
-        self.0.len() + INDEX_BYTES
+        allocated_shared(self.0.len()) + INDEX_BYTES
     }
 }
 
-/// The approximate size of an index entry, in bytes.
-const INDEX_BYTES: usize = 128;
+/// What a tag that no other response has takes in the index, in bytes: its place, while the table grows, and a set of one
+/// key.
+const INDEX_BYTES: usize = 192;
 
 fn names(fields: &Fields) -> impl Iterator<Item = &[u8]> {
     fields.iter().flat_map(|(name, value)| {

@@ -1,10 +1,12 @@
 //! The request fields by which a response varies, and whether two requests agree in them.
 //!
 //! RFC 9111, section 4.1. Values are normalised where that cannot change their meaning: white space around members,
-//! several lines of a list, and, for fields of preferences, case and order. Names and values are bounded, so that a
+//! several lines of a list, and, for fields of preferences, case and order. Fields that are not lists are compared as
+//! scripts see them. Names and values are bounded, so that a
 //! response cannot make each lookup expensive.
 
 use super::key::FORWARDED_FIELDS;
+use crate::allocation::allocated;
 use crate::http::token::{is_token, list};
 use crate::http::{Fields, Head};
 use crate::limits::CACHE_VARY_NAMES_MAX;
@@ -60,6 +62,13 @@ impl VaryNames {
             let lines = head.headers().filter(|(candidate, _)| is_line(candidate)).map(|(_, value)| value);
             for value in lines.chain(host) {
                 is_there = true;
+                if is_no_list(name) {
+                    if values.len() > start {
+                        values.extend_from_slice(b"; ");
+                    }
+                    values.extend_from_slice(value);
+                    continue;
+                }
                 for member in list(value) {
                     if values.len() > start {
                         values.push(b',');
@@ -81,10 +90,15 @@ impl VaryNames {
         values.into_boxed_slice()
     }
 
-    /// Returns the number of bytes it holds.
+    /// Returns the memory that it takes, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|name| name.len() + size_of::<Box<[u8]>>()).sum()
+        allocated(size_of_val(&*self.0)) + self.0.iter().map(|name| allocated(name.len())).sum::<usize>()
     }
+}
+
+/// Returns whether commas do not separate the members of a field. HTTP/2 divides cookies into several lines.
+fn is_no_list(name: &[u8]) -> bool {
+    matches!(name, b"authorization" | b"cookie" | b"referer" | b"user-agent")
 }
 
 /// Returns whether a field lists preferences, whose members have no case and, at equal weights, no order.
@@ -135,6 +149,14 @@ mod tests {
     fn agree(vary: &str, one: &[&str], other: &[&str]) -> bool {
         let names = names(vary).unwrap();
         names.values_in(&head(one)) == names.values_in(&head(other))
+    }
+
+    #[test]
+    fn fields_that_are_no_lists_are_compared_as_they_are() {
+        assert!(agree("Cookie", &["Cookie: a=1", "Cookie: b=2"], &["Cookie: a=1; b=2"]));
+        assert!(!agree("Cookie", &["Cookie: a=1", "Cookie: b=2"], &["Cookie: a=1, b=2"]));
+        assert!(!agree("User-Agent", &["User-Agent: a, b"], &["User-Agent: a,b"]));
+        assert!(agree("X", &["X: a, b"], &["X: a,b"]));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::file_version::{FileVersion, whole_seconds};
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
+use crate::allocation::{allocated, allocated_shared};
 use crate::descriptor;
 use crate::http::{Coding, Fields, imf_fixdate};
 use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, FILE_READ_TRIES};
@@ -71,6 +72,12 @@ pub struct Variant {
     /// When the file was modified, if its modification time is meaningful.
     pub(super) modified: Option<SystemTime>,
 }
+
+/// What a copy takes beyond its bytes and the fields of the plain variant: its own coding, and what is rounded up.
+const COPY_BYTES: usize = 96;
+
+/// What bytes take to be shared: `bytes` counts their users.
+const SHARED_BYTES: usize = 24;
 
 /// The location of a variant's bytes.
 #[derive(Clone, Debug)]
@@ -207,10 +214,14 @@ impl Asset {
 
     /// Returns the part of the cache's capacity that it accounts for, in bytes: its maximum size.
     pub fn weight(&self) -> u64 {
+        let own =
+            allocated_shared(size_of::<Self>()) + allocated(self.neighbours.len() * size_of::<Variant>());
         let variants = std::iter::once(&self.plain).chain(&self.neighbours).map(Variant::weight);
-        let reserve =
-            |copies: &Copies| self.plain.length + copies.codings.len() as u64 * self.plain.overhead();
-        variants.sum::<u64>() + self.copies.as_ref().map_or(0, reserve)
+        let reserve = |copies: &Copies| {
+            let count = copies.codings.len();
+            self.plain.length + (count * (COPY_BYTES + self.plain.overhead()) + allocated(count)) as u64
+        };
+        own as u64 + variants.sum::<u64>() + self.copies.as_ref().map_or(0, reserve)
     }
 
     /// Returns the number of descriptors it keeps.
@@ -228,6 +239,8 @@ impl Asset {
         // Two copies may differ in their bytes, so the tag of a copy is weak.
         fields.remove(b"Accept-Ranges");
         fields.set_own(b"Content-Encoding", coding.token().as_bytes());
+        fields.shrink_to_fit();
+        validators.shrink_to_fit();
         let length = bytes.len() as u64;
         let content = Content::Memory(bytes);
         let (stamp, modified) = (self.plain.stamp, self.plain.modified);
@@ -248,15 +261,17 @@ impl Variant {
 
     fn weight(&self) -> u64 {
         let content = match &self.content {
-            Content::Memory(bytes) => bytes.len() as u64,
+            Content::Memory(bytes) => allocated(bytes.len()),
             Content::File(_) => 0,
         };
-        content + self.overhead()
+        (content + self.overhead()) as u64
     }
 
-    /// Returns the memory of the fields, which are stored twice, and of the structures.
-    fn overhead(&self) -> u64 {
-        (2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>()) as u64
+    /// Returns the memory of the fields, of those of a 304, and of what the users of the bytes share. The variant itself is
+    /// a part of its asset.
+    fn overhead(&self) -> usize {
+        let shared = allocated(SHARED_BYTES);
+        shared + self.fields.memory_bytes() + self.validators.memory_bytes() + allocated(self.tag.capacity())
     }
 }
 

@@ -170,7 +170,7 @@ impl StaticCache {
     pub fn insert(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entries) = &self.entries else { return };
         let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
-        let own = path.len() + std::mem::size_of::<CachedAsset>() + std::mem::size_of::<Asset>();
+        let own = path.len() + std::mem::size_of::<CachedAsset>();
         let descriptor = STATIC_DESCRIPTOR_BYTES.max(entries.capacity() / STATIC_DESCRIPTORS_MAX);
         let weight = asset.weight() + asset.descriptors() * descriptor + own as u64;
         if !is_current() || weight > entries.capacity() / STATIC_CACHE_SHARE {

@@ -60,6 +60,8 @@ impl Asset {
                 let _ = validators.push(name, value);
             }
         }
+        fields.shrink_to_fit();
+        validators.shrink_to_fit();
         let tag =
             fields.get(b"etag").map(|tag| String::from_utf8_lossy(tag).into_owned()).unwrap_or_default();
         let plain = Variant {

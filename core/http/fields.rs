@@ -8,6 +8,7 @@ use std::fmt;
 use memchr::memchr;
 
 use super::token::{decimal, is_token, is_value_byte, trim_ows};
+use crate::allocation::allocated;
 
 /// An ordered list of fields, stored as `Name: value` lines with their line ends.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -86,6 +87,16 @@ impl Fields {
         while let Some((start, line)) = self.find(name) {
             self.lines.drain(start..start + line.length);
         }
+    }
+
+    /// Returns unused memory. For fields that are kept.
+    pub fn shrink_to_fit(&mut self) {
+        self.lines.shrink_to_fit();
+    }
+
+    /// Returns the memory that the fields take.
+    pub fn memory_bytes(&self) -> usize {
+        allocated(self.lines.capacity())
     }
 
     /// Removes all fields and keeps the allocated memory.

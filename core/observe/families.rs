@@ -497,7 +497,7 @@ families! {
         };
     RESPONSE_CACHE_PURGED: Counter "svc_response_cache_purged_total" in Responses if ResponseCache,
         "Number of responses removed from the response cache by purges.",
-        "Responses that were removed by the functions of `Svc\\Cache`, by requests with unsafe methods, and by reloads.",
+        "Responses that were removed by the functions of `Svc\\Cache`, by requests with unsafe methods, by reloads, and because a newer response may not be stored.",
         source |facts, _, series| series.maybe(facts.response_cache.map(|cache| cache.purged));
     RESPONSE_CACHE_STALE: Counter "svc_response_cache_stale_total" in Responses if ResponseCache,
         "Number of requests answered with a stale response by reason.",

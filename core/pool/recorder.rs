@@ -53,8 +53,9 @@ pub trait ReplyRecorder: Send + Sync + std::fmt::Debug {
     /// Takes the head, before anything was sent.
     fn begin(&self, head: &ReplyHead) -> Recording;
 
-    /// Takes the complete reply to `request`. Called before the end is sent.
-    fn complete(&self, request: &Head, reply: RecordedReply);
+    /// Takes the complete reply to `request`. Called before the end is sent. Returns whether the I/O thread has another
+    /// response, which [`ReplyHead::replaced`] lets it send if nothing of the reply was sent.
+    fn complete(&self, request: &Head, reply: RecordedReply) -> bool;
 
     /// Notes that the reply is not recorded to its end.
     fn give_up(&self, end: RecordingEnd);

@@ -39,6 +39,11 @@ impl CacheStatus {
         Self(format!("svc; fwd=stale; fwd-status={status}"))
     }
 
+    /// The response of the script was stored, and is sent from there.
+    pub(super) fn stored(forwarded: Forwarded) -> Self {
+        Self(forwarded.field(true).unwrap_or_default().to_owned())
+    }
+
     /// Returns its text.
     pub(super) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
@@ -67,15 +72,15 @@ impl Forwarded {
     }
 
     /// Returns the field of the script's response.
-    pub(super) fn field(self, is_stored: bool) -> Option<&'static [u8]> {
+    pub(super) fn field(self, is_stored: bool) -> Option<&'static str> {
         Some(match (self, is_stored) {
             (Self::No, _) => return None,
-            (Self::Bypass, _) => b"svc; fwd=bypass",
-            (Self::Method, _) => b"svc; fwd=method",
-            (Self::Miss, false) => b"svc; fwd=miss",
-            (Self::Miss, true) => b"svc; fwd=miss; stored",
-            (Self::Stale, false) => b"svc; fwd=stale",
-            (Self::Stale, true) => b"svc; fwd=stale; stored",
+            (Self::Bypass, _) => "svc; fwd=bypass",
+            (Self::Method, _) => "svc; fwd=method",
+            (Self::Miss, false) => "svc; fwd=miss",
+            (Self::Miss, true) => "svc; fwd=miss; stored",
+            (Self::Stale, false) => "svc; fwd=stale",
+            (Self::Stale, true) => "svc; fwd=stale; stored",
         })
     }
 }

@@ -21,6 +21,9 @@ use super::cache_use::{CacheUse, FollowedFill};
 use super::meta::RequestMeta;
 use super::server_response::{PAGE_TYPE, ServerResponse, page};
 
+/// The conditions that are answered with 304.
+const ANSWERED_WITH_304: [&str; 2] = ["if-modified-since", "if-none-match"];
+
 /// The request fields that a validation replaces.
 const CONDITIONS: [&str; 6] =
     ["if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range"];
@@ -34,7 +37,7 @@ impl RequestMeta {
         has_body: bool,
     ) -> Option<Decision> {
         let until = self.cache.take().and_then(|used| used.follows.as_ref().and_then(|wait| wait.until));
-        let (key, request, is_collapsible) = match self.lookup(io, cache, has_body) {
+        let (key, request, may_lead) = match self.lookup(io, cache, has_body) {
             Ok(lookup) => lookup,
             Err(forwarded) => {
                 self.cache = Some(CacheUse::new(CacheOutcome::Bypass, forwarded));
@@ -43,7 +46,7 @@ impl RequestMeta {
         };
         let head = self.head()?;
         let is_authorized = request.has_authorization;
-        let query = Query { key: &key, head, is_authorized, is_collapsible, may_follow: false };
+        let query = Query { key: &key, head, is_authorized, may_lead, may_follow: false };
         let (notify, stream) = (io.pool.notify(), self.key);
         let (consulted, place) = cache.consult(query, io.now, || Follower::new(notify, stream));
         match consulted {
@@ -139,27 +142,37 @@ impl RequestMeta {
     fn lead(&mut self, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
         let mut used = CacheUse::new(CacheOutcome::Miss, Forwarded::of(stale.as_ref()));
-        used.fill = Some(Fill::new(Arc::clone(cache), lead, request));
+        let has_conditions = |head: &&Arc<Head>| head.headers().any(|(name, _)| is_among(&CONDITIONS, name));
+        let conditional = self.head().filter(has_conditions).map(Arc::clone);
+        used.fill = Some(Fill::new(Arc::clone(cache), lead, request, conditional));
         used.stale = stale;
         self.cache = Some(used);
     }
 
-    /// Returns the head for the script: with the validators of the stored response that it may confirm.
+    /// Returns the head for the script: with the validators of the stored response that it may confirm, or without the
+    /// conditions that are evaluated here.
     pub(super) fn head_for_script(&self) -> Option<Arc<Head>> {
         let head = self.head()?;
-        let used = self.cache.as_ref().filter(|used| used.fill.is_some());
+        let used = self.cache.as_ref();
+        let Some(fill) = used.and_then(|used| used.fill.as_ref()) else { return Some(Arc::clone(head)) };
         let stale = used.and_then(|used| used.stale.as_ref()).filter(|stale| stale.has_validator());
-        Some(stale.map_or_else(|| Arc::clone(head), |stale| Arc::new(validating(head, stale))))
+        Some(match stale {
+            Some(stale) => Arc::new(validating(head, stale)),
+            None if fill.is_unconditional() => {
+                Arc::new(head.revised(|name| is_among(&ANSWERED_WITH_304, name), &[]))
+            }
+            None => Arc::clone(head),
+        })
     }
 
     /// Starts a request without a client that receives a new response.
     fn refresh(&mut self, io: &mut Io, cache: &Arc<ResponseCache>, lead: Lead, request: RequestTraits) {
         let stale = lead.stale.as_ref().map(Arc::clone);
-        let fill = Fill::new(Arc::clone(cache), lead, request);
+        let fill = Fill::new(Arc::clone(cache), lead, request, None);
         let (Some(script), Some(head), Some(stale)) = (self.script.clone(), self.head(), stale) else {
             return;
         };
-        let head = if stale.has_validator() { Arc::new(validating(head, &stale)) } else { Arc::clone(head) };
+        let head = Arc::new(validating(head, &stale));
         let request_id = io.ids.new_id();
         let request = self.complete_request(head, Body::Empty, script, request_id, Some(fill));
         let exchange = io.pool.exchange(request, self.key, None);
@@ -247,7 +260,11 @@ impl RequestMeta {
             return Some(self.send_stale(io, &replacement.entry, StaleReason::Error));
         }
         self.set_outcome(replacement.outcome, None);
-        Some(self.send_stored(io, &replacement.entry, &CacheStatus::revalidated(replacement.status)))
+        let status = match replacement.outcome {
+            CacheOutcome::Revalidated => CacheStatus::revalidated(replacement.status),
+            _ => CacheStatus::stored(self.cache.as_ref()?.forwarded),
+        };
+        Some(self.send_stored(io, &replacement.entry, &status))
     }
 
     fn send_stale(&mut self, io: &mut Io, entry: &Arc<StoredEntry>, reason: StaleReason) -> Decision {
@@ -308,7 +325,7 @@ impl RequestMeta {
         {
             let is_stored = used.fill.as_ref().is_some_and(|fill| fill.is_stored());
             if let Some(told) = used.forwarded.field(is_stored) {
-                fields.push_own(b"Cache-Status", told);
+                fields.push_own(b"Cache-Status", told.as_bytes());
             }
         }
     }
@@ -333,14 +350,16 @@ impl RequestMeta {
     }
 }
 
-/// Returns the head that validates a stored response.
+/// Returns the head that validates a stored response, without the conditions and the range of the client.
 fn validating(head: &Head, stale: &StoredEntry) -> Head {
     let (tag, modified) = stale.validators();
     let added: Vec<(&str, &[u8])> = [("If-None-Match", tag), ("If-Modified-Since", modified)]
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect();
-    let is_condition =
-        |name: &[u8]| CONDITIONS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-    head.revised(is_condition, &added)
+    head.revised(|name| is_among(&CONDITIONS, name), &added)
+}
+
+fn is_among(names: &[&str], name: &[u8]) -> bool {
+    names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }

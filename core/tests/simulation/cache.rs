@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use svc_core::cache::{
     CacheKey, CacheTag, Consulted, EntryOptions, Following, FreshnessPolicy, Lead, NamePatterns, Partition,
-    Purge, Query, ReceivedAt, ReceivedResponse, Removed, StoredEntry, UrlParts,
+    Purge, Query, ReceivedAt, ReceivedResponse, Remembered, Removed, StoreOutcome, StoredEntry, UrlParts,
 };
 use svc_core::http::{Fields, Head, HeadLimits, Parsed, parse};
 use svc_core::time;
@@ -116,7 +116,7 @@ impl World {
         let target @ (url, color) = (self.dice.below(URLS), self.dice.below(COLORS));
         let (key, head) = (key(url), head(color));
         let may_follow = self.waiting.len() < 5;
-        let query = Query { key: &key, head: &head, is_authorized: false, is_collapsible: true, may_follow };
+        let query = Query { key: &key, head: &head, is_authorized: false, may_lead: true, may_follow };
         match self.part.consult(&query, self.now) {
             Consulted::Fresh(entry) => self.check(&entry, target, |made| made.fresh),
             Consulted::Refresh(entry, lead) => {
@@ -191,12 +191,12 @@ impl World {
         };
         let is_outdated = purged.iter().any(names_it);
         let mut removed = Removed::default();
-        let is_stored = self.part.store(&lead, &entry, &mut removed);
+        let is_stored = self.part.store(&lead, &entry, &mut removed) == StoreOutcome::Stored;
         assert!(is_stored || is_outdated || self.part.capacity() < 1 << 20, "nothing forbids it");
         assert!(!(is_stored && is_outdated), "a purge came in between");
         self.made.insert(id, made);
         self.tags.insert(id, tags);
-        let followers = self.part.end(&lead, false, self.now, &mut removed);
+        let followers = self.part.end(&lead, Remembered::Nothing, self.now, &mut removed);
         self.release(followers);
     }
 
@@ -230,8 +230,13 @@ impl World {
         }
         let place = self.dice.below(self.running.len() as u64) as usize;
         let Running { lead, .. } = self.running.swap_remove(place);
-        let is_passed = self.dice.one_in(2);
-        let followers = self.part.end(&lead, is_passed, self.now, &mut Removed::default());
+        let remembered = match self.dice.below(4) {
+            0 => Remembered::Unstorable,
+            1 => Remembered::UnstorableIfAuthorized,
+            2 => Remembered::Condition,
+            _ => Remembered::Nothing,
+        };
+        let followers = self.part.end(&lead, remembered, self.now, &mut Removed::default());
         self.release(followers);
     }
 

@@ -13,9 +13,13 @@ const PAGE: (&str, &str) = (
     $go = __DIR__ . '/go' . ($_GET['go'] ?? '');
     while (isset($_GET['hold']) && !file_exists($go)) { usleep(1000); clearstatcache(); }
     foreach ($_GET['h'] ?? [] as $field) header($field, false);
+    if (isset($_GET['etag'])) {
+        header('ETag: \'x\'');
+        if (isset($_SERVER['HTTP_IF_NONE_MATCH'])) { http_response_code(304); return; }
+    }
     if (file_exists(__DIR__ . '/fail')) { http_response_code(503); }
     if (isset($_GET['early'])) { echo 'early '; ob_flush(); flush(); while (!file_exists($go)) { usleep(1000); clearstatcache(); } }
-    echo 'run ', $run;",
+    echo 'run ', $run, str_repeat('.', (int) ($_GET['n'] ?? 0));",
 );
 
 const PURGE: (&str, &str) = (
@@ -124,6 +128,74 @@ fn followers_of_a_private_response_run_on_their_own() {
         go(svc, "");
         next.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
     });
+}
+
+#[test]
+fn requests_whose_responses_are_not_stored_wait_for_one_that_is() {
+    in_both_modes(&[], |svc| {
+        let page = format!("/page.php?hold&{MINUTE}");
+        let mut leader = ask(svc, &page);
+        eventually("it runs", || runs(svc) == 1);
+        let mut others: Vec<Client> = ["HEAD", "GET"]
+            .map(|method| {
+                let mut client = svc.client();
+                client.send(format!(
+                    "{method} {page} HTTP/1.1\r\nHost: test\r\nX-Forwarded-Host: other\r\n\r\n"
+                ));
+                client
+            })
+            .into();
+        received(svc, 3);
+        go(svc, "");
+        assert_eq!(leader.response().text(), "run 1");
+        let head = others[0].head_only();
+        assert_eq!((head.field("content-length"), status_of(&head)), (Some("5"), "svc; fwd=miss; collapsed"));
+        assert_eq!(others[1].response().text(), "run 1");
+        assert_eq!(runs(svc), 1);
+    });
+}
+
+#[test]
+fn one_leads_after_an_authorized_response_and_after_a_304() {
+    in_both_modes(&[], |svc| {
+        for (name, field) in [("a", "Authorization: Basic YTpi"), ("b", "If-None-Match: \"x\"")] {
+            let before = runs(svc);
+            let page = format!("/page.php?hold&go={name}&etag&{MINUTE}");
+            let mut leader = svc.client();
+            leader.send(format!("GET {page} HTTP/1.1\r\nHost: test\r\n{field}\r\n\r\n"));
+            eventually("it runs", || runs(svc) == before + 1);
+            let count = svc.metric("svc_requests_total") as usize;
+            let mut others: Vec<Client> = (0..5).map(|_| ask(svc, &page)).collect();
+            received(svc, count + 5);
+            go(svc, name);
+            leader.response();
+            let statuses: Vec<Response> = others.iter_mut().map(Client::response).collect();
+            // Those that are released later than the others find it stored.
+            let is_shared = |response: &&Response| {
+                status_of(response).ends_with("collapsed") || status_of(response).starts_with("svc; hit")
+            };
+            assert_eq!((statuses.iter().filter(is_shared).count(), runs(svc)), (4, before + 2), "{field}");
+        }
+    });
+}
+
+#[test]
+fn followers_of_a_response_that_is_too_large_do_not_wait_for_each_other() {
+    let svc = cached(&[("RESPONSE_CACHE_BYTES", "1M"), ("PHP_WORKERS", "3")]);
+    // With its compressed copies, it would take more than a quarter of the memory.
+    let page = format!("/page.php?hold&n=200000&{MINUTE}");
+    let mut leader = ask(&svc, &page);
+    eventually("it runs", || runs(&svc) == 1);
+    let mut others: Vec<Client> = (0..2).map(|_| ask(&svc, &page)).collect();
+    received(&svc, 3);
+    go(&svc, "");
+    assert_eq!(leader.response().status, 200);
+    others.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    std::fs::remove_file(svc.root().join("go")).unwrap();
+    let mut next: Vec<Client> = (0..2).map(|_| ask(&svc, &page)).collect();
+    eventually("both run", || runs(&svc) == 5);
+    go(&svc, "");
+    next.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
 }
 
 #[test]
@@ -404,10 +476,13 @@ fn an_unsafe_request_removes_what_it_may_have_changed() {
     assert_eq!(send("DELETE", &page).status, 200);
     assert_ne!(get(&page), first);
     assert_eq!(get(other), second);
-    let location =
-        "/page.php?x&h[]=Content-Location:/page.php%3Fother%26h%5B%5D%3DCache-Control%3Amax-age%3D60";
-    assert_eq!(send("PUT", location).status, 200);
-    assert_ne!(get(other), second);
+    // A path, and a reference that browsers resolve.
+    for path in ["/page.php", "", "./page.php"] {
+        let second = get(other);
+        let named = format!("{path}%3Fother%26h%5B%5D%3DCache-Control%3Amax-age%3D60");
+        assert_eq!(send("PUT", &format!("/page.php?x&h[]=Content-Location:{named}")).status, 200);
+        assert_ne!(get(other), second, "{path}");
+    }
 }
 
 #[test]

@@ -28,12 +28,14 @@ const PAGE: (&str, &str) = (
         header('ETag: ' . $tag);
         if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? null) === $tag) {
             http_response_code(304);
+            if (isset($_GET['once'])) header_remove('SVC-Cache-Control');
             header('X-Validated: ' . $run);
             $field = @file_get_contents(__DIR__ . '/confirmation');
             if ($field !== false) header($field, false);
             return;
         }
     }
+    if (isset($_GET['cookie'])) header('Set-Cookie: a=b');
     echo 'run ', $run, str_repeat('.', (int) ($_GET['n'] ?? 0));",
 );
 
@@ -133,6 +135,14 @@ fn what_may_not_be_stored_is_not() {
                 );
             }
         }
+        // The answers to the range or the conditions of one client.
+        for status in [206, 412, 416] {
+            let page = url(&format!("status={status}"), &[MINUTE]);
+            for _ in 0..2 {
+                run += 1;
+                assert_eq!(status_of(&svc.get(&page)), "svc; fwd=miss", "{status}");
+            }
+        }
         assert_eq!(std::fs::read(svc.root().join("runs")).unwrap().len(), run);
         assert_eq!(svc.metric("svc_response_cache_requests_total{result=\"hit\"}"), 0.0);
     });
@@ -146,6 +156,7 @@ fn some_requests_are_not_for_the_cache() {
     for field in [
         "Cookie: a=b; PHPSESSID=1",
         "Cookie: wordpress_logged_in_x=1",
+        "Cookie: wp-postpass.x=1",
         "X-HTTP-Method-Override: DELETE",
         "X-Original-URL: /admin",
         "Content-Length: 0\r\nTransfer-Encoding: identity",
@@ -289,6 +300,94 @@ fn a_script_confirms_a_stale_response() {
 }
 
 #[test]
+fn a_page_that_is_requested_with_conditions_only_is_stored() {
+    in_both_modes(|svc| {
+        let page = url("etag=\"x\"", &[MINUTE]);
+        let ask = || get(svc, &page, "If-None-Match: \"x\"\r\n");
+        let first = ask();
+        assert_eq!(
+            (first.status, status_of(&first), first.field("x-validated")),
+            (304, "svc; fwd=miss", Some("1"))
+        );
+        let second = ask();
+        assert_eq!((second.status, status_of(&second)), (304, "svc; fwd=miss; stored"));
+        assert!(second.field("etag") == Some("\"x\"") && second.field("x-validated").is_none());
+        let third = ask();
+        assert!(third.status == 304 && status_of(&third).starts_with("svc; hit"), "{}", status_of(&third));
+        assert_eq!(svc.get(&page).text(), "run 2");
+        let other = get(svc, &page, "If-None-Match: \"y\"\r\n");
+        assert_eq!((other.status, other.text().as_str()), (200, "run 2"));
+    });
+}
+
+#[test]
+fn conditions_are_left_out_once_if_the_whole_response_may_not_be_stored() {
+    in_both_modes(|svc| {
+        let page = url("etag=\"x\"&cookie", &[MINUTE]);
+        let statuses =
+            [0; 4].map(|_| get(svc, &page, "If-None-Match: \"x\"\r\n")).map(|response| response.status);
+        assert_eq!(statuses, [304, 200, 304, 304]);
+    });
+}
+
+#[test]
+fn a_304_that_may_not_be_stored_changes_nothing() {
+    let svc = cached(&[]);
+    for fields in [&[][..], &["Cache-Control: private"], &[MINUTE, "Set-Cookie: a=b"]] {
+        let page = url("etag=\"x\"", fields);
+        for _ in 0..3 {
+            let response = get(&svc, &page, "If-None-Match: \"x\"\r\n");
+            assert!(response.status == 304 && response.field("x-validated").is_some(), "{fields:?}");
+        }
+    }
+    svc.assert_metric("svc_response_cache_entries", 0.0);
+}
+
+#[test]
+fn conditions_are_evaluated_for_a_response_that_replaces_a_stale_one() {
+    in_both_modes(|svc| {
+        let page = |tag: &str| url("a", &["Cache-Control: max-age=0", &format!("ETag: {tag}")]);
+        assert_eq!(svc.get(&page("\"x\"")).status, 200);
+        let renewed = get(svc, &page("\"x\""), "If-None-Match: \"x\"\r\n");
+        assert_eq!((renewed.status, status_of(&renewed)), (304, "svc; fwd=stale; stored"));
+        let failed = get(svc, &page("\"x\""), "If-Match: \"y\"\r\n");
+        assert_eq!(failed.status, 412);
+        let part = get(svc, &page("\"x\""), "Range: bytes=0-2\r\n");
+        assert_eq!((part.status, part.text().as_str()), (206, "run"));
+        // A whole response is that of the script, with its coding.
+        let text = format!("{}&n=9000", page("\"x\""));
+        for _ in 0..2 {
+            let whole = get(svc, &text, "If-None-Match: \"y\"\r\nAccept-Encoding: gzip\r\n");
+            assert_eq!((whole.status, whole.field("content-encoding")), (200, Some("gzip")));
+        }
+    });
+}
+
+#[test]
+fn an_authorized_request_keeps_no_response_from_others() {
+    let svc = cached(&[]);
+    let page = url("a", &[MINUTE]);
+    assert_eq!(status_of(&get(&svc, &page, "Authorization: Basic YTpi\r\n")), "svc; fwd=miss");
+    assert_eq!(status_of(&svc.get(&page)), "svc; fwd=miss; stored");
+    assert!(status_of(&svc.get(&page)).starts_with("svc; hit"));
+}
+
+#[test]
+fn a_confirmation_keeps_the_directives_for_this_cache() {
+    let svc = cached(&[]);
+    for (name, own) in [("a", "SVC-Cache-Control: no-cache"), ("b", "SVC-Cache-Control: max-age=0")] {
+        let page = url(&format!("{name}&etag=\"x\"&once"), &["Cache-Control: private, max-age=60", own]);
+        let first = svc.get(&page);
+        assert_eq!(status_of(&first), "svc; fwd=miss; stored", "{own}");
+        for _ in 0..2 {
+            let response = svc.get(&page);
+            assert_eq!(status_of(&response), "svc; fwd=stale; fwd-status=304", "{own}");
+            assert!(response.text() == first.text() && response.field("svc-cache-control").is_none());
+        }
+    }
+}
+
+#[test]
 fn a_confirmation_that_is_for_one_client_is_not_stored() {
     in_both_modes(|svc| {
         for (index, field) in
@@ -308,6 +407,7 @@ fn a_confirmation_that_is_for_one_client_is_not_stored() {
             assert_eq!((third.field("set-cookie"), status_of(&third)), (None, "svc; fwd=miss"), "{field}");
         }
         svc.assert_metric("svc_response_cache_entries", 0.0);
+        svc.assert_metric("svc_response_cache_purged_total", 3.0);
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use svc_testing::Svc;
-use svc_testing::client::{Client, Response};
+use svc_testing::client::{Client, Response, eventually};
 use svc_testing::dice::Dice;
 use svc_testing::http2::Http2Client;
 
@@ -233,5 +233,46 @@ fn no_response_is_wrong() {
         assert!(svc.metric("svc_response_cache_bytes") <= (CACHE_MIB << 20) as f64);
         assert!(grown <= (CACHE_MIB + 12) << 10, "{grown} KiB");
         println!("{requests} requests, {hits} hits, {grown} KiB more");
+    }
+}
+
+#[test]
+fn responses_of_any_length_take_no_more_memory_than_they_may() {
+    const MIB: u64 = 32;
+    const THREADS: usize = 4;
+    let script = r"<?php
+        header('Cache-Control: max-age=600');
+        header('Cache-Tag: all, ' . $_GET['n']);
+        header('Content-Type: image/png');
+        mt_srand(crc32($_GET['n']));
+        echo str_repeat('x', mt_rand((int) $_GET['from'], (int) $_GET['to']));";
+    let capacity = format!("{MIB}M");
+    for (from, to, count) in [(0, 10, 5000), (300_000, 600_000, 100)] {
+        let own = [("RESPONSE_CACHE_BYTES", capacity.as_str()), ("PHP_WORKERS", "4"), ("ACCESS_LOG", "off")];
+        let svc = Svc::start(&[("page.php", script)], &own);
+        let flood = |fields: &str| {
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let svc = &svc;
+                    scope.spawn(move || {
+                        let mut client = svc.client();
+                        for n in 0..count {
+                            let path = format!("/page.php?n={n}-{thread}&from={from}&to={to}");
+                            client.request(&format!("GET {path} HTTP/1.1\r\nHost: test{fields}"));
+                        }
+                    });
+                }
+            });
+        };
+        // What the workers need without storing.
+        flood("\r\nCookie: session=1");
+        let before = resident_kib(&svc);
+        flood("");
+        let grown = resident_kib(&svc).saturating_sub(before);
+        eventually("responses were evicted", || {
+            svc.metric("svc_response_cache_evictions_total{reason=\"memory\"}") > 0.0
+        });
+        // A response that is being received may take as much as one that is stored, twice while its buffer grows.
+        assert!(grown <= (MIB + 2 * THREADS as u64) << 10, "{from} to {to} bytes: {grown} KiB");
     }
 }

@@ -12,7 +12,8 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 23] = [
+const LAYERS: [(&str, u8); 24] = [
+    ("allocation", 0),
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
