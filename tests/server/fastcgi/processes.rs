@@ -91,6 +91,25 @@ fn a_response_of_any_size_and_method_is_that_of_the_script() {
 }
 
 /// The intended differences: the process, the moment, the port, and variables that only one of both has.
+#[test]
+fn a_response_to_head_has_no_length_that_only_the_body_has() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo str_repeat('page ', 1000);";
+    let svc = start(&[("page.php", script)], &[], &[]);
+    let mut client = svc.client();
+    for _ in 0..2 {
+        client.send("HEAD /page.php HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+        let head = client.head_only();
+        let fields = ["content-length", "transfer-encoding", "content-encoding"].map(|name| head.field(name));
+        assert_eq!((head.status, fields), (200, [None; 3]));
+        assert_eq!(head.field("vary"), Some("Accept-Encoding"));
+    }
+    assert_eq!(client.get("/page.php").body.len(), 5000);
+    svc.assert_metric("svc_dropped_requests_total", 0.0);
+}
+
 #[cfg(feature = "php")]
 const OF_THE_RUN: [&str; 10] = [
     "REMOTE_PORT",
