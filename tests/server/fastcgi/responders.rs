@@ -271,7 +271,8 @@ fn scripts_are_named_below_the_root_of_the_other_container() {
             write(&mut stream, &[record(6, &[b"\r\n", &request[..count]].concat(), 0), end(0)].concat());
         }
     });
-    let svc = in_front_of(&[path], &[("FASTCGI_ROOT", "/app/public")]);
+    // With a slash at the end, it is the same path.
+    let svc = in_front_of(&[path], &[("FASTCGI_ROOT", "/app//public/")]);
     let seen = svc.get("/index.php/more").text();
     assert!(seen.contains("SCRIPT_FILENAME/app/public/index.php"), "{seen:?}");
     assert!(seen.contains("DOCUMENT_ROOT/app/public") && seen.contains("PATH_TRANSLATED/app/public/more"));
@@ -310,6 +311,7 @@ fn settings_that_exclude_each_other_are_refused() {
         let output = command(root.path(), &settings).stderr(std::process::Stdio::piped()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{expected}: {text}");
+        (&[("FASTCGI_ROOT", "app")], "FASTCGI_ROOT: \"app\" cannot be used (the path is relative)"),
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }
