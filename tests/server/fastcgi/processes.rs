@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -257,6 +258,18 @@ fn a_program_that_ends_at_once_is_started_again_after_a_pause() {
     assert_eq!((svc.get("/pid.php").status, svc.ask("/readyz").status), (500, 503));
     let record = svc.log().expect("PHP worker failed to boot");
     assert_eq!(record["fields"]["reason"], "the process has ended: exit status 3");
+}
+
+#[test]
+fn a_php_without_fastcgi_stops_the_start() {
+    let (_folder, path) =
+        program("cat >/dev/null; echo 'svc-report:{\"version\":\"8.2.0\",\"sapi\":\"cli\"}'");
+    let root = written(&[("index.php", "")]);
+    let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_COMMAND", path.as_str())];
+    let output = svc_testing::command(root.path(), &settings).stderr(Stdio::piped()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("it is PHP's \"cli\", and php-cgi (\"cgi-fcgi\") is required"), "{text}");
 }
 
 #[test]
