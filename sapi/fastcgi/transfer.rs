@@ -41,14 +41,14 @@ impl OpenConnection {
         Self { stream, machine: Connection::new(keeps) }
     }
 
-    /// Returns whether it can carry another request, as far as this side can see.
-    pub(super) fn is_usable(&self) -> bool {
-        // A Unix socket reports its end when it is written to; TCP may accept bytes that are never read.
+    /// Returns whether it can carry another request, as far as this side can see. A process of svc does not end a connection
+    /// before it ends itself, and then a write fails. Others may end it and go on reading: php-fpm discards what arrives.
+    pub(super) fn is_usable(&self, is_of_process: bool) -> bool {
         let is_silent = || {
             let mut watched = [PollFd::new(&self.stream, PollFlags::IN)];
             poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
         };
-        self.machine.is_idle() && (!self.stream.hides_its_end() || is_silent())
+        self.machine.is_idle() && (is_of_process || is_silent())
     }
 }
 
@@ -473,3 +473,23 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long the end of a process may follow the end of its connection.
 const END_WAIT: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_the_other_side_has_ended_is_unusable_although_it_can_be_written_to() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut open = OpenConnection::new(Stream::Unix(near), true);
+        assert!(open.is_usable(false));
+        far.shutdown(Shutdown::Write).unwrap();
+        assert!(!open.is_usable(false));
+        open.stream.write_all(b"discarded").unwrap();
+        far.read_exact(&mut [0; 9]).unwrap();
+    }
+}

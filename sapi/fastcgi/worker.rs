@@ -368,7 +368,8 @@ impl FastcgiWorker {
         context: &WorkerContext<Exchange>,
     ) -> TransferEnd {
         for is_last in [false, true] {
-            let kept = self.kept.take().filter(|(open, _)| open.is_usable());
+            let is_of_process = self.process.is_some();
+            let kept = self.kept.take().filter(|(open, _)| open.is_usable(is_of_process));
             let connected = match kept {
                 Some(kept) => Ok(kept),
                 None => self.connect(exchange, context),

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use svc_testing::Svc;
@@ -155,11 +157,26 @@ fn a_connection_is_kept_only_if_that_is_set() {
 
 #[test]
 fn a_kept_connection_that_has_ended_costs_nothing() {
-    let act: Act = |stream| write(stream, &hello());
-    let (svc, _folder) = start(act, &[("PHP_WORKERS", "1"), ("FASTCGI_KEEP_CONN", "true")]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            if read_request(&mut stream) {
+                write(&mut stream, &hello());
+                drop(stream);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    let svc = in_front_of(&[path], &[("PHP_WORKERS", "1"), ("FASTCGI_KEEP_CONN", "true")]);
     let mut client = svc.client();
-    for _ in 0..20 {
+    for number in 1..=20 {
         assert_eq!(client.get("/").text(), "hello");
+        // A request that is sent before that is lost.
+        eventually("the connection has ended", || ended.load(Ordering::Relaxed) == number);
     }
     svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
@@ -294,6 +311,7 @@ fn settings_that_exclude_each_other_are_refused() {
         (&[("PLUGINS", "apm")], "PLUGINS: \"apm\" requires"),
         (&[("FASTCGI_COMMAND", "php-none")], "FASTCGI_COMMAND: \"php-none\" is not an executable program"),
         (&[("FASTCGI_ADDR", "nowhere")], "FASTCGI_ADDR: \"nowhere\""),
+        (&[("FASTCGI_ROOT", "app")], "FASTCGI_ROOT: \"app\" cannot be used (the path is relative)"),
         (
             &[("FASTCGI_ADDR", "unix:/s"), ("WORKER_MAX_REQUESTS", "5")],
             "WORKER_MAX_REQUESTS: \"5\" cannot be used",
@@ -311,7 +329,6 @@ fn settings_that_exclude_each_other_are_refused() {
         let output = command(root.path(), &settings).stderr(std::process::Stdio::piped()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{expected}: {text}");
-        (&[("FASTCGI_ROOT", "app")], "FASTCGI_ROOT: \"app\" cannot be used (the path is relative)"),
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }
