@@ -253,6 +253,22 @@ fn the_time_limit_frees_the_worker() {
 }
 
 #[test]
+fn requests_that_the_drain_cuts_off_get_503() {
+    // More requests than the io threads can answer before the first worker knows.
+    let act: Act = |stream| drop(stream.read(&mut [0; 64]));
+    let (mut svc, _folder) = start(act, &[("PHP_WORKERS", "32"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let mut clients: Vec<_> = (0..32).map(|_| svc.client()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("all requests run", || svc.metric("svc_busy_workers") == 32.0);
+    svc.stop();
+    for client in &mut clients {
+        assert_eq!(client.response().status, 503);
+    }
+}
+
+#[test]
 fn a_body_is_taken_while_the_response_is_sent() {
     // Neither side waits for the other, although no socket buffer holds all of it.
     let folder = tempfile::tempdir().unwrap();
