@@ -344,7 +344,7 @@ fn check(path: &[u8], candidate: &Candidate) {
 
 /// The fields that control caches: a targeted one is valid as a whole or not at all, and the verdict is the number of
 /// its members; the same bytes as `Cache-Control` are always readable.
-pub(super) fn cache_control(bytes: &[u8]) -> String {
+pub(crate) fn cache_control(bytes: &[u8]) -> String {
     let members = dictionary(bytes);
     let targeted = Directives::targeted(bytes);
     assert_eq!(targeted.is_some(), members.as_ref().is_some_and(|members| !members.is_empty()));
@@ -361,7 +361,7 @@ pub(super) fn cache_control(bytes: &[u8]) -> String {
 }
 
 /// URLs that scripts name: a URL that is one has a key that is a URL again, and the same.
-pub(super) fn cache_url(bytes: &[u8]) -> String {
+pub(crate) fn cache_url(bytes: &[u8]) -> String {
     let none = NamePatterns::default();
     let base = UrlParts { is_https: true, host: b"h", port: None, path: b"/a/b", query: None };
     let Some(url) = UrlParts::parse(bytes, Some(base)) else { return "none".to_owned() };

@@ -320,8 +320,20 @@ impl Response {
     /// Returns whether an error may have ended the script. A process that logs its errors elsewhere does not report them,
     /// but PHP sends 500 unless it displays them (php_error_cb in main/main.c).
     fn is_of_error(&self, head: &ReplyHead) -> bool {
-        let is_elsewhere = self.thread_context.shared.config.serving.executor == Executor::Fastcgi;
-        self.has_error || (is_elsewhere && head.status == 500)
+        self.has_error || (self.is_of_other_process() && head.status == 500)
+    }
+
+    /// Returns whether the length of the body for GET is unknown: PHP in another process writes no body for HEAD.
+    fn has_unknown_length(&self, head: &ReplyHead, origin: Origin) -> bool {
+        self.counts_only
+            && self.written_bytes == 0
+            && head.content_length.is_none()
+            && origin == Origin::Script
+            && self.is_of_other_process()
+    }
+
+    fn is_of_other_process(&self) -> bool {
+        self.thread_context.shared.config.serving.executor == Executor::Fastcgi
     }
 
     /// Makes the server send a stored response. Further output is dropped.
@@ -392,13 +404,16 @@ impl Response {
             let _ = self.exchange.complete(head, Vec::new());
             return;
         }
+        let is_unknown = self.has_unknown_length(&head, origin);
         let mut body = std::mem::take(&mut self.gathered);
         if let Some(development) = self.development.as_ref().filter(|_| origin == Origin::Script) {
             self.written_bytes += development.complete(&self.exchange.request.head, &mut head, &mut body);
         }
         let length = head.content_length.unwrap_or(self.written_bytes);
-        let mut verdict = self.decide(&head, Some(length));
-        if verdict.coding().is_some() && !self.counts_only {
+        let mut verdict = self.decide(&head, (!is_unknown).then_some(length));
+        if is_unknown && verdict.coding().is_some() {
+            verdict = CodingDecision::Varies;
+        } else if verdict.coding().is_some() && !self.counts_only {
             match self.coded_whole(verdict, &body, length) {
                 Some(coded) => {
                     head.content_length = Some(coded.len() as u64);
@@ -410,7 +425,7 @@ impl Response {
             // The body was not compressed, so its length is unknown.
             head.content_length = None;
         }
-        if origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed {
+        if origin == Origin::Script && verdict.coding().is_none() && !head.is_streamed && !is_unknown {
             head.content_length.get_or_insert(self.written_bytes);
         }
         verdict.amend(&mut head.fields);

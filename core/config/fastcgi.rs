@@ -81,6 +81,15 @@ pub(super) fn check(settings: &mut Settings, problems: &mut Vec<Problem>, search
     if settings.list(Id::Plugins).iter().any(|plugin| plugin == "apm") {
         reject(settings, Id::Plugins, Fault::LacksPhp, "other plugins than apm with EXECUTOR=fastcgi");
     }
+    if let Some(root) = settings.path(Id::FastcgiRoot) {
+        if root.is_absolute() {
+            // In the form of DOCUMENT_ROOT, without a slash at the end.
+            settings.set(Id::FastcgiRoot, Value::Path(root.components().collect()));
+        } else {
+            let fault = Fault::Unusable("the path is relative".to_owned());
+            reject(settings, Id::FastcgiRoot, fault, "an absolute path");
+        }
+    }
     let is_external = is_set(settings, Id::FastcgiAddr);
     if *settings.value(Id::FastcgiKeepConn) == Value::Unset {
         settings.set(Id::FastcgiKeepConn, Value::Boolean(!is_external));

@@ -2,6 +2,7 @@
 //!
 //! Pure. A name is not resolved here, because a container may get another address.
 
+use std::os::unix::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::entries::entries;
@@ -30,7 +31,9 @@ impl FastcgiAddr {
     pub(super) fn parse(entry: &str) -> Result<Self, Fault> {
         if let Some(path) = entry.strip_prefix("unix:") {
             let path = Some(path).filter(|path| !path.is_empty()).map(std::path::absolute);
-            return path.and_then(Result::ok).map(Self::Unix).ok_or(Fault::NotAnAddress);
+            // The kernel limits the length of the path.
+            let path = path.and_then(Result::ok).filter(|path| SocketAddr::from_pathname(path).is_ok());
+            return path.map(Self::Unix).ok_or(Fault::NotAnAddress);
         }
         let Some((host, port)) = entry.rsplit_once(':') else { return Err(Fault::NotAnAddress) };
         let is_port = port.parse::<u16>().is_ok_and(|port| port > 0);
@@ -62,6 +65,8 @@ mod tests {
         for wrong in ["php", "php:", ":9000", "php:0", "php:70000", "unix:", "/run/php.sock"] {
             assert_eq!(addresses(wrong), Err(Fault::NotAnAddress), "{wrong}");
         }
+        let long = format!("unix:/{}", "a".repeat(107));
+        assert_eq!(addresses(&long), Err(Fault::NotAnAddress), "longer than the address of a socket");
         assert_eq!(addresses("a:1,a:1"), Err(Fault::Twice("a:1".to_owned())));
         assert_eq!(addresses(" , "), Err(Fault::EmptyList));
     }

@@ -130,13 +130,13 @@ impl Connection {
     pub fn receive<'c, 'b: 'c>(&'c mut self, bytes: &mut &'b [u8]) -> Result<Option<Event<'c>>, Fault> {
         loop {
             let before = *bytes;
-            let piece = self.reader.next(bytes)?;
+            let piece = self.reader.next(bytes);
             if matches!(self.stage, Stage::Idle | Stage::Ended) {
-                // Only the padding of the last record may follow.
-                let is_silent = piece.is_none() && !self.reader.is_within_header();
+                // Only the padding of the last record may follow, and nothing else is interpreted.
+                let is_silent = piece == Ok(None) && !self.reader.is_within_header();
                 return if is_silent { Ok(None) } else { Err(Fault::Unrequested) };
             }
-            match piece {
+            match piece? {
                 None => return Ok(None),
                 Some(RecordPiece::Begin(header)) => {
                     self.content = Content::of(header.kind, header.request_id)?;

@@ -53,7 +53,7 @@ impl PhpSelfReport {
     pub(super) fn facts(&self) -> Map<String, Value> {
         let php = json!({
             "version": self.inspection.version,
-            "sapi": "cgi-fcgi",
+            "sapi": SAPI,
             "zts": self.is_thread_safe,
             "debug": self.is_debug,
             "opcache_enabled": self.opcache_enabled,
@@ -115,6 +115,14 @@ pub(super) fn ask(program: &Path, config: &Config) -> Result<Option<PhpSelfRepor
         lines.partition(|line| FAULTS.iter().any(|part| line.contains(part)));
     if !faults.is_empty() {
         return Err(faults.into_iter().map(|fault| format!("cannot start {name}: {fault}")).collect());
+    }
+    // PHP's command line would end without a request, again and again.
+    let other_sapi =
+        report.as_ref().and_then(|report: &Value| report["sapi"].as_str()).filter(|sapi| *sapi != SAPI);
+    if let Some(sapi) = other_sapi {
+        return Err(vec![format!(
+            "cannot start {name}: it is PHP's {sapi:?}, and php-cgi ({SAPI:?}) is required"
+        )]);
     }
     Ok(report.map(|report| read(&report, warnings.into_iter().map(str::to_owned).collect())))
 }
@@ -197,6 +205,9 @@ fn read(report: &Value, warnings: Vec<String>) -> PhpSelfReport {
     }
 }
 
+/// The name that PHP has for the program.
+const SAPI: &str = "cgi-fcgi";
+
 /// Precedes the answer.
 const MARK: &str = "svc-report:";
 
@@ -212,6 +223,7 @@ $scanned = array_filter(array_map('trim', explode(',', (string) php_ini_scanned_
 $names = get_loaded_extensions();
 echo "svc-report:", json_encode([
     'version' => PHP_VERSION,
+    'sapi' => PHP_SAPI,
     'ini_files' => array_values(array_filter([php_ini_loaded_file(), ...$scanned])),
     'extensions' => (object) array_combine($names, array_map(fn ($name) => (string) phpversion($name), $names)),
     'max_execution_time' => ini_get('max_execution_time'),

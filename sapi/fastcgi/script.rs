@@ -22,9 +22,11 @@ pub(super) fn present(request: &CompleteRequest, shared: &Shared) -> Option<Arc<
 
 /// Returns the script as PHP sees it: its files are below `root`.
 pub(super) fn below(root: &[u8], script: &Script) -> Script {
+    // Only the root directory ends in a slash, with which the rest of a path begins.
+    let folder = |path: &'_ [u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
     let moved = |path: &[u8]| {
-        let rest = path.strip_prefix(&*script.document_root);
-        rest.map_or_else(|| path.to_vec(), |rest| [root, rest].concat())
+        let rest = path.strip_prefix(&*folder(&script.document_root));
+        rest.map_or_else(|| path.to_vec(), |rest| [&folder(root), rest].concat())
     };
     Script { filename: moved(&script.filename), document_root: root.to_vec(), ..script.clone() }
 }
@@ -44,5 +46,8 @@ mod tests {
         let moved = below(b"/app/public", &script);
         assert_eq!(moved.filename, b"/app/public/a/b.php");
         assert_eq!((&moved.document_root[..], &moved.name), (&b"/app/public"[..], &script.name));
+        assert_eq!(below(b"/", &script).filename, b"/a/b.php");
+        let at_root = Script { filename: b"/a.php".to_vec(), document_root: b"/".to_vec(), ..script };
+        assert_eq!(below(b"/app", &at_root).filename, b"/app/a.php");
     }
 }

@@ -45,11 +45,6 @@ impl Stream {
         stream.set_nonblocking(true)?;
         Ok(Self::Tcp(stream))
     }
-
-    /// Returns whether a write to a connection that the other side has closed may succeed.
-    pub(super) fn hides_its_end(&self) -> bool {
-        matches!(self, Self::Tcp(_))
-    }
 }
 
 impl Read for Stream {

@@ -41,14 +41,14 @@ impl OpenConnection {
         Self { stream, machine: Connection::new(keeps) }
     }
 
-    /// Returns whether it can carry another request, as far as this side can see.
-    pub(super) fn is_usable(&self) -> bool {
-        // A Unix socket reports its end when it is written to; TCP may accept bytes that are never read.
+    /// Returns whether it can carry another request, as far as this side can see. A process of svc does not end a connection
+    /// before it ends itself, and then a write fails. Others may end it and go on reading: php-fpm discards what arrives.
+    pub(super) fn is_usable(&self, is_of_process: bool) -> bool {
         let is_silent = || {
             let mut watched = [PollFd::new(&self.stream, PollFlags::IN)];
             poll(&mut watched, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
         };
-        self.machine.is_idle() && (!self.stream.hides_its_end() || is_silent())
+        self.machine.is_idle() && (is_of_process || is_silent())
     }
 }
 
@@ -121,6 +121,8 @@ struct Progress {
     is_deaf: bool,
     /// When the part of the response that is held back is passed on.
     held_until: Option<Instant>,
+    /// The server ends, and waits for no more requests.
+    is_stopping: bool,
     /// When the clock was read last.
     now: Instant,
 }
@@ -168,6 +170,7 @@ impl Transfer<'_> {
             body_read: 0,
             is_deaf: false,
             held_until: None,
+            is_stopping: false,
             now: time::now(),
         };
         buffers.output.clear();
@@ -303,7 +306,8 @@ impl Transfer<'_> {
     /// Returns how long to wait: briefly while a part of the response is held back, and never beyond a limit.
     fn pause(&self, progress: &Progress) -> Duration {
         let held_until = progress.held_until.filter(|_| progress.stage == Stage::Answering);
-        let pause = held_until.map_or(LOOK_PAUSE, |until| until.saturating_duration_since(progress.now));
+        let look_pause = if progress.is_stopping { STOP_PAUSE } else { LOOK_PAUSE };
+        let pause = held_until.map_or(look_pause, |until| until.saturating_duration_since(progress.now));
         let until = match progress.stage {
             Stage::Answering => self.limits.soft,
             Stage::Overdue => self.limits.hard,
@@ -388,6 +392,12 @@ impl Transfer<'_> {
             && self.exchange.is_gone()
     }
 
+    /// Returns whether the client has an answer, or has left. Before that, the end of the server must not reach the script:
+    /// a signal ends a pause of the script, whose response would look as if the pause had been over.
+    fn is_settled(&self) -> bool {
+        !self.exchange.is_unanswered() || self.exchange.is_gone()
+    }
+
     /// Returns the meaning of the end of the connection.
     fn closed(&mut self, machine: &Connection) -> TransferEnd {
         if let Some(process) = &mut self.process
@@ -417,7 +427,8 @@ impl Transfer<'_> {
             self.response.end(PhpOutcome::TimeLimit);
             progress.stage = Stage::Overdue;
         }
-        let is_stopping = is_woken && self.context.directive() == Directive::Stop;
+        progress.is_stopping |= is_woken && self.context.directive() == Directive::Stop;
+        let is_stopping = progress.is_stopping && self.is_settled();
         if self.process.is_none() {
             let is_left = self.exchange.is_gone() && !self.exchange.is_detached();
             if progress.stage == Stage::Overdue || is_left || is_stopping {
@@ -471,5 +482,28 @@ const GATHER_TIME: Duration = Duration::from_millis(10);
 /// How often the client is checked while PHP writes nothing.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
+/// How often the exchange is checked for the answer of the io thread when the server ends.
+const STOP_PAUSE: Duration = Duration::from_millis(10);
+
 /// How long the end of a process may follow the end of its connection.
 const END_WAIT: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_that_the_other_side_has_ended_is_unusable_although_it_can_be_written_to() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut open = OpenConnection::new(Stream::Unix(near), true);
+        assert!(open.is_usable(false));
+        far.shutdown(Shutdown::Write).unwrap();
+        assert!(!open.is_usable(false));
+        open.stream.write_all(b"discarded").unwrap();
+        far.read_exact(&mut [0; 9]).unwrap();
+    }
+}

@@ -368,10 +368,11 @@ impl FastcgiWorker {
         context: &WorkerContext<Exchange>,
     ) -> TransferEnd {
         for is_last in [false, true] {
-            let kept = self.kept.take().filter(|(open, _)| open.is_usable());
+            let is_of_process = self.process.is_some();
+            let kept = self.kept.take().filter(|(open, _)| open.is_usable(is_of_process));
             let connected = match kept {
                 Some(kept) => Ok(kept),
-                None => self.connect(exchange, context),
+                None => self.connect(exchange),
             };
             let (mut open, place) = match connected {
                 Ok(connected) => connected,
@@ -403,11 +404,7 @@ impl FastcgiWorker {
     }
 
     /// Opens a connection. If responders are busy, waits for one.
-    fn connect(
-        &self,
-        exchange: &Exchange,
-        context: &WorkerContext<Exchange>,
-    ) -> Result<(OpenConnection, Option<Place>), String> {
+    fn connect(&self, exchange: &Exchange) -> Result<(OpenConnection, Option<Place>), String> {
         let keeps = self.plan.keeps_connections;
         let endpoints = match (&self.plan.target, &self.process) {
             (Target::External(endpoints), _) => endpoints,
@@ -424,8 +421,8 @@ impl FastcgiWorker {
             match place.connect() {
                 Ok(stream) => return Ok((OpenConnection::new(stream, keeps), Some(place))),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let is_over = exchange.is_overdue() || exchange.is_gone();
-                    if is_over || context.directive() == Directive::Stop {
+                    // The end of the server answers the request, too.
+                    if exchange.is_overdue() || exchange.is_gone() {
                         return Err(format!("{}: its backlog is full", place.addr()));
                     }
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -88,6 +89,25 @@ fn a_response_of_any_size_and_method_is_that_of_the_script() {
     assert_eq!((response.status, &response.body[..]), (418, &b"teas"[..]));
     client.send("HEAD /head.php HTTP/1.1\r\nHost: x\r\n\r\n");
     assert_eq!(client.head_only().field("content-length"), Some("4"));
+}
+
+#[test]
+fn a_response_to_head_has_no_length_that_only_the_body_has() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo str_repeat('page ', 1000);";
+    let svc = start(&[("page.php", script)], &[], &[]);
+    let mut client = svc.client();
+    for _ in 0..2 {
+        client.send("HEAD /page.php HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n");
+        let head = client.head_only();
+        let fields = ["content-length", "transfer-encoding", "content-encoding"].map(|name| head.field(name));
+        assert_eq!((head.status, fields), (200, [None; 3]));
+        assert_eq!(head.field("vary"), Some("Accept-Encoding"));
+    }
+    assert_eq!(client.get("/page.php").body.len(), 5000);
+    svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
 
 /// The intended differences: the process, the moment, the port, and variables that only one of both has.
@@ -238,6 +258,18 @@ fn a_program_that_ends_at_once_is_started_again_after_a_pause() {
     assert_eq!((svc.get("/pid.php").status, svc.ask("/readyz").status), (500, 503));
     let record = svc.log().expect("PHP worker failed to boot");
     assert_eq!(record["fields"]["reason"], "the process has ended: exit status 3");
+}
+
+#[test]
+fn a_php_without_fastcgi_stops_the_start() {
+    let (_folder, path) =
+        program("cat >/dev/null; echo 'svc-report:{\"version\":\"8.2.0\",\"sapi\":\"cli\"}'");
+    let root = written(&[("index.php", "")]);
+    let settings = [("EXECUTOR", "fastcgi"), ("FASTCGI_COMMAND", path.as_str())];
+    let output = svc_testing::command(root.path(), &settings).stderr(Stdio::piped()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("it is PHP's \"cli\", and php-cgi (\"cgi-fcgi\") is required"), "{text}");
 }
 
 #[test]
@@ -481,7 +513,7 @@ fn output_of_a_script_that_never_pauses_arrives() {
     let chunk = client.chunk().unwrap();
     assert!(chunk.len() < 4096, "{}", chunk.len());
     fs::write(svc.root().join("go"), "").unwrap();
-    while client.chunk().is_some() {}
+    while !client.chunk().unwrap().is_empty() {}
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use svc_testing::Svc;
@@ -155,11 +157,26 @@ fn a_connection_is_kept_only_if_that_is_set() {
 
 #[test]
 fn a_kept_connection_that_has_ended_costs_nothing() {
-    let act: Act = |stream| write(stream, &hello());
-    let (svc, _folder) = start(act, &[("PHP_WORKERS", "1"), ("FASTCGI_KEEP_CONN", "true")]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ended);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            if read_request(&mut stream) {
+                write(&mut stream, &hello());
+                drop(stream);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    let svc = in_front_of(&[path], &[("PHP_WORKERS", "1"), ("FASTCGI_KEEP_CONN", "true")]);
     let mut client = svc.client();
-    for _ in 0..20 {
+    for number in 1..=20 {
         assert_eq!(client.get("/").text(), "hello");
+        // A request that is sent before that is lost.
+        eventually("the connection has ended", || ended.load(Ordering::Relaxed) == number);
     }
     svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
@@ -236,6 +253,22 @@ fn the_time_limit_frees_the_worker() {
 }
 
 #[test]
+fn requests_that_the_drain_cuts_off_get_503() {
+    // More requests than the io threads can answer before the first worker knows.
+    let act: Act = |stream| drop(stream.read(&mut [0; 64]));
+    let (mut svc, _folder) = start(act, &[("PHP_WORKERS", "32"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let mut clients: Vec<_> = (0..32).map(|_| svc.client()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("all requests run", || svc.metric("svc_busy_workers") == 32.0);
+    svc.stop();
+    for client in &mut clients {
+        assert_eq!(client.response().status, 503);
+    }
+}
+
+#[test]
 fn a_body_is_taken_while_the_response_is_sent() {
     // Neither side waits for the other, although no socket buffer holds all of it.
     let folder = tempfile::tempdir().unwrap();
@@ -271,7 +304,8 @@ fn scripts_are_named_below_the_root_of_the_other_container() {
             write(&mut stream, &[record(6, &[b"\r\n", &request[..count]].concat(), 0), end(0)].concat());
         }
     });
-    let svc = in_front_of(&[path], &[("FASTCGI_ROOT", "/app/public")]);
+    // With a slash at the end, it is the same path.
+    let svc = in_front_of(&[path], &[("FASTCGI_ROOT", "/app//public/")]);
     let seen = svc.get("/index.php/more").text();
     assert!(seen.contains("SCRIPT_FILENAME/app/public/index.php"), "{seen:?}");
     assert!(seen.contains("DOCUMENT_ROOT/app/public") && seen.contains("PATH_TRANSLATED/app/public/more"));
@@ -293,6 +327,7 @@ fn settings_that_exclude_each_other_are_refused() {
         (&[("PLUGINS", "apm")], "PLUGINS: \"apm\" requires"),
         (&[("FASTCGI_COMMAND", "php-none")], "FASTCGI_COMMAND: \"php-none\" is not an executable program"),
         (&[("FASTCGI_ADDR", "nowhere")], "FASTCGI_ADDR: \"nowhere\""),
+        (&[("FASTCGI_ROOT", "app")], "FASTCGI_ROOT: \"app\" cannot be used (the path is relative)"),
         (
             &[("FASTCGI_ADDR", "unix:/s"), ("WORKER_MAX_REQUESTS", "5")],
             "WORKER_MAX_REQUESTS: \"5\" cannot be used",
