@@ -99,7 +99,7 @@ fn a_php_of_another_build_is_refused() {
         child.kill().unwrap();
     }
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "it has started");
+    assert_eq!(output.status.code(), Some(2), "it has started");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("PHP's session extension differs from the one that svc was built with"), "{said}");
 }
