@@ -22,10 +22,10 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test image image-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test deb-lean deb-lean-test image image-test image-lean image-lean-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The first step of every build, which lists missing tools: these two scripts also run on systems without bash.
 toolchain packages: SHELL := /bin/sh
@@ -77,11 +77,23 @@ deb: build ## build a Debian package for this release in target/deb
 deb-test: build ## install the package in a fresh root and try it (root; takes some minutes)
 	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/deb-test.sh "$$deb"
 
+deb-lean: build-lean ## build the Debian package of the server without PHP, for php-cgi and php-fpm
+	@SVC=$(cargo_output)/lean/svc OUT=$(cargo_output)/deb scripts/deb.sh
+
+deb-lean-test: build-lean ## install that package in a fresh root and try it (root; takes some minutes)
+	@deb=$$(SVC=$(cargo_output)/lean/svc OUT=$(cargo_output)/deb scripts/deb.sh); scripts/deb-test.sh "$$deb"
+
 image: build ## build the container image localhost/svc from the package
 	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh "$$deb"
 
 image-test: build ## carry out the Containerfile in a fresh root and try it (root; takes some minutes)
 	@$(with_php); $(with_apcu); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh --replay "$$deb"
+
+image-lean: build-lean ## build the container image localhost/svc-fastcgi, with php-cgi
+	@deb=$$(SVC=$(cargo_output)/lean/svc OUT=$(cargo_output)/deb scripts/deb.sh); IMAGE=$${IMAGE:-localhost/svc-fastcgi} scripts/image.sh "$$deb"
+
+image-lean-test: build-lean ## carry out its Containerfile in a fresh root and try it (root; takes some minutes)
+	@deb=$$(SVC=$(cargo_output)/lean/svc OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh --replay "$$deb"
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \

@@ -37,20 +37,31 @@ mount --bind /proc "$root/proc" && mounted+=("$root/proc")
 mount --bind /dev "$root/dev" && mounted+=("$root/dev")
 inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
 
+# The package has a PHP, or depends on the distribution's php-cgi.
+case $(dpkg-deb --field "$deb" Depends) in *php-cgi*) has_php=false ;; *) has_php=true ;; esac
+php=/usr/lib/svc/bin/php edited=(php.ini svc.env)
+$has_php || { php=/usr/bin/php edited=(svc.env); }
+
 say "installing ${deb##*/}"
 cp "$deb" "$root/tmp/svc.deb"
 inside apt-get -qq update
 inside apt-get -qq -y --no-install-recommends install /tmp/svc.deb >"$root/tmp/apt.log" 2>&1 ||
     { tail "$root/tmp/apt.log"; die "the package cannot be installed"; }
+# For this test, which is written in PHP.
+$has_php || inside apt-get -qq -y --no-install-recommends install php-cli >>"$root/tmp/apt.log" 2>&1
 inside svc version
 # Debian's other package with a /usr/bin/svc.
 case $(dpkg-deb --field "$deb" Conflicts) in *daemontools*) ;; *) die "it does not conflict with daemontools" ;; esac
 inside svc check --env-file /etc/svc/svc.env | grep -E '^ *(DOCUMENT_ROOT|LISTEN_ADDR)'
 inside getent passwd svc
-inside sh -c 'ls -ld /etc/svc/* /var/lib/svc /usr/lib/svc/etc'
-# Whoever works on the command line has them too.
-for file in man/man1/svc.1.gz bash-completion/completions/svc zsh/vendor-completions/_svc fish/vendor_completions.d/svc.fish \
-    svc/prometheus/alerts.yml svc/grafana/svc.json svc/stubs/svc.php svc/plugin/Cargo.toml svc/plugin/lib.rs; do
+inside sh -c 'ls -ld /etc/svc/* /var/lib/svc'
+files=(man/man1/svc.1.gz bash-completion/completions/svc zsh/vendor-completions/_svc fish/vendor_completions.d/svc.fish
+    svc/prometheus/alerts.yml svc/grafana/svc.json svc/stubs/svc.php)
+if $has_php; then
+    inside ls -ld /usr/lib/svc/etc
+    files+=(svc/plugin/Cargo.toml svc/plugin/lib.rs)
+fi
+for file in "${files[@]}"; do
     [ -s "$root/usr/share/$file" ] || die "/usr/share/$file is missing"
 done
 
@@ -62,7 +73,7 @@ say "starting \"$start\" as $user"
 cp "$here/scripts/deb-test.php" "$root/tmp/test.php"
 echo '<?php echo PHP_SAPI, " ", get_current_user(), " ", php_ini_loaded_file(), " ", extension_loaded("Zend OPcache") ? "opcache" : "";' \
     >"$root/usr/share/svc/welcome/page.php"
-inside /usr/lib/svc/bin/php -d error_reporting=-1 /tmp/test.php "$user" "$start"
+inside "$php" -d error_reporting=-1 /tmp/test.php "$user" "$start"
 rm "$root/usr/share/svc/welcome/page.php"
 
 # What the scripts of the package ask of systemd is recorded.
@@ -87,14 +98,15 @@ say "upgrading it"
 newer=$root/tmp/newer
 dpkg-deb --raw-extract "$deb" "$newer"
 sed -i 's/^Version: .*/&.1/' "$newer/DEBIAN/control"
-echo '# The next version says more.' | tee -a "$newer/etc/svc/svc.env" >>"$newer/etc/svc/conf.d/00-extension-dir.ini"
+echo '# The next version says more.' >>"$newer/etc/svc/svc.env"
+if $has_php; then echo '# The next version says more.' >>"$newer/etc/svc/conf.d/00-extension-dir.ini"; fi
 dpkg-deb -Zgzip -z1 --root-owner-group --build "$newer" "$root/tmp/newer.deb" >/dev/null
-for file in php.ini svc.env; do echo '# edited' >>"$root/etc/svc/$file"; done
+for file in "${edited[@]}"; do echo '# edited' >>"$root/etc/svc/$file"; done
 chgrp 0 "$root/etc/svc/svc.env"
 manage 'restart svc.service;' install /tmp/newer.deb
-for file in php.ini svc.env; do grep -q '^# edited' "$root/etc/svc/$file" || die "the administrator's $file was replaced"; done
+for file in "${edited[@]}"; do grep -q '^# edited' "$root/etc/svc/$file" || die "the administrator's $file was replaced"; done
 grep -q 'next version' "$root/etc/svc/svc.env.dpkg-dist" || die "the new svc.env is nowhere"
-grep -q 'next version' "$root/etc/svc/conf.d/00-extension-dir.ini" || die "a file that nobody has edited is not the new one"
+! $has_php || grep -q 'next version' "$root/etc/svc/conf.d/00-extension-dir.ini" || die "a file that was not edited is not the new one"
 [ "$(stat -c '%a %g' "$root/etc/svc/svc.env")" = '640 0' ] || die "the rights of svc.env have changed"
 
 say "going back, with files removed by the administrator"
@@ -105,7 +117,7 @@ inside svc version >/dev/null
 
 say "removing it"
 manage 'stop svc.socket svc-ops.socket;stop svc.service;' remove svc
-grep -q '^# edited' "$root/etc/svc/php.ini" || die "the administrator's php.ini is gone"
+! $has_php || grep -q '^# edited' "$root/etc/svc/php.ini" || die "the administrator's php.ini is gone"
 [ ! -e "$root/usr/bin/svc" ] && [ ! -e "$root/usr/lib/svc/libphp.so" ] && [ -d "$root/var/lib/svc" ] || die "it is not removed"
 say "purging it"
 manage '' purge svc

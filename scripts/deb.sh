@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds a Debian package of the server for the machine's release, and prints its path. SVC is the binary
-# (target/release/svc), OUT the folder for the package (target/deb).
+# (target/release/svc), OUT the folder for the package (target/deb). The package of a binary without PHP depends on the
+# distribution's php-cgi or php-fpm, and its version ends in +fastcgi.
 set -euo pipefail
 umask 022
 
@@ -22,6 +23,11 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$h
 # A package of one release does not suit the libraries of another.
 release=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
 package_version=$version+$release
+has_php=true
+if ! readelf -d "$SVC" | grep -q '(NEEDED).*libphp'; then
+    has_php=false
+    package_version+=+fastcgi
+fi
 # Of a checkout, the time of its commit; the same sources give the same package.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct 2>/dev/null || stat -c %Y "$here/Cargo.toml")}
 export SOURCE_DATE_EPOCH
@@ -36,6 +42,29 @@ sed -i "s/^Maintainer: .*/Maintainer: $maintainer/" "$work/debian/control"
 # debhelper's names of units: those of the package, and further ones.
 cp "$here/deploy/svc.service" "$here/deploy/svc.socket" "$work/debian/"
 cp "$here/deploy/svc-ops.socket" "$work/debian/svc.svc-ops.socket"
+cp "$here/deploy/svc.env" "$work/"
+
+# Replaces the parts about the PHP in the package.
+depend_on_fastcgi() {
+    sed -i -e 's/^Depends: /&php-cgi | php-fpm, /' -e '/^Description: /,$d' "$work/debian/control"
+    cat >>"$work/debian/control" <<'CONTROL'
+Description: PHP application server, for php-cgi and php-fpm
+ svc serves static files and PHP applications over HTTP/1.1 and HTTP/2, with
+ TLS, from a single process. A separate port answers health probes and has
+ metrics and the effective configuration.
+ .
+ In this variant, PHP runs in processes of the distribution's php-cgi, or in a
+ php-fpm (EXECUTOR=fastcgi).
+CONTROL
+    sed -i '/^Files: usr\/lib\/svc\/libphp.so/,$d' "$work/debian/copyright"
+    sed -i '/libgd\|embedded-library\|^# PHP/d' "$work/debian/svc.lintian-overrides"
+    cat >>"$work/svc.env" <<'ENV'
+
+# PHP runs in php-cgi; with FASTCGI_ADDR=unix:/run/php/php-fpm.sock, in a php-fpm whose socket the user svc can open.
+EXECUTOR=fastcgi
+ENV
+}
+$has_php || depend_on_fastcgi
 
 cat >"$work/debian/changelog" <<CHANGELOG
 svc ($package_version) unstable; urgency=medium
@@ -50,13 +79,14 @@ license() {
     printf '\nLicense: %s\n' "$1"
     sed 's/[[:space:]]*$//; s/^$/./; s/^/ /' "$2"
 }
-php_license=$("$here/scripts/php-zts.sh" --source 2>/dev/null)/LICENSE
+php_license=
+if $has_php; then php_license=$("$here/scripts/php-zts.sh" --source 2>/dev/null)/LICENSE; fi
 {
     license Expat "$here/LICENSE-MIT"
     printf '\nLicense: Apache-2.0\n The text is in /usr/share/common-licenses/Apache-2.0.\n'
     if [ -r "$php_license" ]; then
         license PHP-3.01 "$php_license"
-    else
+    elif $has_php; then
         printf '\nLicense: PHP-3.01\n The PHP License, version 3.01: https://www.php.net/license/3_01.txt\n'
     fi
 } >>"$work/debian/copyright"

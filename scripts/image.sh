@@ -2,6 +2,8 @@
 # Builds the container image IMAGE (localhost/svc) from deploy/Containerfile and the package DEB, with the first builder
 # that works here.
 #
+# With a package that depends on php-cgi, the image sets EXECUTOR=fastcgi.
+#
 #   scripts/image.sh DEB            builds the image
 #   scripts/image.sh --replay DEB   carries out the Containerfile in a fresh root instead, and tries the result: as its user,
 #                                   with a root that cannot be written. Needs root, and no builder; takes minutes.
@@ -33,6 +35,12 @@ clean_up() {
 }
 trap clean_up EXIT
 cp "$deb" "$context/svc.deb"
+case $(dpkg-deb --field "$deb" Depends) in
+*php-cgi*)
+    sed 's/^ENV /&EXECUTOR=fastcgi /' "$file" >"$context/Containerfile"
+    file=$context/Containerfile
+    ;;
+esac
 
 if ! $replay; then
     for builder in podman docker buildah; do
@@ -45,7 +53,7 @@ if ! $replay; then
 fi
 
 [ "$(id -u)" = 0 ] || die "only root can create a root"
-"$here/scripts/system-packages.sh" debootstrap >&2 || exit 1
+"$here/scripts/system-packages.sh" curl debootstrap >&2 || exit 1
 root=$context/root
 workdir=/ user=0:0 entrypoint='' command='' check=''
 declare -A variables=()
@@ -105,8 +113,7 @@ for ((tries = 0; ; tries++)); do
     { [ $tries -lt 600 ] && kill -0 $server 2>/dev/null; } || { cat "$context/log"; die "the server is not healthy"; }
     sleep 0.1
 done
-inside /usr/lib/svc/bin/php -r 'echo strip_tags(file_get_contents("http://127.0.0.1:18081/")), PHP_EOL;' | grep -m 1 works ||
-    die "no page"
+curl -sS --max-time 30 http://127.0.0.1:18081/ | sed 's/<[^>]*>//g' | grep -m 1 works || die "no page"
 ! inside touch /app/file 2>/dev/null || die "the root can be written"
 pkill --signal TERM --parent $server 2>/dev/null || kill -TERM $server
 wait $server || die "exit status $?"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the server below PREFIX (/usr/local), with the PHP that it was built with:
+# Installs the server below PREFIX (/usr/local), with the PHP that it was built with, if any:
 #
 #   bin/svc                   the server
 #   lib/svc/libphp.so         its PHP, bin/php the command-line PHP of the same build, extensions/ their extensions
-#   lib/svc/etc               php.ini and conf.d; an existing php.ini stays
+#   lib/svc/etc               php.ini and conf.d of that PHP; an existing php.ini stays
 #   lib/svc/plugins           where PLUGINS looks for names
 #   lib/svc/installed-files   what --remove removes, and the next installation if it has no such file any more
 #   include/svc_plugin.h      the contract with plugins
@@ -67,17 +67,22 @@ fi
 [ -x "$SVC" ] || die "$SVC is not there; run make build first"
 command -v readelf >/dev/null && command -v strip >/dev/null || die "readelf and strip are missing: install binutils"
 
-# The binary itself knows which PHP it was linked with, whoever installs it.
+# The binary itself knows which PHP it was linked with, whoever installs it. One without PHP uses FastCGI.
 origin='$ORIGIN/../lib/svc:'
 runpath=$(readelf -d "$SVC" | sed -n 's/.*(RUNPATH).*\[\(.*\)\]$/\1/p')
-case $runpath in
-"$origin"*) libraries=${runpath#"$origin"} ;;
-*) die "$SVC was not built with PHP here: its RUNPATH is \"$runpath\"" ;;
-esac
-php_prefix=${libraries%/lib*}
-config=${SVC_PHP_CONFIG:-$php_prefix/bin/php-config}
-[ -x "$config" ] || die "$config is missing"
-[ -r "$libraries/libphp.so" ] || die "$libraries/libphp.so is missing"
+has_php=false
+if readelf -d "$SVC" | grep -q '(NEEDED).*libphp'; then has_php=true; fi
+php_prefix=/usr
+if $has_php; then
+    case $runpath in
+    "$origin"*) libraries=${runpath#"$origin"} ;;
+    *) die "$SVC was not built with PHP here: its RUNPATH is \"$runpath\"" ;;
+    esac
+    php_prefix=${libraries%/lib*}
+    config=${SVC_PHP_CONFIG:-$php_prefix/bin/php-config}
+    [ -x "$config" ] || die "$config is missing"
+    [ -r "$libraries/libphp.so" ] || die "$libraries/libphp.so is missing"
+fi
 
 # Folders of whoever has built it, who need not be the one who installs it.
 builder=$(getent passwd "$(stat -L -c %u "$SVC")" | cut -d: -f6) || builder=''
@@ -132,33 +137,55 @@ write() {
     note "$1"
 }
 
-install -d "$root/bin" "$home/bin" "$home/extensions" "$home/plugins" "$home/etc/conf.d"
+install -d "$root/bin" "$home"
 put "$SVC" bin/svc
-put "$libraries/libphp.so" lib/svc/libphp.so
-php=$("$config" --php-binary)
-[ -x "$php" ] || die "$php is missing: PHP was built without its command line (--enable-cli)"
-put "$php" lib/svc/bin/php
-for extension in "$("$config" --extension-dir)"/*.so; do
-    [ ! -e "$extension" ] || put "$extension" "lib/svc/extensions/${extension##*/}"
-done
-write include/svc_plugin.h <"$here/include/svc_plugin.h"
 
-# php.ini-production's values are built into the server (docs/php.md).
-[ -e "$home/etc/php.ini" ] || { default_php_ini | install -m 644 /dev/stdin "$home/etc/php.ini"; }
-write lib/svc/etc/conf.d/00-extension-dir.ini <<INI
+# Installs PHP beside the server, with its ini files.
+install_php() {
+    local php extension
+    install -d "$home/bin" "$home/extensions" "$home/plugins" "$home/etc/conf.d"
+    put "$libraries/libphp.so" lib/svc/libphp.so
+    php=$("$config" --php-binary)
+    [ -x "$php" ] || die "$php is missing: PHP was built without its command line (--enable-cli)"
+    put "$php" lib/svc/bin/php
+    for extension in "$("$config" --extension-dir)"/*.so; do
+        [ ! -e "$extension" ] || put "$extension" "lib/svc/extensions/${extension##*/}"
+    done
+    # php.ini-production's values are built into the server (docs/php.md).
+    [ -e "$home/etc/php.ini" ] || { default_php_ini | install -m 644 /dev/stdin "$home/etc/php.ini"; }
+    write lib/svc/etc/conf.d/00-extension-dir.ini <<INI
 ; Both find their extensions beside them, unless the environment says otherwise.
 extension_dir="\${PHP_EXTENSION_DIR:-$PREFIX/lib/svc/extensions}"
 INI
-write lib/svc/etc/conf.d/20-sessions.ini <<'INI'
+    write lib/svc/etc/conf.d/20-sessions.ini <<'INI'
 ; The unit for systemd names a folder: sessions survive a restart there, and would not in the unit's own /tmp.
 session.save_path="${PHP_SESSION_DIR:-}"
 INI
-if [ -e "$("$config" --extension-dir)/opcache.so" ]; then
-    write lib/svc/etc/conf.d/10-opcache.ini <<<'zend_extension=opcache'
-fi
+    if [ -e "$("$config" --extension-dir)/opcache.so" ]; then
+        write lib/svc/etc/conf.d/10-opcache.ini <<<'zend_extension=opcache'
+    fi
+    runpath=$(readelf -d "$root/bin/svc" | sed -n 's/.*(RUNPATH).*\[\(.*\)\]$/\1/p')
+    [ "$runpath" = "${origin%:}" ] || die "the RUNPATH of $root/bin/svc is \"$runpath\""
+}
 
-runpath=$(readelf -d "$root/bin/svc" | sed -n 's/.*(RUNPATH).*\[\(.*\)\]$/\1/p')
-[ "$runpath" = "${origin%:}" ] || die "the RUNPATH of $root/bin/svc is \"$runpath\""
+# Installs the contract with plugins, which need PHP in the process, and the crate for them. The crate stands alone there:
+# values inherited from the workspace are filled in.
+install_plugin_api() {
+    local text file
+    write include/svc_plugin.h <"$here/include/svc_plugin.h"
+    text=$(awk -F ' = ' -v tree="$here/Cargo.toml" '
+        BEGIN { while ((getline line <tree) > 0) { if (line ~ /^\[/) part = line; else if (part == "[workspace.package]") { split(line, pair, " = "); of[pair[1]] = pair[2] } } }
+        /^\[lints\]/ { exit }
+        /\.workspace = true$/ { sub(/\.workspace$/, "", $1); print $1 " = " of[$1]; next }
+        { print }' "$here/plugin/Cargo.toml")
+    write share/svc/plugin/Cargo.toml <<<"$text"
+    for file in "$here"/plugin/*.rs; do write "share/svc/plugin/${file##*/}" <"$file"; done
+}
+
+if $has_php; then
+    install_php
+    install_plugin_api
+fi
 
 text=$("$SVC" man)
 write share/man/man1/svc.1 <<<"$text"
@@ -173,15 +200,6 @@ write share/svc/welcome-container/index.html <"$here/deploy/welcome-container.ht
 write share/svc/prometheus/alerts.yml <"$here/deploy/prometheus/alerts.yml"
 write share/svc/grafana/svc.json <"$here/deploy/grafana/svc.json"
 write share/svc/stubs/svc.php <"$here/stubs/svc.php"
-
-# The crate for plugins stands alone there: values inherited from the workspace are filled in.
-text=$(awk -F ' = ' -v tree="$here/Cargo.toml" '
-    BEGIN { while ((getline line <tree) > 0) { if (line ~ /^\[/) part = line; else if (part == "[workspace.package]") { split(line, pair, " = "); of[pair[1]] = pair[2] } } }
-    /^\[lints\]/ { exit }
-    /\.workspace = true$/ { sub(/\.workspace$/, "", $1); print $1 " = " of[$1]; next }
-    { print }' "$here/plugin/Cargo.toml")
-write share/svc/plugin/Cargo.toml <<<"$text"
-for file in "$here"/plugin/*.rs; do write "share/svc/plugin/${file##*/}" <"$file"; done
 
 # The pages keep their places in the tree, so that links between them work.
 write share/doc/svc/README.md <"$here/README.md"
