@@ -11,7 +11,7 @@ use svc_core::limits::MEMORY_PEAK_MIN;
 #[derive(Debug, Default)]
 pub(crate) struct MemoryPeak {
     /// The resident memory that the process needs: the amount left when no more could be returned, or the lowest since
-    /// then. `None` before the first attempt, since the start of the process is a peak.
+    /// then. `None` until then, since the start of the process is a peak.
     base: Option<u64>,
     last: MemoryReading,
     /// Whether memory was returned whose effect has not been checked.
@@ -52,15 +52,13 @@ impl MemoryPeak {
         }
         if std::mem::take(&mut self.is_settling) {
             let has_helped = now.resident + MEMORY_PEAK_MIN / 2 <= last.resident;
-            // The next peak may have begun.
-            let left = last.resident.min(now.resident);
             if has_helped {
-                // Connections that are closed later leave more, so the base of an earlier peak stays.
-                self.base.get_or_insert(left);
+                // Connections that are closed later leave more, so this is not the base.
                 self.vain = 0;
             } else if self.vain == TRIES_MAX {
                 self.assumed = Some((self.base, now.held));
-                (self.base, self.vain) = (Some(left), 0);
+                // The next peak may have begun.
+                (self.base, self.vain) = (Some(last.resident.min(now.resident)), 0);
             } else {
                 self.vain += 1;
                 (self.pause, self.tried) = (1 << self.vain, now.resident);
@@ -92,27 +90,42 @@ mod tests {
         over.map(|(second, _)| second).collect()
     }
 
+    /// Returns the same, counted from the end of a start whose memory was returned.
+    fn trims_after_start(readings: &[(u64, u64)]) -> Vec<usize> {
+        let start = [&[(50, 0); 2][..], &[(40, 0); 60]].concat();
+        let seconds = trims(&[&start, readings].concat());
+        let after = seconds.iter().filter_map(|second| second.checked_sub(start.len()));
+        after.collect()
+    }
+
     #[test]
     fn memory_is_given_back_once_behind_a_peak() {
-        let needed = [(50, 0), (50, 0), (40, 0), (40, 0)];
-        assert_eq!(trims(&needed), [1], "the start leaves some");
         let peaks: [Peak; 5] = [
-            (&[(140, 90), (140, 0), (140, 0), (45, 0), (45, 0)], &[6], "when clients have let it go"),
-            (&[(140, 0), (140, 0), (140, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "what is let go late"),
-            (&[(140, 0), (140, 0), (45, 0), (140, 0), (140, 0), (45, 0)], &[5, 8], "each, however short"),
-            (&[(60, 0), (60, 0), (41, 0), (41, 0)], &[5], "a small one"),
-            (&[(140, 0), (140, 0), (90, 0), (90, 0), (45, 0)], &[5, 7], "the part that is let go late"),
+            (&[(140, 90), (140, 0), (140, 0), (45, 0), (45, 0)], &[2], "when clients have let it go"),
+            (&[(140, 0), (140, 0), (140, 0), (140, 0), (140, 0), (45, 0)], &[1, 4], "what is let go late"),
+            (&[(140, 0), (140, 0), (45, 0), (140, 0), (140, 0), (45, 0)], &[1, 4], "each, however short"),
+            (&[(60, 0), (60, 0), (41, 0), (41, 0)], &[1], "a small one"),
+            (&[(140, 0), (140, 0), (90, 0), (90, 0), (45, 0)], &[1, 3], "the part that is let go late"),
         ];
         for (readings, seconds, why) in peaks {
-            assert_eq!(trims(&[&needed, readings].concat()), [&[1], seconds].concat(), "{why}");
+            assert_eq!(trims_after_start(readings), seconds, "{why}");
         }
-        // The failed attempts at the start do not delay it.
-        let late = [&[(40, 0); 14][..], &[(140, 0); 3], &[(45, 0); 2]].concat();
-        assert!(trims(&late).contains(&15), "{:?}", trims(&late));
-        let held_long = [&needed[..], &[(200, 30); 100], &[(200, 0); 3], &[(45, 0); 2]].concat();
-        assert!(trims(&held_long).contains(&105), "{:?}", trims(&held_long));
-        let tries = trims(&[&needed[..], &[(140, 0); 1000]].concat()).len();
+        let held_long = [&[(200, 30); 100][..], &[(200, 0); 3], &[(45, 0); 2]].concat();
+        assert!(trims_after_start(&held_long).contains(&101), "{:?}", trims_after_start(&held_long));
+        let tries = trims_after_start(&[(140, 0); 1000]).len();
         assert!((2..=10).contains(&tries), "what is needed is given back {tries} times");
+    }
+
+    #[test]
+    fn the_start_leaves_some_and_may_be_a_peak_itself() {
+        let start = [&[(50, 0); 2][..], &[(40, 0); 1000]].concat();
+        let tries = trims(&start);
+        assert!(tries[0] == 1 && tries.len() <= 6, "{tries:?}");
+        let at_once = [(50, 0), (95, 40), (95, 0), (95, 0), (80, 0), (80, 0), (60, 0)];
+        assert_eq!(trims(&at_once), [3, 5], "connections are closed meanwhile");
+        // Attempts without effect do not delay it.
+        let late = [&start[..14], &[(140, 0); 3], &[(45, 0); 2]].concat();
+        assert!(trims(&late).contains(&15), "{:?}", trims(&late));
     }
 
     #[test]
@@ -122,8 +135,7 @@ mod tests {
             ([(45, 0), (45, 0), (47, 0), (47, 0)], "it is little"),
             ([(60, 0), (80, 0), (100, 0), (120, 0)], "it grows"),
         ] {
-            let start = [(50, 0), (50, 0), (40, 0), (40, 0)];
-            assert_eq!(trims(&[&start, &readings[..]].concat()), [1], "{why}");
+            assert_eq!(trims_after_start(&readings), [0; 0], "{why}");
         }
     }
 }
