@@ -701,7 +701,7 @@ typedef struct shim_mismatch {
     bool has_header;
 } shim_mismatch;
 /* Fills in the entry with this index; returns false after the last one. */
-bool shim_state_mismatch(size_t index, shim_mismatch *unfit);
+bool shim_state_mismatch(size_t index, shim_mismatch *mismatch);
 
 /* A part of an extension's struct that travels with requests. Filled by C, for tests. */
 typedef struct shim_span {

@@ -16,7 +16,7 @@ pub(crate) fn plain_head() -> ReplyHead {
     ReplyHead::bare(Origin::Script)
 }
 
-/// What becomes of fields that a script sets for the server or for a proxy.
+/// How fields that a script sets for the server or for a proxy are treated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FieldUse {
     /// Files that scripts name are sent.

@@ -92,10 +92,10 @@ shim_view shim_state_unclassified(void)
     return (shim_view){0};
 }
 
-bool shim_state_mismatch(size_t index, shim_mismatch *unfit)
+bool shim_state_mismatch(size_t index, shim_mismatch *mismatch)
 {
     (void)index;
-    (void)unfit;
+    (void)mismatch;
     return false;
 }
 

@@ -82,18 +82,18 @@ pub struct Lead {
     purges: u64,
     /// The stored response that it may validate.
     pub stale: Option<Arc<StoredEntry>>,
-    /// What its script sees of the conditions of its client.
+    /// How its script receives the client's conditions.
     pub conditions: ClientConditions,
 }
 
-/// What the script of a flight sees of those conditions of its client that are answered with 304.
+/// How the script of a flight receives the conditions that can turn the response to the client into a 304.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientConditions {
-    /// It sees them. If its 304 may be stored, the next flight fetches the 200.
+    /// It receives them. If its 304 hides a storable response, the next flight fetches the 200.
     Sent,
-    /// It does not see them: they are evaluated here.
+    /// They are removed, and evaluated here.
     LeftOut,
-    /// It sees them, because its 200 could not be stored when they were left out.
+    /// It receives them, because its 200 was not storable when they were removed.
     Needed,
 }
 
@@ -108,7 +108,7 @@ pub enum StoreOutcome {
     TooLarge,
 }
 
-/// What is remembered of a flight whose response is not stored.
+/// How a flight whose response is not stored affects the next requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembered {
     /// Nothing: the next flight may end otherwise.
@@ -454,7 +454,7 @@ impl Lead {
         &self.flight.key
     }
 
-    /// Returns whether its script is asked to confirm a stored response.
+    /// Returns whether it validates a stored response.
     pub fn validates(&self) -> bool {
         self.stale.as_ref().is_some_and(|stale| stale.has_validator())
     }
@@ -509,7 +509,7 @@ impl VariantSet {
     }
 }
 
-/// What libc cannot use between allocations of different lengths, as a share of these.
+/// The divisor for the memory that libc loses to fragmentation, because allocations differ in length.
 const GAPS_SHARE: u64 = 8;
 
 /// The approximate size of the table entries of a set, in bytes.

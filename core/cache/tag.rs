@@ -43,8 +43,8 @@ impl CacheTag {
     }
 }
 
-/// What a tag that no other response has takes in the index, in bytes: its place, while the table grows, and a set of one
-/// key.
+/// The approximate size of an index entry for the tag of a single response, in bytes: its slot in a table that grows, and a
+/// set of one key.
 const INDEX_BYTES: usize = 192;
 
 fn names(fields: &Fields) -> impl Iterator<Item = &[u8]> {

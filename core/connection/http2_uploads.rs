@@ -33,7 +33,7 @@ pub(super) struct Uploads {
     excess: u64,
     /// Upper bound of the body bytes received but not read.
     unread: u64,
-    /// The number of body bytes to come on a stream that is being read; 0 after the window was adapted to it.
+    /// The window that the body of a stream needs, at most the largest one; 0 once the window was adapted to it.
     awaited: u64,
 }
 
@@ -53,8 +53,9 @@ impl Uploads {
     #[must_use]
     pub(super) fn note_taken(&mut self, bytes: u64, awaited: u64) -> bool {
         self.unread = self.unread.saturating_sub(bytes);
-        if bytes > 0 && awaited > u64::from(self.window.bytes()) {
-            self.awaited = awaited;
+        let wanted = awaited.min(HTTP2_WINDOW_BYTES_MAX.into());
+        if bytes > 0 && wanted > self.window.bytes().into() {
+            self.awaited = wanted;
         }
         self.awaited > 0
     }
@@ -76,7 +77,7 @@ impl Uploads {
         context: &mut Context<'_>,
         count: impl FnOnce() -> u64,
     ) -> bool {
-        let awaited = std::mem::take(&mut self.awaited).min(HTTP2_WINDOW_BYTES_MAX.into());
+        let awaited = std::mem::take(&mut self.awaited);
         if awaited > self.window.bytes().into() && permits.free() > HTTP2_WINDOW_PERMITS / 2 {
             return self.widen(library, permits, awaited.try_into().unwrap_or(HTTP2_WINDOW_BYTES_MAX));
         }

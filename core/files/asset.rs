@@ -73,10 +73,11 @@ pub struct Variant {
     pub(super) modified: Option<SystemTime>,
 }
 
-/// What a copy takes beyond its bytes and the fields of the plain variant: its own coding, and what is rounded up.
+/// The memory of a compressed copy beyond its bytes and the fields of the plain variant, in bytes: `Content-Encoding`, and
+/// rounding.
 const COPY_BYTES: usize = 96;
 
-/// What bytes take to be shared: `bytes` counts their users.
+/// The size of the reference count that the crate `bytes` allocates for shared bytes.
 const SHARED_BYTES: usize = 24;
 
 /// The location of a variant's bytes.
@@ -312,7 +313,7 @@ impl VariantBuilder<'_> {
         let suffix = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
         let is_dated = stamp.is_dated(self.root_modified);
         let tag = format!("\"{}{suffix}\"", self.tag(&content, &stamp, is_dated));
-        // No response says that it was modified after it was sent (RFC 9110, section 8.8.2.1).
+        // RFC 9110, section 8.8.2.1: a server must not send a Last-Modified later than the response.
         let is_past = whole_seconds(stamp.modified) <= whole_seconds(self.now);
         let modified = Some(stamp.modified).filter(|_| is_dated && is_past);
         let mut validators = Fields::new();

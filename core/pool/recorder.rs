@@ -53,8 +53,8 @@ pub trait ReplyRecorder: Send + Sync + std::fmt::Debug {
     /// Takes the head, before anything was sent.
     fn begin(&self, head: &ReplyHead) -> Recording;
 
-    /// Takes the complete reply to `request`. Called before the end is sent. Returns whether the I/O thread has another
-    /// response, which [`ReplyHead::replaced`] lets it send if nothing of the reply was sent.
+    /// Takes the complete reply to `request`, before its end is sent. Returns whether the I/O thread has another response
+    /// for the client. If no part of the reply was sent, [`ReplyHead::replaced`] makes the thread send that response.
     fn complete(&self, request: &Head, reply: RecordedReply) -> bool;
 
     /// Notes that the reply is not recorded to its end.

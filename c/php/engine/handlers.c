@@ -1,7 +1,8 @@
-/* The handlers of PHP's own functions and methods: the one place where they are replaced.
+/* Replaces the handlers of PHP's functions and methods.
  *
- * A replacement calls the handler that it receives here, so replacements of the same function stack. It happens once,
- * before any thread runs a script: the threads' tables of functions are copies of the process's. */
+ * A replacement calls the handler that it receives here, so replacements of the same function stack. Functions are
+ * replaced once, before any thread runs a script: the threads' function tables are copies of the process's. Only a
+ * function that an object creates for a single call is replaced later (worker/connections/calls.c). */
 #include "compat.h"
 #include "php/engine/engine.h"
 

@@ -51,12 +51,12 @@ static bool is_loaded(const shim_part *part)
     return entry != NULL && (part->hidden || entry->globals_size > 0);
 }
 
-bool shim_state_mismatch(size_t index, shim_mismatch *unfit)
+bool shim_state_mismatch(size_t index, shim_mismatch *mismatch)
 {
     const shim_part *part;
     for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
-            *unfit = (shim_mismatch){view_of_name(part->module), i >= shim_library_extensions_count};
+            *mismatch = (shim_mismatch){view_of_name(part->module), i >= shim_library_extensions_count};
             return true;
         }
     }
