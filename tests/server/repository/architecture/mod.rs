@@ -207,6 +207,17 @@ fn the_map_leads_to_what_it_names() {
 }
 
 #[test]
+fn the_map_is_read_in_five_minutes() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let words = map.split(|c: char| c.is_whitespace() || c == '|').filter(|word| word.contains(char::is_alphanumeric));
+    let count = words.count();
+    assert!(count <= 1000, "{count} words");
+    let (_, lexicon) = map.split_once("## Lexicon").unwrap();
+    let terms = lexicon.lines().filter(|line| line.starts_with("- **")).count();
+    assert!((1..=15).contains(&terms), "{terms} terms");
+}
+
+#[test]
 fn every_file_of_tests_is_in_a_program() {
     let mut files = Vec::new();
     for folder in ["tests", "core/tests", "serve/tests", "ffi/tests"] {
