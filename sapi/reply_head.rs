@@ -147,7 +147,7 @@ mod tests {
     fn a_named_file_leaves_the_fields() {
         let lines = ["X-Sendfile: /srv/a", "X-A: 1", "Content-type: text/html; charset=UTF-8"];
         let head = parse(200, "", &lines);
-        assert_eq!(head.file, Some(NamedFile::Path(b"/srv/a".to_vec())));
+        assert_eq!(head.file, Some(NamedFile::Path(b"/srv/a"[..].into())));
         assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\n", "PHP has added the type");
         let lines = lines.map(str::as_bytes).to_vec();
         let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, FieldUse::default());

@@ -204,8 +204,8 @@ pub enum Decision {
 pub struct Incoming {
     /// The stream ID; 0 in HTTP/1.
     pub stream: u32,
-    /// The head.
-    pub head: Head,
+    /// The head; its request shares it with other threads.
+    pub head: Arc<Head>,
     /// The framing of its body.
     pub framing: BodyFraming,
     /// When its first byte arrived.
@@ -222,7 +222,7 @@ pub struct Unreadable {
     /// The reason.
     pub error: Rejected,
     /// Its request line, if that could be parsed.
-    pub line: Option<RequestLine>,
+    pub line: Option<Box<RequestLine>>,
     /// When its first byte arrived.
     pub began: Instant,
     /// As in [`Incoming::needs_permit`].

@@ -17,6 +17,7 @@ use crate::http::{
 };
 use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
+use crate::sync::primitive::Arc;
 
 use super::buffers::Buffers;
 use super::command::{
@@ -208,10 +209,11 @@ impl<R> Http1<R> {
             debug_assert!(false, "begun without a head");
             return true;
         };
-        let stream = Stream::new(request, facts, framing, grant, now);
+        // Built where it stays: it is large.
+        let stream = Box::write(Box::new_uninit(), Stream::new(request, facts, framing, grant, now));
         let fits = !stream.is_too_long();
         self.has_unread = !is_readable;
-        self.state = Http1State::Serving(Box::new(stream));
+        self.state = Http1State::Serving(stream);
         fits
     }
 
@@ -276,7 +278,7 @@ impl<R> Http1<R> {
                     let facts =
                         ResponseFacts { version, head_only, keep_alive, expects_continue: expect_continue };
                     self.state = Http1State::Arriving { facts, framing, is_readable: true };
-                    let (stream, began) = (STREAM, self.began);
+                    let (stream, head, began) = (STREAM, Arc::new(head), self.began);
                     let incoming = Incoming { stream, head, framing, began, needs_permit: false };
                     return Some(Command::Request(incoming));
                 }
@@ -303,7 +305,7 @@ impl<R> Http1<R> {
 
     fn refuse(&mut self, error: Rejected) -> Command {
         let input = self.buffers.input();
-        let (head_only, line) = (wants_head_only(input), RequestLine::find(input));
+        let (head_only, line) = (wants_head_only(input), RequestLine::find(input).map(Box::new));
         let facts =
             ResponseFacts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
         self.state = Http1State::Arriving { facts, framing: BodyFraming::None, is_readable: false };

@@ -154,7 +154,7 @@ fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
     bench.decide(0, Decision::ReadBody);
     bench.decide(0, Decision::Await { until: None });
     let mut head = ReplyHead::bare(Origin::Script);
-    head.file = Some(NamedFile::Uri(b"/a".to_vec()));
+    head.file = Some(NamedFile::Uri(b"/a"[..].into()));
     bench.asked.clear();
     bench.give(0, vec![Part::Head(head), Part::Data(b"own".to_vec()), Part::End(End::Complete)]);
     let Some((0, Ask::SendFile(head))) = bench.asked.pop() else { panic!("it asks for the file") };

@@ -8,6 +8,7 @@ use h2::server::SendResponse;
 
 use crate::http::pseudo::{Pseudo, head_of};
 use crate::http::{BodyFraming, Head, HeadError, HeadLimits, Parsed, RequestLine, Version};
+use crate::sync::primitive::Arc;
 
 use super::command::{Command, Incoming, Rejected, Unreadable};
 use super::stream::ResponseFacts;
@@ -40,12 +41,13 @@ impl Arriving {
         let (framing, command) = match read_head(&parts, limits, receive.is_end_stream()) {
             Ok((head, framing, expects_continue)) => {
                 facts.expects_continue = expects_continue;
+                let head = Arc::new(head);
                 let incoming = Incoming { stream, head, framing, began, needs_permit };
                 (framing, Command::Request(incoming))
             }
             Err(error) => {
                 let path = parts.uri.path().as_bytes();
-                let line = RequestLine::of(parts.method.as_str().as_bytes(), path);
+                let line = RequestLine::of(parts.method.as_str().as_bytes(), path).map(Box::new);
                 let unreadable =
                     Unreadable { stream, error: Rejected::Head(error), line, began, needs_permit };
                 (BodyFraming::None, Command::Unreadable(unreadable))

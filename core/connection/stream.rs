@@ -149,6 +149,7 @@ pub(super) enum Pause {
 
 impl<R> Stream<R> {
     /// Creates the stream of a request whose head was read.
+    #[inline]
     pub(super) fn new(
         request: R,
         facts: ResponseFacts,

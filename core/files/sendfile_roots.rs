@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_uri_is_looked_for_below_each_directory() {
         let (_top, roots) = roots();
-        let uri = |text: &str| found(&roots, &NamedFile::Uri(text.into()));
+        let uri = |text: &str| found(&roots, &NamedFile::Uri(text.as_bytes().into()));
         for path in ["/a.txt", "/sub/b.txt", "/c.txt", "/link.txt", "/round.txt"] {
             assert_eq!(uri(path).as_deref(), Some(path));
         }
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_path_is_below_a_directory_by_its_name_or_its_real_name() {
         let (top, roots) = roots();
-        let path = |text: String| found(&roots, &NamedFile::Path(text.into_bytes()));
+        let path = |text: String| found(&roots, &NamedFile::Path(text.into_bytes().into()));
         let top = top.path().canonicalize().unwrap();
         let top = top.display();
         for (name, below) in [
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn the_real_place_is_told() {
         let (top, roots) = roots();
-        let found = roots.find(&NamedFile::Uri(b"/link.txt".to_vec())).unwrap().unwrap();
+        let found = roots.find(&NamedFile::Uri(b"/link.txt"[..].into())).unwrap().unwrap();
         let real = top.path().canonicalize().unwrap().join("one/a.txt");
         assert_eq!(found.real_path, real.as_os_str().as_bytes());
         assert!(found.file.path.ends_with(b"/link.txt") && found.file.path.starts_with(b"\0"));
@@ -198,6 +198,6 @@ mod tests {
     #[test]
     fn a_directory_that_is_gone_is_an_error() {
         let gone = SendfileRoots::new(vec!["/nonexistent".into()]);
-        assert!(gone.find(&NamedFile::Uri(b"/a".to_vec())).is_err());
+        assert!(gone.find(&NamedFile::Uri(b"/a"[..].into())).is_err());
     }
 }

@@ -10,9 +10,9 @@ use super::uri::{normalise, normalise_decoded};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedFile {
     /// By `X-Sendfile`: a path in the file system, or relative to a directory that files may be sent from.
-    Path(Vec<u8>),
+    Path(Box<[u8]>),
     /// By `X-Accel-Redirect`: a URI.
-    Uri(Vec<u8>),
+    Uri(Box<[u8]>),
     /// By the worker, because the script no longer exists: the path of the request, resolved again.
     Requested,
     /// By the worker, on behalf of the response cache: a stored response.
@@ -42,7 +42,7 @@ impl NamedFile {
             }
             Self::Requested | Self::Stored => return None,
             Self::Path(path) if path.is_empty() => return None,
-            Self::Path(path) if path.starts_with(b"/") => normalise_decoded(path.clone()),
+            Self::Path(path) if path.starts_with(b"/") => normalise_decoded(path.to_vec()),
             Self::Path(path) => normalise_decoded([b"/", &path[..]].concat()),
         };
         normalised.ok().map(|normalised| normalised.path)
@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn two_fields_name_files() {
-        assert_eq!(NamedFile::of(b"x-SENDFILE", b"/a"), Some(NamedFile::Path(b"/a".to_vec())));
-        assert_eq!(NamedFile::of(b"x-accel-redirect", b"/a"), Some(NamedFile::Uri(b"/a".to_vec())));
+        assert_eq!(NamedFile::of(b"x-SENDFILE", b"/a"), Some(NamedFile::Path(b"/a"[..].into())));
+        assert_eq!(NamedFile::of(b"x-accel-redirect", b"/a"), Some(NamedFile::Uri(b"/a"[..].into())));
         for name in ["X-Accel-Expires", "X-Sendfile-Type", "X-Sendfil", ""] {
             assert_eq!(NamedFile::of(name.as_bytes(), b"/a"), None, "{name}");
         }

@@ -82,13 +82,13 @@ impl RequestMeta {
     pub(crate) fn new(
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
-        head: Head,
+        head: Arc<Head>,
         request_id: RequestId,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
         let version = head.version();
-        let head = ReceivedHead::Read(Arc::new(head));
+        let head = ReceivedHead::Read(head);
         Self::of(key, endpoints, head, request_id, client_context, version, began)
     }
 
@@ -97,13 +97,13 @@ impl RequestMeta {
         key: StreamKey,
         endpoints: &Arc<Endpoints>,
         request_id: RequestId,
-        line: Option<RequestLine>,
+        line: Option<Box<RequestLine>>,
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
         // HTTP/2 numbers its streams from 1.
         let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
-        let head = ReceivedHead::Unread(line.map(Box::new));
+        let head = ReceivedHead::Unread(line);
         Self::of(key, endpoints, head, request_id, client_context, version, began)
     }
 

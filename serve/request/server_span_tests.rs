@@ -32,7 +32,7 @@ impl Scene {
                 other => panic!("not a head: {other:?}"),
             };
             let trace = Trace::of(&head, FRESH);
-            RequestMeta::new(key, endpoints, head, "a-name".into(), context(trace), time::now())
+            RequestMeta::new(key, endpoints, Arc::new(head), "a-name".into(), context(trace), time::now())
         })
     }
 
@@ -42,7 +42,7 @@ impl Scene {
                 key,
                 endpoints,
                 "a-name".into(),
-                line,
+                line.map(Box::new),
                 context(Trace::begin(FRESH)),
                 time::now(),
             )

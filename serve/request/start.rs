@@ -140,7 +140,7 @@ fn unread(
     io: &mut Io,
     key: StreamKey,
     endpoints: &Arc<Endpoints>,
-    line: Option<RequestLine>,
+    line: Option<Box<RequestLine>>,
     began: Instant,
 ) -> RequestMeta {
     let Placed { trace, tracer } = join_trace(io, endpoints, None);
