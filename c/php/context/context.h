@@ -176,17 +176,23 @@ typedef struct shim_request_hooks {
     void (*lose)(shim_context *context);
 } shim_request_hooks;
 
+#define SHIM_REQUEST_HOOKS(HOOK) \
+    HOOK(declare) HOOK(begin) HOOK(recover) HOOK(fail) HOOK(end) HOOK(ended) HOOK(cancel) HOOK(finish) HOOK(lose)
+
 enum { SHIM_REQUEST_HOOKS_MAX = 4 };
-/* The tables in the order of their registration; NULL behind the last one. */
-extern const shim_request_hooks *shim_request_hooks_list[SHIM_REQUEST_HOOKS_MAX + 1];
+/* The functions of all tables by hook, in the order of registration; NULL behind the last one. */
+typedef struct shim_request_hook_lists {
+#define HOOK(entry) __typeof__(((shim_request_hooks *)NULL)->entry) entry[SHIM_REQUEST_HOOKS_MAX + 1];
+    SHIM_REQUEST_HOOKS(HOOK)
+#undef HOOK
+} shim_request_hook_lists;
+extern shim_request_hook_lists shim_request_hooks_of;
 /* Call before PHP starts. */
 void shim_request_hooks_register(const shim_request_hooks *hooks);
 
 #define SHIM_CALL_REQUEST_HOOKS(entry, ...) \
-    for (const shim_request_hooks **own_hooks = shim_request_hooks_list; *own_hooks != NULL; own_hooks++) { \
-        if ((*own_hooks)->entry != NULL) { \
-            (*own_hooks)->entry(__VA_ARGS__); \
-        } \
+    for (size_t own_hook = 0; shim_request_hooks_of.entry[own_hook] != NULL; own_hook++) { \
+        shim_request_hooks_of.entry[own_hook](__VA_ARGS__); \
     }
 
 /* The end of a wait for a process. */

@@ -117,7 +117,7 @@ bool shim_thread_is_tainted(void)
 void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *objects, bool fast_shutdown)
 {
     volatile bool ended = false;
-    if (!is_shutting_down) {
+    if (!is_shutting_down || objects->top <= 1) {
         LIBC(zend_objects_store_free_object_storage)(objects, fast_shutdown);
         return;
     }
@@ -275,9 +275,11 @@ shim_outcome shim_script_run(const shim_request *request, void *host, const shim
     if (boot != NULL) {
         boot->stop();
     }
-    zend_try {
-        shim_object_forget(&context);
-    } zend_end_try();
+    if (Z_TYPE(context.object) != IS_UNDEF) {
+        zend_try {
+            shim_object_forget(&context);
+        } zend_end_try();
+    }
     shut_down();
     if (boot != NULL) {
         boot->stopped();

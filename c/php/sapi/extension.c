@@ -73,8 +73,8 @@ static PHP_MINIT_FUNCTION(svc)
     (void)type;
     shim_request_class_register();
     (void)zend_register_functions(NULL, shim_cache_functions, NULL, MODULE_PERSISTENT);
-    for (const shim_request_hooks **hooks = shim_request_hooks_list; *hooks != NULL; hooks++) {
-        if ((*hooks)->declare != NULL && !(*hooks)->declare(&shim_module)) {
+    for (size_t at = 0; shim_request_hooks_of.declare[at] != NULL; at++) {
+        if (!shim_request_hooks_of.declare[at](&shim_module)) {
             return FAILURE;
         }
     }
