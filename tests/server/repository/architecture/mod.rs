@@ -209,7 +209,9 @@ fn the_map_leads_to_what_it_names() {
 #[test]
 fn the_map_is_read_in_five_minutes() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
-    let words = map.split(|c: char| c.is_whitespace() || c == '|').filter(|word| word.contains(char::is_alphanumeric));
+    let words = map
+        .split(|c: char| c.is_whitespace() || c == '|')
+        .filter(|word| word.contains(char::is_alphanumeric));
     let count = words.count();
     assert!(count <= 1000, "{count} words");
     let (_, lexicon) = map.split_once("## Lexicon").unwrap();
