@@ -70,7 +70,7 @@ pub trait Plugin: Sized {
     ///
     /// # Errors
     ///
-    /// If svc must not start; the error says why.
+    /// If svc must not start, with the reason.
     fn init(host: &Host) -> Result<Self, Error>;
 
     /// Starts the plugin: svc begins to serve.
@@ -86,7 +86,7 @@ pub trait Plugin: Sized {
     ///
     /// # Errors
     ///
-    /// If the plugin has failed; the error says why.
+    /// If the plugin has failed, with the reason.
     fn health(&mut self) -> Result<Health, Error> {
         Err(Error::new("not implemented"))
     }
@@ -95,7 +95,7 @@ pub trait Plugin: Sized {
     ///
     /// # Errors
     ///
-    /// If the metrics are not available; the error says why.
+    /// If the metrics are not available, with the reason.
     fn metrics(&mut self, _metrics: &mut Metrics<'_>) -> Result<(), Error> {
         Err(Error::new("not implemented"))
     }
