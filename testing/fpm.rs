@@ -54,7 +54,7 @@ impl Fpm {
         format!("unix:{}", self.socket().display())
     }
 
-    /// Reloads it, and waits until it says so: the new processes listen on the same socket.
+    /// Reloads it, and waits for its log record: the new processes listen on the same socket.
     #[track_caller]
     pub fn reload(&self) {
         let starts = || self.errors().matches("ready to handle connections").count();

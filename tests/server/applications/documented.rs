@@ -93,8 +93,8 @@ fn assert_asset(svc: &Svc, path: &str, kind: &str) {
     assert_eq!((asset.status, asset.field("content-type")), (200, Some(kind)), "{path}");
 }
 
-/// Installs WordPress, with a plugin in `wp-content/mu-plugins` if there is one. Returns the server, and an administrator
-/// who has logged in.
+/// Installs WordPress, with a plugin in `wp-content/mu-plugins` if there is one. Returns the server, and the session of
+/// an administrator.
 fn install_wordpress(
     database: &databases::Database,
     plugin: Option<&str>,

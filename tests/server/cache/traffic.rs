@@ -264,7 +264,7 @@ fn responses_of_any_length_take_no_more_memory_than_they_may() {
                 }
             });
         };
-        // What the workers need without storing.
+        // The memory that the workers need without storing.
         flood("\r\nCookie: session=1");
         let before = resident_kib(&svc);
         flood("");

@@ -30,7 +30,7 @@ struct Loss {
     answered: Instant,
 }
 
-/// What the clients know about the server.
+/// The observations of the clients.
 #[derive(Default)]
 struct Seen {
     /// The number of requests that were sent.
@@ -138,7 +138,7 @@ fn a_process_that_is_killed_under_load_costs_the_request_that_it_has() {
     check_books(&svc);
 }
 
-/// What a script does to its process, the answer to its request, and whether that was lost.
+/// The action of a script on its process, the status of its response, and whether it counts as lost.
 const FAULTS: [(&str, &str, u16, bool); 5] = [
     ("killed", "posix_kill(getmypid(), SIGKILL); sleep(60);", 500, true),
     ("crashed", "posix_kill(getmypid(), SIGSEGV); sleep(60);", 500, true),

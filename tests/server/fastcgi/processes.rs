@@ -244,7 +244,7 @@ fn a_response_of_an_error_is_a_failure() {
         let is_stored = response.field("cache-status").is_some_and(|status| status.starts_with("svc; hit"));
         assert_eq!((response.status, response.text().as_str(), is_stored), expected, "{path}");
     }
-    // Nothing of a request is left for the next one.
+    // No part of a request is left for the next one.
     assert_eq!(client.get("/own.php?again").text(), "an own page");
 }
 
@@ -320,7 +320,7 @@ fn no_process_starts_while_the_server_stops() {
     eventually("the script runs", || svc.metric("svc_busy_workers") == 1.0);
     svc.signal(Signal::TERM);
     svc.wait();
-    // One that reports its version, and the worker's.
+    // One process that reports its version, and the one of the worker.
     assert_eq!(fs::read_to_string(folder.path().join("starts")).unwrap(), "\n\n");
 }
 

@@ -1,4 +1,4 @@
-//! A request reads the results of its own last statement (the generated ID, counts, errors) even if another request has
+//! A request reads the results of its last statement (the generated ID, counts, errors) even if another request has
 //! borrowed its connection since; and a connection that svc has closed is reported as lost.
 #![cfg(all(feature = "php", feature = "worker"))]
 
@@ -113,7 +113,7 @@ function leaves($kind)
     if ($kind === 'mysqli') { mysqli_report(MYSQLI_REPORT_OFF); Held::$mysqli->query('SELECT nothing'); }
     return 7;
 }
-/** What a request finds before its own first statement. */
+/** The results that a request reads before its first statement. */
 function finds($kind)
 {
     return match ($kind) {

@@ -211,7 +211,7 @@ if (isset($_GET['ask'])) {
         touch(__DIR__ . '/inside');
         clearstatcache();
     }
-    // Another request may have had one of its own when the loop read it last.
+    // Another request may have set its own mask when the loop read it last.
     printf('%03o', umask());
     exit;
 }

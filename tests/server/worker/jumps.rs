@@ -10,7 +10,7 @@ final class Seen { public static int $destructed = 0; public function __destruct
 function fatal(): never { str_repeat('x', PHP_INT_MAX >> 4); exit; }
 function whole(): void
 {
-    // The collector works, generators end, destructors run, no exception is pending, the globals are the request's.
+    // The collector works, generators end, destructors run, no exception is pending, and the globals belong to the request.
     $cycle = new Seen(); $cycle->self = $cycle; unset($cycle);
     $before = Seen::$destructed;
     $collected = gc_collect_cycles() > 0 && Seen::$destructed > $before;

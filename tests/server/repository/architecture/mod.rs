@@ -1,7 +1,7 @@
-//! Fails when a border of the house is crossed: who may import whom, and who may name what.
+//! The rules of the architecture: which modules may import which, and where certain names may appear.
 //!
-//! Promises: comments and string literals are not code; each rule is a function over text, and tests below show that
-//! it fires. Refuses: it judges no style; the compiler's lints do that.
+//! Comments and string literals are ignored. Each rule is a function of the source text, and tests below show that it
+//! finds violations. Style is left to the compiler's lints.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ const RESERVED: [Reserved; 6] = [
     },
     Reserved {
         words: &["Instant::now", "SystemTime::now"],
-        // The crate of the interpreter cannot see the core, so that it has a reader of its own.
+        // The crate of the interpreter cannot import the core, so it reads the clock itself.
         home: &["core/time.rs", "ffi/restart_barrier.rs", "ffi/tests/"],
         law: "the clock is read in core/time.rs",
     },

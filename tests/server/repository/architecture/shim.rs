@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::{code_of, is_word, root};
 use crate::repository::circles::circles as members_of_circles;
 
-/// What ties one room (or folder) to another: from, to, by which names.
+/// The dependencies between rooms or folders: from, to, through which names.
 type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The features that a feature builds on.
@@ -127,7 +127,7 @@ fn includes(text: &str) -> impl Iterator<Item = &str> {
 
 #[derive(Default)]
 struct Source {
-    /// What it defines for others, and for itself.
+    /// The names that it defines, exported and static.
     public: BTreeSet<String>,
     private: BTreeSet<String>,
     used: BTreeSet<String>,
@@ -150,7 +150,7 @@ fn read(text: &str) -> Source {
     source
 }
 
-/// What stands at the top level before a body or a semicolon.
+/// The text at the top level before a body or a semicolon.
 struct Declaration {
     text: String,
     has_body: bool,
@@ -200,7 +200,7 @@ fn defined(declaration: &Declaration) -> Option<&str> {
         return words(before.split('[').next()?).last().map(|(_, name)| name);
     }
     let mut calls = words(text).filter(|(at, word)| text[at + word.len()..].trim_start().starts_with('('));
-    // A macro of PHP's without arguments is a line of its own before what is defined.
+    // PHP's macros without arguments are on a separate line before the definition.
     let mut calls =
         calls.by_ref().filter(|(at, word)| !text[at + word.len()..].trim_start().starts_with("()"));
     match calls.find(|(_, word)| !word.starts_with("__")) {
@@ -314,7 +314,7 @@ fn a_circle_of_two_files_is_found() {
         circles(&arrows(&files(planted))),
         ["high/a -> low/b: shim_lower", "low/b -> high/a: shim_upper"]
     );
-    // A namesake of its own is not the other one's.
+    // A static function of the same name does not count.
     assert!(circles(&arrows(&files("static void shim_upper(void)\n{\n}\n"))).is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! Fails when a unit test stands anywhere but at the foot of its file, or in `foo_tests.rs` beside `foo.rs`.
 //!
-//! Promises: wherever the tests of a file are, its last lines say so. Refuses: programs of tests (`tests/`, `core/tests/`,
-//! `ffi/tests/`) are not its affair.
+//! So the last lines of a file always tell where its tests are. Test programs (`tests/`, `core/tests/`, `ffi/tests/`) are
+//! exempt.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ fn unit_tests_stand_at_the_foot_or_beside() {
     assert!(misplaced.is_empty(), "{}", misplaced.join("\n"));
 }
 
-/// What is wrong with the place of the tests in the file at `path`.
+/// Returns the error in the placement of the tests in the file at `path`.
 fn fault(path: &str, source: &str) -> Option<&'static str> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.trim_end_matches(".rs");
