@@ -115,7 +115,9 @@ const char *shim_install_before_php(const shim_options *options)
     shim_request_hooks_register(&shim_worker_request_hooks);
 #endif
 #ifdef SVC_TRACE
-    shim_request_hooks_register(&shim_apm_request_hooks);
+    if (options->observes_clients) {
+        shim_request_hooks_register(&shim_apm_request_hooks);
+    }
     shim_request_hooks_register(&shim_trace_request_hooks);
 #endif
     return run(before_php, COUNT(before_php));

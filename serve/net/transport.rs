@@ -7,11 +7,12 @@
 //! up to the caller.
 
 use std::fs::File;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::net::Shutdown;
 
 use mio::event::Event;
 use mio::net::TcpStream;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use svc_core::connection::{Output, Peer, Sent, WireProtocol};
 
@@ -81,7 +82,8 @@ impl Transport {
 
     fn read_socket(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match &mut self.socket {
-            Socket::Plain(socket) => socket.read(buf),
+            // Not std's read(), which would call the replacement of recv() for PHP's extensions.
+            Socket::Plain(socket) => Ok(recv(socket, buf, RecvFlags::empty())?.0),
             Socket::Tls(tls) => tls.read(buf),
         }
     }
@@ -227,7 +229,7 @@ impl Transport {
 impl Sink for Transport {
     fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match (&mut self.socket, slices) {
-            (Socket::Plain(socket), [only]) => socket.write(only),
+            (Socket::Plain(socket), [only]) => Ok(send(socket, only, SendFlags::NOSIGNAL)?),
             (Socket::Plain(socket), several) => socket.write_vectored(several),
             (Socket::Tls(tls), slices) => tls.write_vectored(slices),
         }

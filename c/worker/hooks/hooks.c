@@ -31,11 +31,6 @@ bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller)
     return (in_effect >> hook & 1) != 0 && shim_caller_is_known(caller);
 }
 
-bool shim_hook_is_on_for(shim_hook hook, const void *caller)
-{
-    return shim_hook_is_on(hook) && shim_caller_is_known(caller);
-}
-
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle)
 {
     if (shim_current != NULL && shim_current->owner != NULL) {

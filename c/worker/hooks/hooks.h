@@ -135,8 +135,12 @@ void shim_hooks_install(uint32_t hooks);
 bool shim_hook_is_on(shim_hook hook);
 /* Whether the hook is in effect and `caller` belongs to a known library (worker/hooks/callers.c), with or without a fiber. */
 bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller);
-/* Whether a replacement of a libc function suspends its request: shim_hook_is_on, and `caller` is in a known library. */
-bool shim_hook_is_on_for(shim_hook hook, const void *caller);
+/* Whether a replacement of a libc function suspends its request: shim_hook_is_on, and `caller` is in a known library. Threads
+ * without a fiber, which most often call these functions, only compare a pointer. */
+static inline bool shim_hook_is_on_for(shim_hook hook, const void *caller)
+{
+    return shim_running != NULL && shim_hook_is_on(hook) && shim_caller_is_known(caller);
+}
 /* Counts a call that blocks its thread. */
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle);
 
