@@ -8,7 +8,7 @@
 # shellcheck disable=SC2034,SC2154 # the files in peers/ share their variables with this file
 set -euo pipefail
 
-all_workloads='hello rows discover coded wait task tasks static large cached tls connect handshake hello-h2 static-h2 symfony dokuwiki wordpress wordpress-cached upload idle unread'
+all_workloads='hello rows discover coded wait task tasks static large cached tls connect handshake hello-h2 static-h2 symfony laravel laravel-wait dokuwiki wordpress wordpress-cached upload idle unread'
 
 usage() {
     cat <<TEXT
@@ -19,24 +19,27 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --keep            keep the working directory (configurations, logs, results) and print its name
   --quick           one round of one second: checks that everything works, measures nothing
   --servers LIST    only these, separated by commas:
-                    ${catalogue[*]:0:7}
-                    ${catalogue[*]:7}
+                    ${catalogue[*]:0:9}
+                    ${catalogue[*]:9:8}
+                    ${catalogue[*]:17}
   --workloads LIST  only these:
                     ${all_workloads}.
                     Those with h2 use h2load over HTTP/2 without TLS, for svc and nginx; tls, connect (resumed sessions)
                     and handshake (full ones, from Python) are for svc and nginx, too; task and tasks are for svc and
                     Swoole; discover is for servers that start a script for each request; cached is a script's page that
                     may be stored for a minute, for svc's response cache, nginx's fastcgi_cache and Varnish; symfony,
-                    dokuwiki and wordpress are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner,
-                    and wordpress-cached is one for svc's response cache and php-fpm; the last three, for svc and nginx,
-                    are the duration of a distant upload and the memory of clients that are idle or do not read
+                    dokuwiki and wordpress are front pages of applications, for svc, php-fpm, FrankenPHP and RoadRunner;
+                    laravel is a page with 20 rows of a database, for these and Octane on each of the servers, and
+                    laravel-wait the same page, with a database that takes 10 ms; wordpress-cached is one for svc's
+                    response cache and php-fpm; the last three, for svc and nginx, are the duration of a distant upload
+                    and the memory of clients that are idle or do not read
   --record DIR      keep the results in DIR, next to those that it has of other workloads, and print all of them
   --print           measure nothing: print what --record has
   --write FILE      write the table to FILE, too, between its markers: docs/performance.md has them
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers per server (2 per CPU)
-  WAITING (64)      connections in the workload wait
+  WAITING (64)      connections in the workloads wait and laravel-wait
   VISITORS (16)     connections in the workloads of applications
   STREAMS (16)      requests in flight per HTTP/2 connection, with CONNECTIONS / STREAMS connections, at least 16
   IDLE (5000)       connections in the workload idle
@@ -44,6 +47,7 @@ Environment (default):
   PEERS_FPM         another php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
   PEERS_FRANKENPHP  a frankenphp; PEERS_RR  an rr (RoadRunner), PEERS_RR_PHP  the PHP of its workers (the newest on PATH)
   PEERS_SWOOLE_PHP  the PHP that loads Swoole (the newest on PATH); PEERS_SWOOLE_SO  the extension, if no php.ini has it
+  PEERS_LARAVEL     an application of Laravel 11 or later with laravel/octane and spiral/roadrunner-http
 TEXT
 }
 
@@ -83,6 +87,7 @@ rr=${PEERS_RR:-}
 rr_php=${PEERS_RR_PHP:-}
 swoole_php=${PEERS_SWOOLE_PHP:-}
 swoole_so=${PEERS_SWOOLE_SO:-}
+laravel=${PEERS_LARAVEL:-}
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -103,7 +108,8 @@ done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [discover]=discover.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
     [static]=page.html [large]=large.html [cached]=cached.php [tls]=hello.php [connect]=page.html [handshake]=page.html [hello-h2]=hello.php
-    [static-h2]=page.html [idle]=page.html [unread]=page.html [upload]=page.html [wordpress]='' [wordpress-cached]='' [dokuwiki]='doku.php?id=start' [symfony]='')
+    [static-h2]=page.html [idle]=page.html [unread]=page.html [upload]=page.html [wordpress]='' [wordpress-cached]='' [dokuwiki]='doku.php?id=start' [symfony]=''
+    [laravel]='?visitor=7' [laravel-wait]='slow?visitor=7')
 declare -A over_tls=([tls]=yes [connect]=yes [handshake]=yes)
 running=()
 
@@ -228,9 +234,9 @@ examine() {
     done
     label="$("${id}_label")${https[$id]:+, TLS}"
     version=$("${id}_version")
-    facts=''
-    # Applications answer this path themselves.
-    [ "$site_name" != pages ] || facts=$(answer "$id" facts.php || echo 'facts.php failed')
+    # A front controller or worker of an application may answer this path itself.
+    facts=$(answer "$id" facts.php || true)
+    if [ "$site_name" = pages ]; then facts=${facts:-facts.php failed}; elif [[ $facts != PHP* ]]; then facts=''; fi
     describe "$label" "${version:+$version, }$(head -n 1 <<<"$facts")"
     [ -n "$facts" ] || return 0
     different=$(grep -v '^;' "$work/php.ini" | grep -vxF -- "$facts" | grep -vE -- "$("${id}_excuse")" | tr '\n' ' ' || true)
@@ -289,7 +295,7 @@ trap 'exit 130' INT TERM
 fill php.ini "$work/php.ini" "WORK=$work"
 choose_memory_kind
 if [ "$print" = no ]; then
-    for name in pages symfony dokuwiki wordpress clients; do
+    for name in pages symfony laravel dokuwiki wordpress clients; do
         for workload in ${workloads//,/ }; do
             [ "$(site_of "$workload")" != "$name" ] || { run_site "$name"; break; }
         done

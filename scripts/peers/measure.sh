@@ -70,11 +70,11 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
-# Prints the number of connections of workload $1; the workload `wait` has more concurrent requests than workers.
+# Prints the number of connections of workload $1; those that wait have more concurrent requests than workers.
 connections_of() {
     local few=$(((connections + streams - 1) / streams))
     case $1 in
-        wait) echo "$waiting" ;;
+        wait | laravel-wait) echo "$waiting" ;;
         *-h2) echo $((few > 16 ? few : 16)) ;;
         *) if [ -n "${is_application[$1]:-}" ]; then echo "$visitors"; else echo "$connections"; fi ;;
     esac

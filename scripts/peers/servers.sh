@@ -14,7 +14,10 @@
 # shellcheck disable=SC2034 # for the caller: catalogue port roots loop
 
 # Ids in the order of the table.
-catalogue=(svc svc_cached svc_worker svc_cgi svc_fpm fpm fpm_own nginx_cached nginx_pages varnish apache frankenphp frankenphp_worker rr swoole swoole_process svc_tls fpm_tls)
+catalogue=(
+    svc svc_cached svc_worker svc_octane svc_hooks svc_cgi svc_fpm fpm fpm_own nginx_cached nginx_pages varnish apache frankenphp
+    frankenphp_worker rr swoole swoole_process octane_frankenphp octane_rr octane_swoole svc_tls fpm_tls
+)
 declare -A port=() h2_port=() roots=() loop=()
 
 # Servers that speak TLS, with the certificate in $work/tls.pem: they take part in the workloads over TLS only, and the
@@ -27,6 +30,8 @@ declare -A defers=([svc]=yes [svc_worker]=yes [swoole]=yes [swoole_process]=yes)
 # The only workloads of a server, and the only servers of a workload.
 declare -A only=(
     [nginx_cached]='static large static-h2' [svc_cached]='cached wordpress-cached' [nginx_pages]=cached [varnish]=cached
+    [svc_octane]='laravel laravel-wait' [svc_hooks]='laravel laravel-wait' [octane_frankenphp]='laravel laravel-wait'
+    [octane_rr]='laravel laravel-wait' [octane_swoole]='laravel laravel-wait'
 )
 declare -A hosts=(
     [wordpress]='svc svc_cgi svc_fpm fpm fpm_own frankenphp' [dokuwiki]='svc svc_cgi svc_fpm fpm fpm_own frankenphp'
@@ -34,6 +39,8 @@ declare -A hosts=(
     [discover]='svc svc_cgi svc_fpm fpm fpm_own apache frankenphp'
     [symfony]='svc svc_worker svc_cgi svc_fpm fpm fpm_own frankenphp frankenphp_worker rr' [idle]='svc fpm svc_tls fpm_tls'
     [unread]='svc fpm svc_tls fpm_tls' [upload]='svc fpm'
+    [laravel]='svc svc_octane svc_hooks fpm fpm_own frankenphp octane_frankenphp octane_rr octane_swoole'
+    [laravel-wait]='svc svc_octane svc_hooks fpm fpm_own frankenphp octane_frankenphp octane_rr octane_swoole'
 )
 
 # shellcheck source-path=SCRIPTDIR source=svc.sh
@@ -50,6 +57,8 @@ declare -A hosts=(
 . "$here/peers/roadrunner.sh"
 # shellcheck source-path=SCRIPTDIR source=swoole.sh
 . "$here/peers/swoole.sh"
+# shellcheck source-path=SCRIPTDIR source=octane.sh
+. "$here/peers/octane.sh"
 
 # Returns whether server $1 is measured in workload $2.
 takes_part() {

@@ -8,9 +8,14 @@
 
 # The workloads of applications, and the site of each. Those with one figure are of the site `clients`, and
 # all others of the site `pages`.
-declare -A is_application=([wordpress]=wordpress [wordpress-cached]=wordpress [dokuwiki]=dokuwiki [symfony]=symfony)
+declare -A is_application=(
+    [wordpress]=wordpress [wordpress-cached]=wordpress [dokuwiki]=dokuwiki [symfony]=symfony [laravel]=laravel [laravel-wait]=laravel
+)
 # What must be in the response of an application.
-declare -A phrase=([wordpress]='Wombats</title>' [wordpress-cached]='Wombats</title>' [dokuwiki]='<h1 class="sectionedit1" id="wombats"' [symfony]='WOMBAT &lt;40&gt;')
+declare -A phrase=(
+    [wordpress]='Wombats</title>' [wordpress-cached]='Wombats</title>' [dokuwiki]='<h1 class="sectionedit1" id="wombats"'
+    [symfony]='WOMBAT &lt;40&gt;' [laravel]='Wombat No. 34</td>' [laravel-wait]='Wombat No. 34</td>'
+)
 
 site_of() {
     if [ -n "${is_application[$1]:-}" ]; then echo "${is_application[$1]}"; elif [ -n "${is_figure[$1]:-}" ]; then echo clients; else echo pages; fi
@@ -53,15 +58,12 @@ clients_complete() { :; }
 patience=60000
 
 wordpress_create() {
-    local source program
-    for program in mariadbd mariadb-install-db mariadb; do
-        command -v "$program" >/dev/null || { site_absent="$program is missing"; return; }
-    done
+    local source
     source=$("$here/wordpress.sh" 2>"$work/fetch.log") || { site_absent=$(tail -n 1 "$work/fetch.log"); return; }
     cp -rL "$source" "$site"
     mkdir -p "$site/wp-content/mu-plugins"
     cp "$(dirname "$here")/examples/wordpress-cache.php" "$site/wp-content/mu-plugins"
-    database_start
+    database_start wordpress || return 0
     front=index.php queue_wait=$patience
     # Each server has a port of its own, and WordPress writes absolute addresses.
     cat >"$site/wp-config.php" <<PHP
@@ -116,6 +118,55 @@ symfony_create() {
 }
 symfony_complete() { :; }
 
+# The application that PEERS_LARAVEL names, with a page and a database of its own. It is optimized as for production: what
+# Laravel caches, and Octane's worker script for FrankenPHP, are there before a server starts.
+laravel_create() {
+    local php caches
+    if [ ! -f "$laravel/artisan" ] || [ ! -d "$laravel/vendor/laravel/octane" ]; then
+        site_absent='PEERS_LARAVEL names no application of Laravel with laravel/octane'
+        return
+    fi
+    php=$(laravel_php)
+    [ -n "$php" ] || { site_absent='there is no PHP for its command line (PEERS_SWOOLE_PHP or PEERS_RR_PHP names one)'; return; }
+    cp -rL "$laravel" "$site"
+    database_start laravel || return 0
+    database_query laravel <"$here/peers/laravel/schema.sql"
+    mkdir -p "$site"/storage/framework/{cache/data,sessions,views} "$site/storage/logs" "$site/bootstrap/cache"
+    cp "$here/peers/laravel/Products.php" "$site/app/Http/Controllers"
+    cp "$here/peers/laravel/products.blade.php" "$site/resources/views"
+    cp "$here/peers/laravel/routes.php" "$site/routes/web.php"
+    cp "$here/peers/laravel/hooks.php" "$here/peers/site/facts.php" "$site/public"
+    ln -s "$work/php.ini" "$site/php.ini"
+    cp "$site/vendor/laravel/octane/src/Commands/stubs/frankenphp-worker.php" "$site/public"
+    cat >"$site/.env" <<ENV
+APP_ENV=production
+APP_DEBUG=false
+APP_KEY=base64:$(head -c 32 /dev/urandom | base64)
+DB_CONNECTION=mysql
+DB_SOCKET=$work/mysql.socket
+DB_DATABASE=laravel
+DB_USERNAME=peers
+DB_PASSWORD=peers
+CACHE_STORE=array
+SESSION_DRIVER=array
+QUEUE_CONNECTION=sync
+ENV
+    for caches in optimize view:cache; do
+        (cd "$site" && "$php" artisan "$caches" --no-interaction) >>"$work/laravel.log" 2>&1 ||
+            { site_absent="artisan $caches failed: $(tail -n 1 "$work/laravel.log")"; return; }
+    done
+    # shellcheck disable=SC2016 # PHP's variables
+    laravel_version=$(cd "$site" && "$php" -r 'require "vendor/autoload.php";
+        [$laravel, $octane] = array_map(Composer\InstalledVersions::getPrettyVersion(...), ["laravel/framework", "laravel/octane"]);
+        echo "Laravel ", ltrim($laravel, "v"), " and Octane ", ltrim($octane, "v");')
+    site=$site/public
+    loop=([svc_hooks]=hooks.php)
+    front=index.php queue_wait=$patience
+}
+laravel_complete() { :; }
+# Prints the PHP that runs Laravel's commands.
+laravel_php() { echo "${swoole_php:-$(rr_php_program)}"; }
+
 # Submits a form with the fields that follow to page $2 of server $1.
 submit() {
     local target options=() field
@@ -125,20 +176,26 @@ submit() {
     curl -s -m 60 -o "$work/submitted" "${options[@]}" "$target" || true
 }
 
-# Starts MariaDB for the applications that need it; it counts for no server.
+# Starts MariaDB with the empty database $1, for the applications that need one; it counts for no server.
 database_start() {
-    local user=() tries=300
-    [ -z "${roots[database]:-}" ] || return 0
+    local user=() tries=300 program
     [ "$(id -u)" != 0 ] || user=(--user=root)
+    for program in mariadbd mariadb-install-db mariadb; do
+        command -v "$program" >/dev/null || { site_absent="$program is missing"; return 1; }
+    done
+    rm -rf "$work/mysql"
     mariadb-install-db --no-defaults "${user[@]}" --datadir="$work/mysql" --skip-test-db >"$work/database.log" 2>&1
     # One statement per line.
-    printf '%s\n' 'CREATE DATABASE wordpress;' "CREATE USER peers@localhost IDENTIFIED BY 'peers';" \
-        'GRANT ALL ON wordpress.* TO peers@localhost;' >"$work/database.sql"
+    printf '%s\n' "CREATE DATABASE $1;" "CREATE USER peers@localhost IDENTIFIED BY 'peers';" \
+        "GRANT ALL ON $1.* TO peers@localhost;" >"$work/database.sql"
     mariadbd --no-defaults "${user[@]}" --datadir="$work/mysql" --socket="$work/mysql.socket" --skip-networking \
-        --pid-file="$work/mysql.pid" --init-file="$work/database.sql" >>"$work/database.log" 2>&1 &
+        --pid-file="$work/mysql.pid" --init-file="$work/database.sql" --max-connections=1000 >>"$work/database.log" 2>&1 &
     roots[database]=$!
-    until mariadb --no-defaults --socket="$work/mysql.socket" -upeers -ppeers -e 'SELECT 1' wordpress >/dev/null 2>&1; do
-        ((tries-- > 0)) || { site_absent='MariaDB does not start'; return; }
+    until database_query "$1" <<<'SELECT 1' >/dev/null 2>&1; do
+        ((tries-- > 0)) || { site_absent='MariaDB does not start'; return 1; }
         sleep 0.1
     done
 }
+
+# Executes the statements of standard input in database $1.
+database_query() { mariadb --no-defaults --socket="$work/mysql.socket" -upeers -ppeers "$1"; }

@@ -2,7 +2,7 @@
 # svc as peers.sh measures it: in classic mode, with a response cache, in worker mode, in front of other processes, and over TLS
 # (see servers.sh).
 #
-# shellcheck disable=SC2034,SC2154 # from the caller: work site front environment workers connections svc queue_wait port h2_port roots loop
+# shellcheck disable=SC2034,SC2154 # from the caller: work site front environment workers connections svc queue_wait laravel_version port h2_port roots loop
 
 svc_label() { echo svc; }
 svc_absent() { [ -x "$svc" ] || echo "there is no program at $svc (make build makes it; SVC names another)"; }
@@ -13,7 +13,8 @@ svc_start() {
     svc_start_as svc ${front:+"ENTRY_FILE=$front"}
 }
 
-# Starts svc under id $1, with further settings.
+# Starts svc under id $1, with further settings, for the command in $verb.
+verb=(serve)
 svc_start_as() {
     local id=$1 directives=() line
     shift
@@ -21,7 +22,7 @@ svc_start_as() {
     env "LISTEN_ADDR=127.0.0.1:${port[$id]}" "INTERNAL_ADDR=127.0.0.1:$(free_port)" "DOCUMENT_ROOT=$site" \
         "PHP_WORKERS=$workers" "ASYNC_WORKERS=$(task_workers)" ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 \
         ${queue_wait:+"QUEUE_WAIT_TIMEOUT_MS=$queue_wait"} "${environment[@]}" "$@" \
-        "$svc" serve "${directives[@]}" >"$work/$id.log" 2>&1 &
+        "$svc" "${verb[@]}" "${directives[@]}" >"$work/$id.log" 2>&1 &
     roots[$id]=$!
 }
 
@@ -36,6 +37,22 @@ svc_worker_absent() { svc_absent; }
 svc_worker_version() { svc_version; }
 svc_worker_excuse() { svc_excuse; }
 svc_worker_start() { svc_start_as svc_worker WORKER_MODE_ENABLED=true "ENTRY_FILE=${loop[svc_worker]}"; }
+
+# Laravel, with Octane, and with an application for each of the requests that a worker serves at once.
+svc_octane_label() { echo 'Octane, svc'; }
+svc_octane_absent() { svc_absent; }
+svc_octane_version() { echo "$(svc_version), $laravel_version"; }
+svc_octane_excuse() { svc_excuse; }
+svc_octane_start() {
+    local verb=(octane "$(dirname "$site")")
+    svc_start_as svc_octane
+}
+
+svc_hooks_label() { echo 'svc, RUNTIME_HOOKS'; }
+svc_hooks_absent() { svc_absent; }
+svc_hooks_version() { svc_version; }
+svc_hooks_excuse() { svc_excuse; }
+svc_hooks_start() { svc_start_as svc_hooks WORKER_MODE_ENABLED=true RUNTIME_HOOKS=all "ENTRY_FILE=${loop[svc_hooks]}"; }
 
 svc_cgi_label() { echo 'svc, php-cgi'; }
 svc_cgi_absent() { [ -n "$(newest 'php-cgi[0-9.]*')" ] || echo 'php-cgi is not installed'; svc_absent; }

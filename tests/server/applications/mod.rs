@@ -4,4 +4,5 @@ mod cached;
 mod documented;
 mod dokuwiki;
 mod octane;
+mod octane_commands;
 mod psr15;

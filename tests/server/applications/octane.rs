@@ -1,7 +1,7 @@
 //! `svc octane`.
 //!
 //! The package archive of the system has no Octane: a stand-in has its files, reads the same variables and calls the same
-//! functions. The Composer package, which extends classes of Octane, is not tested.
+//! functions. The Composer package has its own tests (`octane_commands`).
 #![cfg(feature = "php")]
 
 use std::collections::BTreeSet;
@@ -48,7 +48,8 @@ const FILES: [(&str, &str); 6] = [
     ("vendor/laravel/octane/src/Commands/stubs/frankenphp-worker.php", STUB),
 ];
 
-fn write(base: &Path) {
+/// Writes an application with the stand-in into this folder.
+pub(super) fn write(base: &Path) {
     for (name, text) in FILES {
         fs::create_dir_all(base.join(name).parent().unwrap()).unwrap();
         fs::write(base.join(name), text).unwrap();

@@ -6,6 +6,7 @@ namespace Svc\LaravelOctane\Commands;
 
 use Laravel\Octane\Commands\Concerns\InteractsWithEnvironmentVariables;
 use Laravel\Octane\Commands\StartCommand as OctaneStartCommand;
+use RuntimeException;
 use Svc\LaravelOctane\SvcServer;
 use Svc\LaravelOctane\TaskDispatcher;
 use Symfony\Component\Process\Process;
@@ -39,7 +40,13 @@ final class StartCommand extends OctaneStartCommand
         }
         // The server's workers read .env themselves, so that a reload applies a change of it.
         $this->forgetEnvironmentVariables();
-        $process = $server->process($this->laravel->basePath(), $this->serverOptions(), $this->environment());
+        try {
+            $process = $server->process($this->laravel->basePath(), $this->serverOptions(), $this->environment());
+        } catch (RuntimeException $error) {
+            $this->error($error->getMessage());
+
+            return self::FAILURE;
+        }
         $process->start();
         $this->writeServerRunningMessage();
         try {

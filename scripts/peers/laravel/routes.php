@@ -1,0 +1,7 @@
+<?php
+
+use App\Http\Controllers\Products;
+use Illuminate\Support\Facades\Route;
+
+Route::get('/', [Products::class, 'quick']);
+Route::get('/slow', [Products::class, 'slow']);
