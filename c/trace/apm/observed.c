@@ -66,11 +66,6 @@ static const replaced *replaced_of(const zend_function *function)
     return function->internal_function.reserved[place];
 }
 
-zif_handler shim_observed_next(const zend_function *function)
-{
-    return replaced_of(function)->next;
-}
-
 /* ---- the arguments of a call ---- */
 
 zval *shim_observed_argument(const shim_observed *observed, uint32_t number)
@@ -207,7 +202,7 @@ static ZEND_NAMED_FUNCTION(observe)
 
 /* ---- installation ---- */
 
-static bool replace(zend_function *function, const shim_observer *observer, zif_handler handler)
+static bool replace(zend_function *function, const shim_observer *observer)
 {
     if (function->type != ZEND_INTERNAL_FUNCTION || (function->common.fn_flags & ZEND_ACC_ABSTRACT) != 0 ||
         replaced_of(function) != NULL) {
@@ -218,15 +213,9 @@ static bool replace(zend_function *function, const shim_observer *observer, zif_
     if (own == NULL) {
         return false;
     }
-    *own = (replaced){.next = shim_handler_replace(function, handler), .observer = observer};
+    *own = (replaced){.next = shim_handler_replace(function, observe), .observer = observer};
     function->internal_function.reserved[place] = own;
     return true;
-}
-
-bool shim_observed_replace(const char *name, zif_handler handler)
-{
-    zend_function *function = shim_function_find(CG(function_table), name);
-    return function == NULL || replace(function, NULL, handler);
 }
 
 static bool is_same(const char *one, const char *other)
@@ -266,7 +255,7 @@ static bool install_in(const shim_observers *const *all, size_t count, HashTable
             zend_str_tolower_copy(class_name, ZSTR_VAL(scope->name), MIN(ZSTR_LEN(scope->name), sizeof(class_name) - 1));
         }
         const shim_observer *observer = observer_of(all, count, scope != NULL ? class_name : NULL, ZSTR_VAL(name));
-        if (observer != NULL && !replace(function, observer, observe)) {
+        if (observer != NULL && !replace(function, observer)) {
             return false;
         }
     } ZEND_HASH_FOREACH_END();
