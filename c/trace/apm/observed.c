@@ -70,12 +70,7 @@ static const replaced *replaced_of(const zend_function *function)
 
 zval *shim_observed_argument(const shim_observed *observed, uint32_t number)
 {
-    if (number == 0 || ZEND_CALL_NUM_ARGS(observed->execute_data) < number) {
-        return NULL;
-    }
-    zval *argument = ZEND_CALL_ARG(observed->execute_data, number);
-    ZVAL_DEREF(argument);
-    return Z_TYPE_P(argument) != IS_UNDEF ? argument : NULL;
+    return shim_argument(observed->execute_data, number);
 }
 
 shim_view shim_observed_text(const shim_observed *observed, uint32_t number)
@@ -91,8 +86,7 @@ zend_object *shim_observed_subject(const shim_observed *observed)
         return Z_OBJ(EX(This));
     }
     /* A static method has no subject: its arguments are not objects of its class. */
-    const zval *argument = observed->observer->class_name == NULL ? shim_observed_argument(observed, 1) : NULL;
-    return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
+    return observed->observer->class_name == NULL ? shim_argument_object(execute_data, 1) : NULL;
 }
 
 zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval *held)
@@ -104,15 +98,8 @@ zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval
 
 void shim_observed_call_method(zend_object *object, const char *class_name, const char *method, zval *answer)
 {
-    ZVAL_UNDEF(answer);
-    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
-    zend_function *function =
-        class != NULL ? zend_hash_str_find_ptr(&class->function_table, method, strlen(method)) : NULL;
-    if (function == NULL || EG(exception) != NULL) {
-        return;
-    }
-    zend_call_known_function(function, object, object->ce, answer, 0, NULL, NULL);
-    if (EG(exception) != NULL) {
+    const bool was_thrown = EG(exception) != NULL;
+    if (!shim_builtin_call(class_name, method, object, answer, NULL, 0) && !was_thrown && EG(exception) != NULL) {
         /* The call itself meets the same problem. */
         zend_clear_exception();
     }
