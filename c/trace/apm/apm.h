@@ -4,6 +4,7 @@
 
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "shim.h"
 
 /* ---- The plugin `apm` (apm.c) ---- */
@@ -110,7 +111,7 @@ static inline bool shim_observed_has_backslash(const shim_client_call *call)
 static inline bool shim_observed_is_cut(const zend_object *thrown_before)
 {
     const zend_object *thrown = EG(exception);
-    return thrown != NULL && thrown != thrown_before && (zend_is_unwind_exit(thrown) || zend_is_graceful_exit(thrown));
+    return thrown != NULL && thrown != thrown_before && shim_is_exit(thrown);
 }
 
 /* Begins a span. Returns its number; 0 if the call is not recorded. */
