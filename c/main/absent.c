@@ -3,12 +3,12 @@
 #include "compat.h"
 #include "shim.h"
 
+/* Parameters are unused below. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 #ifndef SVC_WORKER
 shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
 {
-    (void)request;
-    (void)host;
-    (void)info;
     return SHIM_FATAL;
 }
 
@@ -24,20 +24,15 @@ size_t shim_tasks_wake_cancelled(void)
 
 void shim_worker_leaves(shim_view reason)
 {
-    (void)reason;
 }
 
 shim_progress shim_request_start(const shim_request *request, void *host)
 {
-    (void)request;
-    (void)host;
     return SHIM_NOTHING;
 }
 
 void shim_request_here(const shim_request *request, void *host)
 {
-    (void)request;
-    (void)host;
 }
 
 shim_progress shim_fiber_resume(void)
@@ -52,13 +47,11 @@ size_t shim_poll(void)
 
 size_t shim_wait(int64_t longest)
 {
-    (void)longest;
     return 0;
 }
 
 size_t shim_waiters_notify(uint32_t group)
 {
-    (void)group;
     return 0;
 }
 
@@ -83,7 +76,6 @@ int64_t shim_worker_idle_wait(void)
 
 shim_view shim_library_without_hooks(size_t index)
 {
-    (void)index;
     return (shim_view){0};
 }
 
@@ -94,15 +86,11 @@ shim_view shim_state_unclassified(void)
 
 bool shim_state_mismatch(size_t index, shim_mismatch *mismatch)
 {
-    (void)index;
-    (void)mismatch;
     return false;
 }
 
 bool shim_state_span(size_t index, shim_span *span)
 {
-    (void)index;
-    (void)span;
     return false;
 }
 #endif

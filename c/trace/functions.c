@@ -1,6 +1,7 @@
 /* The functions of the namespace Svc\Trace. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "trace/trace.h"
 
 /* Begins a span below the current one. Returns its number; 0 if it is not recorded. */
@@ -22,7 +23,7 @@ static uint64_t begin(const zend_string *name, const shim_attributes *attributes
 static void end(uint64_t span)
 {
     zend_object *exception = EG(exception);
-    const bool is_cut = exception != NULL && (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception));
+    const bool is_cut = exception != NULL && shim_is_exit(exception);
     if (exception != NULL && !is_cut) {
         shim_span_record(span, exception, NULL, 0);
         shim_host.span.set_status(shim_current->host, span, SHIM_SPAN_ERROR, shim_view_of("", 0));

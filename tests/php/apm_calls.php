@@ -181,6 +181,8 @@ function cases(): array { return [
         curl_setopt_array($copy, [CURLOPT_URL => URL . '/reset', CURLOPT_RETURNTRANSFER => true]);
         $seen[] = $run($copy);
         $seen[] = $run($new('/theirs', [CURLOPT_HTTPHEADER => ['Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01']]));
+        $line = new class { public function __toString(): string { return 'X-Object: 1'; } };
+        $seen[] = $run($new('/object', [CURLOPT_HTTPHEADER => [$line]]));
         $seen[] = $run($new('/post', [CURLOPT_POSTFIELDS => 'a=1']));
         $seen[] = $run($new('/missing'));
         $seen[] = what(fn () => curl_exec($new('/throws', [CURLOPT_WRITEFUNCTION => fn () => throw new DomainException('in curl')])));

@@ -6,6 +6,7 @@
 #include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/libc/libc.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
@@ -74,8 +75,7 @@ shim_task_state shim_state_of(const task_object *object)
 /* Keeps the exception that has just been thrown as the task's answer. */
 static bool keep_failure(task_object *object)
 {
-    if (EG(exception) != NULL && object->failure == NULL && !zend_is_unwind_exit(EG(exception)) &&
-        !zend_is_graceful_exit(EG(exception))) {
+    if (EG(exception) != NULL && object->failure == NULL && !shim_is_exit(EG(exception))) {
         object->failure = EG(exception);
         GC_ADDREF(object->failure);
     }

@@ -6,6 +6,7 @@
 #include "async/transfer/transfer.h"
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 
 #include <ext/spl/spl_iterators.h>
 
@@ -17,6 +18,16 @@ typedef struct task_list {
     shim_task **ends;
     uint32_t count;
 } task_list;
+
+/* Adds or replaces an element; `name` is NULL for a number. */
+static void put(HashTable *table, zend_string *name, zend_ulong index, zval *value)
+{
+    if (name != NULL) {
+        zend_hash_update(table, name, value);
+    } else {
+        zend_hash_index_update(table, index, value);
+    }
+}
 
 /* ---- reading the iterable ---- */
 
@@ -184,11 +195,7 @@ static void answer_all(zval *result, task_list *list)
             ZVAL_NULL(result);
             return;
         }
-        if (name != NULL) {
-            zend_hash_add_new(Z_ARRVAL_P(result), name, &value);
-        } else {
-            zend_hash_index_add_new(Z_ARRVAL_P(result), index, &value);
-        }
+        put(Z_ARRVAL_P(result), name, index, &value);
     } ZEND_HASH_FOREACH_END();
 }
 
@@ -223,17 +230,13 @@ static void throw_aggregate(const task_list *list)
             zval_ptr_dtor(&nothing);
             continue;
         }
-        if (EG(exception) == NULL || zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception))) {
+        if (EG(exception) == NULL || shim_is_exit(EG(exception))) {
             zval_ptr_dtor(&errors);
             return;
         }
         ZVAL_OBJ_COPY(&error, EG(exception));
         zend_clear_exception();
-        if (name != NULL) {
-            zend_hash_update(Z_ARRVAL(errors), name, &error);
-        } else {
-            zend_hash_index_update(Z_ARRVAL(errors), index, &error);
-        }
+        put(Z_ARRVAL(errors), name, index, &error);
     } ZEND_HASH_FOREACH_END();
     shim_aggregate_exception_throw(Z_ARR(errors));
 }

@@ -39,17 +39,7 @@ bool shim_owned_tasks_reserve(shim_owned_tasks *tasks)
     if (tasks->count >= (tasks->sweep_at > 0 ? tasks->sweep_at : FIRST_SWEEP)) {
         sweep(tasks);
     }
-    if (tasks->count < tasks->room) {
-        return true;
-    }
-    const size_t room = tasks->room > 0 ? tasks->room * 2 : 8;
-    shim_task **list = realloc(tasks->list, room * sizeof(*list));
-    if (list == NULL) {
-        return false;
-    }
-    tasks->list = list;
-    tasks->room = room;
-    return true;
+    return SHIM_RESERVE(*tasks);
 }
 
 void shim_owned_tasks_add(shim_owned_tasks *tasks, shim_task *task)

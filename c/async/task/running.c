@@ -117,7 +117,7 @@ static void settle_thrown(bool is_ours)
 {
     zend_object *exception = EG(exception);
     const bool is_transfer = is_ours && instanceof_function(exception->ce, shim_transfer_exception);
-    if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+    if (shim_is_exit(exception)) {
         settle_with_text("the task has called exit()");
         return;
     }

@@ -1,5 +1,6 @@
 /* The exceptions of tasks: Svc\Async\Exception and its subclasses. */
 #include "async/transfer/transfer.h"
+#include "php/engine/engine.h"
 
 #include <ext/spl/spl_exceptions.h>
 
@@ -12,7 +13,7 @@ bool shim_transfer_throw(const char *format, ...)
 {
     va_list arguments;
     char *message;
-    if (EG(exception) != NULL && (zend_is_unwind_exit(EG(exception)) || zend_is_graceful_exit(EG(exception)))) {
+    if (EG(exception) != NULL && shim_is_exit(EG(exception))) {
         return false;
     }
     va_start(arguments, format);

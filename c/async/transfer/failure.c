@@ -18,11 +18,6 @@ static void put_string(shim_packer *packer, const zend_string *text)
     put_text(packer, ZSTR_VAL(text), ZSTR_LEN(text));
 }
 
-static bool is_end(const zend_object *thrown)
-{
-    return zend_is_unwind_exit(thrown) || zend_is_graceful_exit(thrown);
-}
-
 /* Returns the trace in the form of getTraceAsString(), without the arguments of calls. */
 static zend_string *trace_of(zend_object *exception)
 {
@@ -169,7 +164,7 @@ static zend_object *unpack_original(shim_view bytes)
     }
     zval_ptr_dtor(&codes);
     zval_ptr_dtor(&value);
-    if (EG(exception) != NULL && !is_end(EG(exception))) {
+    if (EG(exception) != NULL && !shim_is_exit(EG(exception))) {
         zend_clear_exception();
     }
     return NULL;

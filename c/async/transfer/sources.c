@@ -327,7 +327,7 @@ static source *load(zend_string *path, shim_mark mark, bool is_cached, bool from
     if (!is_done) {
         zend_bailout();
     }
-    if (EG(exception) != NULL && !zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
+    if (EG(exception) != NULL && !shim_is_exit(EG(exception))) {
         zend_clear_exception();
     }
     if (loaded->main != NULL) {

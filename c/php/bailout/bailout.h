@@ -55,4 +55,33 @@ shim_transfer_pair shim_transfer_last_added(void);
  * wait; runs no script code. */
 void shim_transfer_abandon(shim_transfer_pair pair);
 
+/* Results of transfers besides libcurl's own codes, of which 0 is success. */
+enum {
+    SHIM_TRANSFER_UNKNOWN = -1,
+    /* The multi handle has not accepted the easy handle. */
+    SHIM_TRANSFER_REFUSED = -2,
+    /* A bailout has interrupted it, and continues after this call. */
+    SHIM_TRANSFER_CUT = -3,
+};
+
+/* An observer of libcurl's handles. None of its functions runs script code. */
+typedef struct shim_transfer_watch {
+    /* An option has been set; 0 stands for all of them, which have their defaults again. `is_callback` if the value was
+     * a callback of ext/curl. */
+    void (*set)(void *easy, int option, void *value, bool is_callback);
+    void (*copied)(void *easy, void *copy);
+    /* A transfer begins, in a multi handle unless that is NULL. Returns whether the observer follows it. */
+    bool (*begin)(void *easy, void *many);
+    /* The transfer has ended; a multi handle keeps its easy handle. */
+    void (*ended)(void *easy, int result);
+    /* The handle is free for another transfer. */
+    void (*left)(void *easy, void *many, int result);
+    /* An easy handle, or a multi handle, is about to be freed; the other one is NULL. */
+    void (*freed)(void *easy, void *many);
+} shim_transfer_watch;
+/* NULL if there is none. Set before any thread runs PHP. */
+extern const shim_transfer_watch *shim_transfer_watched;
+/* Looks up libcurl's own function, without the observer; NULL if libcurl is not loaded. */
+void *shim_libcurl(void **slot, const char *name);
+
 #endif

@@ -1,4 +1,4 @@
-/* Transfers by libcurl, which calls scripts in the middle of its own functions.
+/* Transfers by libcurl, which calls scripts in the middle of its own functions, and the observer of its handles.
  *
  * A bailout out of such a callback (memory limit, time limit, fatal error) would leave libcurl in the middle of its
  * function for good: it refuses to close handles in use, so the transfer's sockets and memory would be held until the
@@ -159,13 +159,15 @@ static void *in_place_of(void *value, int option, const callback *list, size_t c
 
 /* ---- libcurl's functions ---- */
 
-static void *libcurl_s(void **slot, const char *name)
+void *shim_libcurl(void **slot, const char *name)
 {
     static const char *const files[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
     return shim_library(slot, name, files, sizeof(files) / sizeof(files[0]));
 }
 
-#define LIBCURL(name) ((__typeof__(&name))libcurl_s(&libc_##name, #name))
+#define LIBCURL(name) ((__typeof__(&name))shim_libcurl(&libc_##name, #name))
+/* Calls libcurl's function; `refusal` is the result if libcurl has an unknown name. */
+#define CALL(name, refusal, ...) (LIBCURL(name) != NULL ? LIBCURL(name)(__VA_ARGS__) : (refusal))
 
 int curl_easy_setopt(CURL *handle, int option, ...);
 int curl_multi_setopt(CURLM *many, int option, ...);
@@ -176,6 +178,8 @@ int curl_multi_remove_handle(CURLM *many, CURL *handle);
 CURLMsg *curl_multi_info_read(CURLM *many, int *left);
 int curl_multi_cleanup(CURLM *many);
 void curl_easy_cleanup(CURL *handle);
+void curl_easy_reset(CURL *handle);
+CURL *curl_easy_duphandle(CURL *handle);
 
 DECLARE_LIBC(curl_easy_setopt);
 DECLARE_LIBC(curl_multi_setopt);
@@ -186,47 +190,100 @@ DECLARE_LIBC(curl_multi_remove_handle);
 DECLARE_LIBC(curl_multi_info_read);
 DECLARE_LIBC(curl_multi_cleanup);
 DECLARE_LIBC(curl_easy_cleanup);
+DECLARE_LIBC(curl_easy_reset);
+DECLARE_LIBC(curl_easy_duphandle);
+
+const shim_transfer_watch *shim_transfer_watched;
+
+#define NOTIFY(event, ...) \
+    do { \
+        if (shim_transfer_watched != NULL) { \
+            shim_transfer_watched->event(__VA_ARGS__); \
+        } \
+    } while (0)
+
+static bool begins(CURL *handle, CURLM *many)
+{
+    return shim_transfer_watched != NULL && shim_transfer_watched->begin(handle, many);
+}
 
 /* Every type that an option accepts (long, pointer, offset) has the size of a pointer here. */
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *),
                "the value of an option must fit in a long");
 
 /* Sets an option of libcurl, with our wrappers in place of PHP's callbacks. */
-#define SET_OPTION(name, handle_type, list, refusal)                                        \
-    int name(handle_type *handle, int option, ...)                                          \
-    {                                                                                       \
-        va_list rest;                                                                       \
-        va_start(rest, option);                                                             \
-        void *value = va_arg(rest, void *);                                                 \
-        va_end(rest);                                                                       \
-        value = in_place_of(value, option, list, sizeof(list) / sizeof((list)[0]));         \
-        __typeof__(&name) set = LIBCURL(name);                                              \
-        return set != NULL ? set(handle, option, value) : (refusal);                        \
+int curl_easy_setopt(CURL *handle, int option, ...)
+{
+    va_list rest;
+    va_start(rest, option);
+    void *const value = va_arg(rest, void *);
+    va_end(rest);
+    void *const ours = in_place_of(value, option, callbacks, sizeof(callbacks) / sizeof(callbacks[0]));
+    const int code = CALL(curl_easy_setopt, CURLE_FAILED_INIT, handle, option, ours);
+    if (code == 0) {
+        NOTIFY(set, handle, option, value, ours != value);
     }
+    return code;
+}
 
-SET_OPTION(curl_easy_setopt, CURL, callbacks, CURLE_FAILED_INIT)
-SET_OPTION(curl_multi_setopt, CURLM, callbacks_of_many, CURLM_INTERNAL_ERROR)
+int curl_multi_setopt(CURLM *many, int option, ...)
+{
+    va_list rest;
+    va_start(rest, option);
+    void *const value = va_arg(rest, void *);
+    va_end(rest);
+    return CALL(curl_multi_setopt, CURLM_INTERNAL_ERROR, many, option,
+                in_place_of(value, option, callbacks_of_many, sizeof(callbacks_of_many) / sizeof(callbacks_of_many[0])));
+}
 
-/* Runs transfers. A bailout that was stopped in front of libcurl continues from here. */
-#define PERFORM(name, refusal, parameters, arguments) \
-    int name parameters                               \
-    {                                                 \
-        __typeof__(&name) perform = LIBCURL(name);    \
-        if (perform == NULL) {                        \
-            return (refusal);                         \
-        }                                             \
-        transfer own = {0};                           \
-        running = &own;                               \
-        const int code = perform arguments;           \
-        running = NULL;                               \
-        if (own.was_left) {                           \
-            zend_bailout();                           \
-        }                                             \
-        return code;                                  \
+void curl_easy_reset(CURL *handle)
+{
+    if (LIBCURL(curl_easy_reset) != NULL) {
+        LIBCURL(curl_easy_reset)(handle);
     }
+    NOTIFY(set, handle, 0, NULL, false);
+}
 
-PERFORM(curl_easy_perform, CURLE_FAILED_INIT, (CURL *handle), (handle))
-PERFORM(curl_multi_perform, CURLM_INTERNAL_ERROR, (CURLM *many, int *count), (many, count))
+CURL *curl_easy_duphandle(CURL *handle)
+{
+    CURL *const copy = CALL(curl_easy_duphandle, NULL, handle);
+    if (copy != NULL) {
+        NOTIFY(copied, handle, copy);
+    }
+    return copy;
+}
+
+/* A bailout that was stopped in front of libcurl continues from here. */
+static void go_on(const transfer *own)
+{
+    if (own->was_left) {
+        zend_bailout();
+    }
+}
+
+int curl_easy_perform(CURL *handle)
+{
+    const bool is_watched = begins(handle, NULL);
+    transfer own = {0};
+    running = &own;
+    const int code = CALL(curl_easy_perform, CURLE_FAILED_INIT, handle);
+    running = NULL;
+    if (is_watched) {
+        shim_transfer_watched->left(handle, NULL, own.was_left ? SHIM_TRANSFER_CUT : code);
+    }
+    go_on(&own);
+    return code;
+}
+
+int curl_multi_perform(CURLM *many, int *count)
+{
+    transfer own = {0};
+    running = &own;
+    const int code = CALL(curl_multi_perform, CURLM_INTERNAL_ERROR, many, count);
+    running = NULL;
+    go_on(&own);
+    return code;
+}
 
 /* ---- transfers without a request ---- */
 
@@ -286,30 +343,29 @@ static int count_messages(const CURLM *many)
 
 int curl_multi_add_handle(CURLM *many, CURL *handle)
 {
-    __typeof__(&curl_multi_add_handle) add = LIBCURL(curl_multi_add_handle);
-    if (messages != NULL) {
-        strike(NULL, handle);
-    }
+    const bool is_watched = begins(handle, many);
+    strike(NULL, handle);
     last_added = (shim_transfer_pair){many, handle};
-    return add != NULL ? add(many, handle) : CURLM_INTERNAL_ERROR;
+    const int code = CALL(curl_multi_add_handle, CURLM_INTERNAL_ERROR, many, handle);
+    if (is_watched && code != 0) {
+        shim_transfer_watched->left(handle, many, SHIM_TRANSFER_REFUSED);
+    }
+    return code;
 }
 
 int curl_multi_remove_handle(CURLM *many, CURL *handle)
 {
-    __typeof__(&curl_multi_remove_handle) remove = LIBCURL(curl_multi_remove_handle);
-    if (messages != NULL) {
-        strike(many, handle);
+    strike(many, handle);
+    const int code = CALL(curl_multi_remove_handle, CURLM_INTERNAL_ERROR, many, handle);
+    if (code == 0) {
+        NOTIFY(left, handle, many, SHIM_TRANSFER_UNKNOWN);
     }
-    return remove != NULL ? remove(many, handle) : CURLM_INTERNAL_ERROR;
+    return code;
 }
 
 CURLMsg *curl_multi_info_read(CURLM *many, int *left)
 {
-    __typeof__(&curl_multi_info_read) next_message = LIBCURL(curl_multi_info_read);
-    CURLMsg *text = next_message != NULL ? next_message(many, left) : NULL;
-    if (messages == NULL) {
-        return text;
-    }
+    CURLMsg *text = CALL(curl_multi_info_read, NULL, many, left);
     message **first = find(many, NULL);
     if (text == NULL && *first != NULL) {
         message *one = *first;
@@ -320,26 +376,25 @@ CURLMsg *curl_multi_info_read(CURLM *many, int *left)
         *left = 0;
     }
     *left += count_messages(many);
+    if (text != NULL && text->kind == CURLMSG_DONE) {
+        NOTIFY(ended, text->handle, text->data.result);
+    }
     return text;
 }
 
 int curl_multi_cleanup(CURLM *many)
 {
-    __typeof__(&curl_multi_cleanup) clean_up = LIBCURL(curl_multi_cleanup);
-    if (messages != NULL) {
-        strike(many, NULL);
-    }
-    return clean_up != NULL ? clean_up(many) : CURLM_INTERNAL_ERROR;
+    NOTIFY(freed, NULL, many);
+    strike(many, NULL);
+    return CALL(curl_multi_cleanup, CURLM_INTERNAL_ERROR, many);
 }
 
 void curl_easy_cleanup(CURL *handle)
 {
-    __typeof__(&curl_easy_cleanup) clean_up = LIBCURL(curl_easy_cleanup);
-    if (messages != NULL) {
-        strike(NULL, handle);
-    }
-    if (clean_up != NULL) {
-        clean_up(handle);
+    NOTIFY(freed, handle, NULL);
+    strike(NULL, handle);
+    if (LIBCURL(curl_easy_cleanup) != NULL) {
+        LIBCURL(curl_easy_cleanup)(handle);
     }
 }
 

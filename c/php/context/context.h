@@ -105,6 +105,12 @@ extern __thread bool shim_in_switch;
 /* Whether this process was forked by a request (php/process/children.c). */
 extern bool shim_is_child;
 
+/* Whether a request runs on this thread of the server. A child that it has forked is another process. */
+static inline bool shim_is_in_request(void)
+{
+    return shim_current != NULL && !shim_is_child;
+}
+
 /* 0 if the script has begun no span. Each fiber has its own value (trace/span_object.c). */
 extern __thread uint64_t shim_current_span;
 
@@ -234,6 +240,32 @@ extern shim_callbacks shim_host;
 bool shim_host_listen(const shim_callbacks *callbacks);
 /* Call in a forked child, which has no host except for its log. */
 void shim_host_forget(void (*log)(void *request, const shim_log *record));
+
+/* Makes room for one more element of a growing array: a struct with `list` (from malloc()), `count` and `room`. Evaluates
+ * to false if out of memory. */
+#define SHIM_RESERVE(array) \
+    ((array).count < (array).room || __extension__({ \
+         const __typeof__((array).room) shim_room = (array).room > 0 ? 2 * (array).room : 16; \
+         void *const shim_larger = realloc((array).list, shim_room * sizeof(*(array).list)); \
+         (array).list = shim_larger != NULL ? shim_larger : (array).list; \
+         (array).room = shim_larger != NULL ? shim_room : (array).room; \
+         shim_larger != NULL; \
+     }))
+
+/* The number of elements of an array. */
+#define SHIM_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Whether the name is in the list, in upper or lower case. */
+static inline bool shim_is_listed(const char *name, const char *const *list, size_t count)
+{
+    size_t i = 0;
+    while (i < count && strcasecmp(name, list[i]) != 0) {
+        i++;
+    }
+    return i < count;
+}
+
+#define SHIM_IS_LISTED(name, list) shim_is_listed(name, list, SHIM_COUNT(list))
 
 static inline shim_view shim_view_of(const char *bytes, size_t length)
 {

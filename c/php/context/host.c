@@ -27,28 +27,26 @@ static uintptr_t return_zero(void)
     return 0;
 }
 
+/* Parameters are unused below. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static bool accept_output(void *request, shim_view output)
 {
-    (void)request;
-    (void)output;
     return true;
 }
 
 static bool accept_flush(void *request)
 {
-    (void)request;
     return true;
 }
 
 static void return_no_text(void *request, shim_view *out)
 {
-    (void)request;
     *out = (shim_view){0};
 }
 
 static void return_no_pairs(void *request, shim_pairs *out)
 {
-    (void)request;
     *out = (shim_pairs){0};
 }
 
@@ -59,26 +57,17 @@ static void cancel_job(void (*job)(void *data, bool runs), void *data)
 
 static bool be_complete(shim_completion *completion, uint32_t waiter)
 {
-    (void)completion;
-    (void)waiter;
     return true;
 }
 
 static void return_no_trace(void *request, uint64_t span, shim_view *out)
 {
-    (void)span;
     return_no_text(request, out);
 }
 
 static shim_dispatched refuse_dispatch(void *request, uint64_t span, shim_payload *input, bool pins_code, shim_task **task,
                                      uint64_t *id, uint64_t *bound)
 {
-    (void)request;
-    (void)span;
-    (void)pins_code;
-    (void)task;
-    (void)id;
-    (void)bound;
     free(input);
     return SHIM_TASK_OFF;
 }
@@ -90,22 +79,17 @@ static shim_task *share_same(shim_task *task)
 
 static shim_task_state return_lost(shim_task *task, const shim_payload **answer, shim_view *why)
 {
-    (void)task;
-    (void)answer;
     *why = shim_view_of(ZEND_STRL("the task belongs to another process"));
     return SHIM_TASK_LOST;
 }
 
 static size_t return_no_winner(shim_task_watch *watch)
 {
-    (void)watch;
     return SIZE_MAX;
 }
 
 static void free_answer(void *request, const shim_view *thrown, shim_payload *answer)
 {
-    (void)request;
-    (void)thrown;
     free(answer);
 }
 

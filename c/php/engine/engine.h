@@ -21,6 +21,11 @@ void shim_free_depth_stop(void);
 /* Returns the property that Exception or Error declares under this name, without side effects: an ordinary read calls
  * `__isset` and `__get` if a script has unset it. */
 zval *shim_exception_member(zend_object *exception, zend_string *name);
+/* Whether it is not an error: exit() was called, or the fiber is being destroyed. */
+static inline bool shim_is_exit(const zend_object *exception)
+{
+    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
+}
 /* Returns the previous exception; NULL if there is none. */
 zend_object *shim_exception_previous(zend_object *exception);
 /* Returns the number of exceptions in the chain that begins with this one. Each counts once, even if a script has
@@ -107,6 +112,11 @@ void shim_sealed_make(zval *object, zend_class_entry *class);
 
 /* ---- Streams and their contexts (streams.c) ---- */
 
+/* Fills `wrapper` and `operations` with copies of PHP's, with another opener, and replaces PHP's wrapper of this scheme by
+ * them. Call before any thread runs PHP. */
+void shim_wrapper_replace(const char *scheme, const php_stream_wrapper *php, php_stream_wrapper *wrapper,
+                          php_stream_wrapper_ops *operations,
+                          __typeof__(((php_stream_wrapper_ops *)NULL)->stream_opener) open);
 /* Prevents scripts from closing the stream. */
 void shim_keep_open(php_stream *stream);
 /* Returns a context with the same options and the same notifier: changes of one do not affect the other. */
@@ -145,6 +155,38 @@ zif_handler shim_handler_replace(zend_function *function, zif_handler handler);
 zif_handler shim_function_replace(const char *name, zif_handler handler);
 /* As shim_function_replace(), for all functions that share the handler: gzclose() is fclose(). */
 zif_handler shim_function_replace_aliases(const char *name, zif_handler handler);
+
+/* Calls a function of PHP, or a method of this class even if a script's subclass overrides it. Names are in lower case;
+ * `class_name` and `object` are NULL for a function. Returns false if there is none, or an exception is thrown; the result
+ * is then undefined, unless the call has returned. */
+bool shim_builtin_call(const char *class_name, const char *name, zend_object *object, zval *result, zval *arguments,
+                       uint32_t count);
+
+/* ---- The call that a handler replaces ---- */
+
+/* Whether it calls a function or method of this name. */
+static inline bool shim_is_called(const zend_execute_data *execute_data, const char *name)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
+}
+
+/* Returns an argument without references; NULL if it was not passed. */
+static inline zval *shim_argument(const zend_execute_data *execute_data, uint32_t number)
+{
+    if (number == 0 || ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    return Z_TYPE_P(argument) != IS_UNDEF ? argument : NULL;
+}
+
+/* Returns an argument that is an object; NULL otherwise. */
+static inline zend_object *shim_argument_object(const zend_execute_data *execute_data, uint32_t number)
+{
+    const zval *argument = shim_argument(execute_data, number);
+    return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
+}
 
 /* ---- Exceptions that a script has not caught (uncaught.c) ---- */
 

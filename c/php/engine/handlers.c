@@ -1,4 +1,4 @@
-/* Replaces the handlers of PHP's functions and methods.
+/* Replaces the handlers of PHP's functions and methods, and calls them.
  *
  * A replacement calls the handler that it receives here, so replacements of the same function stack. Functions are
  * replaced once, before any thread runs a script: the threads' function tables are copies of the process's. Only a
@@ -37,4 +37,19 @@ zif_handler shim_function_replace_aliases(const char *name, zif_handler handler)
         }
     } ZEND_HASH_FOREACH_END();
     return own;
+}
+
+bool shim_builtin_call(const char *class_name, const char *name, zend_object *object, zval *result, zval *arguments,
+                       uint32_t count)
+{
+    const zend_class_entry *class =
+        class_name != NULL ? zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name)) : NULL;
+    const HashTable *functions = class_name == NULL ? CG(function_table) : class != NULL ? &class->function_table : NULL;
+    zend_function *function = functions != NULL ? shim_function_find(functions, name) : NULL;
+    ZVAL_UNDEF(result);
+    if (function == NULL || EG(exception) != NULL) {
+        return false;
+    }
+    zend_call_known_function(function, object, object != NULL ? object->ce : NULL, result, count, arguments, NULL);
+    return EG(exception) == NULL;
 }

@@ -16,7 +16,7 @@
 #include <dlfcn.h>
 
 /* The stack space that one recursion may use before the rest is postponed. */
-enum { STACK_MAX = 128 * 1024, ROOM_AT_FIRST = 256 };
+enum { STACK_MAX = 128 * 1024 };
 
 /* The stack position of the outermost call on the current stack; NULL if nothing is being freed on it. */
 static __thread const char *top;
@@ -32,14 +32,8 @@ static void (*free_array)(zend_array *);
 
 static bool put_off(zend_refcounted *counted)
 {
-    if (later.count == later.room) {
-        size_t room = later.room > 0 ? 2 * later.room : ROOM_AT_FIRST;
-        zend_refcounted **larger = realloc(later.list, room * sizeof(*larger));
-        if (larger == NULL) {
-            return false;
-        }
-        later.list = larger;
-        later.room = room;
+    if (!SHIM_RESERVE(later)) {
+        return false;
     }
     GC_SET_REFCOUNT(counted, 1);
     later.list[later.count++] = counted;

@@ -15,7 +15,6 @@
 #include "php/engine/engine.h"
 #include "php/libc/libc.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -195,19 +194,8 @@ void shim_lost_pages_install(void)
 /* Whether code at this address belongs to a library that reads a file if it cannot map it. */
 static bool can_read_instead(const void *caller)
 {
-    static const char *const libraries[] = {"libphp", "libsqlite3"};
-    Dl_info info;
-    if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) {
-        return false;
-    }
-    const char *slash = strrchr(info.dli_fname, '/');
-    const char *name = slash != NULL ? slash + 1 : info.dli_fname;
-    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-        if (strncmp(name, libraries[i], strlen(libraries[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
+    const char *name = shim_library_at(caller);
+    return strncmp(name, ZEND_STRL("libphp")) == 0 || strncmp(name, ZEND_STRL("libsqlite3")) == 0;
 }
 
 static void *map(void *address, size_t length, int protection, int flags, int descriptor, off_t offset, const void *caller)

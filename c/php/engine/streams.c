@@ -28,3 +28,17 @@ void shim_keep_open(php_stream *stream)
 {
     stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
 }
+
+void shim_wrapper_replace(const char *scheme, const php_stream_wrapper *php, php_stream_wrapper *wrapper,
+                          php_stream_wrapper_ops *operations, __typeof__(((php_stream_wrapper_ops *)NULL)->stream_opener) open)
+{
+    *operations = *php->wops;
+    operations->stream_opener = open;
+    *wrapper = *php;
+    wrapper->wops = operations;
+    /* Replaces the entry in place, so that stream_get_wrappers() lists it in the same position. */
+    zval *own = zend_hash_str_find(php_stream_get_url_stream_wrappers_hash_global(), scheme, strlen(scheme));
+    if (own != NULL && Z_PTR_P(own) == php) {
+        Z_PTR_P(own) = wrapper;
+    }
+}

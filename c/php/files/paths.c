@@ -9,6 +9,7 @@
  * time; the PHP of php-fpm does not, since the path has just been resolved. */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "php/files/files.h"
 #include "php/libc/libc.h"
 
@@ -88,26 +89,27 @@ CWD_API int virtual_access(const char *path, int mode)
     return name != NULL ? access(name, mode) : -1;
 }
 
-CWD_API int virtual_stat(const char *path, zend_stat_t *buffer)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? php_sys_stat(name, buffer) : -1;
-}
+/* A function that passes the path on. */
+#define VIRTUAL(type, function, parameters, failure, call) \
+    CWD_API type function parameters \
+    { \
+        path_room room; \
+        const char *name = from_the_root(path, &room); \
+        return name != NULL ? call : (failure); \
+    }
 
-CWD_API int virtual_lstat(const char *path, zend_stat_t *buffer)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? php_sys_lstat(name, buffer) : -1;
-}
-
-CWD_API FILE *virtual_fopen(const char *path, const char *mode)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? fopen(name, mode) : NULL;
-}
+VIRTUAL(int, virtual_stat, (const char *path, zend_stat_t *buffer), -1, php_sys_stat(name, buffer))
+VIRTUAL(int, virtual_lstat, (const char *path, zend_stat_t *buffer), -1, php_sys_lstat(name, buffer))
+VIRTUAL(FILE *, virtual_fopen, (const char *path, const char *mode), NULL, fopen(name, mode))
+VIRTUAL(int, virtual_creat, (const char *path, mode_t mode), -1, creat(name, mode))
+VIRTUAL(DIR *, virtual_opendir, (const char *path), NULL, opendir(name))
+VIRTUAL(int, virtual_unlink, (const char *path), -1, unlink(name))
+VIRTUAL(int, virtual_mkdir, (const char *path, mode_t mode), -1, mkdir(name, mode))
+VIRTUAL(int, virtual_rmdir, (const char *path), -1, rmdir(name))
+VIRTUAL(int, virtual_utime, (const char *path, struct utimbuf *times), -1, utime(name, times))
+VIRTUAL(int, virtual_chmod, (const char *path, mode_t mode), -1, chmod(name, mode))
+VIRTUAL(int, virtual_chown, (const char *path, uid_t owner, gid_t group, int is_of_link), -1,
+        is_of_link ? lchown(name, owner, group) : chown(name, owner, group))
 
 CWD_API int virtual_open(const char *path, int flags, ...)
 {
@@ -126,20 +128,6 @@ CWD_API int virtual_open(const char *path, int flags, ...)
     return open(name, flags, mode);
 }
 
-CWD_API int virtual_creat(const char *path, mode_t mode)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? creat(name, mode) : -1;
-}
-
-CWD_API DIR *virtual_opendir(const char *path)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? opendir(name) : NULL;
-}
-
 CWD_API int virtual_rename(const char *from, const char *to)
 {
     path_room rooms[2];
@@ -147,90 +135,25 @@ CWD_API int virtual_rename(const char *from, const char *to)
     return names[0] != NULL && names[1] != NULL ? rename(names[0], names[1]) : -1;
 }
 
-CWD_API int virtual_unlink(const char *path)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? unlink(name) : -1;
-}
-
-CWD_API int virtual_mkdir(const char *path, mode_t mode)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? mkdir(name, mode) : -1;
-}
-
-CWD_API int virtual_rmdir(const char *path)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? rmdir(name) : -1;
-}
-
-CWD_API int virtual_utime(const char *path, struct utimbuf *times)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? utime(name, times) : -1;
-}
-
-CWD_API int virtual_chmod(const char *path, mode_t mode)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    return name != NULL ? chmod(name, mode) : -1;
-}
-
-CWD_API int virtual_chown(const char *path, uid_t owner, gid_t group, int is_of_link)
-{
-    path_room room;
-    const char *name = from_the_root(path, &room);
-    if (name == NULL) {
-        return -1;
-    }
-    return is_of_link ? lchown(name, owner, group) : chown(name, owner, group);
-}
-
 /* PHP and its extensions pass these paths to libc, which would resolve them against the working directory of the
  * process. The functions below take precedence over those of libc, on threads that run a request. */
-static const char *of_the_request(const char *path, path_room *room)
-{
-    return shim_current != NULL ? from_the_root(path, room) : path;
-}
+#define BEFORE_LIBC(type, function, parameters, ...) \
+    type function parameters \
+    { \
+        path_room room; \
+        const char *name = shim_current != NULL ? from_the_root(path, &room) : path; \
+        return name != NULL ? LIBC(function)(name, __VA_ARGS__) : -1; \
+    }
 
-ssize_t readlink(const char *path, char *target, size_t size)
-{
-    path_room room;
-    const char *name = of_the_request(path, &room);
-    return name != NULL ? LIBC(readlink)(name, target, size) : -1;
-}
-
-int statvfs(const char *path, struct statvfs *buffer)
-{
-    path_room room;
-    const char *name = of_the_request(path, &room);
-    return name != NULL ? LIBC(statvfs)(name, buffer) : -1;
-}
-
-int mkfifo(const char *path, mode_t mode)
-{
-    path_room room;
-    const char *name = of_the_request(path, &room);
-    return name != NULL ? LIBC(mkfifo)(name, mode) : -1;
-}
-
-key_t ftok(const char *path, int project)
-{
-    path_room room;
-    const char *name = of_the_request(path, &room);
-    return name != NULL ? LIBC(ftok)(name, project) : -1;
-}
+BEFORE_LIBC(ssize_t, readlink, (const char *path, char *target, size_t size), target, size)
+BEFORE_LIBC(int, statvfs, (const char *path, struct statvfs *buffer), buffer)
+BEFORE_LIBC(int, mkfifo, (const char *path, mode_t mode), mode)
+BEFORE_LIBC(key_t, ftok, (const char *path, int project), project)
 
 static zif_handler handler_in(const HashTable *functions, const char *name)
 {
-    const zend_function *function = zend_hash_str_find_ptr(functions, name, strlen(name));
-    return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.handler : NULL;
+    const zend_function *function = shim_function_find(functions, name);
+    return function != NULL ? function->internal_function.handler : NULL;
 }
 
 void shim_paths_install(void)

@@ -95,11 +95,6 @@ DECLARE_LIBC(setsid);
 DECLARE_LIBC(setuid);
 DECLARE_LIBC(unshare);
 
-static bool is_request(void)
-{
-    return shim_current != NULL && !shim_is_child;
-}
-
 static pid_t own_process(void)
 {
     return (pid_t)syscall(SYS_getpid);
@@ -113,35 +108,21 @@ static int refuse(void)
 
 /* ---- the process ---- */
 
-int setuid(uid_t user)
-{
-    return is_request() ? refuse() : LIBC(setuid)(user);
-}
+/* A function of libc that requests are refused. */
+#define REFUSED(type, name, parameters, ...) \
+    type name parameters \
+    { \
+        return shim_is_in_request() ? refuse() : LIBC(name)(__VA_ARGS__); \
+    }
 
-int seteuid(uid_t user)
-{
-    return is_request() ? refuse() : LIBC(seteuid)(user);
-}
-
-int setgid(gid_t group)
-{
-    return is_request() ? refuse() : LIBC(setgid)(group);
-}
-
-int setegid(gid_t group)
-{
-    return is_request() ? refuse() : LIBC(setegid)(group);
-}
-
-int initgroups(const char *user, gid_t group)
-{
-    return is_request() ? refuse() : LIBC(initgroups)(user, group);
-}
-
-pid_t setsid(void)
-{
-    return is_request() ? refuse() : LIBC(setsid)();
-}
+REFUSED(int, setuid, (uid_t user), user)
+REFUSED(int, seteuid, (uid_t user), user)
+REFUSED(int, setgid, (gid_t group), group)
+REFUSED(int, setegid, (gid_t group), group)
+REFUSED(int, initgroups, (const char *user, gid_t group), user, group)
+REFUSED(pid_t, setsid, (void))
+REFUSED(int, unshare, (int flags), flags)
+REFUSED(int, setns, (int descriptor, int type), descriptor, type)
 
 /* AddressSanitizer calls this before it has mapped its shadow memory. */
 __attribute__((no_sanitize_address, no_sanitize_undefined)) int setrlimit(__rlimit_resource_t resource,
@@ -156,20 +137,10 @@ int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
     return setrlimit(resource, (const struct rlimit *)limit);
 }
 
-int unshare(int flags)
-{
-    return is_request() ? refuse() : LIBC(unshare)(flags);
-}
-
-int setns(int descriptor, int type)
-{
-    return is_request() ? refuse() : LIBC(setns)(descriptor, type);
-}
-
 /* A child may be moved. */
 int setpgid(pid_t pid, pid_t group)
 {
-    return is_request() && (pid == 0 || pid == own_process()) ? refuse() : LIBC(setpgid)(pid, group);
+    return shim_is_in_request() && (pid == 0 || pid == own_process()) ? refuse() : LIBC(setpgid)(pid, group);
 }
 
 /* ---- the thread ---- */
@@ -228,7 +199,7 @@ static int set_own_priority(int priority)
 
 int setpriority(__priority_which_t which, id_t who, int priority)
 {
-    if (!is_request()) {
+    if (!shim_is_in_request()) {
         return LIBC(setpriority)(which, who, priority);
     }
     const bool is_everybody = (which == PRIO_PGRP && (who == 0 || (pid_t)who == getpgrp())) ||
@@ -256,7 +227,7 @@ int nice(int increment)
 
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *processors)
 {
-    if (!is_request()) {
+    if (!shim_is_in_request()) {
         return LIBC(sched_setaffinity)(pid, size, processors);
     }
     const whose whose = whose_is((id_t)pid);

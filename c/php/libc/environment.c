@@ -109,12 +109,6 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
 
 /* ---- replacements of libc functions ---- */
 
-/* Whether the environment is that of a request. A child forked by PHP is a separate process (children.c). */
-static bool is_a_requests_own(void)
-{
-    return shim_current != NULL && !shim_is_child;
-}
-
 char *getenv(const char *name)
 {
     if (!is_empty()) {
@@ -128,7 +122,7 @@ char *getenv(const char *name)
 
 int setenv(const char *name, const char *value, int overwrite)
 {
-    if (!is_a_requests_own()) {
+    if (!shim_is_in_request()) {
         return LIBC(setenv)(name, value, overwrite);
     }
     if (!overwrite && getenv(name) != NULL) {
@@ -139,12 +133,12 @@ int setenv(const char *name, const char *value, int overwrite)
 
 int unsetenv(const char *name)
 {
-    return is_a_requests_own() ? put(name, strlen(name), NULL) : LIBC(unsetenv)(name);
+    return shim_is_in_request() ? put(name, strlen(name), NULL) : LIBC(unsetenv)(name);
 }
 
 int putenv(char *setting)
 {
-    if (!is_a_requests_own()) {
+    if (!shim_is_in_request()) {
         return LIBC(putenv)(setting);
     }
     const char *equals = strchr(setting, '=');

@@ -37,6 +37,16 @@ void *shim_library(void **slot, const char *name, const char *const *files, size
     return function;
 }
 
+const char *shim_library_at(const void *address)
+{
+    Dl_info info;
+    if (dladdr(address, &info) == 0 || info.dli_fname == NULL) {
+        return "";
+    }
+    const char *slash = strrchr(info.dli_fname, '/');
+    return slash != NULL ? slash + 1 : info.dli_fname;
+}
+
 void (*shim_on_library_loaded)(void);
 
 void *dlopen(const char *path, int mode)

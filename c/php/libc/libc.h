@@ -87,6 +87,9 @@ void *shim_libc(void **slot, const char *name);
 /* Does the same for a function of a library that is loaded with libphp, or later with an extension; `files` are the
  * possible names of the library. NULL means that it is not loaded, so that the function is never called. */
 void *shim_library(void **slot, const char *name, const char *const *files, size_t count);
+/* Returns the file name of the library, without its folder, that the code at this address belongs to; an empty one if it is
+ * unknown. */
+const char *shim_library_at(const void *address);
 /* Called on any thread after a library has been loaded. NULL if it is unused. */
 extern void (*shim_on_library_loaded)(void);
 /* The code that called a replacement of one of libc's functions. */
@@ -120,8 +123,7 @@ typedef struct shim_own_signals_state {
 void shim_own_signals_install(void);
 void shim_own_signals_thread_stop(void);
 
-/* Whether the dispositions and masks of signals that the calling code sets belong to a request. */
-bool shim_own_signals_apply(void);
+/* For a thread that runs a request, to which the dispositions and masks of signals belong. */
 int shim_own_sigaction(int number, const struct sigaction *action, struct sigaction *old);
 int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old);
 

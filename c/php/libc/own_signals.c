@@ -74,11 +74,6 @@ static __thread struct {
     volatile int64_t alarm_at;
 } own;
 
-bool shim_own_signals_apply(void)
-{
-    return shim_current != NULL && !shim_is_child;
-}
-
 /* ---- the action of a signal ---- */
 
 static bool stops_by_default(int number)
@@ -237,7 +232,7 @@ int shim_own_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const
 /* Only signals that the request has sent itself can arrive. Replaces libc's function. */
 int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
 {
-    if (!shim_own_signals_apply()) {
+    if (!shim_is_in_request()) {
         return LIBC(sigtimedwait)(set, info, timeout);
     }
     sigset_t none;
@@ -277,7 +272,7 @@ static bool is_own_process(pid_t pid)
 /* Replaces libc's function; called by posix_kill() and proc_terminate(). */
 int kill(pid_t pid, int number)
 {
-    if (!shim_own_signals_apply() || number < 1 || number > SIGNAL_MAX) {
+    if (!shim_is_in_request() || number < 1 || number > SIGNAL_MAX) {
         return LIBC(kill)(pid, number);
     }
     const bool is_group = pid == 0 || (pid < -1 && -pid == getpgrp());
@@ -335,7 +330,7 @@ static void set_alarm(int64_t at)
 /* Replaces libc's function. */
 unsigned alarm(unsigned seconds)
 {
-    if (!shim_own_signals_apply()) {
+    if (!shim_is_in_request()) {
         return LIBC(alarm)(seconds);
     }
     const int64_t now = shim_now(), before = own.alarm_at;

@@ -25,7 +25,7 @@ static __thread bool is_unblocked;
 
 int sigaction(int number, const struct sigaction *action, struct sigaction *old)
 {
-    if (number != SIGRTMIN && shim_own_signals_apply()) {
+    if (number != SIGRTMIN && shim_is_in_request()) {
         return shim_own_sigaction(number, action, old);
     }
     if (number == SIGRTMIN && action == NULL) {
@@ -46,7 +46,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         }
         return 0;
     }
-    if (known && shim_own_signals_apply()) {
+    if (known && shim_is_in_request()) {
         /* A handler of a script. */
         return shim_own_sigaction(number, action, old);
     }
@@ -77,7 +77,7 @@ static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, 
     if (unblocks && is_unblocked) {
         return 0;
     }
-    int result = shim_own_signals_apply() ? shim_own_mask(real, how, set, old) : real(how, set, old);
+    int result = shim_is_in_request() ? shim_own_mask(real, how, set, old) : real(how, set, old);
     if (set != NULL) {
         is_unblocked = unblocks && result == 0;
     }

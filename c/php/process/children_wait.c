@@ -69,7 +69,7 @@ static pid_t wait_in_fiber(pid_t pid, int *status, int options)
 
 static bool is_any(pid_t pid)
 {
-    return (pid <= 0) && shim_current != NULL && !shim_is_child;
+    return pid <= 0 && shim_is_in_request();
 }
 
 /* A call that checks one child without waiting: returns its ID if there is a status to report, 0 if not yet, and -1 if

@@ -6,13 +6,14 @@ bool shim_apm_install(const shim_options *options, int place)
     static const shim_observers *const all[] = {&shim_mysqli_calls, &shim_pdo_calls, &shim_pgsql_calls, &shim_store_calls};
     shim_http_streams_install(options->propagates);
     shim_pgsql_calls_install();
+    shim_curl_calls_install(options->propagates);
     shim_slow_query_ms = options->slow_query_ms;
-    return shim_observed_install(all, sizeof(all) / sizeof(all[0]), place) && shim_curl_calls_install(options->propagates);
+    return shim_observed_install(all, sizeof(all) / sizeof(all[0]), place);
 }
 
 static void forget(void)
 {
-    shim_curl_handles_forget();
+    shim_curl_calls_forget();
     shim_mysqli_calls_forget();
 }
 

@@ -1,90 +1,191 @@
 /* Transfers of curl: a span from curl_exec() to its return, or from curl_multi_add_handle() to the message with the
- * transfer's result, and the trace among its header fields. */
+ * transfer's result, and the trace among its header fields.
+ *
+ * The calls of libcurl are observed, not those of PHP: a handle of PHP is one that has PHP's callbacks. libcurl has no
+ * function that returns the value of an option. What the script has set is therefore recorded; for the duration of a
+ * transfer, libcurl gets a list with more lines, and then the script's list back. */
 #include "compat.h"
+#include "php/bailout/bailout.h"
 #include "php/context/context.h"
 #include "trace/apm/apm.h"
 
+#include <stdlib.h>
+#include <zend_smart_str.h>
+
+/* Part of libcurl's ABI: svc is built without curl.h. */
+enum {
+    CURLOPT_URL = 10002,
+    CURLOPT_HTTPHEADER = 10023,
+    CURLOPT_WRITEFUNCTION = 20011,
+    CURLINFO_RESPONSE_CODE = 0x200002,
+    CURLINFO_HTTP_VERSION = 0x20002e,
+    CURLINFO_EFFECTIVE_METHOD = 0x10003a,
+};
+
+struct curl_slist {
+    char *data;
+    struct curl_slist *next;
+};
+
+/* Functions of libcurl. */
+static int (*set_option)(void *easy, int option, ...);
+static int (*get_info)(void *easy, int info, ...);
+static struct curl_slist *(*append_line)(struct curl_slist *list, const char *line);
+static void (*free_lines)(struct curl_slist *list);
+
 static bool passes_on;
 
-static zend_object *object_at(zend_execute_data *execute_data, uint32_t number)
+/* The record of a handle. */
+typedef struct handle {
+    void *easy;
+    /* The options that the script has set; NULL for none. PHP owns the lines. */
+    char *url;
+    struct curl_slist *lines;
+    /* The lines during a transfer, and whether libcurl has them now. */
+    struct curl_slist *extended;
+    bool is_extended;
+    /* Whether a transfer is in progress, and the multi handle that contains the handle. */
+    bool is_busy;
+    void *many;
+    /* The span of the transfer; 0 if there is none. */
+    uint64_t span;
+    /* The exception that was in flight when it began. */
+    const zend_object *before;
+} handle;
+
+static __thread HashTable handles;
+static __thread bool has_handles;
+
+static zend_ulong key_of(const void *easy)
 {
-    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
-        return NULL;
+    return (zend_ulong)(uintptr_t)easy;
+}
+
+static handle *find(const void *easy)
+{
+    return has_handles ? zend_hash_index_find_ptr(&handles, key_of(easy)) : NULL;
+}
+
+static void free_record(zval *entry)
+{
+    handle *own = Z_PTR_P(entry);
+    free_lines(own->extended);
+    free(own->url);
+    free(own);
+}
+
+static handle *record(void *easy)
+{
+    handle *own = calloc(1, sizeof(*own));
+    if (own != NULL) {
+        if (!has_handles) {
+            zend_hash_init(&handles, 8, NULL, free_record, true);
+            has_handles = true;
+        }
+        own->easy = easy;
+        zend_hash_index_update_ptr(&handles, key_of(easy), own);
     }
-    const zval *argument = ZEND_CALL_ARG(execute_data, number);
-    ZVAL_DEREF(argument);
-    return Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
+    return own;
 }
 
 /* ---- options ---- */
 
-/* Returns the number of the option; 0 if it is invalid. */
-static zend_long option_of(zval *option)
+static void set_url(handle *own, const char *url)
 {
-    ZVAL_DEREF(option);
-    return Z_TYPE_P(option) <= IS_STRING ? zval_get_long(option) : 0;
+    free(own->url);
+    own->url = url != NULL ? strdup(url) : NULL;
 }
 
-static HashTable *array_of(zval *value)
+static void set_lines(handle *own, struct curl_slist *lines)
 {
-    ZVAL_DEREF(value);
-    return Z_TYPE_P(value) == IS_ARRAY ? Z_ARRVAL_P(value) : NULL;
+    own->lines = lines;
+    /* The additional lines are kept: a transfer may be using them. */
+    own->is_extended = false;
 }
 
-static ZEND_NAMED_FUNCTION(set_option)
+static void set(void *easy, int option, void *value, bool is_callback)
 {
-    const zend_long option = ZEND_CALL_NUM_ARGS(execute_data) == 3 ? option_of(ZEND_CALL_ARG(execute_data, 2)) : 0;
-    zend_object *object = object_at(execute_data, 1);
-    if (option == SHIM_CURLOPT_URL) {
-        shim_curl_handle_forget_url(object);
-    }
-    if (option != SHIM_CURLOPT_HTTPHEADER) {
-        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    handle *own = find(easy);
+    if (own == NULL) {
+        if (option == CURLOPT_WRITEFUNCTION && is_callback) {
+            (void)record(easy);
+        }
         return;
     }
-    zval *value = ZEND_CALL_ARG(execute_data, 3);
-    shim_curl_handle_prepare(object, array_of(value));
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
+    if (option == CURLOPT_URL || option == 0) {
+        set_url(own, value);
+    }
+    if (option == CURLOPT_HTTPHEADER || option == 0) {
+        set_lines(own, value);
+    }
 }
 
-/* Records the options. PHP sets them one by one until one of them fails; whether the header fields are then set is
- * unknown. */
-static ZEND_NAMED_FUNCTION(set_options)
+static void copied(void *easy, void *copy)
 {
-    HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? array_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
-    zval *value = options != NULL ? zend_hash_index_find(options, SHIM_CURLOPT_HTTPHEADER) : NULL;
-    if (options != NULL && zend_hash_index_exists(options, SHIM_CURLOPT_URL)) {
-        shim_curl_handle_forget_url(object_at(execute_data, 1));
-    }
-    if (value == NULL) {
-        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    const handle *own = find(easy);
+    handle *other = own != NULL ? record(copy) : NULL;
+    if (other == NULL) {
         return;
     }
-    zend_object *object = object_at(execute_data, 1);
-    shim_curl_handle_prepare(object, array_of(value));
-    shim_curl_handle_unsettle(object);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    shim_curl_handle_settle(object, array_of(value), Z_TYPE_P(return_value) == IS_TRUE);
-}
-
-/* Records a reset. PHP refuses it in a callback of the handle, with an exception. */
-static ZEND_NAMED_FUNCTION(reset)
-{
-    const zend_object *before = EG(exception);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (EG(exception) == before) {
-        shim_curl_handle_reset(object_at(execute_data, 1));
-        shim_curl_handle_forget_url(object_at(execute_data, 1));
+    set_url(other, own->url);
+    other->lines = own->lines;
+    if (own->is_extended) {
+        (void)set_option(copy, CURLOPT_HTTPHEADER, other->lines);
     }
 }
 
-static ZEND_NAMED_FUNCTION(copy)
+/* ---- the lines during a transfer ---- */
+
+static bool append(struct curl_slist **list, const char *line)
 {
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (Z_TYPE_P(return_value) == IS_OBJECT) {
-        shim_curl_handle_copied(object_at(execute_data, 1), Z_OBJ_P(return_value));
+    struct curl_slist *longer = append_line(*list, line);
+    if (longer != NULL) {
+        *list = longer;
     }
+    return longer != NULL;
+}
+
+/* Appends a field. libcurl needs a terminated string, and the view has no terminator. */
+static bool append_field(struct curl_slist **list, const char *name, shim_view value)
+{
+    smart_str line = {0};
+    smart_str_appends_ex(&line, name, true);
+    smart_str_appendl_ex(&line, ": ", 2, true);
+    smart_str_appendl_ex(&line, value.bytes, value.length, true);
+    smart_str_0(&line);
+    const bool is_appended = append(list, ZSTR_VAL(line.s));
+    smart_str_free_ex(&line, true);
+    return is_appended;
+}
+
+/* Adds the trace, unless the script propagates one itself. */
+static void extend(handle *own, const shim_trace_fields *trace)
+{
+    struct curl_slist *extended = NULL;
+    bool is_whole = trace->parent.length > 0, has_state = false;
+    for (const struct curl_slist *line = own->lines; line != NULL && is_whole; line = line->next) {
+        const size_t length = strlen(line->data);
+        is_whole = !shim_is_traceparent(line->data, length) && append(&extended, line->data);
+        has_state |= shim_is_tracestate(line->data, length);
+    }
+    if (is_whole && append_field(&extended, SHIM_TRACEPARENT, trace->parent) &&
+        (has_state || trace->state.length == 0 || append_field(&extended, SHIM_TRACESTATE, trace->state)) &&
+        set_option(own->easy, CURLOPT_HTTPHEADER, extended) == 0) {
+        own->extended = extended;
+        own->is_extended = true;
+    } else {
+        free_lines(extended);
+    }
+}
+
+static void retract(handle *own)
+{
+    if (own->is_extended) {
+        own->is_extended = false;
+        (void)set_option(own->easy, CURLOPT_HTTPHEADER, own->lines);
+    }
+    free_lines(own->extended);
+    own->extended = NULL;
 }
 
 /* ---- a transfer ---- */
@@ -94,23 +195,27 @@ static bool is_http(const char *url)
     return strstr(url, "://") == NULL || strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
 }
 
-/* Begins the span of a transfer over HTTP; returns 0 for others. */
-static uint64_t begin(shim_curl_handle *handle)
+static bool begin(void *easy, void *many)
 {
-    const char *url = shim_curl_handle_url(handle);
-    if (shim_request_host() == NULL || !is_http(url)) {
-        return 0;
+    handle *own = shim_request_host() != NULL ? find(easy) : NULL;
+    if (own == NULL || own->is_busy) {
+        return false;
     }
-    const uint64_t span = shim_observed_begin();
-    if (span != 0) {
+    const char *url = own->url != NULL ? own->url : "";
+    own->is_busy = true;
+    own->many = many;
+    own->before = EG(exception);
+    /* Other protocols have no span, and no header fields. */
+    own->span = is_http(url) ? shim_observed_begin() : 0;
+    if (own->span != 0) {
         const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of(url, strlen(url))};
-        shim_host.client.describe(shim_current->host, span, &call);
+        shim_host.client.describe(shim_current->host, own->span, &call);
     }
-    if (passes_on) {
-        const shim_trace_fields trace = shim_trace_fields_of(span);
-        shim_curl_handle_extend(handle, &trace);
+    if (passes_on && is_http(url)) {
+        const shim_trace_fields trace = shim_trace_fields_of(own->span);
+        extend(own, &trace);
     }
-    return span;
+    return true;
 }
 
 static const char *error_name(zend_long code)
@@ -139,161 +244,106 @@ static uint16_t version_of(long version)
     return version == 1 ? 10 : version == 2 ? 11 : version == 3 ? 20 : version == 30 ? 30 : 0;
 }
 
-/* Ends the span. `code` is the result of the transfer; 0 if it succeeded, -1 if it is unknown. */
-static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code, const zend_object *before)
+static void finish(handle *own, int result)
 {
+    const uint64_t span = own->span;
+    const zend_object *before = own->before;
     shim_client_end end = {.kind = SHIM_CLIENT_HTTP, .is_cut = shim_observed_is_cut(before)};
     const char *method = NULL;
     long status = 0, version = 0;
+    own->span = 0;
     if (span == 0 || shim_request_host() == NULL) {
         return;
     }
-    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_RESPONSE_CODE, &status) == 0 && status > 0 && status < 1000) {
+    if (get_info(own->easy, CURLINFO_RESPONSE_CODE, &status) == 0 && status > 0 && status < 1000) {
         end.status = (uint16_t)status;
     }
-    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_EFFECTIVE_METHOD, &method) == 0 && method != NULL) {
+    if (get_info(own->easy, CURLINFO_EFFECTIVE_METHOD, &method) == 0 && method != NULL) {
         end.method = shim_view_of(method, strlen(method));
     }
-    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_HTTP_VERSION, &version) == 0) {
+    if (get_info(own->easy, CURLINFO_HTTP_VERSION, &version) == 0) {
         end.version = version_of(version);
     }
     if (!end.is_cut && EG(exception) != NULL && EG(exception) != before) {
         end.failed = true;
         end.error = shim_observed_view(EG(exception)->ce->name);
-    } else if (!end.is_cut && (code > 0 || (code < 0 && status == 0))) {
-        const char *name = error_name(code);
+    } else if (!end.is_cut && (result > 0 || (result < 0 && status == 0))) {
+        const char *name = error_name(result);
         end.failed = true;
         end.error = shim_view_of(name, strlen(name));
     }
     shim_host.client.finish(shim_current->host, span, &end);
 }
 
-static zend_long error_number(zend_object *object)
+static void ended(void *easy, int result)
 {
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "curl_errno", sizeof("curl_errno") - 1);
-    zval argument, answer;
-    ZVAL_UNDEF(&answer);
-    if (function != NULL && EG(exception) == NULL) {
-        ZVAL_OBJ(&argument, object);
-        zend_call_known_function(function, NULL, NULL, &answer, 1, &argument, NULL);
+    handle *own = find(easy);
+    /* curl_easy_perform() reads the message of its own multi handle. */
+    if (own != NULL && own->many != NULL) {
+        /* An exception that is already in flight does not belong to a transfer of a multi handle. */
+        own->before = shim_observed_is_cut(NULL) ? NULL : EG(exception);
+        finish(own, result);
     }
-    return Z_TYPE(answer) == IS_LONG ? Z_LVAL(answer) : -1;
 }
 
-static void release(shim_curl_handle *handle)
+static void left(void *easy, void *many, int result)
 {
-    handle->is_busy = false;
-    shim_curl_handle_retract(handle);
-}
-
-static ZEND_NAMED_FUNCTION(execute)
-{
-    zend_object *object = object_at(execute_data, 1);
-    shim_curl_handle *handle = shim_request_host() != NULL ? shim_curl_handle_of(object, true) : NULL;
-    if (handle == NULL || handle->is_busy) {
-        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    handle *own = find(easy);
+    if (own == NULL || own->many != many) {
         return;
     }
-    const zend_object *before = EG(exception);
-    handle->is_busy = true;
-    const uint64_t span = begin(handle);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    release(handle);
-    if (span != 0) {
-        finish(handle, span, Z_TYPE_P(return_value) == IS_FALSE ? error_number(object) : 0, before);
+    if (result == SHIM_TRANSFER_REFUSED && own->span != 0) {
+        shim_host.client.discard(shim_current->host, own->span);
+        own->span = 0;
+    } else if (many != NULL) {
+        ended(easy, result);
+    } else if (result != SHIM_TRANSFER_CUT) {
+        finish(own, result);
     }
+    retract(own);
+    own->is_busy = false;
+    own->many = NULL;
+    own->span = 0;
 }
 
-/* ---- several at once ---- */
-
-/* Ends the span of a transfer that is over; `code` as above. */
-static void conclude(shim_curl_handle *handle, zend_long code)
+static void freed(void *easy, void *many)
 {
-    const uint64_t span = handle->span;
-    handle->span = 0;
-    /* An exception that is already in flight does not belong to the transfer. */
-    finish(handle, span, code, shim_observed_is_cut(NULL) ? NULL : EG(exception));
-}
-
-static void leave(shim_curl_handle *handle)
-{
-    conclude(handle, -1);
-    handle->multi = NULL;
-    release(handle);
-}
-
-static bool succeeded(const zval *return_value)
-{
-    return Z_TYPE_P(return_value) == IS_LONG && Z_LVAL_P(return_value) == 0;
-}
-
-static ZEND_NAMED_FUNCTION(add_handle)
-{
-    zend_object *multi = object_at(execute_data, 1);
-    shim_curl_handle *handle = shim_request_host() != NULL ? shim_curl_handle_of(object_at(execute_data, 2), true) : NULL;
-    if (handle == NULL || handle->is_busy || multi == NULL) {
-        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-        return;
-    }
-    handle->is_busy = true;
-    handle->multi = multi;
-    shim_curl_multi_watch(multi);
-    handle->span = begin(handle);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (!succeeded(return_value)) {
-        if (handle->span != 0) {
-            shim_host.client.discard(shim_current->host, handle->span);
-            handle->span = 0;
+    handle *own = find(easy);
+    void *other;
+    if (own != NULL) {
+        if (own->many != NULL) {
+            left(easy, own->many, SHIM_TRANSFER_UNKNOWN);
         }
-        leave(handle);
+        zend_hash_index_del(&handles, key_of(easy));
+    } else if (many != NULL && has_handles) {
+        ZEND_HASH_FOREACH_PTR(&handles, other) {
+            own = other;
+            if (own->many == many) {
+                left(own->easy, many, SHIM_TRANSFER_UNKNOWN);
+            }
+        } ZEND_HASH_FOREACH_END();
     }
 }
 
-static ZEND_NAMED_FUNCTION(remove_handle)
+void shim_curl_calls_install(bool propagates)
 {
-    const zend_object *multi = object_at(execute_data, 1);
-    zend_object *object = object_at(execute_data, 2);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    shim_curl_handle *handle = shim_curl_handle_of(object, false);
-    if (handle != NULL && handle->multi == multi && multi != NULL && succeeded(return_value)) {
-        leave(handle);
-    }
-}
-
-/* Ends the span with the result of `curl_multi_info_read()`: `msg`, `result` and `handle`. */
-static ZEND_NAMED_FUNCTION(read_info)
-{
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (Z_TYPE_P(return_value) != IS_ARRAY) {
-        return;
-    }
-    const zval *result = zend_hash_str_find(Z_ARRVAL_P(return_value), ZEND_STRL("result"));
-    const zval *of = zend_hash_str_find(Z_ARRVAL_P(return_value), ZEND_STRL("handle"));
-    shim_curl_handle *handle = of != NULL && Z_TYPE_P(of) == IS_OBJECT ? shim_curl_handle_of(Z_OBJ_P(of), false) : NULL;
-    if (handle != NULL && result != NULL && Z_TYPE_P(result) == IS_LONG) {
-        conclude(handle, Z_LVAL_P(result));
-    }
-}
-
-static ZEND_NAMED_FUNCTION(close_multi)
-{
-    const zend_object *multi = object_at(execute_data, 1);
-    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    if (multi != NULL && EG(exception) == NULL) {
-        shim_curl_multi_leave(multi);
-    }
-}
-
-bool shim_curl_calls_install(bool propagates)
-{
+    static const shim_transfer_watch watch = {set, copied, begin, ended, left, freed};
+    void *functions[4] = {NULL};
     passes_on = propagates;
-    if (!shim_curl_handles_install(leave)) {
-        return true;
+    set_option = (int (*)(void *, int, ...))shim_libcurl(&functions[0], "curl_easy_setopt");
+    get_info = (int (*)(void *, int, ...))shim_libcurl(&functions[1], "curl_easy_getinfo");
+    append_line =
+        (struct curl_slist * (*)(struct curl_slist *, const char *))shim_libcurl(&functions[2], "curl_slist_append");
+    free_lines = (void (*)(struct curl_slist *))shim_libcurl(&functions[3], "curl_slist_free_all");
+    if (set_option != NULL && get_info != NULL && append_line != NULL && free_lines != NULL) {
+        shim_transfer_watched = &watch;
     }
-    return shim_observed_replace("curl_setopt", set_option) && shim_observed_replace("curl_setopt_array", set_options) &&
-           shim_observed_replace("curl_reset", reset) && shim_observed_replace("curl_copy_handle", copy) &&
-           shim_observed_replace("curl_exec", execute) && shim_observed_replace("curl_multi_add_handle", add_handle) &&
-           shim_observed_replace("curl_multi_remove_handle", remove_handle) &&
-           shim_observed_replace("curl_multi_info_read", read_info) &&
-           shim_observed_replace("curl_multi_close", close_multi);
+}
+
+void shim_curl_calls_forget(void)
+{
+    if (has_handles) {
+        zend_hash_destroy(&handles);
+        has_handles = false;
+    }
 }

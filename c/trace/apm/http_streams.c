@@ -246,18 +246,7 @@ static php_stream *open_stream(php_stream_wrapper *own, const char *url, const c
 
 void shim_http_streams_install(bool propagates)
 {
-    static const char *const schemes[] = {"http", "https"};
     passes_on = propagates;
-    operations = *php_stream_http_wrapper.wops;
-    operations.stream_opener = open_stream;
-    wrapper = php_stream_http_wrapper;
-    wrapper.wops = &operations;
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        HashTable *wrappers = php_stream_get_url_stream_wrappers_hash_global();
-        zval *own = zend_hash_str_find(wrappers, schemes[i], strlen(schemes[i]));
-        /* Replaces the entry in place, so that stream_get_wrappers() lists it in the same position. */
-        if (own != NULL && Z_PTR_P(own) == &php_stream_http_wrapper) {
-            Z_PTR_P(own) = &wrapper;
-        }
-    }
+    shim_wrapper_replace("http", &php_stream_http_wrapper, &wrapper, &operations, open_stream);
+    shim_wrapper_replace("https", &php_stream_http_wrapper, &wrapper, &operations, open_stream);
 }

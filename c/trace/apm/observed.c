@@ -66,21 +66,11 @@ static const replaced *replaced_of(const zend_function *function)
     return function->internal_function.reserved[place];
 }
 
-zif_handler shim_observed_next(const zend_function *function)
-{
-    return replaced_of(function)->next;
-}
-
 /* ---- the arguments of a call ---- */
 
 zval *shim_observed_argument(const shim_observed *observed, uint32_t number)
 {
-    if (number == 0 || ZEND_CALL_NUM_ARGS(observed->execute_data) < number) {
-        return NULL;
-    }
-    zval *argument = ZEND_CALL_ARG(observed->execute_data, number);
-    ZVAL_DEREF(argument);
-    return Z_TYPE_P(argument) != IS_UNDEF ? argument : NULL;
+    return shim_argument(observed->execute_data, number);
 }
 
 shim_view shim_observed_text(const shim_observed *observed, uint32_t number)
@@ -96,8 +86,7 @@ zend_object *shim_observed_subject(const shim_observed *observed)
         return Z_OBJ(EX(This));
     }
     /* A static method has no subject: its arguments are not objects of its class. */
-    const zval *argument = observed->observer->class_name == NULL ? shim_observed_argument(observed, 1) : NULL;
-    return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
+    return observed->observer->class_name == NULL ? shim_argument_object(execute_data, 1) : NULL;
 }
 
 zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval *held)
@@ -109,15 +98,8 @@ zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval
 
 void shim_observed_call_method(zend_object *object, const char *class_name, const char *method, zval *answer)
 {
-    ZVAL_UNDEF(answer);
-    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
-    zend_function *function =
-        class != NULL ? zend_hash_str_find_ptr(&class->function_table, method, strlen(method)) : NULL;
-    if (function == NULL || EG(exception) != NULL) {
-        return;
-    }
-    zend_call_known_function(function, object, object->ce, answer, 0, NULL, NULL);
-    if (EG(exception) != NULL) {
+    const bool was_thrown = EG(exception) != NULL;
+    if (!shim_builtin_call(class_name, method, object, answer, NULL, 0) && !was_thrown && EG(exception) != NULL) {
         /* The call itself meets the same problem. */
         zend_clear_exception();
     }
@@ -207,7 +189,7 @@ static ZEND_NAMED_FUNCTION(observe)
 
 /* ---- installation ---- */
 
-static bool replace(zend_function *function, const shim_observer *observer, zif_handler handler)
+static bool replace(zend_function *function, const shim_observer *observer)
 {
     if (function->type != ZEND_INTERNAL_FUNCTION || (function->common.fn_flags & ZEND_ACC_ABSTRACT) != 0 ||
         replaced_of(function) != NULL) {
@@ -218,15 +200,9 @@ static bool replace(zend_function *function, const shim_observer *observer, zif_
     if (own == NULL) {
         return false;
     }
-    *own = (replaced){.next = shim_handler_replace(function, handler), .observer = observer};
+    *own = (replaced){.next = shim_handler_replace(function, observe), .observer = observer};
     function->internal_function.reserved[place] = own;
     return true;
-}
-
-bool shim_observed_replace(const char *name, zif_handler handler)
-{
-    zend_function *function = shim_function_find(CG(function_table), name);
-    return function == NULL || replace(function, NULL, handler);
 }
 
 static bool is_same(const char *one, const char *other)
@@ -266,7 +242,7 @@ static bool install_in(const shim_observers *const *all, size_t count, HashTable
             zend_str_tolower_copy(class_name, ZSTR_VAL(scope->name), MIN(ZSTR_LEN(scope->name), sizeof(class_name) - 1));
         }
         const shim_observer *observer = observer_of(all, count, scope != NULL ? class_name : NULL, ZSTR_VAL(name));
-        if (observer != NULL && !replace(function, observer, observe)) {
+        if (observer != NULL && !replace(function, observer)) {
             return false;
         }
     } ZEND_HASH_FOREACH_END();

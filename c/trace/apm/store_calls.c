@@ -21,16 +21,6 @@ static const char *const loud_in_memcached[] = {
     "prependbykey", "replace", "replacebykey", "set", "setbykey", "setmulti", "setmultibykey", "touch", "touchbykey",
 };
 
-static bool is_in(const char *const *names, size_t count, const char *name)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Records the name of the function as a command; that of rawCommand() is its first argument, if it looks like one. */
 static void put_command(shim_observed *observed, shim_client_call *call)
 {
@@ -150,11 +140,11 @@ static const shim_observer *observer_of(const char *class_name, const char *name
     const bool is_redis = class_name != NULL && strcmp(class_name, "redis") == 0;
     const bool is_cluster = class_name != NULL && strcmp(class_name, "rediscluster") == 0;
     if (is_redis || is_cluster) {
-        const bool is_silent = is_in(silent_in_redis, sizeof(silent_in_redis) / sizeof(silent_in_redis[0]), name);
+        const bool is_silent = SHIM_IS_LISTED(name, silent_in_redis);
         return is_silent ? NULL : is_redis ? &redis : &cluster;
     }
     return class_name != NULL && strcmp(class_name, "memcached") == 0 &&
-                   is_in(loud_in_memcached, sizeof(loud_in_memcached) / sizeof(loud_in_memcached[0]), name)
+                   SHIM_IS_LISTED(name, loud_in_memcached)
                ? &memcached
                : NULL;
 }

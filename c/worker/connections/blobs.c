@@ -6,6 +6,7 @@
 #include "worker/connections/connections.h"
 
 #include <stdlib.h>
+#include <sys/queue.h>
 
 typedef struct blob {
     /* PHP's struct and functions. */
@@ -15,12 +16,11 @@ typedef struct blob {
     /* The request that used the connection has ended, which closed the blob: a variable may still refer to the stream,
      * which is empty. */
     bool is_closed;
-    /* Links of the thread's list. */
-    struct blob *next;
-    struct blob *previous;
+    LIST_ENTRY(blob) link;
 } blob;
 
-static __thread blob *all;
+/* The streams of the thread. */
+static __thread LIST_HEAD(, blob) all;
 
 static ssize_t write_blob(php_stream *stream, const char *bytes, size_t count);
 
@@ -102,14 +102,7 @@ static int close_blob(php_stream *stream, int close_handle)
     blob *own = stream->abstract;
     (void)close_handle;
     end(own);
-    if (own->next != NULL) {
-        own->next->previous = own->previous;
-    }
-    if (own->previous != NULL) {
-        own->previous->next = own->next;
-    } else {
-        all = own->next;
-    }
+    LIST_REMOVE(own, link);
     shim_connection_delref(own->connection);
     free(own);
     return 0;
@@ -117,7 +110,8 @@ static int close_blob(php_stream *stream, int close_handle)
 
 void shim_blobs_end(const shim_connection *connection)
 {
-    for (blob *own = all; own != NULL; own = own->next) {
+    blob *own;
+    LIST_FOREACH(own, &all, link) {
         if (own->connection == connection) {
             end(own);
         }
@@ -139,12 +133,8 @@ void shim_blob_follow(php_stream *stream, shim_connection *connection)
                 .abstract = stream->abstract,
                 .ops = stream->ops,
                 .connection = shim_connection_addref(connection),
-                .next = all,
             };
-            if (all != NULL) {
-                all->previous = own;
-            }
-            all = own;
+            LIST_INSERT_HEAD(&all, own, link);
             stream->abstract = own;
             stream->ops = &names[i];
             return;

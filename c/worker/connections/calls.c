@@ -103,32 +103,23 @@ static void end_of_call(shim_owned *thing)
 
 static zend_object *tracked_argument(zend_execute_data *execute_data, uint32_t number)
 {
-    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
-        return NULL;
-    }
-    zval *argument = ZEND_CALL_ARG(execute_data, number);
-    ZVAL_DEREF(argument);
-    return Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_tracked(Z_OBJ_P(argument), false) ? Z_OBJ_P(argument) : NULL;
-}
-
-static bool is_named(const zend_function *function, const char *name)
-{
-    return strcasecmp(ZSTR_VAL(function->common.function_name), name) == 0;
+    zend_object *object = shim_argument_object(execute_data, number);
+    return object != NULL && shim_object_is_tracked(object, false) ? object : NULL;
 }
 
 /* `new mysqli_stmt($connection)`: the new object belongs to the argument. */
-static bool is_being_made(const zend_object *object, const zend_function *function)
+static bool is_being_made(const zend_object *object, const zend_execute_data *execute_data)
 {
     const shim_connection *connection = shim_connection_find(object);
     return connection != NULL && !shim_kind_is_connection(connection->kind) && connection->parent == NULL &&
-           is_named(function, ZEND_CONSTRUCTOR_FUNC_NAME);
+           shim_is_called(execute_data, ZEND_CONSTRUCTOR_FUNC_NAME);
 }
 
 /* Returns the object that the call concerns; NULL if it is not followed. */
 static zend_object *subject_of(zend_execute_data *execute_data)
 {
     if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_tracked(Z_OBJ(EX(This)), false)) {
-        zend_object *argument = is_being_made(Z_OBJ(EX(This)), EX(func)) ? tracked_argument(execute_data, 1) : NULL;
+        zend_object *argument = is_being_made(Z_OBJ(EX(This)), execute_data) ? tracked_argument(execute_data, 1) : NULL;
         return argument != NULL ? argument : Z_OBJ(EX(This));
     }
     return tracked_argument(execute_data, 1);
@@ -148,28 +139,24 @@ static void adopt(shim_connection *root, zend_object *object)
 static bool is_raw_state(zend_execute_data *execute_data)
 {
     static const char *const commands[] = {"monitor", "multi", "psubscribe", "select", "ssubscribe", "subscribe", "watch"};
-    const zval *command = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
-    for (size_t i = 0; command != NULL && Z_TYPE_P(command) == IS_STRING && i < sizeof(commands) / sizeof(*commands); i++) {
-        if (strcasecmp(Z_STRVAL_P(command), commands[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    const zval *command = shim_argument(execute_data, 1);
+    return command != NULL && Z_TYPE_P(command) == IS_STRING && SHIM_IS_LISTED(Z_STRVAL_P(command), commands);
 }
 
 /* Notes a state that only particular commands end. Called before the command, which may be interrupted. */
 static void note_state(shim_connection *root, zend_execute_data *execute_data)
 {
-    const zend_function *function = EX(func);
     if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
         return;
     }
-    if (is_named(function, "watch")) {
+    if (shim_is_called(execute_data, "watch")) {
         root->is_watching = true;
-    } else if (is_named(function, "unwatch") || is_named(function, "exec") || is_named(function, "discard")) {
+    } else if (shim_is_called(execute_data, "unwatch") || shim_is_called(execute_data, "exec") ||
+               shim_is_called(execute_data, "discard")) {
         root->is_watching = false;
-    } else if (is_named(function, "subscribe") || is_named(function, "psubscribe") ||
-               is_named(function, "ssubscribe") || (is_named(function, "rawcommand") && is_raw_state(execute_data))) {
+    } else if (shim_is_called(execute_data, "subscribe") || shim_is_called(execute_data, "psubscribe") ||
+               shim_is_called(execute_data, "ssubscribe") ||
+               (shim_is_called(execute_data, "rawcommand") && is_raw_state(execute_data))) {
         root->is_subscribed = true;
     }
 }
@@ -178,7 +165,7 @@ static void note_state(shim_connection *root, zend_execute_data *execute_data)
  * them, too. */
 static bool is_destructor_of_another(zend_execute_data *execute_data, zend_object *object)
 {
-    return is_named(EX(func), ZEND_DESTRUCTOR_FUNC_NAME) && !shim_connection_is_free(shim_connection_find(object));
+    return shim_is_called(execute_data, ZEND_DESTRUCTOR_FUNC_NAME) && !shim_connection_is_free(shim_connection_find(object));
 }
 
 static void adopt_all(shim_connection *root, zend_execute_data *execute_data, const zval *return_value)

@@ -4,33 +4,21 @@
  * is new, but other requests have used the connection behind it. So it belongs to the shared owner, and the request has to
  * become that before PHP checks whether the connection is alive. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/hooks/hooks.h"
 
 /* PDO::ATTR_PERSISTENT. */
 enum { PDO_PERSISTENT = 12 };
 
-static zval *argument(zend_execute_data *execute_data, uint32_t number)
-{
-    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
-        return NULL;
-    }
-    zval *value = ZEND_CALL_ARG(execute_data, number);
-    ZVAL_DEREF(value);
-    return value;
-}
-
-static bool is_called(zend_execute_data *execute_data, const char *name)
-{
-    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
-}
-
 /* Named options are found as well: they are among the arguments. */
 static bool asks_pdo_to_persist(zend_execute_data *execute_data)
 {
     for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
-        const zval *options = argument(execute_data, i);
-        zval *option = Z_TYPE_P(options) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PDO_PERSISTENT) : NULL;
+        const zval *options = shim_argument(execute_data, i);
+        zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
+                           ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PDO_PERSISTENT)
+                           : NULL;
         if (option != NULL && zend_is_true(option)) {
             return true;
         }
@@ -41,7 +29,7 @@ static bool asks_pdo_to_persist(zend_execute_data *execute_data)
 /* Redis's constructor takes an array of options. */
 static bool asks_redis_to_persist(zend_execute_data *execute_data)
 {
-    const zval *options = argument(execute_data, 1);
+    const zval *options = shim_argument(execute_data, 1);
     const zval *option = options != NULL && Z_TYPE_P(options) == IS_ARRAY
                              ? zend_hash_str_find_deref(Z_ARRVAL_P(options), ZEND_STRL("persistent"))
                              : NULL;
@@ -52,8 +40,8 @@ static bool asks_redis_to_persist(zend_execute_data *execute_data)
 static bool begins_with(zend_execute_data *execute_data, const char *prefix)
 {
     for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
-        const zval *value = argument(execute_data, i);
-        if (Z_TYPE_P(value) == IS_STRING) {
+        const zval *value = shim_argument(execute_data, i);
+        if (value != NULL && Z_TYPE_P(value) == IS_STRING) {
             return strncmp(Z_STRVAL_P(value), prefix, strlen(prefix)) == 0;
         }
     }
@@ -62,7 +50,8 @@ static bool begins_with(zend_execute_data *execute_data, const char *prefix)
 
 static bool is_persistent(zend_execute_data *execute_data, const zend_object *object)
 {
-    if (is_called(execute_data, "pconnect") || is_called(execute_data, "popen") || is_called(execute_data, "pg_pconnect")) {
+    if (shim_is_called(execute_data, "pconnect") || shim_is_called(execute_data, "popen") ||
+        shim_is_called(execute_data, "pg_pconnect")) {
         return true;
     }
     const shim_connection *connection = object != NULL ? shim_connection_find(object) : NULL;
@@ -97,9 +86,9 @@ static zend_object *opened_by(zend_execute_data *execute_data, const zval *resul
     if (Z_TYPE(EX(This)) == IS_OBJECT) {
         return Z_OBJ(EX(This));
     }
-    const zval *first = argument(execute_data, 1);
-    if (first != NULL && Z_TYPE_P(first) == IS_OBJECT) {
-        return Z_OBJ_P(first);
+    zend_object *first = shim_argument_object(execute_data, 1);
+    if (first != NULL) {
+        return first;
     }
     return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
 }
@@ -121,7 +110,7 @@ static ZEND_NAMED_FUNCTION(call_that_connects)
 {
     zval nothing;
     ZVAL_UNDEF(&nothing);
-    const bool is_kept_by_pgsql = is_called(execute_data, "pg_pconnect");
+    const bool is_kept_by_pgsql = shim_is_called(execute_data, "pg_pconnect");
     zend_object *object = opened_by(execute_data, &nothing);
     const bool persists =
         is_persistent(execute_data, object != NULL && shim_object_is_tracked(object, false) ? object : NULL);

@@ -362,10 +362,9 @@ void shim_connections_stop(void);
 
 /* ---- foreach over statements and results, which calls none of their methods (iterators.c) ---- */
 
-/* Makes the iterators of the class, and of its subclasses, take their connection. Called before any thread runs PHP. */
+/* Makes the iterators of a class that is followed, or of a subclass, take their connection. Called before any thread runs
+ * PHP. */
 void shim_iterators_follow(zend_class_entry *class);
-/* The same for a subclass that was linked before. */
-void shim_iterators_follow_heir(zend_class_entry *class);
 
 /* ---- Streams of SQLite's blobs (blobs.c) ---- */
 
@@ -402,6 +401,16 @@ void shim_multi_empty(shim_connection *multi, bool was_interrupted);
 
 /* ---- Creation, access and destruction of the objects of connections (objects.c) ---- */
 
+/* A class of an extension whose objects have records, and PHP's functions that create objects and iterators. */
+typedef struct shim_followed {
+    zend_class_entry *class;
+    zend_object *(*create)(zend_class_entry *class);
+    zend_object_iterator *(*iterate)(zend_class_entry *class, zval *object, int by_reference);
+    shim_kind kind;
+} shim_followed;
+
+/* Returns the row of the class that defines how objects of `class` are created; NULL if there is none. */
+const shim_followed *shim_followed_of(const zend_class_entry *class);
 /* Gives each object of the class, and of its subclasses, a record; `class` is the class of the kind itself. Called before
  * any thread runs PHP. */
 void shim_objects_follow(zend_class_entry *class, shim_kind kind);

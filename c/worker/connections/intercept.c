@@ -69,7 +69,7 @@ static void follow_heir(zend_class_entry *class)
     } ZEND_HASH_FOREACH_END();
     shim_objects_follow_heir(class);
     if (with_owners) {
-        shim_iterators_follow_heir(class);
+        shim_iterators_follow(class);
     }
 }
 
@@ -91,9 +91,6 @@ bool shim_connections_install(bool have_owners)
         roots[kind] = is_wanted ? zend_hash_str_find_ptr(CG(class_table), name, strlen(name)) : NULL;
         if (roots[kind] != NULL && roots[kind]->create_object != NULL) {
             shim_objects_follow(roots[kind], (shim_kind)kind);
-        }
-        if (roots[kind] != NULL && with_owners) {
-            shim_iterators_follow(roots[kind]);
         }
     }
     ZEND_HASH_FOREACH_PTR(CG(class_table), class) {

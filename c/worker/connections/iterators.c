@@ -7,20 +7,12 @@
 
 #include <pthread.h>
 
-enum { CLASSES_MAX = 4 };
-
-static struct {
-    zend_class_entry *class;
-    zend_object_iterator *(*make)(zend_class_entry *class, zval *object, int by_reference);
-} followed[CLASSES_MAX];
-static int followed_count;
-
 /* The functions of an iterator, and PHP's, which they replace. Entries are only added. */
 typedef struct functions {
     zend_object_iterator_funcs own;
     const zend_object_iterator_funcs *php;
 } functions;
-static functions table[CLASSES_MAX];
+static functions table[SHIM_KINDS];
 static unsigned table_size;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
@@ -100,7 +92,7 @@ static const zend_object_iterator_funcs *replacement(const zend_object_iterator_
     while (i < table_size && table[i].php != php) {
         i++;
     }
-    if (i == table_size && table_size < CLASSES_MAX) {
+    if (i == table_size && table_size < SHIM_KINDS) {
         table[i] = (functions){.own = *php, .php = php};
         table[i].own.valid = valid;
         table[i].own.get_current_data = current;
@@ -109,19 +101,7 @@ static const zend_object_iterator_funcs *replacement(const zend_object_iterator_
         table_size++;
     }
     pthread_mutex_unlock(&adding);
-    return i < CLASSES_MAX ? &table[i].own : php;
-}
-
-static int row_of(const zend_class_entry *class)
-{
-    for (; class != NULL; class = class->parent) {
-        for (int i = 0; i < followed_count; i++) {
-            if (followed[i].class == class) {
-                return i;
-            }
-        }
-    }
-    return -1;
+    return i < SHIM_KINDS ? &table[i].own : php;
 }
 
 static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object, int by_reference)
@@ -130,7 +110,7 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
     if (!shim_call_begin(&call, Z_OBJ_P(object))) {
         return NULL;
     }
-    zend_object_iterator *iterator = followed[row_of(class)].make(class, object, by_reference);
+    zend_object_iterator *iterator = shim_followed_of(class)->iterate(class, object, by_reference);
     if (iterator != NULL) {
         iterator->funcs = replacement(iterator->funcs);
         if (php_functions(iterator)->rewind == NULL) {
@@ -144,17 +124,8 @@ static zend_object_iterator *make_iterator(zend_class_entry *class, zval *object
 
 void shim_iterators_follow(zend_class_entry *class)
 {
-    if (class->get_iterator != NULL && followed_count < CLASSES_MAX) {
-        followed[followed_count].class = class;
-        followed[followed_count++].make = class->get_iterator;
-        class->get_iterator = make_iterator;
-    }
-}
-
-void shim_iterators_follow_heir(zend_class_entry *class)
-{
-    const int row = row_of(class);
-    if (row >= 0 && class->get_iterator == followed[row].make) {
+    const shim_followed *row = shim_followed_of(class);
+    if (row != NULL && row->iterate != NULL && class->get_iterator == row->iterate) {
         class->get_iterator = make_iterator;
     }
 }

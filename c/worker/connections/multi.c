@@ -8,20 +8,16 @@
  * silently: it is aborted, and the library gets its message (php/bailout/transfers.c). */
 #include "compat.h"
 #include "php/bailout/bailout.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/hooks/hooks.h"
 
 static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t number, shim_kind kind)
 {
-    if (!shim_hook_is_on(SHIM_HOOK_NET) || ZEND_CALL_NUM_ARGS(execute_data) < number) {
-        return NULL;
-    }
-    zval *argument = ZEND_CALL_ARG(execute_data, number);
-    ZVAL_DEREF(argument);
-    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_tracked(Z_OBJ_P(argument), false)
-                                      ? shim_connection_find(Z_OBJ_P(argument))
-                                      : NULL;
+    zend_object *object = shim_hook_is_on(SHIM_HOOK_NET) ? shim_argument_object(execute_data, number) : NULL;
+    shim_connection *connection = object != NULL && shim_object_is_tracked(object, false) ? shim_connection_find(object)
+                                                                                          : NULL;
     return connection != NULL && connection->kind == kind ? connection : NULL;
 }
 

@@ -125,68 +125,18 @@ bool shim_mysqlnd_is_idle(const void *connection)
 
 #else
 
-bool shim_mysqli_is_open(zend_object *object)
-{
-    (void)object;
-    return true;
-}
-
-bool shim_mysqli_in_transaction(zend_object *object)
-{
-    (void)object;
-    return true;
-}
-
-bool shim_mysqli_is_idle(zend_object *object)
-{
-    (void)object;
-    return true;
-}
-
-bool shim_mysqli_awaits_answer(zend_object *object)
-{
-    (void)object;
-    return false;
-}
-
-void shim_mysqli_lose(zend_object *object)
-{
-    (void)object;
-}
-
-void shim_mysqlnd_lose(void *connection)
-{
-    (void)connection;
-}
-
-bool shim_mysqli_is_unread(zend_object *result)
-{
-    (void)result;
-    return false;
-}
-
-void *shim_mysqli_library_connection(zend_object *object)
-{
-    (void)object;
-    return NULL;
-}
-
-void shim_mysqlnd_read_figures(const void *connection, shim_mysqlnd_figures *figures)
-{
-    (void)connection;
-    (void)figures;
-}
-
-void shim_mysqlnd_write_figures(void *connection, const shim_mysqlnd_figures *figures)
-{
-    (void)connection;
-    (void)figures;
-}
-
-bool shim_mysqlnd_is_idle(const void *connection)
-{
-    (void)connection;
-    return false;
-}
+#define ABSENT(type, name, result, ...) type name(__VA_ARGS__) { return result; }
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+ABSENT(bool, shim_mysqli_is_open, true, zend_object *object)
+ABSENT(bool, shim_mysqli_in_transaction, true, zend_object *object)
+ABSENT(bool, shim_mysqli_is_idle, true, zend_object *object)
+ABSENT(bool, shim_mysqli_awaits_answer, false, zend_object *object)
+ABSENT(void, shim_mysqli_lose, , zend_object *object)
+ABSENT(void, shim_mysqlnd_lose, , void *connection)
+ABSENT(bool, shim_mysqli_is_unread, false, zend_object *result)
+ABSENT(void *, shim_mysqli_library_connection, NULL, zend_object *object)
+ABSENT(void, shim_mysqlnd_read_figures, , const void *connection, shim_mysqlnd_figures *figures)
+ABSENT(void, shim_mysqlnd_write_figures, , void *connection, const shim_mysqlnd_figures *figures)
+ABSENT(bool, shim_mysqlnd_is_idle, false, const void *connection)
 
 #endif

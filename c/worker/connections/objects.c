@@ -18,12 +18,7 @@
 
 void (*shim_objects_on_function)(zend_function *function);
 
-/* The functions that create objects, by the class that has defined them. */
-static struct {
-    zend_class_entry *class;
-    zend_object *(*create)(zend_class_entry *class);
-    shim_kind kind;
-} followed[SHIM_KINDS];
+static shim_followed followed[SHIM_KINDS];
 static int followed_count;
 
 /* PHP's handlers of created objects, and their replacements. Entries are only added. */
@@ -91,20 +86,13 @@ static __thread struct {
     uint32_t room;
 } postponed;
 
-static bool postpone(zend_object *object)
+/* If out of memory, the end is not postponed. */
+static void postpone(zend_object *object)
 {
-    if (postponed.count == postponed.room) {
-        const uint32_t room = postponed.room > 0 ? 2 * postponed.room : 16;
-        zend_object **list = realloc(postponed.list, room * sizeof(*list));
-        if (list == NULL) {
-            return false;
-        }
-        postponed.list = list;
-        postponed.room = room;
+    if (SHIM_RESERVE(postponed)) {
+        GC_ADDREF(object);
+        postponed.list[postponed.count++] = object;
     }
-    GC_ADDREF(object);
-    postponed.list[postponed.count++] = object;
-    return true;
 }
 
 /* Runs the object's destructor, and postpones its end if another request uses the connection. Takes a free connection,
@@ -119,7 +107,7 @@ static void destroy_object(zend_object *object)
         php_handlers(object)->dtor_obj(object);
     }
     if (shim_connections_have_owners() && !shim_connection_try_take(shim_connection_find(object))) {
-        (void)postpone(object);
+        postpone(object);
     }
 }
 
@@ -240,17 +228,16 @@ static const zend_object_handlers *replacement(const zend_object_handlers *php)
     return entry != NULL ? &entry->own : php;
 }
 
-/* Returns the row of the class that defines how objects of `class` are created; -1 if there is none. */
-static int row_of(const zend_class_entry *class)
+const shim_followed *shim_followed_of(const zend_class_entry *class)
 {
     for (; class != NULL; class = class->parent) {
         for (int i = 0; i < followed_count; i++) {
             if (followed[i].class == class) {
-                return i;
+                return &followed[i];
             }
         }
     }
-    return -1;
+    return NULL;
 }
 
 static void follow(zend_object *object, shim_kind kind, bool is_new)
@@ -273,36 +260,35 @@ bool shim_object_is_tracked(zend_object *object, bool is_new)
     if (object->handlers->free_obj != free_object) {
         /* Extensions skip that function only for their base classes; other objects may just look alike
          * (worker/connections/instances/proxy.c). */
-        const int row = shim_user_now() != NULL ? row_of(object->ce) : -1;
-        if (row < 0 || followed[row].class != object->ce) {
+        const shim_followed *row = shim_user_now() != NULL ? shim_followed_of(object->ce) : NULL;
+        if (row == NULL || row->class != object->ce) {
             return false;
         }
-        follow(object, followed[row].kind, is_new);
+        follow(object, row->kind, is_new);
     }
     return true;
 }
 
 static zend_object *create_object(zend_class_entry *class)
 {
-    const int row = row_of(class);
-    zend_object *object = followed[row].create(class);
+    const shim_followed *row = shim_followed_of(class);
+    zend_object *object = row->create(class);
     if (object->handlers->free_obj != free_object && shim_user_now() != NULL) {
-        follow(object, followed[row].kind, true);
+        follow(object, row->kind, true);
     }
     return object;
 }
 
 void shim_objects_follow(zend_class_entry *class, shim_kind kind)
 {
-    followed[followed_count].class = class;
-    followed[followed_count].create = class->create_object;
-    followed[followed_count++].kind = kind;
+    followed[followed_count++] =
+        (shim_followed){.class = class, .create = class->create_object, .iterate = class->get_iterator, .kind = kind};
     class->create_object = create_object;
 }
 
 void shim_objects_follow_heir(zend_class_entry *class)
 {
-    if (class->create_object != create_object && row_of(class) >= 0) {
+    if (class->create_object != create_object && shim_followed_of(class) != NULL) {
         class->create_object = create_object;
     }
 }

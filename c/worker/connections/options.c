@@ -5,6 +5,7 @@
  * store, and setting an option sends nothing to the server: the options of the running request are therefore applied at the
  * beginning of its call. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/stack/stack.h"
 
@@ -34,16 +35,12 @@ static bool has_options(const shim_connection *store)
     return store->kind == SHIM_KIND_REDIS || store->kind == SHIM_KIND_REDIS_CLUSTER || store->kind == SHIM_KIND_MEMCACHED;
 }
 
-/* Calls the extension's method, even if a subclass overrides it. Leaves the result undefined if that fails. */
 static void call(shim_connection *store, const char *name, zval *result, zval *arguments, uint32_t count)
 {
-    const char *class_name = shim_kind_class(store->kind);
-    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
-    zend_function *method = class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
     ZVAL_UNDEF(result);
-    if (method != NULL && store->object != NULL && EG(exception) == NULL) {
+    if (store->object != NULL) {
         store->is_in_own_call = true;
-        zend_call_known_function(method, store->object, store->object->ce, result, count, arguments, NULL);
+        (void)shim_builtin_call(shim_kind_class(store->kind), name, store->object, result, arguments, count);
         store->is_in_own_call = false;
     }
 }
@@ -64,15 +61,10 @@ static void set(shim_connection *store, zend_long option, const zval *value)
     zval_ptr_dtor(&result);
 }
 
-static bool is_set_option(const zend_execute_data *execute_data)
-{
-    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), "setoption") == 0;
-}
-
 /* Returns false if the call has no valid option. */
 static bool option_of(zend_execute_data *execute_data, zend_long *option)
 {
-    const zval *argument = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+    const zval *argument = shim_argument(execute_data, 1);
     if (argument == NULL || Z_TYPE_P(argument) != IS_LONG) {
         return false;
     }
@@ -138,7 +130,7 @@ void shim_options_enter(shim_connection *store, zend_execute_data *execute_data)
         settle(store);
     }
     zend_long option;
-    if (is_set_option(execute_data) && option_of(execute_data, &option)) {
+    if (shim_is_called(execute_data, "setoption") && option_of(execute_data, &option)) {
         zval_ptr_dtor(&store->option_before);
         get(store, option, &store->option_before);
     }
@@ -196,7 +188,8 @@ void shim_options_leave(shim_connection *store, zend_execute_data *execute_data,
     zval before, now;
     ZVAL_COPY_VALUE(&before, &store->option_before);
     ZVAL_UNDEF(&store->option_before);
-    if (is_for_all || Z_TYPE_P(result) != IS_TRUE || !is_set_option(execute_data) || !option_of(execute_data, &option)) {
+    if (is_for_all || Z_TYPE_P(result) != IS_TRUE || !shim_is_called(execute_data, "setoption") ||
+        !option_of(execute_data, &option)) {
         zval_ptr_dtor(&before);
         return;
     }

@@ -140,87 +140,21 @@ zend_long shim_pdo_row_count(zend_object *object)
 
 #else
 
-const zend_object *shim_pdo_of_statement(zend_object *statement)
-{
-    (void)statement;
-    return NULL;
-}
-
-const zend_object *shim_pdo_of_row(zend_object *row)
-{
-    (void)row;
-    return NULL;
-}
-
-bool shim_pdo_is_persistent(zend_object *object)
-{
-    (void)object;
-    return true;
-}
-
-bool shim_pdo_is_mysql(zend_object *object)
-{
-    (void)object;
-    return false;
-}
-
-bool shim_pdo_in_transaction(zend_object *object)
-{
-    (void)object;
-    return false;
-}
-
-void *shim_pdo_sqlite(zend_object *object)
-{
-    (void)object;
-    return NULL;
-}
-
-bool shim_pdo_roll_back(zend_object *object)
-{
-    (void)object;
-    return false;
-}
-
-shim_pdo_state shim_pdo_state_of(zend_object *object)
-{
-    (void)object;
-    return (shim_pdo_state){0};
-}
-
-void shim_pdo_set_state(zend_object *object, shim_pdo_state state)
-{
-    (void)object;
-    (void)state;
-}
-
-void shim_pdo_lose(zend_object *object)
-{
-    (void)object;
-}
-
-bool shim_pdo_has_result(zend_object *object)
-{
-    (void)object;
-    return false;
-}
-
-const char *shim_pdo_driver(zend_object *object)
-{
-    (void)object;
-    return NULL;
-}
-
-void *shim_pdo_library_connection(zend_object *object)
-{
-    (void)object;
-    return NULL;
-}
-
-zend_long shim_pdo_row_count(zend_object *object)
-{
-    (void)object;
-    return 0;
-}
+#define ABSENT(type, name, result, ...) type name(__VA_ARGS__) { return result; }
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+ABSENT(const zend_object *, shim_pdo_of_statement, NULL, zend_object *statement)
+ABSENT(const zend_object *, shim_pdo_of_row, NULL, zend_object *row)
+ABSENT(bool, shim_pdo_is_persistent, true, zend_object *object)
+ABSENT(bool, shim_pdo_is_mysql, false, zend_object *object)
+ABSENT(bool, shim_pdo_in_transaction, false, zend_object *object)
+ABSENT(void *, shim_pdo_sqlite, NULL, zend_object *object)
+ABSENT(bool, shim_pdo_roll_back, false, zend_object *object)
+ABSENT(shim_pdo_state, shim_pdo_state_of, (shim_pdo_state){0}, zend_object *object)
+ABSENT(void, shim_pdo_set_state, , zend_object *object, shim_pdo_state state)
+ABSENT(void, shim_pdo_lose, , zend_object *object)
+ABSENT(bool, shim_pdo_has_result, false, zend_object *object)
+ABSENT(const char *, shim_pdo_driver, NULL, zend_object *object)
+ABSENT(void *, shim_pdo_library_connection, NULL, zend_object *object)
+ABSENT(zend_long, shim_pdo_row_count, 0, zend_object *object)
 
 #endif

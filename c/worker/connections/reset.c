@@ -3,29 +3,15 @@
  * Where the extension's structs are public, they show what is open, and nothing is sent without need. Elsewhere, the
  * extension's functions are called: those of the class itself, even if a script's subclass overrides them. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 
 /* ---- calls of an extension's functions ---- */
 
-/* Returns false if there is no such function, or it has thrown. */
-static bool call(zend_function *function, zend_object *object, zval *result, zval *arguments, uint32_t count)
-{
-    ZVAL_UNDEF(result);
-    if (function == NULL || EG(exception) != NULL) {
-        return false;
-    }
-    zend_call_known_function(function, object, object != NULL ? object->ce : NULL, result, count, arguments, NULL);
-    return EG(exception) == NULL;
-}
-
 static bool call_method_with(const shim_connection *connection, const char *name, zval *result, zval *arguments, uint32_t count)
 {
-    const char *class_name = shim_kind_class(connection->kind);
-    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
-    zend_function *function =
-        class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
-    return call(function, connection->object, result, arguments, count);
+    return shim_builtin_call(shim_kind_class(connection->kind), name, connection->object, result, arguments, count);
 }
 
 static bool call_method(const shim_connection *connection, const char *name, zval *result)
@@ -37,7 +23,7 @@ static bool call_function(const char *name, zend_object *object, zval *result)
 {
     zval argument;
     ZVAL_OBJ(&argument, object);
-    return call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, result, &argument, 1);
+    return shim_builtin_call(NULL, name, NULL, result, &argument, 1);
 }
 
 static bool is_done(bool is_called, zval *result)
@@ -51,6 +37,18 @@ static bool method_succeeds(const shim_connection *connection, const char *name)
 {
     zval result;
     return is_done(call_method(connection, name, &result), &result);
+}
+
+/* Calls the method of all statements, or results, of the connection that pass the test. Clears their parent, by which they
+ * are found. */
+static void call_on_all(const shim_connection *connection, bool (*test)(const shim_connection *, const void *),
+                        const char *name)
+{
+    for (shim_connection *one = NULL; (one = shim_connection_find_if(test, connection)) != NULL;) {
+        (void)method_succeeds(one, name);
+        zend_clear_exception();
+        shim_connection_belongs(one, NULL);
+    }
 }
 
 static bool function_succeeds(const char *name, zend_object *object)
@@ -67,8 +65,7 @@ bool shim_connection_execute(shim_connection *connection, const char *statement)
     ZVAL_OBJ(&arguments[0], connection->object);
     ZVAL_STRING(&arguments[1], statement);
     const bool is_called = is_pdo ? call_method_with(connection, "exec", &result, &arguments[1], 1)
-                                  : call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, &result,
-                                         arguments, 2);
+                                  : shim_builtin_call(NULL, name, NULL, &result, arguments, 2);
     zval_ptr_dtor(&arguments[1]);
     return is_done(is_called, &result);
 }
@@ -125,17 +122,6 @@ static bool is_statement_of(const shim_connection *one, const void *connection)
     return one->kind == SHIM_KIND_MYSQLI_STATEMENT && one->parent == connection;
 }
 
-/* Unread rows of a statement can only be freed through it, and mysqli does not show whether there are any. */
-static void free_statement_results(shim_connection *connection)
-{
-    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_statement_of, connection)) != NULL;) {
-        (void)method_succeeds(one, "free_result");
-        zend_clear_exception();
-        /* Clears the parent, which ends the search: the statement is found by its connection. */
-        shim_connection_belongs(one, NULL);
-    }
-}
-
 static bool reset_mysqli(shim_connection *connection)
 {
     zend_object *object = connection->object;
@@ -149,7 +135,8 @@ static bool reset_mysqli(shim_connection *connection)
         (void)function_succeeds("mysqli_reap_async_query", object);
         zend_clear_exception();
     } else if (!shim_mysqli_is_idle(object)) {
-        free_statement_results(connection);
+        /* Unread rows of a statement can only be freed through it, and mysqli does not show whether there are any. */
+        call_on_all(connection, is_statement_of, "free_result");
     }
     while (!shim_mysqli_is_idle(object)) {
         /* Buffers the rows of the next unread result, which are dropped; fails if it has none. */
@@ -231,22 +218,12 @@ static bool is_sqlite_result_of(const shim_connection *one, const void *connecti
     return one->kind == SHIM_KIND_SQLITE_RESULT && one->parent == connection;
 }
 
-/* Finalizes the results of a connection: a result that is only reset would start again at its first row; a finalized one
- * reports that it is closed. */
-static void finalize_results(shim_connection *connection)
-{
-    for (shim_connection *one = NULL; (one = shim_connection_find_if(is_sqlite_result_of, connection)) != NULL;) {
-        (void)method_succeeds(one, "finalize");
-        zend_clear_exception();
-        shim_connection_belongs(one, NULL);
-    }
-}
-
 static bool reset_sqlite(shim_connection *connection)
 {
     void *database = shim_sqlite_of(connection->object);
     if (shim_sqlite_is_busy(database)) {
-        finalize_results(connection);
+        /* A result that is only reset would start again at its first row; a finalized one reports that it is closed. */
+        call_on_all(connection, is_sqlite_result_of, "finalize");
     }
     shim_blobs_end(connection);
     end_sqlite_statements(connection, database);

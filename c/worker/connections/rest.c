@@ -9,6 +9,7 @@
  * (figures.c, last_ids.c). */
 #include "compat.h"
 #include "php/context/context.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 #include "worker/connections/owners/owners.h"
 #include "worker/stack/stack.h"
@@ -215,11 +216,6 @@ bool shim_rest_note(shim_connection *root, shim_connection *subject, zend_execut
 
 /* ---- rows ---- */
 
-static bool is_method(const zend_execute_data *execute_data, const char *name)
-{
-    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
-}
-
 void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *result)
 {
     shim_connection *statement =
@@ -227,12 +223,12 @@ void shim_rest_note_rows(const zend_execute_data *execute_data, const zval *resu
     if (statement == NULL || statement->kind != SHIM_KIND_PDO_STATEMENT) {
         return;
     }
-    if (is_method(execute_data, "fetch") || is_method(execute_data, "fetchobject")) {
+    if (shim_is_called(execute_data, "fetch") || shim_is_called(execute_data, "fetchobject")) {
         statement->fetched = Z_TYPE_P(result) == IS_FALSE ? 0 : statement->fetched + 1;
-    } else if (is_method(execute_data, "fetchcolumn")) {
+    } else if (shim_is_called(execute_data, "fetchcolumn")) {
         statement->fetched++;
-    } else if (is_method(execute_data, "execute") || is_method(execute_data, "fetchall") ||
-               is_method(execute_data, "closecursor") || is_method(execute_data, "nextrowset")) {
+    } else if (shim_is_called(execute_data, "execute") || shim_is_called(execute_data, "fetchall") ||
+               shim_is_called(execute_data, "closecursor") || shim_is_called(execute_data, "nextrowset")) {
         statement->fetched = 0;
     }
     statement->fetched_by = shim_running_serial();

@@ -7,6 +7,7 @@
  * else the one from before any request selected another. The same holds for options while the request runs (options.c). A
  * request that has connected the store selects for all requests, as applications do that connect on first use. */
 #include "compat.h"
+#include "php/engine/engine.h"
 #include "worker/connections/connections.h"
 
 #include <stdlib.h>
@@ -27,23 +28,12 @@ typedef struct shim_selections {
     selection list[];
 } shim_selections;
 
-static bool is_called(const zend_execute_data *execute_data, const char *name)
-{
-    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
-}
-
-/* Calls a method of Redis, even if a subclass overrides it. Returns -1 if the result is neither a number nor true, and 0
+/* Calls a method of Redis. Returns -1 if the result is neither a number nor true, and 0
  * for true. */
 static zend_long number(zend_object *object, const char *name, zval *argument)
 {
-    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("redis"));
-    zend_function *method = class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
     zval result;
-    ZVAL_UNDEF(&result);
-    if (method == NULL || EG(exception) != NULL) {
-        return -1;
-    }
-    zend_call_known_function(method, object, object->ce, &result, argument != NULL ? 1 : 0, argument, NULL);
+    (void)shim_builtin_call("redis", name, object, &result, argument, argument != NULL);
     const zend_long value = Z_TYPE(result) == IS_LONG ? Z_LVAL(result) : Z_TYPE(result) == IS_TRUE ? 0 : -1;
     zval_ptr_dtor(&result);
     return value;
@@ -79,7 +69,7 @@ static void forget(shim_selections *all, const shim_fiber *fiber)
 
 static bool is_select(const zend_execute_data *execute_data)
 {
-    return is_called(execute_data, "select");
+    return shim_is_called(execute_data, "select");
 }
 
 /* Selects the database. The call is hooked, too: `current` is set first, so that shim_store_enter() does not recurse. */
@@ -103,7 +93,7 @@ void shim_store_enter(shim_connection *store, zend_execute_data *execute_data)
     }
     const shim_selections *all = store->selections;
     if (all == NULL || is_select(execute_data) || store->is_in_block || store->is_subscribed ||
-        is_called(execute_data, "getdbnum")) {
+        shim_is_called(execute_data, "getdbnum")) {
         return;
     }
     const zend_long wanted = wanted_by(all, shim_running);
@@ -160,17 +150,18 @@ static void note_connection(shim_connection *store)
 
 static void leave_redis(shim_connection *store, zend_execute_data *execute_data, const zval *result)
 {
-    if (is_called(execute_data, "multi") || is_called(execute_data, "pipeline")) {
+    if (shim_is_called(execute_data, "multi") || shim_is_called(execute_data, "pipeline")) {
         store->is_in_block = Z_TYPE_P(result) == IS_OBJECT;
-    } else if (is_called(execute_data, "exec") || is_called(execute_data, "discard") || is_called(execute_data, "close") ||
-               is_called(execute_data, "reset")) {
+    } else if (shim_is_called(execute_data, "exec") || shim_is_called(execute_data, "discard") ||
+               shim_is_called(execute_data, "close") || shim_is_called(execute_data, "reset")) {
         store->is_in_block = store->kind == SHIM_KIND_REDIS && number(store->object, "getmode", NULL) > 0;
     }
     if (store->kind != SHIM_KIND_REDIS) {
         return;
     }
-    if (is_called(execute_data, "connect") || is_called(execute_data, "open") || is_called(execute_data, "pconnect") ||
-        is_called(execute_data, "popen") || is_called(execute_data, "__construct")) {
+    if (shim_is_called(execute_data, "connect") || shim_is_called(execute_data, "open") ||
+        shim_is_called(execute_data, "pconnect") || shim_is_called(execute_data, "popen") ||
+        shim_is_called(execute_data, "__construct")) {
         note_connection(store);
     } else if (is_select(execute_data) && store->selections != NULL && !store->is_in_block) {
         const zval *database = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
@@ -183,10 +174,10 @@ static void leave_redis(shim_connection *store, zend_execute_data *execute_data,
 /* Memcached: notes requested values, which fetch() returns one by one and fetchAll() all at once. */
 static void leave_memcached(shim_connection *store, zend_execute_data *execute_data, const zval *result)
 {
-    if (is_called(execute_data, "getdelayed") || is_called(execute_data, "getdelayedbykey")) {
+    if (shim_is_called(execute_data, "getdelayed") || shim_is_called(execute_data, "getdelayedbykey")) {
         store->is_subscribed = Z_TYPE_P(result) == IS_TRUE && ZEND_CALL_NUM_ARGS(execute_data) < 3;
-    } else if (is_called(execute_data, "fetchall") || is_called(execute_data, "quit") ||
-               (is_called(execute_data, "fetch") && Z_TYPE_P(result) == IS_FALSE)) {
+    } else if (shim_is_called(execute_data, "fetchall") || shim_is_called(execute_data, "quit") ||
+               (shim_is_called(execute_data, "fetch") && Z_TYPE_P(result) == IS_FALSE)) {
         store->is_subscribed = false;
     }
 }

@@ -4,6 +4,8 @@
 
 #include "compat.h"
 
+#include <sys/queue.h>
+
 /* ---- When the cycle collector runs (collector.c) ---- */
 
 void shim_collector_install(void);
@@ -85,9 +87,8 @@ typedef struct shim_stack {
     const void *output;
     const void *output_before;
     struct shim_saved *saved;
-    /* The neighbours among the stacks of the thread. */
-    struct shim_stack *next;
-    struct shim_stack *previous;
+    /* Among the stacks of the thread. */
+    LIST_ENTRY(shim_stack) link;
 } shim_stack;
 
 /* Returns the stack's record; NULL if there was no memory for it. */

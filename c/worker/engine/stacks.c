@@ -20,41 +20,39 @@ static struct {
 static size_t part_count;
 static size_t block_size;
 
+/* For lists of DO(the macro that accesses the member, its name). */
+#define DECLARE_MEMBER(access, member) __typeof__(access(member)) member;
+#define READ_MEMBER(access, member) to->member = access(member);
+#define WRITE_MEMBER(access, member) access(member) = from->member;
+
 /* The engine's own variables. */
+#define CALL_MEMBERS(DO) \
+    /* The family of usort() */ \
+    DO(BG, user_compare_fci) DO(BG, user_compare_fci_cache) \
+    /* serialize(), unserialize() */ \
+    DO(BG, serialize_lock) DO(BG, serialize) DO(BG, unserialize) \
+    /* Constructors that turn warnings into exceptions */ \
+    DO(EG, error_handling) DO(EG, exception_class) \
+    /* The linking of a class, whose errors may be cached with it */ \
+    DO(EG, record_errors) DO(EG, errors) \
+    /* Attributes */ \
+    DO(EG, filename_override) DO(EG, lineno_override) \
+    /* Stream wrappers of scripts */ \
+    DO(FG, user_stream_current_filename) DO(PG, in_user_include)
+
 typedef struct calls {
-    /* The family of usort() */
-    zend_fcall_info compare;
-    zend_fcall_info_cache compare_cache;
-    /* serialize(), unserialize() */
-    unsigned serialize_lock;
-    __typeof__(BG(serialize)) serialize;
-    __typeof__(BG(unserialize)) unserialize;
-    /* Constructors that turn warnings into exceptions */
-    zend_error_handling_t error_handling;
-    zend_class_entry *exception_class;
-    /* The linking of a class, whose errors may be cached with it */
-    bool record_errors;
+    CALL_MEMBERS(DECLARE_MEMBER)
     uint32_t error_count;
-    __typeof__(EG(errors)) errors;
-    /* Attributes */
-    zend_string *filename_override;
-    zend_long lineno_override;
-    /* Stream wrappers of scripts */
-    const char *opened;
-    bool in_user_include;
 } calls;
 
 /* The members of the compiler and the linker. Members that are not listed belong to the thread, such as the tables of
  * classes, or have no value while a script runs. */
 #define COMPILER_MEMBERS(DO) \
-    DO(loop_var_stack) DO(active_class_entry) DO(compiled_filename) DO(zend_lineno) DO(active_op_array) DO(in_compilation) \
-    DO(skip_shebang) DO(increment_lineno) DO(encoding_declared) DO(doc_comment) DO(extra_fn_flags) DO(compiler_options) \
-    DO(context) DO(file_context) DO(ast) DO(ast_arena) DO(delayed_oplines_stack) DO(short_circuiting_opnums) \
-    DO(memoized_exprs) DO(memoize_mode) DO(current_linking_class)
-
-#define DECLARE_MEMBER(member) __typeof__(CG(member)) member;
-#define READ_MEMBER(member) to->member = CG(member);
-#define WRITE_MEMBER(member) CG(member) = from->member;
+    DO(CG, loop_var_stack) DO(CG, active_class_entry) DO(CG, compiled_filename) DO(CG, zend_lineno) \
+    DO(CG, active_op_array) DO(CG, in_compilation) DO(CG, skip_shebang) DO(CG, increment_lineno) \
+    DO(CG, encoding_declared) DO(CG, doc_comment) DO(CG, extra_fn_flags) DO(CG, compiler_options) DO(CG, context) \
+    DO(CG, file_context) DO(CG, ast) DO(CG, ast_arena) DO(CG, delayed_oplines_stack) DO(CG, short_circuiting_opnums) \
+    DO(CG, memoized_exprs) DO(CG, memoize_mode) DO(CG, current_linking_class)
 
 typedef struct compilation {
     COMPILER_MEMBERS(DECLARE_MEMBER)
@@ -75,17 +73,12 @@ typedef struct shim_saved {
 static int handle = -1;
 
 static __thread shim_stack own;
-static __thread shim_stack *first;
+static __thread LIST_HEAD(, shim_stack) stacks;
 static __thread size_t script_fibers;
 /* A placeholder for a record that could not be allocated. */
 static __thread shim_stack spare;
 
-static void ignore(const shim_stack *lost_stack)
-{
-    (void)lost_stack;
-}
-
-void (*shim_on_stack_lost_in_load)(const shim_stack *lost_stack) = ignore;
+void (*shim_on_stack_lost_in_load)(const shim_stack *lost_stack);
 
 static const calls no_calls = {.lineno_override = -1};
 
@@ -93,40 +86,16 @@ static const calls no_calls = {.lineno_override = -1};
 
 /* ---- the variables of the thread ---- */
 
-static void read_calls(calls *calls)
+static void read_calls(calls *to)
 {
-    calls->compare = BG(user_compare_fci);
-    calls->compare_cache = BG(user_compare_fci_cache);
-    calls->serialize_lock = BG(serialize_lock);
-    calls->serialize = BG(serialize);
-    calls->unserialize = BG(unserialize);
-    calls->error_handling = EG(error_handling);
-    calls->exception_class = EG(exception_class);
-    calls->record_errors = EG(record_errors);
-    calls->error_count = SHIM_RECORDED_ERRORS();
-    calls->errors = EG(errors);
-    calls->filename_override = EG(filename_override);
-    calls->lineno_override = EG(lineno_override);
-    calls->opened = FG(user_stream_current_filename);
-    calls->in_user_include = PG(in_user_include);
+    CALL_MEMBERS(READ_MEMBER)
+    to->error_count = SHIM_RECORDED_ERRORS();
 }
 
-static void write_calls(const calls *calls)
+static void write_calls(const calls *from)
 {
-    BG(user_compare_fci) = calls->compare;
-    BG(user_compare_fci_cache) = calls->compare_cache;
-    BG(serialize_lock) = calls->serialize_lock;
-    BG(serialize) = calls->serialize;
-    BG(unserialize) = calls->unserialize;
-    EG(error_handling) = calls->error_handling;
-    EG(exception_class) = calls->exception_class;
-    EG(record_errors) = calls->record_errors;
-    SHIM_SET_RECORDED_ERRORS(calls->error_count);
-    EG(errors) = calls->errors;
-    EG(filename_override) = calls->filename_override;
-    EG(lineno_override) = calls->lineno_override;
-    FG(user_stream_current_filename) = calls->opened;
-    PG(in_user_include) = calls->in_user_include;
+    CALL_MEMBERS(WRITE_MEMBER)
+    SHIM_SET_RECORDED_ERRORS(from->error_count);
 }
 
 static void read_compilation(compilation *to)
@@ -238,7 +207,7 @@ shim_stack *shim_stack_now(void)
 
 shim_stack *shim_stack_first(void)
 {
-    return first;
+    return LIST_FIRST(&stacks);
 }
 
 size_t shim_stacks_of_scripts(void)
@@ -256,23 +225,12 @@ static void begin_stack(zend_fiber_context *context)
     stack->context = context;
     script_fibers += context->kind == zend_ce_fiber;
     stack->saved = new_saved();
-    stack->next = first;
-    if (first != NULL) {
-        first->previous = stack;
-    }
-    first = stack;
+    LIST_INSERT_HEAD(&stacks, stack, link);
 }
 
 static void take_out(shim_stack *stack)
 {
-    if (stack->next != NULL) {
-        stack->next->previous = stack->previous;
-    }
-    if (stack->previous != NULL) {
-        stack->previous->next = stack->next;
-    } else {
-        first = stack->next;
-    }
+    LIST_REMOVE(stack, link);
     free_saved(stack);
     free(stack);
 }
@@ -293,8 +251,8 @@ static void end_stack(zend_fiber_context *context)
 
 void shim_stacks_forget(void)
 {
-    while (first != NULL) {
-        take_out(first);
+    while (!LIST_EMPTY(&stacks)) {
+        take_out(LIST_FIRST(&stacks));
     }
     script_fibers = 0;
     free_saved(&own);
@@ -332,8 +290,8 @@ static bool is_there(const void *handler)
 void shim_stacks_drop_without_output(void)
 {
     shim_stack *next = NULL;
-    for (shim_stack *stack = first; stack != NULL; stack = next) {
-        next = stack->next;
+    for (shim_stack *stack = LIST_FIRST(&stacks); stack != NULL; stack = next) {
+        next = LIST_NEXT(stack, link);
         zend_fiber *suspended = stack->output != NULL ? shim_stack_suspended(stack) : NULL;
         if (suspended != NULL && !is_there(stack->output)) {
             shim_stack_drop(suspended);

@@ -90,17 +90,6 @@ static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *r
     return end.waited != SHIM_WAITED_BLOCK;
 }
 
-static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
-{
-    int result = 0;
-    const int64_t deadline = timeout_ms < 0 ? 0 : shim_deadline_in(timeout_ms / 1000, timeout_ms % 1000 * INT64_C(1000000));
-    if (wait_for(list, count, deadline, &result)) {
-        return result;
-    }
-    const int64_t left_ms = deadline == 0 ? -1 : (shim_time_left(deadline) + 999999) / 1000000;
-    return LIBC(poll)(list, count, (int)left_ms);
-}
-
 /* Whether the call waits, with a valid timeout and without a signal mask: a caller that changes the mask expects an
  * interrupt, which a fiber does not get. */
 static bool is_plain(const struct timespec *timeout, const sigset_t *signals)
@@ -110,16 +99,27 @@ static bool is_plain(const struct timespec *timeout, const sigset_t *signals)
                                 (timeout->tv_sec > 0 || timeout->tv_nsec > 0)));
 }
 
+static int64_t deadline_of(const struct timespec *timeout)
+{
+    return timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_nsec);
+}
+
 static int ppoll_in_fiber(struct pollfd *list, nfds_t count, const struct timespec *timeout)
 {
     int result = 0;
-    const int64_t deadline = timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_nsec);
+    const int64_t deadline = deadline_of(timeout);
     if (wait_for(list, count, deadline, &result)) {
         return result;
     }
     const int64_t left = deadline == 0 ? 0 : shim_time_left(deadline);
     const struct timespec rest = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     return LIBC(ppoll)(list, count, deadline == 0 ? NULL : &rest, NULL);
+}
+
+static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
+{
+    const struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
+    return ppoll_in_fiber(list, count, timeout_ms < 0 ? NULL : &timeout);
 }
 
 int poll(struct pollfd *list, nfds_t count, int timeout_ms)
@@ -253,34 +253,31 @@ static bool fits(int count)
 
 int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts, struct timeval *timeout)
 {
-    const bool waits = timeout == NULL || (timeout->tv_sec >= 0 && timeout->tv_usec >= 0 &&
-                                           timeout->tv_usec < 1000000 && (timeout->tv_sec > 0 || timeout->tv_usec > 0));
-    if (waits && fits(count) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)) {
-        int result = 0;
-        const int64_t deadline = timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_usec * INT64_C(1000));
-        if (select_in_fiber(count, reads, writes, excepts, deadline, &result)) {
-            if (timeout != NULL && result >= 0) {
-                /* Linux updates the timeout to the time left. */
-                const int64_t left = shim_time_left(deadline);
-                *timeout = (struct timeval){.tv_sec = left / 1000000000, .tv_usec = left % 1000000000 / 1000};
-            }
-            return result;
-        }
+    const struct timespec time = timeout != NULL ? (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000}
+                                                 : (struct timespec){0};
+    const struct timespec *const wait = timeout != NULL ? &time : NULL;
+    int result = 0;
+    if (!is_plain(wait, NULL) || !fits(count) || !shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)) {
+        return LIBC(select)(count, reads, writes, excepts, timeout);
     }
-    return LIBC(select)(count, reads, writes, excepts, timeout);
+    const int64_t deadline = deadline_of(wait);
+    if (!select_in_fiber(count, reads, writes, excepts, deadline, &result)) {
+        return LIBC(select)(count, reads, writes, excepts, timeout);
+    }
+    if (timeout != NULL && result >= 0) {
+        /* Linux updates the timeout to the time left. */
+        const int64_t left = shim_time_left(deadline);
+        *timeout = (struct timeval){.tv_sec = left / 1000000000, .tv_usec = left % 1000000000 / 1000};
+    }
+    return result;
 }
 
 int pselect(int count, fd_set *reads, fd_set *writes, fd_set *excepts, const struct timespec *timeout,
             const sigset_t *signals)
 {
-    const bool waits = timeout == NULL || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
-                                           timeout->tv_nsec < 1000000000 && (timeout->tv_sec > 0 || timeout->tv_nsec > 0));
-    if (waits && signals == NULL && fits(count) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)) {
-        int result = 0;
-        const int64_t deadline = timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_nsec);
-        if (select_in_fiber(count, reads, writes, excepts, deadline, &result)) {
-            return result;
-        }
-    }
-    return LIBC(pselect)(count, reads, writes, excepts, timeout, signals);
+    int result = 0;
+    return is_plain(timeout, signals) && fits(count) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) &&
+                   select_in_fiber(count, reads, writes, excepts, deadline_of(timeout), &result)
+               ? result
+               : LIBC(pselect)(count, reads, writes, excepts, timeout, signals);
 }

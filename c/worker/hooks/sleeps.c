@@ -11,7 +11,6 @@
 #include "worker/hooks/hooks.h"
 #include "worker/stack/stack.h"
 
-#include <dlfcn.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -136,12 +135,7 @@ DECLARE_LIBC(usleep);
 
 static bool is_sqlite(const void *caller)
 {
-    Dl_info info;
-    if (dladdr(caller, &info) == 0 || info.dli_fname == NULL) {
-        return false;
-    }
-    const char *slash = strrchr(info.dli_fname, '/');
-    return strncmp(slash != NULL ? slash + 1 : info.dli_fname, "libsqlite3", strlen("libsqlite3")) == 0;
+    return strncmp(shim_library_at(caller), ZEND_STRL("libsqlite3")) == 0;
 }
 
 static void pause_in_fiber(useconds_t duration, shim_wait_purpose purpose)

@@ -180,47 +180,40 @@ static bool may_use(int descriptor, const void *caller)
     return !shim_hook_is_on_for(SHIM_HOOK_NET, caller) || shim_socket_take(descriptor);
 }
 
-ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
+static ssize_t receive_from(int descriptor, receive_call call, int flags, const void *caller)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
+    if (!may_use(descriptor, caller)) {
         return -1;
     }
-    return is_hooked(flags, SHIM_CALLER)
-               ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
-               : LIBC(recvfrom)(descriptor, buffer, length, flags, NULL, NULL);
+    return is_hooked(flags, caller) ? receive_for(descriptor, call, flags) : receive(descriptor, &call, flags);
 }
 
-ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags)
+ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
-        return -1;
-    }
-    return length <= size && is_hooked(flags, SHIM_CALLER)
-               ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
-               : LIBC(__recv_chk)(descriptor, buffer, length, size, flags);
+    return receive_from(descriptor, (receive_call){.buffer = buffer, .length = length}, flags, SHIM_CALLER);
 }
 
 ssize_t recvfrom(int descriptor, void *restrict buffer, size_t length, int flags, struct sockaddr *restrict address,
                  socklen_t *restrict address_size)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
-        return -1;
-    }
     const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
-    return is_hooked(flags, SHIM_CALLER) ? receive_for(descriptor, call, flags)
-                                         : LIBC(recvfrom)(descriptor, buffer, length, flags, address, address_size);
+    return receive_from(descriptor, call, flags, SHIM_CALLER);
+}
+
+/* libc's own functions end the process if the buffer is too small. */
+ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags)
+{
+    const receive_call call = {.buffer = buffer, .length = length};
+    return length <= size ? receive_from(descriptor, call, flags, SHIM_CALLER)
+                          : LIBC(__recv_chk)(descriptor, buffer, length, size, flags);
 }
 
 ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags, struct sockaddr *address,
                        socklen_t *address_size)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
-        return -1;
-    }
     const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
-    return length <= size && is_hooked(flags, SHIM_CALLER)
-               ? receive_for(descriptor, call, flags)
-               : LIBC(__recvfrom_chk)(descriptor, buffer, length, size, flags, address, address_size);
+    return length <= size ? receive_from(descriptor, call, flags, SHIM_CALLER)
+                          : LIBC(__recvfrom_chk)(descriptor, buffer, length, size, flags, address, address_size);
 }
 
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
@@ -299,23 +292,25 @@ ssize_t shim_send(int descriptor, const void *buffer, size_t length)
     return send_for(descriptor, buffer, length, 0, NULL, 0);
 }
 
-ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
+static ssize_t send_to(int descriptor, const void *buffer, size_t length, int flags, const struct sockaddr *address,
+                       socklen_t address_size, const void *caller)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
+    if (!may_use(descriptor, caller)) {
         return -1;
     }
-    return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, NULL, 0)
-                                         : LIBC(sendto)(descriptor, buffer, length, flags, NULL, 0);
+    return is_hooked(flags, caller) ? send_for(descriptor, buffer, length, flags, address, address_size)
+                                    : LIBC(sendto)(descriptor, buffer, length, flags, address, address_size);
+}
+
+ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
+{
+    return send_to(descriptor, buffer, length, flags, NULL, 0, SHIM_CALLER);
 }
 
 ssize_t sendto(int descriptor, const void *buffer, size_t length, int flags, const struct sockaddr *address,
                socklen_t address_size)
 {
-    if (!may_use(descriptor, SHIM_CALLER)) {
-        return -1;
-    }
-    return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, address, address_size)
-                                         : LIBC(sendto)(descriptor, buffer, length, flags, address, address_size);
+    return send_to(descriptor, buffer, length, flags, address, address_size, SHIM_CALLER);
 }
 
 ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)

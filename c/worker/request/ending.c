@@ -38,11 +38,6 @@
  * An uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
  * log; exit() is not an exception. */
 
-static bool is_exit(const zend_object *exception)
-{
-    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
-}
-
 /* Calls the user's exception handler like zend_user_exception_handler(), which drops exceptions of the handler unless
  * it is called at the bottom of the stack. A handler that does not return is not called again. */
 static void call_exception_handler(void)
@@ -75,13 +70,13 @@ static void report_exception(void)
     if (EXPECTED(EG(exception) == NULL)) {
         return;
     }
-    if (!is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+    if (!shim_is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
         call_exception_handler();
     }
     if (EG(exception) == NULL) {
         return;
     }
-    if (is_exit(EG(exception))) {
+    if (shim_is_exit(EG(exception))) {
         if (shim_current != NULL) {
             shim_current->exited = true;
         }
@@ -94,18 +89,30 @@ static void report_exception(void)
 typedef struct call_of_step {
     void (*step)(shim_fiber *);
     shim_fiber *fiber;
+    /* Called instead of a step. */
+    void (*function)(void);
 } call_of_step;
 
 static void call_step(void *argument)
 {
     const call_of_step *call = argument;
-    call->step(call->fiber);
+    if (call->function != NULL) {
+        call->function();
+    } else {
+        call->step(call->fiber);
+    }
     report_exception();
 }
 
 bool shim_step(const shim_checkpoint *here, void (*step)(shim_fiber *), shim_fiber *fiber)
 {
-    call_of_step call = {step, fiber};
+    call_of_step call = {.step = step, .fiber = fiber};
+    return shim_guard(here, call_step, &call);
+}
+
+bool shim_step_call(const shim_checkpoint *here, void (*function)(void))
+{
+    call_of_step call = {.function = function};
     return shim_guard(here, call_step, &call);
 }
 
@@ -160,18 +167,11 @@ static bool should_speak(const shim_fiber *fiber)
            (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.carried == 1;
 }
 
-static void let_speak(shim_fiber *fiber)
+static void let_speak(void)
 {
-    (void)fiber;
     /* Once destructed, the worker's objects are useless. */
     shim_own_worker.exit_scheduled = true;
     zend_objects_store_call_destructors(&EG(objects_store));
-}
-
-static void take_first_request_boot(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_first_request_boot_take();
 }
 
 /* The number of fibers that are ended beyond those that exist at first: their `finally` blocks may leave others. */
@@ -197,21 +197,14 @@ static void end_fibers(shim_fiber *fiber, const shim_checkpoint *here)
     }
 }
 
-static void end_buffers(shim_fiber *fiber)
-{
-    (void)fiber;
-    php_output_end_all();
-}
-
 static void stop_extensions(shim_fiber *fiber)
 {
     shim_modules_end(&fiber->state.modules_started);
 }
 
 /* Without the output layer, PHP would write the output of late destructors to the server's own stderr. */
-static void end_output(shim_fiber *fiber)
+static void end_output(void)
 {
-    (void)fiber;
     php_output_deactivate();
     php_output_activate();
     php_output_set_status(PHP_OUTPUT_DISABLED);
@@ -228,17 +221,11 @@ static shim_outcome outcome_of(const shim_context *context)
     return outcome == SHIM_FATAL && context->bailed_out ? SHIM_LOST : outcome;
 }
 
-static void recover_flags(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_bailout_recover();
-}
-
 /* Resets the flags that a bailout has left set. */
 static void recover(shim_fiber *fiber, const shim_checkpoint *here)
 {
     if (fiber->context.fatal) {
-        (void)shim_step(here, recover_flags, fiber);
+        (void)shim_step_call(here, shim_bailout_recover);
     }
 }
 
@@ -259,19 +246,19 @@ static void answer(shim_fiber *fiber, const shim_checkpoint *here)
     recover(fiber, here);
     call_shutdown_functions(here);
     if (is_of_own_loop(fiber)) {
-        (void)shim_step(here, take_first_request_boot, fiber);
+        (void)shim_step_call(here, shim_first_request_boot_take);
     }
     if (should_speak(fiber)) {
-        (void)shim_step(here, let_speak, fiber);
+        (void)shim_step_call(here, let_speak);
     }
     end_fibers(fiber, here);
-    (void)shim_step(here, end_buffers, fiber);
+    (void)shim_step_call(here, php_output_end_all);
     recover(fiber, here);
     while (fiber->state.modules_started > 0) {
         (void)shim_step(here, stop_extensions, fiber);
     }
     end_fibers(fiber, here);
-    (void)shim_step(here, end_output, fiber);
+    (void)shim_step_call(here, end_output);
     const shim_outcome outcome = outcome_of(context);
     if (Z_TYPE(context->object) != IS_UNDEF) {
         (void)shim_step(here, forget_object, fiber);
@@ -316,32 +303,14 @@ static void drop(shim_fiber *fiber, const shim_checkpoint *here)
     }
 }
 
-static void end_superglobals(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_superglobals_end();
-}
-
 static void clean_extensions(shim_fiber *fiber)
 {
     shim_modules_clean(&fiber->state.modules_begun);
 }
 
-static void deactivate_output(shim_fiber *fiber)
-{
-    (void)fiber;
-    php_output_deactivate();
-}
-
 static void end_variables(shim_fiber *fiber)
 {
     shim_variables_end(&fiber->state.variables);
-}
-
-static void end_body(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_globals_end_body();
 }
 
 static void end_globals(shim_fiber *fiber)
@@ -415,7 +384,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
         /* Its files stay open until the worker boots again; other requests may be waiting for their locks. */
         shim_locks_end(fiber, true);
     }
-    (void)shim_step(here, end_superglobals, fiber);
+    (void)shim_step_call(here, shim_superglobals_end);
     drop(fiber, here);
     while (fiber->state.modules_begun > 0) {
         (void)shim_step(here, clean_extensions, fiber);
@@ -434,13 +403,13 @@ void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here)
     drop(fiber, here);
     /* Closing the body may open it again. */
     for (int round = 0; SG(request_info).request_body != NULL && round < DROPS_MAX; round++) {
-        (void)shim_step(here, end_body, fiber);
+        (void)shim_step_call(here, shim_globals_end_body);
     }
     drop(fiber, here);
     /* The fibers that the last destructors have used. */
     end_fibers(fiber, here);
     shim_connections_end(fiber, here);
-    (void)shim_step(here, deactivate_output, fiber);
+    (void)shim_step_call(here, php_output_deactivate);
     shim_child_end();
     (void)shim_step(here, end_globals, fiber);
     if (fiber->state.variables.begun) {

@@ -10,6 +10,8 @@
 
 /* Runs a step of a request and reports its exceptions on behalf of the request. */
 bool shim_step(const shim_checkpoint *here, void (*step)(shim_fiber *), shim_fiber *fiber);
+/* The same for a function of the running request. */
+bool shim_step_call(const shim_checkpoint *here, void (*function)(void));
 
 void shim_request_finish(shim_fiber *fiber, const shim_checkpoint *here);
 

@@ -100,21 +100,13 @@ static void call_handler(shim_fiber *fiber)
 }
 
 /* Runs the worker's own cleanup outside any request. It may run script code. */
-static void clean_up(shim_fiber *fiber)
+static void clean_up(void)
 {
-    (void)fiber;
     php_output_activate();
     php_output_set_status(PHP_OUTPUT_DISABLED);
     shim_collector_run();
     /* There is no response for headers that destructors have set. */
     zend_llist_clean(&SG(sapi_headers).headers);
-}
-
-/* Ends the connections that destructors have used. */
-static void end_own_connections(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_connections_end_own_stack();
 }
 
 static bool serve_client(shim_fiber *fiber, const shim_checkpoint *here)
@@ -146,9 +138,10 @@ void shim_request_run(shim_fiber *fiber)
         ended = serve_client(fiber, &here);
     } else if (ended) {
         shim_modules_mark_started(&fiber->state.modules_started);
-        ended = shim_step(&here, clean_up, fiber);
+        ended = shim_step_call(&here, clean_up);
         if (shim_own_worker.is_looping) {
-            (void)shim_step(&here, end_own_connections, fiber);
+            /* The connections that destructors have used. */
+            (void)shim_step_call(&here, shim_connections_end_own_stack);
         }
     }
     fiber->context.fatal = fiber->context.fatal || !ended;

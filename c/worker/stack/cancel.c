@@ -9,34 +9,23 @@
 #include "worker/stack/stack.h"
 
 /* The parked tasks of this thread. */
-static __thread shim_fiber *parked;
+static __thread LIST_HEAD(, shim_fiber) parked;
 
 void shim_cancel_watch(shim_fiber *fiber)
 {
-    fiber->previous_parked = NULL;
-    fiber->next_parked = parked;
-    if (parked != NULL) {
-        parked->previous_parked = fiber;
-    }
-    parked = fiber;
+    LIST_INSERT_HEAD(&parked, fiber, parked);
 }
 
 void shim_cancel_unwatch(shim_fiber *fiber)
 {
-    if (fiber->next_parked != NULL) {
-        fiber->next_parked->previous_parked = fiber->previous_parked;
-    }
-    if (fiber->previous_parked != NULL) {
-        fiber->previous_parked->next_parked = fiber->next_parked;
-    } else {
-        parked = fiber->next_parked;
-    }
+    LIST_REMOVE(fiber, parked);
 }
 
 size_t shim_tasks_wake_cancelled(void)
 {
     size_t count = 0;
-    for (shim_fiber *fiber = parked; fiber != NULL; fiber = fiber->next_parked) {
+    shim_fiber *fiber;
+    LIST_FOREACH(fiber, &parked, parked) {
         if (fiber->phase == SHIM_PHASE_PARKED && !fiber->context.is_cancelled && shim_cancel_notice(&fiber->context)) {
             shim_wake(fiber, SHIM_WOKEN_BY_CANCEL, 0);
             count++;

@@ -10,13 +10,8 @@ uint64_t shim_running_serial(void)
     return shim_running != NULL ? shim_running->context.serial : 0;
 }
 
-static void ignore(const shim_fiber *fiber)
-{
-    (void)fiber;
-}
-
-void (*shim_fiber_parks)(const shim_fiber *fiber) = ignore;
-void (*shim_fiber_is_lost)(const shim_fiber *fiber) = ignore;
+void (*shim_fiber_parks)(const shim_fiber *fiber);
+void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
 void shim_fiber_let_go(shim_fiber *fiber)
 {

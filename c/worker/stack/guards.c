@@ -37,14 +37,8 @@ enum { FRAMES_MAX = 16 * 1024 };
 
 static bool add(shim_guards *guards, uint32_t *bits, uint32_t mask)
 {
-    if (guards->count == guards->room) {
-        const size_t room = guards->room > 0 ? guards->room * 2 : 8;
-        shim_guard *list = realloc(guards->list, room * sizeof(*list));
-        if (list == NULL) {
-            return false;
-        }
-        guards->list = list;
-        guards->room = room;
+    if (!SHIM_RESERVE(*guards)) {
+        return false;
     }
     guards->list[guards->count++] = (shim_guard){.bits = bits, .held = *bits & mask};
     *bits &= ~mask;

@@ -78,7 +78,7 @@ static zend_fiber *left_one(const shim_stack *stack, uint64_t request)
 zend_fiber *shim_left_fiber(uint64_t request)
 {
     zend_fiber *fiber = NULL;
-    for (const shim_stack *stack = shim_stack_first(); stack != NULL && fiber == NULL; stack = stack->next) {
+    for (const shim_stack *stack = shim_stack_first(); stack != NULL && fiber == NULL; stack = LIST_NEXT(stack, link)) {
         fiber = left_one(stack, request);
     }
     return fiber;

@@ -26,7 +26,7 @@ static __thread unsigned idle_count;
 enum { IDLE_MAX = 64 };
 
 /* Request stacks with a request, from its beginning to its end. */
-static __thread shim_fiber *busy;
+static __thread LIST_HEAD(, shim_fiber) busy;
 
 /* A request has the same stack for the calls of scripts as in a php-fpm process (zend.max_allowed_stack_size), and the
  * same again for calls of the engine below, which are not checked. Memory is committed as it is used. */
@@ -180,28 +180,6 @@ static void give_up(shim_fiber *fiber)
     shim_fiber_let_go(fiber);
 }
 
-static void add_busy(shim_fiber *fiber)
-{
-    fiber->previous_busy = NULL;
-    fiber->next_busy = busy;
-    if (busy != NULL) {
-        busy->previous_busy = fiber;
-    }
-    busy = fiber;
-}
-
-static void remove_busy(shim_fiber *fiber)
-{
-    if (fiber->next_busy != NULL) {
-        fiber->next_busy->previous_busy = fiber->previous_busy;
-    }
-    if (fiber->previous_busy != NULL) {
-        fiber->previous_busy->next_busy = fiber->next_busy;
-    } else {
-        busy = fiber->next_busy;
-    }
-}
-
 /* After a run: keeps the fiber or frees it. */
 static shim_progress settle(shim_fiber *fiber)
 {
@@ -209,7 +187,7 @@ static shim_progress settle(shim_fiber *fiber)
     if (!is_dead && (fiber->phase == SHIM_PHASE_PARKED || fiber->phase == SHIM_PHASE_READY)) {
         return SHIM_WAITS;
     }
-    remove_busy(fiber);
+    LIST_REMOVE(fiber, busy);
     if (!is_dead && fiber->phase == SHIM_PHASE_IDLE) {
         fiber->innermost = &fiber->own_context;
         fiber->next = idle;
@@ -245,7 +223,7 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     fiber->has_owned = fiber->has_used_store = fiber->is_at_store = fiber->has_selected = false;
     fiber->blocked = NULL;
     fiber->serve = serve;
-    add_busy(fiber);
+    LIST_INSERT_HEAD(&busy, fiber, busy);
     run(fiber);
     return settle(fiber);
 }
@@ -262,11 +240,12 @@ shim_progress shim_fiber_resume(void)
 
 void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
 {
-    if (busy != NULL) {
+    if (!LIST_EMPTY(&busy)) {
         shim_own_worker.tainted = true;
     }
     /* Return all requests to the host first: one may own another's task. */
-    for (shim_fiber *fiber = busy; fiber != NULL; fiber = fiber->next_busy) {
+    shim_fiber *fiber;
+    LIST_FOREACH(fiber, &busy, busy) {
         if (fiber->phase == SHIM_PHASE_PARKED) {
             fiber->stop_waiting(fiber);
         }
@@ -274,9 +253,10 @@ void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
         shim_fiber_let_go(fiber);
     }
     /* Their stacks stay allocated: they may still be referenced. */
-    for (; busy != NULL; busy = busy->next_busy) {
-        lose(busy);
+    LIST_FOREACH(fiber, &busy, busy) {
+        lose(fiber);
     }
+    LIST_INIT(&busy);
 }
 
 void shim_fibers_forget(void)

@@ -8,6 +8,7 @@
 #include "worker/state/state.h"
 
 #include <sys/epoll.h>
+#include <sys/queue.h>
 
 /* ---- The engine's marks in objects for the calls that a stack is inside of (guards.c) ---- */
 
@@ -152,9 +153,8 @@ typedef struct shim_fiber {
     struct shim_blocked *blocked;
     /* The next fiber that is idle or ready. */
     struct shim_fiber *next;
-    /* The neighbours among the fibers that have a request (request_stack.c). */
-    struct shim_fiber *next_busy;
-    struct shim_fiber *previous_busy;
+    /* Among the fibers that have a request (request_stack.c). */
+    LIST_ENTRY(shim_fiber) busy;
     /* The set that a parked fiber waits for, and the function that takes the wait down (park.c). */
     const shim_wait_set *wait_set;
     void (*stop_waiting)(struct shim_fiber *fiber);
@@ -166,9 +166,8 @@ typedef struct shim_fiber {
     uint32_t timer_place;
     /* Its number among the waiters for completions plus one; 0 if it has none. */
     uint32_t waiter;
-    /* The neighbours of a parked task among those of its thread (cancel.c). */
-    struct shim_fiber *next_parked;
-    struct shim_fiber *previous_parked;
+    /* Among the parked tasks of its thread (cancel.c). */
+    LIST_ENTRY(shim_fiber) parked;
     /* The event that ended the last wait. */
     shim_woken woken;
     /* The object of Svc\per_request() whose instance ended last (worker/request/ending.c). */

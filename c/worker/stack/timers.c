@@ -45,14 +45,8 @@ static void move_down(uint32_t place, shim_fiber *fiber)
 
 bool shim_timer_add(shim_fiber *fiber)
 {
-    if (timers.count == timers.room) {
-        uint32_t room = timers.room > 0 ? 2 * timers.room : 64;
-        shim_fiber **larger = realloc(timers.list, room * sizeof(shim_fiber *));
-        if (larger == NULL) {
-            return false;
-        }
-        timers.list = larger;
-        timers.room = room;
+    if (!SHIM_RESERVE(timers)) {
+        return false;
     }
     move_up(timers.count++, fiber);
     return true;

@@ -20,12 +20,7 @@ static const char *const of_threads[] = {
 
 static bool is_known(const char *name)
 {
-    for (size_t i = 0; i < sizeof(of_threads) / sizeof(of_threads[0]); i++) {
-        if (strcasecmp(of_threads[i], name) == 0) {
-            return true;
-        }
-    }
-    return shim_modules_travel(name);
+    return SHIM_IS_LISTED(name, of_threads) || shim_modules_travel(name);
 }
 
 static shim_view view_of_name(const char *name)

@@ -67,17 +67,8 @@ void shim_ini_release(void)
 static const char *const whole_modules[] = {"session", "zlib"};
 
 /* The values that these handlers write move too, and the handlers free the previous value, which may belong to the boot
- * script. */
-static const char *const carried[] = {"assert.callback", "open_basedir"};
-
-/* Their handlers act on the thread: the limits are set together with the rest of the request (state.c,
- * execution_timer.c). */
-static const char memory_limit[] = "memory_limit", time_limit[] = "max_execution_time";
-
-static bool is_named(const zend_ini_entry *entry, const char *name)
-{
-    return zend_string_equals_cstr(entry->name, name, strlen(name));
-}
+ * script. The memory limit is set together with the rest of the request (state.c). */
+static const char *const carried[] = {"assert.callback", "memory_limit", "open_basedir"};
 
 static bool is_of_module(const zend_ini_entry *entry, const char *name)
 {
@@ -87,15 +78,10 @@ static bool is_of_module(const zend_ini_entry *entry, const char *name)
 
 static bool is_told(const zend_ini_entry *entry)
 {
-    if (entry->on_modify == NULL || is_named(entry, memory_limit)) {
+    if (entry->on_modify == NULL || SHIM_IS_LISTED(ZSTR_VAL(entry->name), carried)) {
         return false;
     }
-    for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++) {
-        if (is_named(entry, carried[i])) {
-            return false;
-        }
-    }
-    for (size_t i = 0; i < sizeof(whole_modules) / sizeof(whole_modules[0]); i++) {
+    for (size_t i = 0; i < SHIM_COUNT(whole_modules); i++) {
         if (is_of_module(entry, whole_modules[i])) {
             return false;
         }
@@ -105,7 +91,7 @@ static bool is_told(const zend_ini_entry *entry)
 
 static void tell(zend_ini_entry *entry, zend_string *value, int stage)
 {
-    if (is_named(entry, time_limit)) {
+    if (zend_string_equals_literal(entry->name, "max_execution_time")) {
         /* The handler would arm the timer. */
         EG(timeout_seconds) = value != NULL ? ZEND_ATOL(ZSTR_VAL(value)) : 0;
     } else if (is_told(entry)) {

@@ -298,15 +298,7 @@ static php_stream *open_php(php_stream_wrapper *own, const char *url, const char
 
 void shim_input_install(void)
 {
-    opening = *php_stream_php_wrapper.wops;
-    opening.stream_opener = open_php;
-    wrapper = php_stream_php_wrapper;
-    wrapper.wops = &opening;
-    /* Replaces the entry in place, so that stream_get_wrappers() lists it in the same position. */
-    zval *own = zend_hash_str_find(php_stream_get_url_stream_wrappers_hash_global(), ZEND_STRL("php"));
-    if (own != NULL && Z_PTR_P(own) == &php_stream_php_wrapper) {
-        Z_PTR_P(own) = &wrapper;
-    }
+    shim_wrapper_replace("php", &php_stream_php_wrapper, &wrapper, &opening, open_php);
 }
 
 /* ---- the end of a request ---- */

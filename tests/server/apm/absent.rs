@@ -8,8 +8,7 @@ use svc_testing::fetched::fetched;
 use svc_testing::spans::Spans;
 
 /// Functions that `apm` replaces in the extensions of the tests' PHP: at least one of each kind.
-const REPLACED: [&str; 24] = [
-    "curlhandle::(clone)",
+const REPLACED: [&str; 18] = [
     "pdo::__construct",
     "pdo::query",
     "pdo::exec",
@@ -26,11 +25,6 @@ const REPLACED: [&str; 24] = [
     "redis::get",
     "redis::rawcommand",
     "memcached::get",
-    "curl_exec",
-    "curl_setopt",
-    "curl_copy_handle",
-    "curl_multi_add_handle",
-    "curl_multi_info_read",
     "http",
     "https",
 ];

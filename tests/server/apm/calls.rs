@@ -351,6 +351,7 @@ fn requests_of_curl_are_spans_and_pass_the_trace_on() {
         for path in [
             "/plain",
             "/own",
+            "/object",
             "/reset",
             "/post",
             "/missing",

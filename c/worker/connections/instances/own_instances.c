@@ -119,21 +119,6 @@ static shim_own_instance *find(const zend_object *proxy)
     return NULL;
 }
 
-static bool reserve(shim_own_instances *own)
-{
-    if (own->count < own->room) {
-        return true;
-    }
-    const size_t room = own->room > 0 ? own->room * 2 : 4;
-    shim_own_instance *list = realloc(own->list, room * sizeof(*list));
-    if (list == NULL) {
-        return false;
-    }
-    own->list = list;
-    own->room = room;
-    return true;
-}
-
 /* ---- calls of the factory ---- */
 
 /* Returns the call's number; 0 if out of memory. */
@@ -261,7 +246,7 @@ static zend_object *take(zend_object *proxy, shim_instance_pool *pool)
 {
     zval instance;
     shim_own_instances *own = &shim_current->instances;
-    if (!reserve(own)) {
+    if (!SHIM_RESERVE(*own)) {
         zend_throw_error(NULL, "Out of memory");
         return NULL;
     }

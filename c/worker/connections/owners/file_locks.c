@@ -27,16 +27,15 @@ typedef struct lock_wait {
     int descriptor;
     shim_fiber *fiber;
     shim_file_lock lock;
-    struct lock_wait *next;
-    struct lock_wait *before;
+    LIST_ENTRY(lock_wait) link;
 } lock_wait;
-static __thread lock_wait *lock_waits;
+static __thread LIST_HEAD(, lock_wait) lock_waits;
 
 bool shim_is_being_locked(int descriptor)
 {
-    const lock_wait *wait = lock_waits;
+    const lock_wait *wait = LIST_FIRST(&lock_waits);
     while (wait != NULL && wait->descriptor != descriptor) {
-        wait = wait->next;
+        wait = LIST_NEXT(wait, link);
     }
     return wait != NULL;
 }
@@ -61,10 +60,11 @@ static bool is_same(const shim_file_lock *one, const shim_file_lock *other)
 static void wake_waiters(int descriptor)
 {
     shim_file_lock lock;
-    if (lock_waits == NULL || !identify(descriptor, &lock)) {
+    if (LIST_EMPTY(&lock_waits) || !identify(descriptor, &lock)) {
         return;
     }
-    for (const lock_wait *wait = lock_waits; wait != NULL; wait = wait->next) {
+    const lock_wait *wait;
+    LIST_FOREACH(wait, &lock_waits, link) {
         if (wait->fiber->phase == SHIM_PHASE_PARKED && is_same(&wait->lock, &lock)) {
             shim_wake(wait->fiber, SHIM_WOKEN_BY_REQUEST, 0);
         }
@@ -97,17 +97,10 @@ static void strike_lock(int descriptor)
 static void note_lock(int descriptor, const shim_fiber *holder)
 {
     strike_lock(descriptor);
-    if (locks.count == locks.room) {
-        uint32_t room = locks.room > 0 ? 2 * locks.room : 16;
-        void *larger = realloc(locks.list, room * sizeof(*locks.list));
-        if (larger == NULL) {
-            return;
-        }
-        locks.list = larger;
-        locks.room = room;
+    if (SHIM_RESERVE(locks)) {
+        locks.list[locks.count].descriptor = descriptor;
+        locks.list[locks.count++].holder = holder;
     }
-    locks.list[locks.count].descriptor = descriptor;
-    locks.list[locks.count++].holder = holder;
 }
 
 void shim_locks_end(const shim_fiber *holder, bool give_back)
@@ -242,24 +235,14 @@ static shim_acquisition pause_until_told(const shim_file_lock *lock, bool may_be
 
 static shim_acquisition pause_before_lock(int descriptor, bool may_be_refused, int64_t *pause)
 {
-    lock_wait own = {.descriptor = descriptor, .fiber = shim_running, .next = lock_waits};
+    lock_wait own = {.descriptor = descriptor, .fiber = shim_running};
     if (!identify(descriptor, &own.lock)) {
         return SHIM_ACQUIRE_WOULD_BLOCK;
     }
     own.lock.is_session = shim_waits_for_session();
-    if (own.next != NULL) {
-        own.next->before = &own;
-    }
-    lock_waits = &own;
+    LIST_INSERT_HEAD(&lock_waits, &own, link);
     const shim_acquisition result = pause_until_told(&own.lock, may_be_refused, pause);
-    if (own.next != NULL) {
-        own.next->before = own.before;
-    }
-    if (own.before != NULL) {
-        own.before->next = own.next;
-    } else {
-        lock_waits = own.next;
-    }
+    LIST_REMOVE(&own, link);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include "worker/stack/stack.h"
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 /* ---- Exclusive use of things (ownership.c, wait_queue.c) ---- */
 
@@ -91,14 +92,13 @@ typedef struct shim_owned {
     bool is_lent;
     shim_fiber *lender;
     /* The sockets that calls on it have used (sockets.c). */
-    struct shim_note *sockets;
+    LIST_HEAD(, shim_note) sockets;
     /* The number of calls on it in progress, on any stack (uses.c). */
     unsigned uses;
     /* A bailout has skipped the rest of a call. */
     bool is_broken;
-    /* Links of the list of things with an owner. */
-    struct shim_owned *next;
-    struct shim_owned *previous;
+    /* Among the things with an owner. */
+    LIST_ENTRY(shim_owned) link;
 } shim_owned;
 
 /* Permits that requests hold. Embedded in the object that keeps the list of holders. */

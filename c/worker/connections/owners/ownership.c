@@ -11,24 +11,10 @@ static __thread struct {
     /* The shared owner has used something without a record, so whether it is at rest is unknown. */
     bool is_shared_unknown;
     /* Things with an individual owner, and `shared` if it has one. */
-    shim_owned *owned;
+    LIST_HEAD(, shim_owned) owned;
 } owners;
 
-static bool never_at_rest(const shim_owned *thing, const shim_fiber *owner)
-{
-    (void)thing;
-    (void)owner;
-    return false;
-}
-
-static void do_nothing(const shim_owned *thing, const shim_fiber *owner)
-{
-    (void)thing;
-    (void)owner;
-}
-
-shim_owned_callbacks shim_owned_callback = {
-    .is_at_rest = never_at_rest, .keeps_state = never_at_rest, .is_left = do_nothing};
+shim_owned_callbacks shim_owned_callback;
 
 static bool is_shared(const shim_owned *thing)
 {
@@ -59,10 +45,10 @@ void shim_owner_set_exclusive(shim_owned *thing)
 
 bool shim_owner_has_opened(const shim_fiber *fiber)
 {
-    const shim_owned *thing = owners.owned;
+    const shim_owned *thing = LIST_FIRST(&owners.owned);
     while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_exclusive || thing->is_lent ||
                              thing == &owners.shared)) {
-        thing = thing->next;
+        thing = LIST_NEXT(thing, link);
     }
     return thing != NULL;
 }
@@ -71,29 +57,15 @@ void shim_owner_set(shim_owned *thing, shim_fiber *fiber)
 {
     fiber->has_owned = true;
     thing->owner = fiber;
-    thing->previous = NULL;
-    thing->next = owners.owned;
-    if (owners.owned != NULL) {
-        owners.owned->previous = thing;
-    }
-    owners.owned = thing;
+    LIST_INSERT_HEAD(&owners.owned, thing, link);
 }
 
 static void disown(shim_owned *thing)
 {
-    if (thing->owner == NULL) {
-        return;
+    if (thing->owner != NULL) {
+        LIST_REMOVE(thing, link);
+        thing->owner = NULL;
     }
-    if (thing->next != NULL) {
-        thing->next->previous = thing->previous;
-    }
-    if (thing->previous != NULL) {
-        thing->previous->next = thing->next;
-    } else {
-        owners.owned = thing->next;
-    }
-    thing->owner = NULL;
-    thing->next = thing->previous = NULL;
 }
 
 void shim_owner_give(shim_owned *thing, shim_fiber *fiber)
@@ -143,8 +115,8 @@ bool shim_owner_end(const shim_fiber *fiber, bool with_leases)
 {
     shim_owned *next = NULL;
     bool had_any = false;
-    for (shim_owned *thing = owners.owned; thing != NULL; thing = next) {
-        next = thing->next;
+    for (shim_owned *thing = LIST_FIRST(&owners.owned); thing != NULL; thing = next) {
+        next = LIST_NEXT(thing, link);
         if (thing->lender == fiber) {
             thing->lender = NULL;
         }
@@ -158,7 +130,7 @@ bool shim_owner_end(const shim_fiber *fiber, bool with_leases)
 
 void shim_owners_forget(void)
 {
-    while (owners.owned != NULL) {
-        disown(owners.owned);
+    while (!LIST_EMPTY(&owners.owned)) {
+        disown(LIST_FIRST(&owners.owned));
     }
 }

@@ -20,9 +20,7 @@ typedef struct shim_note {
     bool is_shared;
     /* The connection that has used it last; NULL if none has. */
     shim_owned *connection;
-    /* Links of the list of that connection's sockets. */
-    struct shim_note *next;
-    struct shim_note *previous;
+    LIST_ENTRY(shim_note) link;
 } note;
 
 /* Notes are in blocks, which are never moved. Descriptors above the last block have no notes. */
@@ -74,15 +72,7 @@ static void part(note *one)
     if (one->connection == NULL) {
         return;
     }
-    if (one->next != NULL) {
-        one->next->previous = one->previous;
-    }
-    if (one->previous != NULL) {
-        one->previous->next = one->next;
-    } else {
-        one->connection->sockets = one->next;
-    }
-    one->next = one->previous = NULL;
+    LIST_REMOVE(one, link);
     one->connection = NULL;
 }
 
@@ -94,11 +84,7 @@ static void tie(note *one, shim_owned *connection)
     }
     part(one);
     one->connection = connection;
-    one->next = connection->sockets;
-    if (one->next != NULL) {
-        one->next->previous = one;
-    }
-    connection->sockets = one;
+    LIST_INSERT_HEAD(&connection->sockets, one, link);
     if (one->is_shared) {
         one->socket.is_leased = connection->is_leased;
     }
@@ -129,22 +115,24 @@ static shim_owned *arbiter(note *one)
 
 void shim_socket_detach(shim_owned *connection)
 {
-    while (connection->sockets != NULL) {
-        inherit(connection->sockets);
-        part(connection->sockets);
+    while (!LIST_EMPTY(&connection->sockets)) {
+        inherit(LIST_FIRST(&connection->sockets));
+        part(LIST_FIRST(&connection->sockets));
     }
 }
 
 void shim_socket_shut_down(const shim_owned *connection)
 {
-    for (const note *one = connection->sockets; one != NULL; one = one->next) {
+    const note *one;
+    LIST_FOREACH(one, &connection->sockets, link) {
         (void)shutdown(one->descriptor, SHUT_RDWR);
     }
 }
 
 void shim_socket_give(shim_owned *connection)
 {
-    for (note *one = connection->sockets; one != NULL; one = one->next) {
+    note *one;
+    LIST_FOREACH(one, &connection->sockets, link) {
         if (one->is_shared && one->socket.is_leased) {
             shim_owned_release(&one->socket);
         }
@@ -156,16 +144,17 @@ void shim_socket_give(shim_owned *connection)
 
 bool shim_socket_is_shared(const shim_owned *connection)
 {
-    const note *one = connection->sockets;
+    const note *one = LIST_FIRST(&connection->sockets);
     while (one != NULL && !one->is_shared) {
-        one = one->next;
+        one = LIST_NEXT(one, link);
     }
     return one != NULL;
 }
 
 void shim_socket_set_exclusive(shim_owned *connection)
 {
-    for (note *one = connection->sockets; one != NULL; one = one->next) {
+    note *one;
+    LIST_FOREACH(one, &connection->sockets, link) {
         shim_owner_set_exclusive(&one->socket);
     }
     shim_owner_set_exclusive(connection);

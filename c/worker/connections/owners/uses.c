@@ -3,6 +3,7 @@
 #include "worker/connections/owners/owners.h"
 
 #include <stdlib.h>
+#include <sys/queue.h>
 
 struct shim_use {
     shim_owned *thing;
@@ -11,9 +12,7 @@ struct shim_use {
     const char *position;
     /* The next outer use on the same stack. */
     struct shim_use *outer;
-    /* Links of the list of the thread's uses. */
-    struct shim_use *next;
-    struct shim_use *previous;
+    LIST_ENTRY(shim_use) link;
 };
 
 /* The slot for the innermost use in the contexts of stacks. */
@@ -24,14 +23,10 @@ int shim_uses_handle(void)
     return handle;
 }
 
-static __thread shim_use *all;
+/* The uses of the thread. */
+static __thread LIST_HEAD(, shim_use) all;
 
-static void ignore(shim_owned *thing)
-{
-    (void)thing;
-}
-
-void (*shim_use_is_over)(shim_owned *used_thing) = ignore;
+void (*shim_use_is_over)(shim_owned *used_thing);
 
 static shim_use *innermost_of(const zend_fiber_context *stack)
 {
@@ -44,14 +39,7 @@ static void take_off(zend_fiber_context *stack, bool was_skipped)
     shim_use *use = innermost_of(stack);
     shim_owned *thing = use->thing;
     stack->reserved[handle] = use->outer;
-    if (use->next != NULL) {
-        use->next->previous = use->previous;
-    }
-    if (use->previous != NULL) {
-        use->previous->next = use->next;
-    } else {
-        all = use->next;
-    }
+    LIST_REMOVE(use, link);
     free(use);
     if (thing != NULL) {
         thing->uses--;
@@ -83,12 +71,8 @@ zend_never_inline shim_use *shim_use_begin(shim_owned *thing)
         .stack = stack,
         .position = position,
         .outer = innermost_of(stack),
-        .next = all,
     };
-    if (all != NULL) {
-        all->previous = use;
-    }
-    all = use;
+    LIST_INSERT_HEAD(&all, use, link);
     stack->reserved[handle] = use;
     if (thing != NULL) {
         thing->uses++;
@@ -119,13 +103,10 @@ zend_never_inline void shim_uses_recover(void)
 
 void shim_uses_forget(void)
 {
-    while (all != NULL) {
-        shim_use *use = all;
+    while (!LIST_EMPTY(&all)) {
+        shim_use *use = LIST_FIRST(&all);
         shim_owned *thing = use->thing;
-        all = use->next;
-        if (all != NULL) {
-            all->previous = NULL;
-        }
+        LIST_REMOVE(use, link);
         free(use);
         if (thing != NULL) {
             thing->uses--;

@@ -38,30 +38,9 @@ static waiter *waiter_of(const shim_blocked *blocked)
     return (waiter *)((char *)blocked - offsetof(waiter, blocked));
 }
 
-/* ---- defaults of the callbacks ---- */
-
-static bool holds_no_place(const shim_fiber *fiber, const shim_permits *permits)
-{
-    (void)fiber;
-    (void)permits;
-    return false;
-}
-
-static bool holds_no_lock(const shim_fiber *fiber, const shim_file_lock *lock)
-{
-    (void)fiber;
-    (void)lock;
-    return false;
-}
-
-static void throw_nothing(const char *message)
-{
-    (void)message;
-}
-
-bool (*shim_permit_is_held)(const shim_fiber *fiber, const shim_permits *permits) = holds_no_place;
-bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_lock *lock) = holds_no_lock;
-shim_deadlock_thrower *shim_deadlock_throw = throw_nothing;
+bool (*shim_permit_is_held)(const shim_fiber *fiber, const shim_permits *permits);
+bool (*shim_file_lock_is_held)(const shim_fiber *fiber, const shim_file_lock *lock);
+shim_deadlock_thrower *shim_deadlock_throw;
 
 /* ---- lending ---- */
 
