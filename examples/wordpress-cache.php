@@ -6,7 +6,9 @@ add_action('template_redirect', function () {
     $is_private = is_user_logged_in() || is_preview() || is_404() || post_password_required() || headers_sent()
         || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || preg_grep('/^Cache-Control:/i', headers_list());
     if (!$is_private) {
-        header('SVC-Cache-Control: max-age=600, stale-while-revalidate=60, stale-if-error=86400');
+        // Without svc's own PHP (EXECUTOR=fastcgi), nothing can be purged.
+        $seconds = function_exists('Svc\Cache\clear') ? 600 : 10;
+        header("SVC-Cache-Control: max-age=$seconds, stale-while-revalidate=60, stale-if-error=86400");
         header('Cache-Tag: ' . (is_singular() ? 'post-' . get_queried_object_id() : 'lists'));
     }
 }, PHP_INT_MAX);
