@@ -22,7 +22,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test deb-lean deb-lean-test image image-test image-lean image-lean-test run smoke test-packages test-plan test chaos tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
+.PHONY: help toolchain check test-core msrv packages build build-lean static static-test install uninstall deb deb-test deb-lean deb-lean-test image image-test image-lean image-lean-test run smoke test-packages test-plan test chaos cache-traffic tasks simulate sanitize versions conformance loom jaeger lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -150,6 +150,9 @@ test: test-plan test-packages ## run all tests, with and without PHP
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
 	cargo test --test chaos programs_ -- --ignored --nocapture
+
+cache-traffic: build ## send random traffic to the response cache for SECONDS (60), and check it against a model
+	@SVC=$(svc) scripts/cache-traffic.sh $(SECONDS)
 
 tasks: packages ## run TASKS (100000) background tasks of all shapes; scripts/sanitize.sh does it with other builds of PHP
 	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async::shapes:: --nocapture

@@ -6,7 +6,9 @@ add_action('template_redirect', function () {
     $is_private = is_user_logged_in() || is_preview() || is_404() || post_password_required() || headers_sent()
         || (defined('DONOTCACHEPAGE') && DONOTCACHEPAGE) || preg_grep('/^Cache-Control:/i', headers_list());
     if (!$is_private) {
-        header('SVC-Cache-Control: max-age=600, stale-while-revalidate=60, stale-if-error=86400');
+        // Without svc's own PHP (EXECUTOR=fastcgi), nothing can be purged.
+        $seconds = function_exists('Svc\Cache\clear') ? 600 : 10;
+        header("SVC-Cache-Control: max-age=$seconds, stale-while-revalidate=60, stale-if-error=86400");
         header('Cache-Tag: ' . (is_singular() ? 'post-' . get_queried_object_id() : 'lists'));
     }
 }, PHP_INT_MAX);
@@ -25,6 +27,14 @@ foreach (['save_post', 'deleted_post', 'clean_post_cache'] as $hook) {
 foreach (['comment_post', 'edit_comment', 'delete_comment', 'wp_set_comment_status'] as $hook) {
     add_action($hook, fn ($id) => svc_purge((int) get_comment($id)?->comment_post_ID));
 }
-foreach (['switch_theme', 'customize_save_after', 'wp_update_nav_menu', 'update_option_sidebars_widgets', 'update_option_blogname'] as $hook) {
+$shaping = ['switch_theme', 'customize_save_after', 'wp_update_nav_menu', 'edited_term', 'delete_term', 'deleted_user', 'activated_plugin',
+    'deactivated_plugin', 'upgrader_process_complete'];
+foreach ($shaping as $hook) {
     add_action($hook, fn () => svc_purge());
 }
+add_action('profile_update', fn ($id) => count_user_posts((int) $id) && svc_purge());
+add_action('updated_option', function ($name) {
+    if (preg_match('/^(blog|date_format|page_|permalink_|posts_per_page|show_on_front|sidebars_|sticky_|theme_mods_|time_format|widget_)/', $name)) {
+        svc_purge();
+    }
+});

@@ -48,6 +48,9 @@ const DIRECTIVES: [&str; 9] = [
 /// The number of ports that are tried.
 const PORTS_MAX: u16 = 50;
 
+/// What handles the paths of a project that match no file.
+const FRONT_CONTROLLER: &str = "index.php";
+
 /// Names of directories that projects serve.
 const PUBLIC: [&str; 2] = ["public", "web"];
 
@@ -57,6 +60,8 @@ pub struct DevelopmentOptions {
     host: Option<OsString>,
     port: Option<OsString>,
     environment: Vec<(String, String)>,
+    /// The directory that was given, else the current one.
+    dir: PathBuf,
 }
 
 /// Why a server for development does not start.
@@ -73,15 +78,28 @@ pub enum DevelopmentError {
 }
 
 impl DevelopmentOptions {
-    /// Takes the options of the command, and completes its directory: of a project, its public directory is served.
+    /// Takes the options of the command, and completes its directory: of a project, its public directory is served, and
+    /// entry files may be named by their paths in the project.
     pub fn take(overrides: &mut Overrides, environment: &[(OsString, OsString)]) -> Self {
-        overrides.document_root = overrides.document_root.take().map(|dir| served(dir.as_ref()).into());
+        let dir = overrides.document_root.take().map(PathBuf::from);
+        let root = dir.as_deref().map(served);
+        if let (Some(dir), Some(root)) = (&dir, &root) {
+            for (_, variable, value) in &mut overrides.options {
+                if *variable == "ENTRY_FILE"
+                    && let Some(file) = below(root, &dir.join(&*value))
+                {
+                    *value = file.into();
+                }
+            }
+        }
+        overrides.document_root = root.map(Into::into);
         overrides.is_watching = false;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         Self {
             host: overrides.host.take(),
             port: overrides.port.take(),
             environment: environment.iter().map(|(name, value)| (text(name), text(value))).collect(),
+            dir: dir.unwrap_or_else(|| ".".into()),
         }
     }
 
@@ -111,8 +129,11 @@ impl DevelopmentOptions {
         if let Some((variable, addr)) = public.filter(|_| self.host.is_none()) {
             return Err(DevelopmentError::Public(variable, addr.to_string()));
         }
+        let root = &config.serving.document_root;
         if config.php.worker_mode_enabled {
             raw = raw.with_option_by_default(COMMAND, "PHP_WORKERS", WORKERS);
+        } else if self.project(root).is_some() && root.join(FRONT_CONTROLLER).is_file() {
+            raw = raw.with_option_by_default(COMMAND, "ENTRY_FILE", FRONT_CONTROLLER);
         }
         let has_ops_port = |place: &ListenAddr| place.tcp().is_some_and(|addr| addr.port() == OPS_PORT);
         let ops_port = OPS_PORT + u16::from(config.serving.listen_addr.iter().any(has_ops_port));
@@ -128,13 +149,20 @@ impl DevelopmentOptions {
         let value = |name: &str| {
             self.environment.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value.as_str())
         };
+        // PHP reports the real paths of files.
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         DevelopmentConfig {
-            // PHP reports the real paths of files.
-            project: project_of(&document_root.canonicalize().unwrap_or_else(|_| document_root.to_owned())),
+            project: self.project(document_root).map_or_else(|| project_of(&real(document_root)), real),
             environment: self.environment.clone(),
             permits_colours: value("NO_COLOR").is_empty() && value("TERM") != "dumb",
             utc_offset_seconds: svc_ffi::local_time::utc_offset_seconds(),
         }
+    }
+
+    /// Returns the directory of the command if it is a project whose public directory is served.
+    fn project(&self, document_root: &Path) -> Option<&Path> {
+        let is_root = |name| std::path::absolute(self.dir.join(name)).is_ok_and(|path| path == document_root);
+        PUBLIC.iter().any(is_root).then_some(self.dir.as_path())
     }
 
     fn host(&self) -> Result<IpAddr, DevelopmentError> {
@@ -156,6 +184,11 @@ fn served(dir: &Path) -> PathBuf {
     let has_page = ["index.php", "index.html"].iter().any(|page| dir.join(page).is_file());
     let public = PUBLIC.iter().map(|name| dir.join(name)).find(|public| public.is_dir());
     public.filter(|_| !has_page).unwrap_or_else(|| dir.to_owned())
+}
+
+/// Returns the path below `root` of a file that is in it.
+fn below(root: &Path, file: &Path) -> Option<PathBuf> {
+    file.is_file().then(|| file.strip_prefix(root).ok().map(Path::to_owned)).flatten()
 }
 
 /// Replaces ports that are in use by the next free ones.
@@ -280,7 +313,12 @@ mod tests {
     use super::*;
 
     fn options(host: Option<&str>, port: Option<&str>) -> DevelopmentOptions {
-        DevelopmentOptions { host: host.map(Into::into), port: port.map(Into::into), environment: Vec::new() }
+        DevelopmentOptions {
+            host: host.map(Into::into),
+            port: port.map(Into::into),
+            environment: Vec::new(),
+            dir: "/tmp".into(),
+        }
     }
 
     fn config(options: &DevelopmentOptions, settings: &[(&str, &str)]) -> Result<Config, DevelopmentError> {
@@ -361,6 +399,38 @@ mod tests {
         assert_eq!(last.map(|(_, value)| value.as_str()), Some("0"));
         assert!(config.development.is_some());
         assert!(Config::resolve(&raw).unwrap().development.is_none());
+    }
+
+    #[test]
+    fn a_project_that_is_named_is_one_without_further_signs() {
+        let project = tempfile::tempdir().unwrap();
+        let public = project.path().join("public");
+        fs::create_dir(&public).unwrap();
+        for name in ["index.php", "worker.php"] {
+            fs::write(public.join(name), "").unwrap();
+        }
+        let settings = |entry: Option<&str>| {
+            let mut overrides =
+                Overrides { document_root: Some(project.path().into()), ..Overrides::default() };
+            overrides.options.extend(entry.map(|entry| ("--entry".to_owned(), "ENTRY_FILE", entry.into())));
+            let options = DevelopmentOptions::take(&mut overrides, &[]);
+            let raw = overrides.apply(
+                RawConfig::new([("LISTEN_ADDR", "127.0.0.1:0"), ("INTERNAL_ADDR", "127.0.0.1:0")]),
+                &[],
+            );
+            Config::resolve(&options.settings(&raw).unwrap()).unwrap()
+        };
+        let entry = |config: &Config| config.serving.entry_files.first().map(|entry| entry.file.clone());
+        let config = settings(None);
+        assert_eq!(entry(&config).as_deref(), Some("index.php"));
+        assert_eq!(config.development.unwrap().project, project.path().canonicalize().unwrap());
+        for file in ["public/worker.php", "worker.php"] {
+            assert_eq!(entry(&settings(Some(file))).as_deref(), Some("worker.php"), "{file}");
+        }
+        // A front controller is the default of projects only.
+        fs::write(project.path().join("index.php"), "").unwrap();
+        let config = settings(None);
+        assert_eq!((entry(&config), config.serving.document_root.as_path()), (None, project.path()));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use svc_core::config::{Activation, RawConfig};
 fn main() -> ExitCode {
     let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if let Some(exit) = launch::run(&arguments) {
+    if let Some(exit) = launch::run(&arguments, &environment) {
         return exit.into();
     }
     let parsed = match cli::parse(arguments) {

@@ -38,7 +38,8 @@ pub(crate) fn start(config: &Config, development: Option<&Arc<Development>>, log
         log.emit(&Event::Watch(WatchEvent::Revalidated));
         return;
     }
-    let root = project_of(&config.serving.document_root);
+    let given = config.development.as_ref().map(|development| development.project.clone());
+    let root = given.unwrap_or_else(|| project_of(&config.serving.document_root));
     let watching = Watcher::new(root, keeps_code, development.cloned(), log.clone()).and_then(|watcher| {
         thread::Builder::new().name("svc-watch".into()).spawn(move || watcher.run())?;
         Ok(())

@@ -21,7 +21,7 @@ go_program() {
     local sources version
     tool=$1
     sources=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/$tool
-    version=$(find "$sources" -name 'go.*' -o -name '*.go' | sort | xargs cat | sha256sum | cut -c1-12)
+    version=$(find "$sources" -name 'go.*' -o -name '*.go' -o -name '*.php' | sort | xargs cat | sha256sum | cut -c1-12)
     once "$tool-$version" "$tool" go_build "$2" "$3"
     echo "$home"
 }

@@ -101,7 +101,9 @@ fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeNews> {
         WorkerEvent::DetachedTaskFailed { .. }
         | WorkerEvent::ProcessEnded { .. }
         | WorkerEvent::ResponderFailed { .. }
+        | WorkerEvent::ResponderAvoided { .. }
         | WorkerEvent::ResponderReachable { .. }
+        | WorkerEvent::ResponderRecovered { .. }
         | WorkerEvent::ResponderUnreachable { .. } => None,
     }
 }

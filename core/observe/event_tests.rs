@@ -77,6 +77,8 @@ const ALL: &[Event<'_>] = &[
     Event::Worker(WorkerEvent::ResponderFailed { slot: 1, responder: "a", reason: "r", request_id: "r-1" }),
     Event::Worker(WorkerEvent::ResponderUnreachable { addr: "a", error: "e" }),
     Event::Worker(WorkerEvent::ResponderReachable { addr: "a" }),
+    Event::Worker(WorkerEvent::ResponderAvoided { addr: "a" }),
+    Event::Worker(WorkerEvent::ResponderRecovered { addr: "a" }),
     Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::Lost { slot: 1, reason: "r" })),
     Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::NotBooted {
         slot: 1,
@@ -262,7 +264,9 @@ fn is_worker_listed(event: &WorkerEvent<'_>) -> bool {
         | WorkerEvent::DetachedTaskFailed { .. }
         | WorkerEvent::ProcessEnded { .. }
         | WorkerEvent::ResponderFailed { .. }
+        | WorkerEvent::ResponderAvoided { .. }
         | WorkerEvent::ResponderReachable { .. }
+        | WorkerEvent::ResponderRecovered { .. }
         | WorkerEvent::ResponderUnreachable { .. }
         | WorkerEvent::Stuck { .. } => true,
     }

@@ -72,6 +72,16 @@ pub enum WorkerEvent<'a> {
         /// The address.
         addr: &'a str,
     },
+    /// Requests to the address have failed in a row, so it gets none for a while.
+    ResponderAvoided {
+        /// The address.
+        addr: &'a str,
+    },
+    /// The address responds again.
+    ResponderRecovered {
+        /// The address.
+        addr: &'a str,
+    },
     /// A request has occupied a worker for too long.
     Stuck {
         /// The index of the worker's slot.
@@ -92,8 +102,10 @@ impl WorkerEvent<'_> {
     pub(super) fn level(&self) -> Level {
         match self {
             Self::DetachedTaskFailed { .. } | Self::ResponderFailed { .. } => Level::Error,
-            Self::ResponderReachable { .. } => Level::Info,
-            Self::ProcessEnded { .. } | Self::ResponderUnreachable { .. } => Level::Warn,
+            Self::ResponderReachable { .. } | Self::ResponderRecovered { .. } => Level::Info,
+            Self::ProcessEnded { .. } | Self::ResponderAvoided { .. } | Self::ResponderUnreachable { .. } => {
+                Level::Warn
+            }
             Self::Stuck { .. } | Self::TaskStuck { .. } => Level::Warn,
             // Not an error: requests are served without tasks.
             Self::TaskThreads(SupervisorReport::NotBooted { .. }) => Level::Warn,
@@ -132,6 +144,10 @@ impl WorkerEvent<'_> {
             Self::ResponderReachable { addr } => {
                 svc("FastCGI address can be reached again").text("addr", addr)
             }
+            Self::ResponderAvoided { addr } => {
+                svc("FastCGI address fails: requests go to the others").text("addr", addr)
+            }
+            Self::ResponderRecovered { addr } => svc("FastCGI address responds again").text("addr", addr),
             Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is stuck in a request")
                 .number("worker_id", slot as u64)
                 .text("kind", kind.as_str())

@@ -1,7 +1,7 @@
 //! The addresses of responders, and their reachability.
 //!
-//! A connection goes to the reachable address with the fewest requests of svc in progress. An address that refuses a
-//! connection is skipped until a connection to it succeeds again; an idle worker tries one once a second.
+//! [`Balance`] chooses the address of a connection. An address that refuses a connection is skipped until a connection to it
+//! succeeds again; an idle worker tries one once a second.
 
 use std::io;
 use std::net::ToSocketAddrs;
@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use svc_core::config::FastcgiAddr;
+use svc_core::fastcgi::Balance;
 use svc_core::observe::{Event, Log, WorkerEvent};
 use svc_core::sync::lock::ShortLock;
+use svc_core::time;
 
 use super::stream::Stream;
 
@@ -25,9 +27,7 @@ pub(super) struct Endpoints {
 
 #[derive(Debug)]
 struct Book {
-    in_use: Vec<usize>,
-    /// Why the last connection to each address failed.
-    errors: Vec<Option<String>>,
+    balance: Balance,
     probed_at: Option<Instant>,
 }
 
@@ -50,25 +50,21 @@ pub(super) struct Place {
 impl Endpoints {
     /// Assumes that all addresses can be reached.
     pub(super) fn new(addrs: Vec<FastcgiAddr>, log: Log) -> Self {
-        let count = addrs.len();
-        let book = Book { in_use: vec![0; count], errors: vec![None; count], probed_at: None };
+        let book = Book { balance: Balance::new(addrs.len()), probed_at: None };
         Self { addrs, book: ShortLock::new(book), log }
     }
 
-    /// Takes a place at the least busy address that can be reached; `None` if there is none.
-    pub(super) fn least_busy(self: &Arc<Self>) -> Option<Place> {
-        let mut book = self.book.lock();
-        let reachable = (0..self.addrs.len()).filter(|index| book.errors[*index].is_none());
-        let index = reachable.min_by_key(|index| book.in_use[*index])?;
-        book.in_use[index] += 1;
+    /// Takes a place at an address that can be reached; `None` if there is none. Another one than `failed` is preferred.
+    pub(super) fn take(self: &Arc<Self>, failed: Option<usize>) -> Option<Place> {
+        let index = self.book.lock().balance.take(time::now(), failed)?;
         Some(Place { endpoints: Arc::clone(self), index })
     }
 
     /// Returns why no address can be reached; `None` if one can.
     pub(super) fn trouble(&self) -> Option<String> {
         let book = self.book.lock();
-        let errors: Option<Vec<&String>> = book.errors.iter().map(Option::as_ref).collect();
-        let each = self.addrs.iter().zip(errors?).map(|(addr, error)| format!("{addr}: {error}"));
+        let each =
+            self.addrs.iter().zip(book.balance.errors()?).map(|(addr, error)| format!("{addr}: {error}"));
         Some(each.collect::<Vec<_>>().join("; "))
     }
 
@@ -90,7 +86,7 @@ impl Endpoints {
     fn note(&self, index: usize, error: Option<&io::Error>) {
         // It listens, and is busy.
         let error = error.filter(|error| error.kind() != io::ErrorKind::WouldBlock).map(ToString::to_string);
-        let before = std::mem::replace(&mut self.book.lock().errors[index], error.clone());
+        let before = self.book.lock().balance.set_error(index, error.clone());
         let addr = &self.addrs[index].to_string();
         match (before, &error) {
             (None, Some(error)) => {
@@ -108,6 +104,29 @@ impl Place {
         &self.endpoints.addrs[self.index]
     }
 
+    /// Returns the index of the address.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Notes a complete response.
+    pub(super) fn succeeded(&self) {
+        let recovers = self.endpoints.book.lock().balance.succeeded(self.index);
+        if recovers {
+            let addr = &self.addr().to_string();
+            self.endpoints.log.emit(&Event::Worker(WorkerEvent::ResponderRecovered { addr }));
+        }
+    }
+
+    /// Notes a request without a complete response.
+    pub(super) fn failed(&self) {
+        let begins = self.endpoints.book.lock().balance.failed(self.index, time::now());
+        if begins {
+            let addr = &self.addr().to_string();
+            self.endpoints.log.emit(&Event::Worker(WorkerEvent::ResponderAvoided { addr }));
+        }
+    }
+
     /// Connects to the address.
     ///
     /// # Errors
@@ -122,7 +141,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.endpoints.book.lock().in_use[self.index] -= 1;
+        self.endpoints.book.lock().balance.give_back(self.index);
     }
 }
 
@@ -158,26 +177,12 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use svc_core::config::{AccessLog, Level};
-    use svc_core::time;
 
     use super::*;
 
     fn endpoints(paths: &[std::path::PathBuf]) -> Arc<Endpoints> {
         let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
         Arc::new(Endpoints::new(paths.iter().cloned().map(FastcgiAddr::Unix).collect(), log))
-    }
-
-    #[test]
-    fn the_least_busy_address_is_taken() {
-        let endpoints = endpoints(&["/a".into(), "/b".into()]);
-        let index = |place: &Place| place.index;
-        let (first, second) = (endpoints.least_busy().unwrap(), endpoints.least_busy().unwrap());
-        assert_eq!((index(&first), index(&second)), (0, 1));
-        drop(second);
-        let third = endpoints.least_busy().unwrap();
-        assert_eq!(index(&third), 1);
-        drop((first, third));
-        assert_eq!(index(&endpoints.least_busy().unwrap()), 0);
     }
 
     #[test]
@@ -188,16 +193,16 @@ mod tests {
         let endpoints = endpoints(&[gone.clone(), there.clone()]);
         let now = time::now();
         endpoints.probe(now);
-        assert_eq!(endpoints.least_busy().unwrap().index, 1);
+        assert_eq!(endpoints.take(None).unwrap().index, 1);
         assert_eq!(endpoints.trouble(), None);
         drop(listener);
         endpoints.probe(now + PROBE_PAUSE / 2);
         assert_eq!(endpoints.trouble(), None, "it was asked a moment ago");
-        assert!(endpoints.least_busy().unwrap().connect().is_err());
-        assert!(endpoints.least_busy().is_none());
+        assert!(endpoints.take(None).unwrap().connect().is_err());
+        assert!(endpoints.take(None).is_none());
         assert!(endpoints.trouble().unwrap().contains("gone"));
         let _listener = UnixListener::bind(&gone).unwrap();
         endpoints.probe(now + PROBE_PAUSE);
-        assert_eq!(endpoints.least_busy().unwrap().index, 0);
+        assert_eq!(endpoints.take(None).unwrap().index, 0);
     }
 }

@@ -3,8 +3,12 @@
 //! A process must not outlive the server, however that ends. Only the process itself can ask the kernel for that, and in a
 //! forked child of a server with threads this would be unsafe code. So a second svc starts, asks, unblocks the signals that
 //! it has inherited as blocked, and becomes the program.
+//!
+//! The program does not get variables whose names begin with `HTTP_`: php-cgi would add them to those of each request, as if
+//! clients had sent these fields.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -26,7 +30,7 @@ pub(super) fn command(program: &OsStr) -> Command {
 }
 
 /// Becomes the program if `arguments` are those of this command; returns only if they are not, or on failure.
-pub fn run(arguments: &[OsString]) -> Option<Exit> {
+pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Option<Exit> {
     let [name, parent, program, rest @ ..] = arguments else { return None };
     if name != NAME {
         return None;
@@ -42,7 +46,11 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     }
     // Otherwise SIGTERM would not reach PHP, and PHP would pass this state on to the programs that it starts.
     signals::restore();
-    let error = Command::new(program).args(rest).exec();
+    let mut command = Command::new(program);
+    for (name, _) in environment.iter().filter(|(name, _)| name.as_bytes().starts_with(b"HTTP_")) {
+        command.env_remove(name);
+    }
+    let error = command.args(rest).exec();
     complain(&format_args!("cannot execute {}: {error}", program.display()));
     Some(Exit::Failed)
 }

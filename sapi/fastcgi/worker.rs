@@ -367,12 +367,14 @@ impl FastcgiWorker {
         limits: Limits,
         context: &WorkerContext<Exchange>,
     ) -> TransferEnd {
+        let mut failed = None;
         for is_last in [false, true] {
             let is_of_process = self.process.is_some();
             let kept = self.kept.take().filter(|(open, _)| open.is_usable(is_of_process));
+            let is_kept = kept.is_some();
             let connected = match kept {
                 Some(kept) => Ok(kept),
-                None => self.connect(exchange),
+                None => self.connect(exchange, failed),
             };
             let (mut open, place) = match connected {
                 Ok(connected) => connected,
@@ -391,6 +393,15 @@ impl FastcgiWorker {
                 messages: &mut self.messages,
             }
             .run(&mut open, &mut self.buffers);
+            match (&place, &end) {
+                (Some(place), TransferEnd::Complete) => place.succeeded(),
+                // A kept connection may have reached the number of its requests.
+                (Some(place), TransferEnd::Failed(_) | TransferEnd::NothingTaken) if !is_kept => {
+                    place.failed();
+                    failed = Some(place.index());
+                }
+                _ => {}
+            }
             if end == TransferEnd::Complete && open.machine.is_idle() {
                 self.kept = Some((open, place));
             }
@@ -403,8 +414,12 @@ impl FastcgiWorker {
         TransferEnd::NothingTaken
     }
 
-    /// Opens a connection. If responders are busy, waits for one.
-    fn connect(&self, exchange: &Exchange) -> Result<(OpenConnection, Option<Place>), String> {
+    /// Opens a connection, to another address than `failed` if there is one. If responders are busy, waits for one.
+    fn connect(
+        &self,
+        exchange: &Exchange,
+        failed: Option<usize>,
+    ) -> Result<(OpenConnection, Option<Place>), String> {
         let keeps = self.plan.keeps_connections;
         let endpoints = match (&self.plan.target, &self.process) {
             (Target::External(endpoints), _) => endpoints,
@@ -415,7 +430,7 @@ impl FastcgiWorker {
             (Target::Managed(_), None) => return Err(self.ended.clone()),
         };
         loop {
-            let Some(place) = endpoints.least_busy() else {
+            let Some(place) = endpoints.take(failed) else {
                 return Err(endpoints.trouble().unwrap_or_default());
             };
             match place.connect() {

@@ -161,6 +161,20 @@ fn the_variables_are_those_of_the_other_executor() {
     assert!(added.iter().all(|name| of_environment(name)), "{added:?}");
 }
 
+/// As if a client had sent them: with `HTTP_PROXY`, for example, libraries would choose another proxy.
+#[test]
+fn the_environment_has_no_fields_of_requests() {
+    if !has_php() {
+        return;
+    }
+    let script = "<?php echo json_encode([$_SERVER['HTTP_PROXY'] ?? null, getenv('HTTP_PROXY'), $_SERVER['OTHER'] ?? null,
+        $_SERVER['HTTP_HOST']]);";
+    let settings = [("HTTP_PROXY", "http://192.0.2.1/"), ("HTTP_HOST", "wrong"), ("OTHER", "kept")];
+    let svc = start(&[("show.php", script)], &settings, &["variables_order=EGPCS"]);
+    let response = svc.client().request("GET /show.php HTTP/1.1\r\nHost: right");
+    assert_eq!(response.text(), r#"[null,false,"kept","right"]"#);
+}
+
 #[test]
 fn a_process_that_is_killed_costs_its_own_request() {
     if !has_php() {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use svc_testing::Svc;
@@ -194,6 +194,31 @@ fn an_address_that_cannot_be_reached_is_left_out() {
     respond(&gone, |stream| write(stream, &[record(6, b"\r\nback", 0), end(0)].concat()));
     svc.log().expect("FastCGI address can be reached again");
     eventually("both are used", || svc.get("/").text() == "back");
+}
+
+/// It always has the fewest requests in progress.
+#[test]
+fn an_address_that_fails_at_once_gets_few_requests() {
+    static IS_WELL: AtomicBool = AtomicBool::new(false);
+    let folder = tempfile::tempdir().unwrap();
+    let (failing, well) = (folder.path().join("failing"), folder.path().join("well"));
+    respond(&failing, |stream| {
+        if IS_WELL.load(Ordering::Relaxed) {
+            write(stream, &hello());
+        }
+    });
+    respond(&well, |stream| write(stream, &hello()));
+    let svc = in_front_of(&[failing, well], &[("PHP_WORKERS", "2")]);
+    let lost = (0..200).filter(|_| svc.get("/").status == 502).count();
+    // Three, and one after each pause of 1, 2, 4, 8 … seconds.
+    assert!((3..10).contains(&lost), "{lost}");
+    svc.assert_metric("svc_dropped_requests_total", lost as f64);
+    svc.log().expect("FastCGI address fails: requests go to the others");
+    IS_WELL.store(true, Ordering::Relaxed);
+    eventually("a request tries it", || {
+        svc.get("/");
+        svc.log().find("FastCGI address responds again").is_some()
+    });
 }
 
 #[test]

@@ -1,0 +1,3 @@
+module svc/cache-traffic
+
+go 1.25.0

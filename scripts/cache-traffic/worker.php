@@ -1,0 +1,4 @@
+<?php
+
+require_once __DIR__ . '/origin.php';
+Svc\Worker::serve(answer(...));
