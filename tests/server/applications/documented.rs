@@ -174,6 +174,16 @@ header('Content-Type: text/plain');
 echo get_permalink(wp_insert_post(['post_title' => $_GET['title'], 'post_content' => 'Text of ' . $_GET['title'],
     'post_status' => 'publish', 'post_author' => 1, 'post_password' => $_GET['password'] ?? '']));";
 
+/// Changes what all pages show, as the screens of the administration do.
+const RESHAPE: &str = r"<?php
+require 'wp-load.php';
+header('Cache-Control: no-store');
+match ($_GET['what']) {
+    'category' => wp_update_term(1, 'category', ['name' => 'Monotremes']),
+    'tagline' => update_option('blogdescription', 'Eggs and milk'),
+    'author' => wp_update_user(['ID' => 1, 'display_name' => 'Ada L.']),
+};";
+
 /// A shop in the manner of WooCommerce: its cookies, and a page that shows the cart.
 const SHOP: &str = r"<?php
 add_action('wp_loaded', function () {
@@ -275,6 +285,30 @@ fn wordpress_visitors_get_pages_from_the_cache_and_see_what_is_published() {
     for path in ["/?checkout", "/?account", "/?checkout", "/?account"] {
         let page = visitor().get(path);
         assert!(status(&page).starts_with("svc; fwd=") && !status(&page).contains("stored"), "{path}");
+    }
+    assert_no_error(&svc);
+}
+
+#[test]
+fn wordpress_visitors_see_settings_that_change() {
+    let Some(database) = databases::mariadb() else { return };
+    // The plugin calls functions of svc.
+    let settings = [("PHP_WORKERS", "4"), ("RESPONSE_CACHE_BYTES", "64M"), ("EXECUTOR", "sapi")];
+    let plugin = Some("examples/wordpress-cache.php");
+    let Some((svc, _)) = install_wordpress(&database, plugin, &settings) else { return };
+    fs::write(svc.root().join("reshape.php"), RESHAPE).unwrap();
+    let get = |path: &str| Browser::open(svc.main()).get(path);
+    let is_hit =
+        |path: &str| get(path).field("cache-status").is_some_and(|status| status.starts_with("svc; hit"));
+    for (what, path, text) in [
+        ("category", "/?p=1", "Monotremes"),
+        ("tagline", "/feed/", "Eggs and milk"),
+        ("author", "/?p=1", "Ada L."),
+    ] {
+        svc_testing::client::eventually("it is stored", || is_hit(path));
+        assert!(!get(path).text().contains(text), "{what}");
+        assert_eq!(get(&format!("/reshape.php?what={what}")).status, 200, "{what}");
+        assert!(get(path).text().contains(text), "{what}");
     }
     assert_no_error(&svc);
 }
