@@ -10,6 +10,8 @@
  * globals of the calling thread. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
+/* Writes and closes an active session, as the session extension does at the end of a request. */
+void shim_session_write(void);
 
 /* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
