@@ -29,6 +29,8 @@ void shim_mutexes_return_to(unsigned count);
 
 /* ---- The end of a stack (overflow.c) ---- */
 
+/* Call while extensions start: all threads, this one included, copy PHP's table of directives afterwards. */
+void shim_overflow_prepare(void);
 /* Call after PHP has started and before other threads start. */
 void shim_overflow_install(void);
 void shim_overflow_thread_start(void);

@@ -85,6 +85,7 @@ static PHP_MINIT_FUNCTION(svc)
     }
     shim_missing_script_install();
     shim_header_lines_install();
+    shim_overflow_prepare();
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
