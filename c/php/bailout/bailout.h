@@ -10,6 +10,8 @@
  * globals of the calling thread. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
+/* Writes and closes an active session, as the session extension does at the end of a request. */
+void shim_session_write(void);
 
 /* Resets the flags. May run session handlers and bail out. Call at the bottom of a request, whether or not there was a
  * bailout. */
@@ -27,6 +29,8 @@ void shim_mutexes_return_to(unsigned count);
 
 /* ---- The end of a stack (overflow.c) ---- */
 
+/* Call while extensions start: all threads, this one included, copy PHP's table of directives afterwards. */
+void shim_overflow_prepare(void);
 /* Call after PHP has started and before other threads start. */
 void shim_overflow_install(void);
 void shim_overflow_thread_start(void);

@@ -4,7 +4,10 @@
  * printing, copying or serializing a structure that is nested deeply enough overflows the stack and crashes the whole
  * process. Here, the last pages of every stack that PHP runs on are protected. PHP's own code that reaches one of them
  * bails out, as after any fatal error. For all other code, which may hold a lock or have frames that must not be
- * skipped, the page is made accessible, and the next page is checked the same way.
+ * skipped, the page is made accessible, and the next page is checked the same way: a call from the end of a script's stack
+ * has that much room. Only a library that recurses (glob() and fnmatch() of libc, patterns of ICU and Oniguruma, templates
+ * of libxslt) reaches the last of these pages. It is left, too, because the process would end otherwise, unless it is
+ * allocating memory or loading a symbol.
  *
  * A fault that is not at the end of the thread's current stack is passed on to the previous handler. */
 #include "compat.h"
@@ -22,25 +25,38 @@
 #include <zend_observer.h>
 
 /* The protected pages, below the reserve of the engine's own functions at a script's stack limit
- * (zend.reserved_stack_size). */
-enum { PAGES = 3 };
+ * (zend.reserved_stack_size): those that libraries may use, above those that they are left at. */
+enum { PAGES = 24, LAST_PAGES = 8 };
+
+/* The reserve, unless scripts would be left less than seven times as much; PHP's default has no room for libraries. */
+enum { RESERVE = 256 * 1024, RESERVE_SHARE = 8 };
+
+/* The smallest stack of a script's fiber. */
+enum { FIBER_STACK_MIN = 1024 * 1024 };
 
 static size_t page_size;
 static struct sigaction others;
 
-/* Code that a bailout may leave: libphp and OPcache. */
-enum { RANGES_MAX = 2 };
-static struct range {
-    uintptr_t from;
-    uintptr_t to;
-} ranges[RANGES_MAX];
-static size_t ranges_count;
+enum { RANGES_MAX = 4 };
+typedef struct ranges {
+    struct range {
+        uintptr_t from;
+        uintptr_t to;
+    } each[RANGES_MAX];
+    size_t count;
+} ranges;
+
+/* Code that a bailout may always leave: libphp and OPcache. */
+static ranges of_php;
+/* Code that it may never leave: this program, the dynamic linker, and libc's allocator, which holds locks of the process. */
+static ranges of_locks;
 
 static __thread struct {
     /* The end of the thread's own stack; NULL if no PHP runs on this thread. */
     char *end;
-    /* Whether the current bailout comes from the end of a stack. */
+    /* Whether the current bailout comes from the end of a stack, and the code that reached it. */
     bool was_reached;
+    uintptr_t reached_by;
 } own;
 
 static char *end_of(zend_fiber_stack *stack)
@@ -79,21 +95,30 @@ static void close_new(zend_fiber_context *context)
 
 /* ---- the fault ---- */
 
-static bool may_be_left(const ucontext_t *place)
+static uintptr_t code_of(const ucontext_t *place)
 {
 #if defined(__x86_64__)
-    const uintptr_t at = (uintptr_t)place->uc_mcontext.gregs[REG_RIP];
+    return (uintptr_t)place->uc_mcontext.gregs[REG_RIP];
 #elif defined(__aarch64__)
-    const uintptr_t at = (uintptr_t)place->uc_mcontext.pc;
+    return (uintptr_t)place->uc_mcontext.pc;
 #else
-    const uintptr_t at = 0;
+    return 0;
 #endif
-    for (size_t i = 0; i < ranges_count; i++) {
-        if (at >= ranges[i].from && at < ranges[i].to) {
-            return EG(bailout) != NULL;
+}
+
+static bool is_in(const ranges *known, uintptr_t at)
+{
+    for (size_t i = 0; i < known->count; i++) {
+        if (at >= known->each[i].from && at < known->each[i].to) {
+            return true;
         }
     }
     return false;
+}
+
+static bool may_be_left(uintptr_t code, bool is_last)
+{
+    return EG(bailout) != NULL && (is_in(&of_php, code) || (is_last && !is_in(&of_locks, code)));
 }
 
 /* Passes on a fault that is not ours. */
@@ -114,8 +139,10 @@ static void on_fault(int number, siginfo_t *info, void *place)
         pass_on(number, info, place);
         return;
     }
-    if (may_be_left(place)) {
+    const uintptr_t code = code_of(place);
+    if (may_be_left(code, at < end + LAST_PAGES * page_size)) {
         own.was_reached = true;
+        own.reached_by = code;
         shim_callee_forget();
         zend_bailout();
     }
@@ -133,11 +160,17 @@ bool shim_overflow_report(void)
     }
     own.was_reached = false;
     close_pages(end_of_current());
-    static const char text[] = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
+    char text[160] = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
+    Dl_info library;
+    if (!is_in(&of_php, own.reached_by) && dladdr((void *)own.reached_by, &library) != 0) {
+        const char *name = strrchr(library.dli_fname, '/');
+        (void)snprintf(text, sizeof(text), "Maximum call stack size reached inside %.60s: its argument is nested too deeply",
+                       name != NULL ? name + 1 : library.dli_fname);
+    }
     const shim_log record = {
         .source = SHIM_LOG_ERROR,
         .error_type = E_ERROR,
-        .message = shim_view_of(text, sizeof(text) - 1),
+        .message = shim_view_of(text, strlen(text)),
     };
     shim_host.io.log(shim_request_host(), &record);
     if (shim_current != NULL) {
@@ -176,24 +209,105 @@ void shim_overflow_thread_stop(void)
     }
 }
 
-/* Records the executable segments of the library that contains this function. */
-static void add_range_of(const void *function)
+static void add(ranges *known, uintptr_t from, uintptr_t to)
+{
+    if (known->count < RANGES_MAX) {
+        known->each[known->count++] = (struct range){.from = from, .to = to};
+    }
+}
+
+/* Records the executable segment of the library that contains this function. */
+static void add_library_of(ranges *known, const void *function)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    if (function == NULL || ranges_count == RANGES_MAX || dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) == 0) {
+    if (function == NULL || dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP) == 0) {
         return;
     }
     const ElfW(Ehdr) *head = info.dli_fbase;
     const ElfW(Phdr) *part = (const ElfW(Phdr) *)((const char *)info.dli_fbase + head->e_phoff);
     for (int i = 0; i < head->e_phnum; i++) {
         if (part[i].p_type == PT_LOAD && (part[i].p_flags & PF_X) != 0) {
-            ranges[ranges_count].from = (uintptr_t)map->l_addr + part[i].p_vaddr;
-            ranges[ranges_count].to = ranges[ranges_count].from + part[i].p_memsz;
-            ranges_count++;
+            const uintptr_t from = (uintptr_t)map->l_addr + part[i].p_vaddr;
+            add(known, from, from + part[i].p_memsz);
             return;
         }
     }
+}
+
+/* libc's allocator is one object file: its own functions are between those that it exports, or close to them. */
+static void add_allocator(void)
+{
+    static const char *const names[] = {"malloc", "free", "calloc", "realloc", "memalign", "pvalloc", "mallopt", "malloc_trim",
+                                        "malloc_usable_size", "malloc_info"};
+    enum { AROUND = 16 * 1024 };
+    uintptr_t from = UINTPTR_MAX;
+    uintptr_t to = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const uintptr_t at = (uintptr_t)dlsym(RTLD_NEXT, names[i]);
+        if (at != 0) {
+            from = at < from ? at : from;
+            to = at > to ? at : to;
+        }
+    }
+    if (to != 0) {
+        add(&of_locks, from - AROUND, to + AROUND);
+    }
+}
+
+/* ---- the directives ---- */
+
+static zend_ini_entry *directive(const char *name)
+{
+    return zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+}
+
+static ZEND_INI_MH((*set_fiber_stack));
+static zend_string *fiber_stack_min;
+
+/* In a smaller stack, PHP itself would end at the protected pages, or libraries at the system's. */
+static ZEND_INI_MH(on_fiber_stack)
+{
+    zend_string *error = NULL;
+    zend_string *value = new_value;
+    if (value != NULL) {
+        const zend_long size = zend_ini_parse_quantity(value, &error);
+        value = error == NULL && size >= 0 && size < FIBER_STACK_MIN ? fiber_stack_min : value;
+    }
+    if (error != NULL) {
+        zend_string_release(error);
+    }
+    return set_fiber_stack(entry, value, mh_arg1, mh_arg2, mh_arg3, stage);
+}
+
+static zend_string *number(int value)
+{
+    char text[24];
+    const int length = snprintf(text, sizeof(text), "%d", value);
+    return zend_string_init_interned(text, (size_t)length, true);
+}
+
+void shim_overflow_prepare(void)
+{
+    zend_ini_entry *fiber_stack = directive("fiber.stack_size");
+    if (fiber_stack != NULL && fiber_stack->on_modify != NULL) {
+        set_fiber_stack = fiber_stack->on_modify;
+        fiber_stack_min = number(FIBER_STACK_MIN);
+        fiber_stack->on_modify = on_fiber_stack;
+        (void)on_fiber_stack(fiber_stack, fiber_stack->value, fiber_stack->mh_arg1, fiber_stack->mh_arg2, fiber_stack->mh_arg3,
+                             ZEND_INI_STAGE_STARTUP);
+    }
+#ifdef ZEND_CHECK_STACK_LIMIT
+    zend_ini_entry *reserve = directive("zend.reserved_stack_size");
+    if (reserve == NULL || reserve->on_modify == NULL || EG(reserved_stack_size) >= RESERVE ||
+        (EG(max_allowed_stack_size) > 0 && EG(max_allowed_stack_size) < RESERVE_SHARE * RESERVE)) {
+        return;
+    }
+    zend_string_release(reserve->value);
+    reserve->value = number(RESERVE);
+    (void)reserve->on_modify(reserve, reserve->value, reserve->mh_arg1, reserve->mh_arg2, reserve->mh_arg3,
+                             ZEND_INI_STAGE_STARTUP);
+#endif
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -209,9 +323,12 @@ void shim_overflow_install(void)
         return;
     }
     page_size = (size_t)sysconf(_SC_PAGESIZE);
-    add_range_of(dlsym(RTLD_NEXT, "zend_array_destroy"));
+    add_library_of(&of_php, dlsym(RTLD_NEXT, "zend_array_destroy"));
     const zend_extension *opcache = zend_get_extension("Zend OPcache");
-    add_range_of(opcache != NULL ? (const void *)opcache->startup : NULL);
+    add_library_of(&of_php, opcache != NULL ? (const void *)opcache->startup : NULL);
+    add_library_of(&of_locks, (const void *)shim_overflow_install);
+    add_library_of(&of_locks, dlsym(RTLD_NEXT, "__tls_get_addr"));
+    add_allocator();
     zend_observer_fiber_init_register(close_new);
     /* The handler ends by longjmp(): the signal must not stay blocked. */
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};

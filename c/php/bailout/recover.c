@@ -26,6 +26,7 @@
 #include "php/context/context.h"
 #include "php/libc/libc.h"
 
+#include <dlfcn.h>
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
 
@@ -110,6 +111,19 @@ bool shim_session_is_active(void)
 {
     const php_ps_globals *session = session_of_thread();
     return session != NULL && session->session_status == php_session_active;
+}
+
+void shim_session_write(void)
+{
+    if (!shim_session_is_active()) {
+        return;
+    }
+    const __typeof__(&php_session_flush) flush = (__typeof__(&php_session_flush))dlsym(RTLD_DEFAULT, "php_session_flush");
+    if (flush != NULL) {
+        zend_try {
+            (void)flush(1);
+        } zend_end_try();
+    }
 }
 
 /* ---- flags ---- */

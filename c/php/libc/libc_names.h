@@ -114,6 +114,7 @@ SHIM_LIBC_NAME(popen)
 SHIM_LIBC_NAME(posix_spawn)
 SHIM_LIBC_NAME(posix_spawnp)
 /* php/request/script.c */
+SHIM_LIBC_NAME(zend_deactivate_modules)
 SHIM_LIBC_NAME(zend_message_dispatcher)
 SHIM_LIBC_NAME(zend_objects_store_free_object_storage)
 /* php/sapi/header_lines.c */

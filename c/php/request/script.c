@@ -131,6 +131,119 @@ void ZEND_FASTCALL zend_objects_store_free_object_storage(zend_objects_store *ob
     }
 }
 
+/* ---- the last code of a script ---- */
+
+/* PHP runs some code of a script after the extensions have ended the request: the callback of header_register_callback() if
+ * nothing was output, the write handler of a session, and what closes the streams that are left (stream_close() of a wrapper,
+ * onClose() of a filter). Such code would use what the extensions have freed, or leave the next request what they do not
+ * reset again. Therefore, it runs before, and its output is discarded, as it is by PHP. */
+
+DECLARE_LIBC(zend_deactivate_modules);
+
+static void send_head_by_callback(void)
+{
+    if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
+        zend_try {
+            (void)sapi_send_headers();
+        } zend_end_try();
+    }
+}
+
+static bool has_script_filter(const php_stream_filter_chain *chain)
+{
+    for (const php_stream_filter *filter = chain->head; filter != NULL; filter = filter->next) {
+        if (strcmp(filter->fops->label, "user-filter") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns the stream that the entry of the list of resources is; NULL if it is none, or closed. */
+static php_stream *stream_of(const zval *entry)
+{
+    const zend_resource *resource = Z_TYPE_P(entry) != IS_UNDEF ? Z_PTR_P(entry) : NULL;
+    return resource != NULL && resource->type == php_file_le_stream() ? resource->ptr : NULL;
+}
+
+static bool has_script_streams(void)
+{
+    for (uint32_t i = 0; i < EG(regular_list).nNumUsed; i++) {
+        php_stream *stream = stream_of(ZEND_HASH_ELEMENT(&EG(regular_list), i));
+        if (stream != NULL && (php_stream_is(stream, PHP_STREAM_IS_USERSPACE) ||
+                               php_stream_is(stream, PHP_STREAM_IS_USERSPACE_DIR) ||
+                               has_script_filter(&stream->readfilters) || has_script_filter(&stream->writefilters))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Closes all streams in the order of zend_close_rsrc_list(), because one may be inside of another. */
+static void close_streams(void)
+{
+    const HashTable *list = &EG(regular_list);
+    uint32_t count = list->nNumUsed;
+    for (uint32_t i = count; i-- > 0;) {
+        const php_stream *stream = stream_of(ZEND_HASH_ELEMENT(list, i));
+        if (stream != NULL) {
+            zend_list_close(stream->res);
+        }
+        if (list->nNumUsed != count) {
+            i = count = list->nNumUsed;
+        }
+    }
+}
+
+static zend_never_inline uint32_t count_streams(void)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < EG(regular_list).nNumUsed; i++) {
+        count += stream_of(ZEND_HASH_ELEMENT(&EG(regular_list), i)) != NULL ? 1 : 0;
+    }
+    return count;
+}
+
+/* Each bailout costs one stream. After more of them, code that closes a stream has opened another one, and is not called
+ * again. */
+static void end_streams(void)
+{
+    if (!has_script_streams()) {
+        return;
+    }
+    const uint32_t streams = count_streams();
+    /* Extensions that hold a stream do not close it again. */
+    EG(flags) |= EG_FLAGS_IN_RESOURCE_SHUTDOWN;
+    php_output_set_status(PHP_OUTPUT_DISABLED);
+    volatile bool ended = false;
+    for (volatile uint32_t bailouts = 0; !ended; bailouts++) {
+        if (bailouts > streams) {
+            /* PHP calls no functions any more. */
+            EG(active) = 0;
+            is_spent = true;
+        }
+        zend_try {
+            close_streams();
+            ended = true;
+        } zend_end_try();
+    }
+}
+
+ZEND_API void zend_deactivate_modules(void)
+{
+    if (is_shutting_down) {
+        send_head_by_callback();
+        if (CG(unclean_shutdown)) {
+            shim_bailout_recover();
+        }
+        shim_session_write();
+        end_streams();
+        /* PHP clears them before this code. */
+        zend_llist_clean(&PG(tick_functions));
+    }
+    LIBC(zend_deactivate_modules)();
+}
+
 /* Drops the entries that the end of the thread would otherwise free one by one, after the memory of the request. */
 static void discard(void)
 {

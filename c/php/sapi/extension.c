@@ -85,20 +85,9 @@ static PHP_MINIT_FUNCTION(svc)
     }
     shim_missing_script_install();
     shim_header_lines_install();
+    shim_overflow_prepare();
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
-}
-
-/* Calls the callback of header_register_callback(). If there was no output, PHP would call it after extensions have
- * ended their request, although it may use values that they have freed. A bailout must not prevent the other
- * extensions' shutdown. */
-static void send_head_by_callback(void)
-{
-    if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
-        zend_try {
-            (void)sapi_send_headers();
-        } zend_end_try();
-    }
 }
 
 /* Extensions end a request in the reverse order of their startup: this one before the session extension. */
@@ -106,10 +95,6 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
 {
     (void)type;
     (void)module_number;
-    send_head_by_callback();
-    if (CG(unclean_shutdown)) {
-        shim_bailout_recover();
-    }
     if (shim_current != NULL) {
         SHIM_CALL_REQUEST_HOOKS(end, shim_current);
     }

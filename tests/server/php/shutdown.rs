@@ -193,3 +193,122 @@ fn what_a_thread_for_tasks_closes_at_its_end_has_a_limit() {
     svc.stop();
     svc.log().expect("Maximum execution time of 1 second exceeded");
 }
+
+/// Code that PHP would run after the extensions have ended the request: each call uses, or changes, what an extension frees
+/// or resets at that point.
+const LAST: &str = r#"
+final class Last
+{
+    public static ?Closure $code = null;
+    public static array $held = [];
+    public static function run(): void
+    {
+        $code = self::$code;
+        self::$code = null;
+        if ($code !== null) { $code(); }
+    }
+}
+final class LastFilter extends php_user_filter
+{
+    public function filter($in, $out, &$consumed, bool $closing): int { return PSFS_PASS_ON; }
+    public function onClose(): void { Last::run(); }
+}
+final class LastWrapper
+{
+    public $context;
+    public function stream_open(): bool { return true; }
+    public function stream_close(): void { Last::run(); }
+}
+final class LastSession implements SessionHandlerInterface
+{
+    public function open(string $path, string $name): bool { return true; }
+    public function close(): bool { return true; }
+    public function read(string $id): string { return ''; }
+    public function write(string $id, string $data): bool { Last::run(); return true; }
+    public function destroy(string $id): bool { return true; }
+    public function gc(int $age): int { return 1; }
+}
+function filtered(): mixed
+{
+    $file = tmpfile();
+    stream_filter_append($file, 'last');
+    return $file;
+}
+function state(): string
+{
+    return json_encode([umask(), getcwd(), date_default_timezone_get(), setlocale(LC_ALL, 0), stream_get_wrappers(), stream_get_filters(),
+        getenv('LAST'), function_exists('mb_regex_encoding') ? mb_regex_encoding() : '', spl_autoload_functions()]);
+}
+$codes = [
+    'context' => fn () => @file_get_contents('http://127.0.0.1:1/'),
+    'wrapper' => function () { stream_wrapper_register('late', LastWrapper::class); Last::$held[] = fopen('late://', 'r'); },
+    'filter' => function () { Last::$held[] = filtered(); Last::$code = fn () => Last::$held[] = filtered(); },
+    'zone' => function () { date_default_timezone_set('Asia/Tokyo'); new DateTime('now', new DateTimeZone('Europe/Rome')); },
+    'locale' => fn () => setlocale(LC_ALL, 'C.UTF-8'),
+    'tick' => fn () => register_tick_function('phpversion'),
+    'environment' => fn () => putenv('LAST=1'),
+    'process' => function () { umask(0077); chdir('/'); },
+    'text' => fn () => function_exists('mb_regex_encoding') && mb_regex_encoding('SJIS'),
+    'archive' => function () { $path = tempnam(sys_get_temp_dir(), 'last') . '.tar'; $archive = new PharData($path); $archive['a'] = 'b'; file_get_contents("phar://$path/a"); unlink($path); },
+    'tls' => fn () => @stream_socket_client('tls://127.0.0.1:1'),
+    'handlers' => function () { set_error_handler(fn () => true); echo $unknown; spl_autoload_register(fn () => null); },
+    'exception' => fn () => throw new Exception('late'),
+    'exit' => fn () => exit(1),
+];
+if (!isset($_GET['code'])) { echo isset($_GET['state']) ? state() : implode(' ', array_keys($codes)); return; }
+stream_filter_register('last', LastFilter::class);
+stream_wrapper_register('last', LastWrapper::class);
+Last::$code = $codes[$_GET['code']];
+switch ($_GET['where']) {
+    case 'filter': Last::$held[] = filtered(); break;
+    case 'wrapper': Last::$held[] = fopen('last://', 'r'); break;
+    case 'session': session_set_save_handler(new LastSession(), false); session_start(); $_SESSION['a'] = 1; break;
+    case 'header': header_register_callback(Last::run(...)); return;
+}
+@file_get_contents('http://127.0.0.1:1/');
+echo 'done';
+"#;
+
+#[test]
+fn the_last_code_of_a_script_runs_before_extensions_end_the_request() {
+    let svc = Svc::start(&[("index.php", &format!("<?php {LAST}"))], &[("PHP_WORKERS", "1")]);
+    let state = svc.get("/?state=1").text();
+    let codes = svc.get("/").text();
+    for at in ["filter", "wrapper", "session", "header"] {
+        for code in codes.split(' ') {
+            let response = svc.get(&format!("/?code={code}&where={at}"));
+            let expected = if code == "exception" { 500 } else { 200 };
+            assert_eq!(response.status, expected, "{code} in {at}: {}", response.text());
+            for _ in 0..2 {
+                assert_eq!(svc.get("/?state=1").text(), state, "after {code} in {at}");
+            }
+        }
+    }
+}
+
+/// Closing a stream opens another one.
+const NEVER_CLOSED: &str = r#"<?php
+final class Again extends php_user_filter
+{
+    public static array $held = [];
+    public function filter($in, $out, &$consumed, bool $closing): int { return PSFS_PASS_ON; }
+    public function onClose(): void { self::open(); }
+    public static function open(): void { stream_filter_append(self::$held[] = tmpfile(), 'again', STREAM_FILTER_READ); usleep(1000); }
+}
+if (!isset($_GET['again'])) { echo 'fine'; return; }
+stream_filter_register('again', Again::class);
+set_time_limit(1);
+Again::open();
+echo 'done';
+"#;
+
+#[test]
+fn streams_that_are_opened_again_whenever_they_are_closed_end_with_their_request() {
+    let svc = Svc::start(
+        &[("index.php", NEVER_CLOSED)],
+        &[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")],
+    );
+    assert_eq!(svc.get("/?again=1").status, 504);
+    eventually("its thread is free again", || svc.get("/").text() == "fine");
+    check_books(&svc);
+}

@@ -161,3 +161,56 @@ function handle(): void
         }
     }
 }
+
+/// Calls in which a library recurses, and a stack that is too small for any.
+const LIBRARIES: &str = r#"
+function transform(): void
+{
+    $ns = 'xmlns:xsl="http://www.w3.org/1999/XSL/Transform"';
+    $sheet = new DOMDocument();
+    $sheet->loadXML("<xsl:stylesheet version='1.0' $ns><xsl:template match='/' name='r'><xsl:call-template name='r'/></xsl:template></xsl:stylesheet>");
+    $processor = new XSLTProcessor();
+    $processor->importStylesheet($sheet);
+    $processor->maxTemplateDepth = 10_000_000;
+    @$processor->transformToXml($sheet);
+}
+function handle(): void
+{
+    if (!isset($_GET['call'])) { echo 'served'; return; }
+    $needed = ['format' => MessageFormatter::class, 'transform' => XSLTProcessor::class][$_GET['call']] ?? stdClass::class;
+    if (!class_exists($needed)) { echo 'called'; return; }
+    if ($_GET['call'] === 'small') { ini_set('fiber.stack_size', '8K'); }
+    $run = fn () => match ($_GET['call']) {
+        'glob' => glob(str_repeat('*/', 2000)),
+        'fnmatch' => fnmatch(str_repeat('@(', 1300) . 'a' . str_repeat(')', 1300), 'a', 1 << 5),
+        'format' => MessageFormatter::create('en', str_repeat('{0,select,other{', 10000) . 'x' . str_repeat('}}', 10000))?->format([1]),
+        'transform' => transform(),
+        'small' => [preg_match('/(a|b)+/', 'ab'), gethostbyname('localhost'), date('c')],
+    };
+    if (isset($_GET['fiber'])) { (new Fiber($run))->start(); } else { $run(); }
+    echo 'called';
+}
+"#;
+
+#[test]
+fn a_library_that_recurses_to_the_end_of_a_stack_costs_its_request_only() {
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {LIBRARIES} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", &script)], &settings);
+        for call in ["glob", "fnmatch", "format", "transform", "small"] {
+            for stack in ["", "&fiber=1"] {
+                let response = svc.get(&format!("/?call={call}{stack}"));
+                let has_ended = response.status == 500 || response.text() == "called";
+                assert!(has_ended, "{mode} {call} {stack}: {}", response.status);
+                eventually("it goes on", || svc.get("/").text() == "served");
+            }
+        }
+        assert_eq!(svc.get("/?call=small&fiber=1").text(), "called", "{mode}: a small stack is enlarged");
+        eventually("the library is logged", || {
+            let named = |record: &serde_json::Value| record.to_string().contains("reached inside lib");
+            svc.log().of("php").iter().any(named)
+        });
+    }
+}
