@@ -3,7 +3,6 @@
 //! A program changes everything that a request can change, waits wherever a request can wait, and checks after each wait
 //! that all state is still its own; its answer must exactly equal the model's. A round is 256 programs on 64 clients and 2
 //! workers. `make chaos` runs for a given time; `make chaos SEED=...` repeats a seed that failed and shrinks its programs.
-#![cfg(feature = "php")]
 
 mod errands;
 mod faults;

@@ -2,7 +2,7 @@
 //!
 //! The package archive of the system has no Octane: a stand-in has its files, reads the same variables and calls the same
 //! functions. The Composer package, which extends classes of Octane, is not tested.
-#![cfg(feature = "php")]
+#![cfg(feature = "worker")]
 
 use std::collections::BTreeSet;
 use std::fs;
